@@ -1,4 +1,6 @@
-"""`python -m bench`: every operation at every size, beside what the machine can do at best. Prints the table."""
+"""`python -m bench`: every operation at every size, beside what the machine can do at best. Prints
+the table.
+"""
 
 from __future__ import annotations
 
@@ -75,10 +77,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         shutil.rmtree(parent, ignore_errors=True)
         if args.json:
             with open(args.json, "w", encoding="utf-8") as file:
-                json.dump([as_json(row) for row in rows], file, indent=1, ensure_ascii=False)
+                json.dump(
+                    [as_json(row) for row in rows], file, indent=1, ensure_ascii=False
+                )
     missed = [row for row in rows if row.missed]
     print(
-        f"\n{len(rows)} rows, {sum(bool(row.goals) for row in rows)} with a target, {len(missed)} missed"
+        f"\n{len(rows)} rows, {sum(bool(row.goals) for row in rows)} with a target,"
+        f" {len(missed)} missed"
     )
     return 0
 
@@ -87,7 +92,11 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     add = parser.add_argument
     add("--sizes", default="1000,10000,100000", help="numbers of entries, with commas")
-    add("--million", action="store_true", help="and once a million entries, without their files")
+    add(
+        "--million",
+        action="store_true",
+        help="and once a million entries, without their files",
+    )
     add(
         "--only",
         action="append",
@@ -101,22 +110,33 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         default=_disk(),
         help="where the workspaces are made; a real disk, or the syncs are free",
     )
-    add("--langgraph", metavar="PYTHON", help="an interpreter that has langgraph-checkpoint-sqlite")
+    add(
+        "--langgraph",
+        metavar="PYTHON",
+        help="an interpreter that has langgraph-checkpoint-sqlite",
+    )
     args = parser.parse_args(argv)
-    args.counts = [int(size) for size in args.sizes.split(",")] + [MILLION] * args.million
+    args.counts = [int(size) for size in args.sizes.split(",")] + [
+        MILLION
+    ] * args.million
     return args
 
 
 def _measured(parent: str, args: argparse.Namespace, rows: list[Row]) -> Iterator[Row]:
-    """Row after row. What was made stays until the end: a file system that has just lost a hundred thousand
-    files makes new ones many times slower, and would be what is measured next."""
+    """Row after row. What was made stays until the end: a file system that has just lost a hundred
+    thousand files makes new ones many times slower, and would be what is measured next.
+    """
     wanted = args.only or [*OPERATIONS, LANGGRAPH]
     for size in args.counts:
         ground = Ground(os.path.join(parent, f"workspace-{size}"), size, clock.now())
-        print(f"\n{size:,} entries, loaded in {duration(ground.loaded)}\n{_header()}", flush=True)
+        print(
+            f"\n{size:,} entries, loaded in {duration(ground.loaded)}\n{_header()}",
+            flush=True,
+        )
         for name, operation in OPERATIONS.items():
             if name in wanted:
-                os.sync()  # what was made before is not on its way to the disk beside what is measured
+                # what was made before is not on its way to the disk beside what is measured
+                os.sync()
                 yield from operation(ground)
         if LANGGRAPH in wanted:
             yield from comparing.langgraph(ground, args.langgraph)
@@ -131,7 +151,8 @@ def _header() -> str:
 def _heading(parent: str) -> None:
     print(
         f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, {platform.system()}"
-        f" {platform.machine()}, {os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}, in {parent}"
+        f" {platform.machine()}, {os.cpu_count()} processors, load"
+        f" {os.getloadavg()[0]:.1f}, in {parent}"
     )
 
 

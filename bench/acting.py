@@ -1,4 +1,6 @@
-"""The look before an act: what a run takes before a tool's call to know whether the work is done, or for its moment."""
+"""The look before an act: what a run takes before a tool's call to know whether the work is done,
+or for its moment.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +22,16 @@ LOOK = (Goal("p50", 1e-3),)
 
 
 def acting(ground: Ground) -> Iterator[Row]:
-    """A result that another run got, given; one that another run is at; a call that entries hold, and one that none
-    does. The claim that is taken where nothing is there is a write, and not in it."""
+    """A result that another run got, given; one that another run is at; a call that entries hold,
+    and one that none does. The claim that is taken where nothing is there is a write, and not in
+    it.
+    """
     with ground.open(frozen=False) as mem:
         findings = Findings(mem.store, ground.root, lambda holder: True)
         one, other = _seat(mem, "one"), _seat(mem, "other")
         done, busy = (
-            act_of("look", {"subject": f"the limit of service {n}"}, Shares()) for n in "ab"
+            act_of("look", {"subject": f"the limit of service {n}"}, Shares())
+            for n in "ab"
         )
         findings.keep(
             one,
@@ -38,7 +43,9 @@ def acting(ground: Ground) -> Iterator[Row]:
         findings.begin(one, busy, "one/2/b", None, 60.0)
         for place in range(RULES):
             one.append(
-                "Run the suite first.", "status/alpha", when=f"run git push, tool:deploy{place}"
+                "Run the suite first.",
+                "status/alpha",
+                when=f"run git push, tool:deploy{place}",
             )
 
         def look(act: object) -> Look:
@@ -47,17 +54,27 @@ def acting(ground: Ground) -> Iterator[Row]:
         assert look(done).text is not None
         assert look(busy).holder is not None
         yield Row(
-            "look: a result is there", ground.size, timed(lambda: look(done)).values(), None, LOOK
+            "look: a result is there",
+            ground.size,
+            timed(lambda: look(done)).values(),
+            None,
+            LOOK,
         )
         yield Row(
-            "look: somebody is at it", ground.size, timed(lambda: look(busy)).values(), None, LOOK
+            "look: somebody is at it",
+            ground.size,
+            timed(lambda: look(busy)).values(),
+            None,
+            LOOK,
         )
         for call, held in (("git push origin", RULES), ("git pull", 0)):
             arguments = {"command": call}
             found = findings.moments(other, "shell", arguments, frozenset())
             assert len(found) == held
             taken = timed(
-                lambda given=arguments: findings.moments(other, "shell", given, frozenset())
+                lambda given=arguments: findings.moments(
+                    other, "shell", given, frozenset()
+                )
             )  # type: ignore[misc]
             yield Row(
                 f"look: {held} of {RULES} entries are for it",
@@ -71,5 +88,7 @@ def acting(ground: Ground) -> Iterator[Row]:
 def _seat(mem: Memory, origin: str) -> AgentMemory:
     agent = mem.store.agents()[READER]
     id = name(READER, origin, os.getpid())
-    run = Runs(mem.store).begin(id, Task("Look", READER, "alpha"), agent, "bench", None, None)
+    run = Runs(mem.store).begin(
+        id, Task("Look", READER, "alpha"), agent, "bench", None, None
+    )
     return mem.as_agent(READER, run.id, run.epoch)

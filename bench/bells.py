@@ -1,4 +1,6 @@
-"""Latency between two processes: written here, heard there. One clock counts for all processes of a machine."""
+"""Latency between two processes: written here, heard there. One clock counts for all processes of a
+machine.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +20,14 @@ PAUSE = 8e-3
 
 
 def heard(mem: Memory, root: str, directory: str) -> tuple[Timing, int, Timing]:
-    """How long each critical entry took to another process, how many never came, and the least it could take."""
+    """How long each critical entry took to another process, how many never came, and the least it
+    could take.
+    """
     listener = child.start("follow", root, READER, str(EVENTS + 1))
     child.await_ready(listener)
-    sent = sent_criticals(mem, EVENTS + 1, PAUSE)[1:]  # the first opens what the others find open
+    sent = sent_criticals(mem, EVENTS + 1, PAUSE)[
+        1:
+    ]  # the first opens what the others find open
     arrived = dict(child.answer(listener))
     lags = latencies(sent, arrived)
     return lags, EVENTS - len(lags.seconds), _bare(directory)
@@ -41,7 +47,9 @@ def sent_criticals(mem: Memory, count: int, pause: float) -> list[tuple[str, int
     return _send(
         lambda: (
             seat.append(
-                "BREAKING: " + "use /v2/users " * 28, "api/endpoints", priority="critical"
+                "BREAKING: " + "use /v2/users " * 28,
+                "api/endpoints",
+                priority="critical",
             ).id
         ),
         count,
@@ -61,7 +69,9 @@ def _bare(directory: str) -> Timing:
     os.mkfifo(path)
     listener = child.start("fifo", path, str(EVENTS))
     child.await_ready(listener)
-    log = os.open(os.path.join(directory, "log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    log = os.open(
+        os.path.join(directory, "log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    )
     pipe = os.open(path, os.O_WRONLY)
 
     def ring() -> str:

@@ -1,4 +1,5 @@
-"""The ranking of one word by its definition, the slow way: every entry read, cut into words and scored.
+"""The ranking of one word by its definition, the slow way: every entry read, cut into words and
+scored.
 
 Shares no code with the index. Good for plain ASCII text, which is all that the workload holds.
 """
@@ -13,7 +14,8 @@ from typing import NamedTuple
 from synapse.model.entry import PRIORITIES, Entry
 
 K, LONG = 1.2, 64
-WEIGHED = 64  # so many of those with the word are scored, the weightiest, then the newest
+# so many of those with the word are scored, the weightiest, then the newest
+WEIGHED = 64
 SETTLED = 40  # so many of the best are put in order by authority too
 _WORD = re.compile("[0-9a-z]+")
 
@@ -32,12 +34,19 @@ class Score(NamedTuple):
 
 
 def ranking(
-    everything: Iterable[Entry], seen: Container[int], word: str, newest: int | None = None
+    everything: Iterable[Entry],
+    seen: Container[int],
+    word: str,
+    newest: int | None = None,
 ) -> list[Score]:
-    """The entries with the word that may be seen, best first; of those only the newest where that is said."""
+    """The entries with the word that may be seen, best first; of those only the newest where that
+    is said.
+    """
     found = _holding(everything, seen, word)
     found.sort(key=lambda entry: -entry.seq)
-    found = sorted(found[:newest], key=lambda entry: (PRIORITIES.index(entry.priority), -entry.seq))
+    found = sorted(
+        found[:newest], key=lambda entry: (PRIORITIES.index(entry.priority), -entry.seq)
+    )
     scores = [_score(entry) for entry in found[:WEIGHED]]
     scores.sort(key=lambda score: (*score.rank[:2], -score.seq))
     best = sorted(scores[:SETTLED], key=lambda score: (*score.rank, -score.seq))
@@ -49,8 +58,14 @@ def matches(everything: Iterable[Entry], seen: Container[int], word: str) -> int
     return len(_holding(everything, seen, word))
 
 
-def _holding(everything: Iterable[Entry], seen: Container[int], word: str) -> list[Entry]:
-    return [entry for entry in everything if entry.seq in seen and word in _words(text_of(entry))]
+def _holding(
+    everything: Iterable[Entry], seen: Container[int], word: str
+) -> list[Entry]:
+    return [
+        entry
+        for entry in everything
+        if entry.seq in seen and word in _words(text_of(entry))
+    ]
 
 
 def text_of(entry: Entry) -> str:
@@ -65,11 +80,17 @@ def _score(entry: Entry) -> Score:
     """A word counts once, and less in a long text."""
     length = max(len(re.findall("[ \n]", text_of(entry))), LONG)
     value = (K + 1) / (1 + K * (1 + math.log2(length / LONG) / 2))
-    return Score(entry.seq, entry.id, value, PRIORITIES.index(entry.priority), entry.authority)
+    return Score(
+        entry.seq, entry.id, value, PRIORITIES.index(entry.priority), entry.authority
+    )
 
 
-def differs(found: Sequence[str], expected: Sequence[Score], limit: int = 10) -> str | None:
-    """What is wrong with a ranking, None where nothing is. Entries of one rank may change places."""
+def differs(
+    found: Sequence[str], expected: Sequence[Score], limit: int = 10
+) -> str | None:
+    """What is wrong with a ranking, None where nothing is. Entries of one rank may change
+    places.
+    """
     if len(found) != min(limit, len(expected)):
         return f"{len(found)} found, not {min(limit, len(expected))}"
     if len(set(found)) != len(found):

@@ -1,4 +1,6 @@
-"""Measuring and saying what was measured: timings, rows of the table, targets. Knows nothing of what is measured."""
+"""Measuring and saying what was measured: timings, rows of the table, targets. Knows nothing of
+what is measured.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +11,21 @@ from typing import NamedTuple
 
 TIMES = frozenset(("p50", "p95", "p99", "max", "min", "took", "above"))
 LEAST = "min"
-COLUMNS = ("operation", "entries", "measured", "measured beside it", "ratio", "target", "")
+COLUMNS = (
+    "operation",
+    "entries",
+    "measured",
+    "measured beside it",
+    "ratio",
+    "target",
+    "",
+)
 
 
 class Beside(NamedTuple):
-    """What the same machine did in the same minute with the least that could do the job, in seconds or per second."""
+    """What the same machine did in the same minute with the least that could do the job, in seconds
+    or per second.
+    """
 
     what: str
     value: float
@@ -98,7 +110,9 @@ def timed(
     budget: float = 2.0,
     least: int = 5,
 ) -> Timing:
-    """Time a call again and again, after one that is not counted; `before` runs ahead of each, outside the time."""
+    """Time a call again and again, after one that is not counted; `before` runs ahead of each,
+    outside the time.
+    """
     seconds: list[float] = []
     if before:
         before()
@@ -140,7 +154,9 @@ def duration(seconds: float) -> str:
 
 def cells(row: Row) -> tuple[str, ...]:
     measured = ", ".join(
-        f"{_label(name)}{shown(name, value)}" for name, value in row.values.items() if name != LEAST
+        f"{_label(name)}{shown(name, value)}"
+        for name, value in row.values.items()
+        if name != LEAST
     )
     beside = "" if row.beside is None else f"{row.beside.what}: {_beside(row)}"
     ratio = "" if row.ratio is None else f"{row.ratio:.3g}×"

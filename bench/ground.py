@@ -1,7 +1,8 @@
 """A workspace full of entries, made as quickly as its lines can be written.
 
-Every entry passes the library's own gate and becomes a line by the library's own encoder; only the sync of each
-is left out, and time is the workload's. Nothing else of the bench writes below the surface of the library.
+Every entry passes the library's own gate and becomes a line by the library's own encoder; only the
+sync of each is left out, and time is the workload's. Nothing else of the bench writes below the
+surface of the library.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ class Ground:
         self.loaded = once(self._load)
 
     def open(self, *, frozen: bool = True) -> synapse.Memory:
-        """Frozen at the workload's end nothing expires while it is measured; else the clock goes on."""
+        """Frozen at the workload's end nothing expires while it is measured; else the clock goes
+        on.
+        """
         return synapse.open(self.root, clock=self._frozen if frozen else clock.now)
 
     @cached_property
@@ -58,7 +61,9 @@ class Ground:
     def everything(self) -> Iterator[Entry]:
         """Every entry of the log, whatever became of it, past the index."""
         return (
-            entry_of(record) for record in self.mem.store.log.since(0) if record.kind == "entry"
+            entry_of(record)
+            for record in self.mem.store.log.since(0)
+            if record.kind == "entry"
         )
 
     def close(self) -> None:
@@ -71,13 +76,21 @@ class Ground:
 
     def _load(self) -> None:
         synapse.init(self.root).close()
-        load(self.root, team(), items(self.size, self.now), self.now - DAYS * DAY, files=self.files)
+        load(
+            self.root,
+            team(),
+            items(self.size, self.now),
+            self.now - DAYS * DAY,
+            files=self.files,
+        )
         with self.open() as mem:
             mem.as_agent(READER).read(limit=1)
 
 
 def team() -> list[Agent]:
-    """The workload's people as agents. All may write everywhere: what is measured is not who may."""
+    """The workload's people as agents. All may write everywhere: what is measured is not who
+    may.
+    """
     return [
         settled(
             Agent(
@@ -94,7 +107,12 @@ def team() -> list[Agent]:
 
 
 def load(
-    root: str, agents: Iterable[Agent], entries: Iterable[Item], start: int, *, files: bool
+    root: str,
+    agents: Iterable[Agent],
+    entries: Iterable[Item],
+    start: int,
+    *,
+    files: bool,
 ) -> None:
     """Make these agents and entries the whole content of an empty workspace."""
     declared = list(agents)
@@ -102,7 +120,9 @@ def load(
 
 
 def fill(root: str, lines: Iterable[tuple[int, Line]], *, files: bool) -> None:
-    """Make these lines, each with the time at which it comes, the whole journal, and place what follows from them."""
+    """Make these lines, each with the time at which it comes, the whole journal, and place what
+    follows from them.
+    """
     log = FilesLog(root)
     try:
         records = _Writer(os.path.join(root, "journal")).write(lines)
@@ -174,7 +194,9 @@ class _Writer:
                     if self.tail.end >= SEGMENT_BYTES:
                         break
 
-    def _segment(self, file: IO[bytes], lines: Iterator[tuple[int, Line]]) -> Iterator[Record]:
+    def _segment(
+        self, file: IO[bytes], lines: Iterator[tuple[int, Line]]
+    ) -> Iterator[Record]:
         for at, line in lines:
             raw, record, self.tail = encode(self.tail, max(at, self.tail.at + 1), line)
             file.write(raw)

@@ -1,4 +1,6 @@
-"""A client's hook: the whole process up to its answer, alone and with the daemon, and our own work in it."""
+"""A client's hook: the whole process up to its answer, alone and with the daemon, and our own work
+in it.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +21,17 @@ HOOK = os.path.join(os.path.dirname(orchestrator.plugin.__file__), "hook.py")
 CLIENT = "claude-code"
 ROUNDS = 40
 PATIENCE = 30.0
-OWN, DAEMON, ALONE = (Goal("p95", 15e-3),), (Goal("p95", 60e-3),), (Goal("p95", 120e-3),)
+OWN, DAEMON, ALONE = (
+    (Goal("p95", 15e-3),),
+    (Goal("p95", 60e-3),),
+    (Goal("p95", 120e-3),),
+)
 
 
 def hooks(ground: Ground) -> Iterator[Row]:
-    """The events of a session's turn, some of each: a start, a prompt, a read, a command before and after, a stop."""
+    """The events of a session's turn, some of each: a start, a prompt, a read, a command before and
+    after, a stop.
+    """
     folder = os.path.dirname(ground.root)
     with ground.open(frozen=False) as mem:
         own = Timing(
@@ -40,7 +48,8 @@ def hooks(ground: Ground) -> Iterator[Row]:
         )
     ground.close()
     bare = Timing(
-        _timed(lambda: _run([sys.executable, "-I", "-S", "-c", ""], b"")) for _ in range(ROUNDS)
+        _timed(lambda: _run([sys.executable, "-I", "-S", "-c", ""], b""))
+        for _ in range(ROUNDS)
     )
     beside = Beside("an empty Python", bare.p50)
     alone = Timing(_hooked(ground, event) for event in _turn(folder, "alone"))
@@ -60,7 +69,11 @@ def hooks(ground: Ground) -> Iterator[Row]:
         _await(os.path.join(ground.root, "runs", ".daemon.sock"))
         asked = Timing(_hooked(ground, event) for event in _turn(folder, "daemon"))
         yield Row(
-            "hook: a process that asks the daemon", ground.size, asked.values("p95"), beside, DAEMON
+            "hook: a process that asks the daemon",
+            ground.size,
+            asked.values("p95"),
+            beside,
+            DAEMON,
         )
     finally:
         up.terminate()
@@ -81,9 +94,17 @@ def _turn(folder: str, session: str) -> Iterator[dict[str, Any]]:
             ("Read", {"file_path": f"{folder}/page{n}.py"}),
             ("Bash", {"command": "make test"}),
         ):
-            call = {"tool_name": tool, "tool_input": arguments, "tool_use_id": f"{tool}-{n}"}
+            call = {
+                "tool_name": tool,
+                "tool_input": arguments,
+                "tool_use_id": f"{tool}-{n}",
+            }
             yield common | {"hook_event_name": "PreToolUse", **call}
-            yield common | {"hook_event_name": "PostToolUse", **call, "tool_response": "as it was"}
+            yield common | {
+                "hook_event_name": "PostToolUse",
+                **call,
+                "tool_response": "as it was",
+            }
         yield common | {
             "hook_event_name": "Stop",
             "last_assistant_message": f"Page {n} is checked.",

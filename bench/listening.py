@@ -1,4 +1,6 @@
-"""The other side of a wake: sessions that run, one after the other, and note when a prompt first showed an entry."""
+"""The other side of a wake: sessions that run, one after the other, and note when a prompt first
+showed an entry.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,16 @@ from orchestrator.tools.functions import tool_of
 
 TURNS = 40
 PATIENCE = 60.0
-EVERYBODY = 10**9  # wakes a minute that one author may cause: here one author writes them all
+EVERYBODY = (
+    10**9
+)  # wakes a minute that one author may cause: here one author writes them all
 _ID = re.compile(r"syn-[0-9-]+")
 
 
 class Listening:
-    """Sessions of one agent. `woken` and `viewed` hold when an entry was first in a prompt: as news, or in a view."""
+    """Sessions of one agent. `woken` and `viewed` hold when an entry was first in a prompt: as
+    news, or in a view.
+    """
 
     def __init__(self, root: str, agent: str, count: int) -> None:
         self.root, self.agent, self.count = root, agent, count
@@ -33,7 +39,10 @@ class Listening:
         with synapse.open(self.root) as memory:
             engine = Scripted(self.play)
             with Supervisor(
-                memory, engine=engine, tools=[tool_of(rest)], limits=Limits(turns=TURNS + 1)
+                memory,
+                engine=engine,
+                tools=[tool_of(rest)],
+                limits=Limits(turns=TURNS + 1),
             ) as boss:
                 boss.run_store.ear.quota = EVERYBODY
                 async with boss:
@@ -49,7 +58,10 @@ class Listening:
             self.sessions += 1
             await boss.spawn(
                 Task(
-                    f"Watch, for the {self.sessions}. time.", self.agent, "alpha", view_budget=2_000
+                    f"Watch, for the {self.sessions}. time.",
+                    self.agent,
+                    "alpha",
+                    view_budget=2_000,
                 )
             )
 
@@ -66,11 +78,21 @@ class Listening:
                 self._note(message.label, message.text, now)
         if self.sessions == 1 and seen.turn == 0:
             print(READY, flush=True)
-        return Move("Enough.") if seen.turn >= TURNS else Move(calls=(("rest", {}),), takes=1e-3)
+        return (
+            Move("Enough.")
+            if seen.turn >= TURNS
+            else Move(calls=(("rest", {}),), takes=1e-3)
+        )
 
     def _note(self, label: str, text: str, now: int) -> None:
-        new = set(_ID.findall(text)) - self.first["wake"].keys() - self.first["view"].keys()
-        if self.sessions > 1 or label == "wake":  # what the first view shows was there before
+        new = (
+            set(_ID.findall(text))
+            - self.first["wake"].keys()
+            - self.first["view"].keys()
+        )
+        if (
+            self.sessions > 1 or label == "wake"
+        ):  # what the first view shows was there before
             self.first[label] |= dict.fromkeys(new, now)
 
 

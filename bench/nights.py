@@ -1,4 +1,5 @@
-"""Nights: how long one takes and how much memory, what one with nothing to do costs, who writes or reads beside it.
+"""Nights: how long one takes and how much memory, what one with nothing to do costs, who writes or
+reads beside it.
 
 Each is on a copy of the workspace, in a process of its own, as a daemon would run it.
 """
@@ -72,10 +73,18 @@ def _busy(ground: Ground, large: bool) -> Iterator[Row]:
     if not child.answer(night)["filed"]:
         raise AssertionError("the night had nothing to do")
     for place, name in enumerate(("append", "read a page")):
-        alone, beside = (Timing(pair[place] for pair in pairs) for pairs in (idle, found))
+        alone, beside = (
+            Timing(pair[place] for pair in pairs) for pairs in (idle, found)
+        )
         values = {"p99": beside.at(0.99), "p50": beside.p50, "max": beside.seconds[-1]}
         than = Beside("p99 with no night", alone.at(0.99))
-        yield Row(f"{name} while a night runs", ground.size, values, than, BESIDE if large else ())
+        yield Row(
+            f"{name} while a night runs",
+            ground.size,
+            values,
+            than,
+            BESIDE if large else (),
+        )
 
 
 def _while(night: subprocess.Popen[str], turn: object) -> list[tuple[float, float]]:

@@ -1,7 +1,9 @@
-"""The memory as a peer among peers: an adapter for programs that compare stores through six methods.
+"""The memory as a peer among peers: an adapter for programs that compare stores through six
+methods.
 
-An entry comes as a dict with seq, id, from, timestamp, namespace, priority, ttl, tags, supersedes, body. The other
-stores of such a comparison know no addressees, so `to` is left out here too: all then answer the same question.
+An entry comes as a dict with seq, id, from, timestamp, namespace, priority, ttl, tags, supersedes,
+body. The other stores of such a comparison know no addressees, so `to` is left out here too: all
+then answer the same question.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ MONTH = 30 * 86_400_000_000
 
 
 class Adapter:
-    """As the library is used: what is asked again of an unchanged store is answered from the seat."""
+    """As the library is used: what is asked again of an unchanged store is answered from the
+    seat.
+    """
 
     name = "synapse"
     durable = "fdatasync journal"
@@ -57,11 +61,17 @@ class Adapter:
     def append(self, entry: Fields) -> None:
         item = _item(entry)
         self._seat(item.author).append(
-            item.body, item.namespace, priority=item.priority, ttl=item.ttl, tags=item.tags
+            item.body,
+            item.namespace,
+            priority=item.priority,
+            ttl=item.ttl,
+            tags=item.tags,
         )
 
     def view(self) -> list[str]:
-        page = self.reader.read(since="7d", priority=("critical", "important"), limit=50)
+        page = self.reader.read(
+            since="7d", priority=("critical", "important"), limit=50
+        )
         return [entry.id for entry in page]
 
     def unread(self, cursor: int) -> int:

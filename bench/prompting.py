@@ -1,5 +1,6 @@
-"""Prompts: a view cut out of a thousand candidates, a template rendered, a spawn's prompt with its receipt; and how
-much of a prompt stands at the beginning of the next one."""
+"""Prompts: a view cut out of a thousand candidates, a template rendered, a spawn's prompt with its
+receipt; and how much of a prompt stands at the beginning of the next one.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ from synapse.view import view
 
 KEY = bytes(32)
 TASK = Assignment(
-    "Fix the navigation of the landing page, and check it at every width.", "alpha", "lead-alpha"
+    "Fix the navigation of the landing page, and check it at every width.",
+    "alpha",
+    "lead-alpha",
 )
 CANDIDATES = 1_000
 SPAWNS = 100
@@ -52,7 +55,9 @@ def prompting(ground: Ground) -> Iterator[Row]:
         (Goal("p50", 0.3e-3),),
     )
     counter, order = Counter("gpt-5"), Order("run", 1, agent, TASK, BUDGET)
-    timing = timed(lambda: fit(ground.reader, order, KEY, templates, counter), calls=100)
+    timing = timed(
+        lambda: fit(ground.reader, order, KEY, templates, counter), calls=100
+    )
     goals = (Goal("p50", 5e-3), Goal("p99", 20e-3))
     yield Row("prompt with its receipt", ground.size, timing.values(), None, goals)
     shares = list(successive(ground, order, templates, counter))
@@ -73,15 +78,24 @@ def candidates(now: int) -> list[Entry]:
 
 
 def _entry(place: int, item: Item) -> Entry:
-    known = (item.id, item.author, "", item.namespace, item.priority, item.body, item.ttl)
+    known = (
+        item.id,
+        item.author,
+        "",
+        item.namespace,
+        item.priority,
+        item.body,
+        item.ttl,
+    )
     return Entry(*known, authority=60, seq=place, at=item.at)
 
 
 def successive(
     ground: Ground, order: Order, templates: Templates, counter: Counter
 ) -> Iterator[float]:
-    """Of one prompt after the other, the share that stands at the beginning of the next. Entries as the workload
-    has them are written in between."""
+    """Of one prompt after the other, the share that stands at the beginning of the next. Entries as
+    the workload has them are written in between.
+    """
     before: Prompt | None = None
     mem = ground.mem
     for place, item in enumerate(items(SPAWNS, ground.now, seed=11)):

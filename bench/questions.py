@@ -1,6 +1,7 @@
 """Whole questions to full text, over messages in threads, facts and entries together.
 
-Words are made up and as common as words are (Zipf): a question shares a few with one item, and has some of its own.
+Words are made up and as common as words are (Zipf): a question shares a few with one item, and has
+some of its own.
 """
 
 from __future__ import annotations
@@ -25,13 +26,20 @@ from synapse.model.entry import Draft, addressees
 from synapse.model.records import Pending
 
 VOCABULARY = 30_000
-SYLLABLES = "ba ce di fo gu ha je ki lo mu na pe qui ro su ta ve wi xo yu za bre cli dro fla gri plo sta tru".split()
+SYLLABLES = (
+    "ba ce di fo gu ha je ki lo mu na pe qui ro su ta ve wi xo yu za bre cli dro fla gri"
+    " plo sta tru"
+).split()
 ASKED, WARM = 600, 20
 SHARED = (3, 6)  # words of a question that stand in one item
 LONG = (6, 14)  # words of a question
 GOALS = {20_000: (5e-3, 15e-3), 200_000: (10e-3, 40e-3)}
 IN_A_THREAD = 100
-SAID = {kinds.MESSAGE: (5, 45), kinds.FACT: (6, 20), kinds.ENTRY: (30, 90)}  # words of each
+SAID = {
+    kinds.MESSAGE: (5, 45),
+    kinds.FACT: (6, 20),
+    kinds.ENTRY: (30, 90),
+}  # words of each
 
 
 class Speech(NamedTuple):
@@ -42,7 +50,9 @@ class Speech(NamedTuple):
 
     def say(self, dice: random.Random, count: int) -> list[str]:
         total = self.shares[-1]
-        return [self.words[bisect(self.shares, dice.random() * total)] for _ in range(count)]
+        return [
+            self.words[bisect(self.shares, dice.random() * total)] for _ in range(count)
+        ]
 
 
 class Question(NamedTuple):
@@ -57,7 +67,9 @@ def speech(dice: random.Random) -> Speech:
     words = dict.fromkeys(WORDS)
     while len(words) < VOCABULARY:
         words["".join(dice.choices(SYLLABLES, k=dice.randint(2, 4)))] = None
-    return Speech((*words,), (*accumulate(1 / (place + 3) for place in range(len(words))),))
+    return Speech(
+        (*words,), (*accumulate(1 / (place + 3) for place in range(len(words))),)
+    )
 
 
 def asking(ground: Ground) -> Iterator[Row]:
@@ -78,11 +90,21 @@ def asking(ground: Ground) -> Iterator[Row]:
     beside = Beside("in the process's own time", cpu.p50)
     note = f"found by {found:.0%} of the questions"
     yield Row("a whole question", ground.size, wall.values(), beside, goals, note)
-    yield Row("a whole question, the process's own time", ground.size, cpu.values(), None, goals)
+    yield Row(
+        "a whole question, the process's own time",
+        ground.size,
+        cpu.values(),
+        None,
+        goals,
+    )
 
 
-def _asked(seat: AgentMemory, questions: Sequence[Question]) -> tuple[Timing, Timing, float]:
-    """What each took by the clock and in the process's own time, asked once, and how many found their item."""
+def _asked(
+    seat: AgentMemory, questions: Sequence[Question]
+) -> tuple[Timing, Timing, float]:
+    """What each took by the clock and in the process's own time, asked once, and how many found
+    their item.
+    """
     wall, cpu, found = [], [], 0
     for question in questions:
         start, spent = time.perf_counter(), time.process_time()
@@ -93,27 +115,46 @@ def _asked(seat: AgentMemory, questions: Sequence[Question]) -> tuple[Timing, Ti
     return Timing(wall), Timing(cpu), found / len(questions)
 
 
-def _lines(ground: Ground, spoken: Speech, questions: list[Question]) -> Iterator[tuple[int, Line]]:
+def _lines(
+    ground: Ground, spoken: Speech, questions: list[Question]
+) -> Iterator[tuple[int, Line]]:
     """So many items over thirty days, and questions about some of them."""
     dice, settings = random.Random(29), Settings()
     known = {agent.id: agent for agent in team()}
     yield from declared_lines(known.values(), ground.now - DAYS * DAY - 1)
     threads = [
-        kinds.new_thread(dice.randbytes(16)) for _ in range(max(1, ground.size // 2 // IN_A_THREAD))
+        kinds.new_thread(dice.randbytes(16))
+        for _ in range(max(1, ground.size // 2 // IN_A_THREAD))
     ]
     every = max(1, ground.size // ASKED)
     for place in range(ground.size):
         at = ground.now - DAYS * DAY * (ground.size - place) // ground.size
-        kind = kinds.MESSAGE if place % 2 else kinds.ENTRY if place % 10 == 0 else kinds.FACT
+        kind = (
+            kinds.MESSAGE
+            if place % 2
+            else kinds.ENTRY
+            if place % 10 == 0
+            else kinds.FACT
+        )
         said = spoken.say(dice, dice.randint(*SAID[kind]))
         thread = threads[
-            min(place * len(threads) // ground.size + dice.randint(0, 9), len(threads) - 1)
+            min(
+                place * len(threads) // ground.size + dice.randint(0, 9),
+                len(threads) - 1,
+            )
         ]
-        entry = admit(_draft(dice, kind, " ".join(said), thread), known[WRITERS[0]], settings)
+        entry = admit(
+            _draft(dice, kind, " ".join(said), thread), known[WRITERS[0]], settings
+        )
         id = entry.id or f"syn-bench-{place}"
         if place % every == 0:
             questions.append(Question(_question(dice, spoken, said), id))
-        yield at, entry_line(Pending("entry", entry.author, {}, entry), at, id, 0, None, False)
+        yield (
+            at,
+            entry_line(
+                Pending("entry", entry.author, {}, entry), at, id, 0, None, False
+            ),
+        )
 
 
 def _draft(dice: random.Random, kind: str, body: str, thread: str) -> Draft:
@@ -126,11 +167,20 @@ def _draft(dice: random.Random, kind: str, body: str, thread: str) -> Draft:
         else kinds.More(importance=1.0)
     )
     place = kinds.MAIL if kind == kinds.MESSAGE else "global"
-    to = addressees("all" if dice.random() < 0.8 else f"agent:{dice.choice((READER, *WRITERS))}")
+    to = addressees(
+        "all" if dice.random() < 0.8 else f"agent:{dice.choice((READER, *WRITERS))}"
+    )
     return Draft(
-        body, place, author, "info", addressees=to, kind=kind, more=own, id=kinds.new_id(kind, dice.randbytes(6)),
+        body,
+        place,
+        author,
+        "info",
+        addressees=to,
+        kind=kind,
+        more=own,
+        id=kinds.new_id(kind, dice.randbytes(6)),
         ttl="never",
-    )  # fmt: skip
+    )
 
 
 def _question(dice: random.Random, spoken: Speech, said: Sequence[str]) -> str:

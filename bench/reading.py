@@ -1,4 +1,6 @@
-"""Reading: pages, unread counts, full text, views. Each once as it is asked anew, once with nothing changed."""
+"""Reading: pages, unread counts, full text, views. Each once as it is asked anew, once with nothing
+changed.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,10 @@ SHAPES: dict[str, dict[str, Any]] = {
     "24 h, all priorities": {"since": "24h"},
     "critical only": {"priority": "critical"},
     "one namespace": {"namespace": "api/endpoints"},
-    "important and critical, 7 d": {"since": "7d", "priority": ("critical", "important")},
+    "important and critical, 7 d": {
+        "since": "7d",
+        "priority": ("critical", "important"),
+    },
     "everything": {},
 }
 ANEW, UNCHANGED, FLAT = Goal("p50", 0.2e-3), Goal("p50", 0.05e-3), Goal("ratio", 1.3)
@@ -46,48 +51,79 @@ def pages(ground: Ground) -> Iterator[Row]:
         anew = timed(lambda: seat.read(limit=50, **asked), before=lambda: forget(seat))  # noqa: B023
         again = timed(lambda: seat.read(limit=50, **asked))  # noqa: B023
         yield Row(f"page: {name}", ground.size, anew.values(), beside, (ANEW,))
-        yield Row(f"page, unchanged: {name}", ground.size, again.values(), beside, (UNCHANGED,))
+        yield Row(
+            f"page, unchanged: {name}",
+            ground.size,
+            again.values(),
+            beside,
+            (UNCHANGED,),
+        )
 
 
 def flatness(rows: Sequence[Row]) -> Iterator[Row]:
     """How much dearer a page is in the largest workspace than in one of ten thousand entries."""
     for name in SHAPES:
         found = [
-            row for row in rows if row.operation == f"page: {name}" and (row.size or 0) >= 10_000
+            row
+            for row in rows
+            if row.operation == f"page: {name}" and (row.size or 0) >= 10_000
         ]
         found.sort(key=lambda row: row.size or 0)
         if len(found) > 1:
             small, large = found[0], found[-1]
             beside = Beside(f"at {small.size:,}", small.values["p50"])
             yield Row(
-                f"page, flat: {name}", large.size, {"p50": large.values["p50"]}, beside, (FLAT,)
+                f"page, flat: {name}",
+                large.size,
+                {"p50": large.values["p50"]},
+                beside,
+                (FLAT,),
             )
 
 
 def unread(ground: Ground) -> Iterator[Row]:
-    """A hundred entries after the last mark, counted anew; then asked again with nothing new; then where an agent was
-    shown a few of all that there is."""
+    """A hundred entries after the last mark, counted anew; then asked again with nothing new; then
+    where an agent was shown a few of all that there is.
+    """
     seat, writer = ground.reader, ground.mem.as_agent(WRITERS[0])
     never = timed(seat.unread, before=lambda: forget(seat), calls=50, budget=1.0)
-    yield Row("unread: by one who was never shown anything", ground.size, never.values())
+    yield Row(
+        "unread: by one who was never shown anything", ground.size, never.values()
+    )
     seat.pen.act("shown", cursor=seat.read(limit=1).cursor, how="read")
     for place in range(100):
         writer.append(
-            f"{NOTE} {place}", ("api/endpoints", "blockers/alpha", "decisions/process")[place % 3]
+            f"{NOTE} {place}",
+            ("api/endpoints", "blockers/alpha", "decisions/process")[place % 3],
         )
     if seat.unread() != 100:
-        raise AssertionError(f"100 entries are unread, and {seat.unread()} were counted")
+        raise AssertionError(
+            f"100 entries are unread, and {seat.unread()} were counted"
+        )
     beside = limits.tally(ground.root)
     anew = timed(seat.unread, before=lambda: forget(seat), calls=1_000)
-    yield Row("unread: 100 new", ground.size, anew.values(), beside, (Goal("p50", 0.03e-3),))
+    yield Row(
+        "unread: 100 new", ground.size, anew.values(), beside, (Goal("p50", 0.03e-3),)
+    )
     again = timed(seat.unread, calls=1_000)
-    yield Row("unread: nothing new", ground.size, again.values(), beside, (Goal("p50", 0.01e-3),))
+    yield Row(
+        "unread: nothing new",
+        ground.size,
+        again.values(),
+        beside,
+        (Goal("p50", 0.01e-3),),
+    )
     part = ground.mem.as_agent(WRITERS[1])
     part.read(limit=20, mark=True)
     some = timed(part.unread, before=lambda: forget(part), calls=1_000)
     yield Row("unread: all but 20", ground.size, some.values(), beside)
     page = timed(lambda: part.read(unread=True, limit=20), calls=200)
-    yield Row("what is unread, the first 20", ground.size, page.values(), limits.rows(ground.root))
+    yield Row(
+        "what is unread, the first 20",
+        ground.size,
+        page.values(),
+        limits.rows(ground.root),
+    )
 
 
 def after_a_write(ground: Ground) -> Iterator[Row]:
@@ -98,31 +134,55 @@ def after_a_write(ground: Ground) -> Iterator[Row]:
         writer.append(NOTE, "api/endpoints")
 
     page = timed(lambda: seat.read(limit=50, since="24h"), before=write, calls=200)
-    yield Row("page, after a write: 24 h", ground.size, page.values(), limits.rows(ground.root))
+    yield Row(
+        "page, after a write: 24 h",
+        ground.size,
+        page.values(),
+        limits.rows(ground.root),
+    )
     count = timed(seat.unread, before=write, calls=200)
-    yield Row("unread, after a write", ground.size, count.values(), limits.tally(ground.root))
+    yield Row(
+        "unread, after a write", ground.size, count.values(), limits.tally(ground.root)
+    )
 
 
 def search(ground: Ground) -> Iterator[Row]:
-    """The ten best for words of known frequency, and whether they are the ones that they should be."""
+    """The ten best for words of known frequency, and whether they are the ones that they should
+    be.
+    """
     seat = ground.reader
     for word, share in PLANTED.items():
         hits = seat.search(word)
         found = timed(lambda: seat.search(word), calls=100)  # noqa: B023
         ids = [hit.entry.id for hit in hits]
         wrong = (
-            check(ground, word, ids, partial=hits.partial) if ground.size <= CHECKED_UP_TO else None
+            check(ground, word, ids, partial=hits.partial)
+            if ground.size <= CHECKED_UP_TO
+            else None
         )
         values = found.values() | {"wrong": float(wrong is not None)}
         most = WORD_GOALS.get(ground.size, {}).get(word)
         goals = (*((Goal("p50", most),) if most else ()), Goal("wrong", 0))
-        note = wrong or (f"the newest {RANKED} ranked" if hits.partial else "all ranked")
+        note = wrong or (
+            f"the newest {RANKED} ranked" if hits.partial else "all ranked"
+        )
         beside = limits.ranked(ground.root, word)
-        yield Row(f"full text: a word in {share:.1%}", ground.size, values, beside, goals, note)
+        yield Row(
+            f"full text: a word in {share:.1%}",
+            ground.size,
+            values,
+            beside,
+            goals,
+            note,
+        )
 
 
-def check(ground: Ground, word: str, ids: Sequence[str], *, partial: bool) -> str | None:
-    """What is wrong with these ten by the definition of the ranking, over what the reader may see."""
+def check(
+    ground: Ground, word: str, ids: Sequence[str], *, partial: bool
+) -> str | None:
+    """What is wrong with these ten by the definition of the ranking, over what the reader may
+    see.
+    """
     seen = {entry.seq for entry in ground.reader.read()}
     expected = ranking(ground.everything(), seen, word, RANKED if partial else None)
     if partial and (count := matches(ground.everything(), seen, word)) < RANKED:
@@ -131,7 +191,9 @@ def check(ground: Ground, word: str, ids: Sequence[str], *, partial: bool) -> st
 
 
 def view(ground: Ground) -> Iterator[Row]:
-    """A view of fifty entries, and the one of this workspace, cut to a budget, counts stored beforehand."""
+    """A view of fifty entries, and the one of this workspace, cut to a budget, counts stored
+    beforehand.
+    """
     beside = limits.rows(ground.root)
     root = os.path.join(os.path.dirname(ground.root), f"fifty-{ground.size}")
     with fifty(root, ground.now) as mem:
@@ -142,14 +204,23 @@ def view(ground: Ground) -> Iterator[Row]:
     yield Row("view: 50 entries", ground.size, values, beside, goals, f"{shown} shown")
     timing, shown = _views(ground.reader)
     yield Row(
-        "view: all that matters here", ground.size, timing.values(), beside, (), f"{shown} shown"
+        "view: all that matters here",
+        ground.size,
+        timing.values(),
+        beside,
+        (),
+        f"{shown} shown",
     )
 
 
 def _views(seat: AgentMemory) -> tuple[Timing, int]:
     if seat.briefing(BUDGET).bounded:
-        raise AssertionError("no tokenizer can be loaded here, so no exact counts are stored")
-    return timed(lambda: seat.briefing(BUDGET), calls=100), len(seat.briefing(BUDGET).included)
+        raise AssertionError(
+            "no tokenizer can be loaded here, so no exact counts are stored"
+        )
+    return timed(lambda: seat.briefing(BUDGET), calls=100), len(
+        seat.briefing(BUDGET).included
+    )
 
 
 def fifty(root: str, now: int) -> synapse.Memory:
@@ -158,5 +229,7 @@ def fifty(root: str, now: int) -> synapse.Memory:
     for agent in team():
         mem.register(agent)
     for item in items(50, now):
-        mem.as_agent(item.author).append(item.body, "api/endpoints", priority=item.priority)
+        mem.as_agent(item.author).append(
+            item.body, "api/endpoints", priority=item.priority
+        )
     return mem

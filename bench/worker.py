@@ -1,4 +1,6 @@
-"""What the bench's children do: `python -m bench.worker ROLE …`. Prints what it found out as one line of JSON."""
+"""What the bench's children do: `python -m bench.worker ROLE …`. Prints what it found out as one
+line of JSON.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,15 @@ from bench.child import READY
 from bench.figures import once
 from bench.workload import DAYS, NAMESPACES
 
-SDKS = ("anthropic", "openai", "mcp", "genai_prices", "opentelemetry", "tiktoken", "jinja2")
+SDKS = (
+    "anthropic",
+    "openai",
+    "mcp",
+    "genai_prices",
+    "opentelemetry",
+    "tiktoken",
+    "jinja2",
+)
 
 
 def write(root: str, agent: str, count: str) -> dict[str, object]:
@@ -75,7 +85,9 @@ def lines(path: str, count: str) -> dict[str, object]:
 
 
 def _together(act: Callable[[int], None], count: int) -> dict[str, object]:
-    """Say that all is open, and begin when told to: whoever still starts up would slow the others."""
+    """Say that all is open, and begin when told to: whoever still starts up would slow the
+    others.
+    """
     print(READY, flush=True)
     time.sleep(max(0.0, float(sys.stdin.readline()) - time.monotonic()))
     began = time.monotonic()
@@ -117,11 +129,16 @@ def view(root: str, agent: str, budget: str) -> dict[str, int]:
 
     with synapse.open(root) as mem:
         shown = mem.as_agent(agent).briefing(int(budget))
-    return {"tokenizers": int("tiktoken" in sys.modules), "included": len(shown.included)}
+    return {
+        "tokenizers": int("tiktoken" in sys.modules),
+        "included": len(shown.included),
+    }
 
 
 def hold(root: str, agent: str) -> dict[str, int]:
-    """The memory of a process that has read a page, counted, and searched, and holds on to the workspace."""
+    """The memory of a process that has read a page, counted, and searched, and holds on to the
+    workspace.
+    """
     import synapse
 
     with synapse.open(root) as mem:
@@ -134,8 +151,10 @@ def hold(root: str, agent: str) -> dict[str, int]:
 
 
 def sessions(root: str, agent: str, count: str) -> dict[str, object]:
-    """Run a session after the other, with turns of a millisecond, until as many critical entries were told of and
-    whoever writes them is done; which came to a running session and which stood in a view, and when."""
+    """Run a session after the other, with turns of a millisecond, until as many critical entries
+    were told of and whoever writes them is done; which came to a running session and which stood in
+    a view, and when.
+    """
     import asyncio
 
     from bench.listening import Listening
@@ -151,7 +170,9 @@ def imported(name: str) -> dict[str, object]:
 
 
 def night(root: str, now: str, date: str) -> dict[str, float]:
-    """One night at a moment; how long it took, what it did, and the most memory that the process held."""
+    """One night at a moment; how long it took, what it did, and the most memory that the process
+    held.
+    """
     import synapse
     from synapse.consolidate import night
 
@@ -188,11 +209,15 @@ def _resident() -> int:
 
 
 def _most() -> int:
-    """The most that this program held. On Linux `ru_maxrss` begins with what the process held that started it, which is
-    the bench itself with all that it has measured: the system's own note of this program's memory does not."""
+    """The most that this program held. On Linux `ru_maxrss` begins with what the process held that
+    started it, which is the bench itself with all that it has measured: the system's own note of
+    this program's memory does not.
+    """
     try:
         with open("/proc/self/status") as file:
-            return next(int(line.split()[1]) << 10 for line in file if line.startswith("VmHWM:"))
+            return next(
+                int(line.split()[1]) << 10 for line in file if line.startswith("VmHWM:")
+            )
     except (OSError, StopIteration):
         import resource
 

@@ -1,7 +1,8 @@
-"""What the bench writes and asks: twenty agents, forty namespaces, thirty days of entries of about 400 bytes.
+"""What the bench writes and asks: twenty agents, forty namespaces, thirty days of entries of about
+400 bytes.
 
-Only the standard library, and always the same for the same size and end: the stores that are measured beside
-ours run in interpreters of their own and take their entries from here.
+Only the standard library, and always the same for the same size and end: the stores that are
+measured beside ours run in interpreters of their own and take their entries from here.
 """
 
 from __future__ import annotations
@@ -16,7 +17,13 @@ DAY = 86_400_000_000
 DAYS = 30
 BODY = 380
 SUBTREES = {
-    "projects": ("alpha/backend", "alpha/frontend", "beta/backend", "beta/qa", "gamma/docs"),
+    "projects": (
+        "alpha/backend",
+        "alpha/frontend",
+        "beta/backend",
+        "beta/qa",
+        "gamma/docs",
+    ),
     "decisions": ("architecture", "interfaces", "security", "process", "tooling"),
     "blockers": ("alpha", "beta", "gamma", "infra", "release"),
     "status": ("frontend", "backend", "qa", "devops", "design"),
@@ -25,7 +32,9 @@ SUBTREES = {
     "design": ("tokens", "components", "copy/landing", "icons", "layout"),
     "team": ("alpha", "beta", "gamma", "retro/weekly", "onboarding"),
 }
-NAMESPACES = tuple(f"{top}/{below}" for top, parts in SUBTREES.items() for below in parts)
+NAMESPACES = tuple(
+    f"{top}/{below}" for top, parts in SUBTREES.items() for below in parts
+)
 TTLS = {
     "projects": "30d",
     "decisions": "90d",
@@ -49,19 +58,32 @@ GLOBS = (
 TEAMS = ("alpha", "beta", "gamma")
 PLANTED = {"zephyrine": 0.005, "quokka": 0.02, "marmalade": 0.1, "heliotrope": 0.5}
 WORDS = (
-    "the of and to in for on with is from by that this it as be are was at not will all an can we or when after "
-    "endpoint schema migration deploy service request response token client server database index cache queue "
-    "worker thread latency timeout retry error handler middleware router config variable secret rotate key "
-    "certificate domain branch merge commit review release version breaking change deprecated rewrite module "
-    "package dependency upgrade lock build pipeline artifact container image registry cluster node volume mount "
-    "path file directory permission owner group role policy audit metric trace alert dashboard threshold quota "
-    "limit rate burst window session agent prompt context memory entry namespace priority subscribe supersede "
-    "archive expire conflict authority blocked waiting pending verified tested flaky failing coverage scenario "
-    "page layout button icon color font spacing headline footer menu search filter sort cursor offset batch "
-    "stream event webhook payload signature encrypt hash account profile login scope grant refresh invoice plan "
-    "customer ticket escalate handoff summary report weekly deadline estimate milestone roadmap design proposal "
-    "decision rationale alternative rejected accepted question answer assumption risk rollback patch incident "
-    "cause regression baseline benchmark leak disk network socket buffer segment journal projection shard replica"
+    "the of and to in for on with is from by that this it as be are was at not will"
+    " all an can we or when after "
+    "endpoint schema migration deploy service request response token client server"
+    " database index cache queue "
+    "worker thread latency timeout retry error handler middleware router config"
+    " variable secret rotate key "
+    "certificate domain branch merge commit review release version breaking change"
+    " deprecated rewrite module "
+    "package dependency upgrade lock build pipeline artifact container image registry"
+    " cluster node volume mount "
+    "path file directory permission owner group role policy audit metric trace alert"
+    " dashboard threshold quota "
+    "limit rate burst window session agent prompt context memory entry namespace"
+    " priority subscribe supersede "
+    "archive expire conflict authority blocked waiting pending verified tested flaky"
+    " failing coverage scenario "
+    "page layout button icon color font spacing headline footer menu search filter"
+    " sort cursor offset batch "
+    "stream event webhook payload signature encrypt hash account profile login scope"
+    " grant refresh invoice plan "
+    "customer ticket escalate handoff summary report weekly deadline estimate"
+    " milestone roadmap design proposal "
+    "decision rationale alternative rejected accepted question answer assumption risk"
+    " rollback patch incident "
+    "cause regression baseline benchmark leak disk network socket buffer segment"
+    " journal projection shard replica"
 ).split()
 LEADS = tuple(f"lead-{name}" for name in (*TEAMS, "core"))
 ENGINEERS = tuple(f"eng-{number:02d}" for number in range(12))
@@ -103,7 +125,13 @@ def people() -> list[Person]:
     found += [Person(id, "project-lead", 80, (id[5:],), _globs(dice)) for id in LEADS]
     for place, id in enumerate(ENGINEERS):
         found.append(
-            Person(id, "engineer", 60, (TEAMS[place % 3],), GLOBS if id == READER else _globs(dice))
+            Person(
+                id,
+                "engineer",
+                60,
+                (TEAMS[place % 3],),
+                GLOBS if id == READER else _globs(dice),
+            )
         )
     found += [
         Person(id, "specialist", 40, (TEAMS[place],), _globs(dice))
@@ -126,7 +154,9 @@ def items(count: int, end: int, seed: int = 7) -> Iterator[Item]:
         yield item
 
 
-def _item(dice: random.Random, id: str, at: int, pool: list[str], last: dict[str, str]) -> Item:
+def _item(
+    dice: random.Random, id: str, at: int, pool: list[str], last: dict[str, str]
+) -> Item:
     popular = min(int(dice.expovariate(1 / 12)), len(NAMESPACES) - 1)
     namespace = NAMESPACES[popular] if dice.random() < 0.5 else dice.choice(NAMESPACES)
     return Item(
@@ -151,7 +181,11 @@ def _addressee(dice: random.Random) -> str:
     chance = dice.random()
     if chance < 0.8:
         return "all"
-    return f"team:{dice.choice(TEAMS)}" if chance < 0.9 else f"agent:{dice.choice(WRITERS)}"
+    return (
+        f"team:{dice.choice(TEAMS)}"
+        if chance < 0.9
+        else f"agent:{dice.choice(WRITERS)}"
+    )
 
 
 def bodies(count: int = 4_096) -> list[str]:
@@ -164,7 +198,9 @@ def _body(dice: random.Random) -> str:
     while len(text) < BODY:
         words = dice.choices(WORDS, cum_weights=_WEIGHTS, k=dice.randint(6, 14))
         text += (
-            " ".join(words).capitalize() + _detail(dice) + (".\n" if dice.random() < 0.3 else ". ")
+            " ".join(words).capitalize()
+            + _detail(dice)
+            + (".\n" if dice.random() < 0.3 else ". ")
         )
     return text[:BODY].rstrip()
 
@@ -187,4 +223,6 @@ def planted(dice: random.Random, body: str) -> str:
 
 
 def _globs(dice: random.Random) -> tuple[str, ...]:
-    return tuple(dice.sample((*(f"{top}/*" for top in SUBTREES), *NAMESPACES), len(GLOBS)))
+    return tuple(
+        dice.sample((*(f"{top}/*" for top in SUBTREES), *NAMESPACES), len(GLOBS))
+    )

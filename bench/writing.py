@@ -33,7 +33,9 @@ REPAIRED = (Goal("max", 2.0), Goal("lost", 0))
 
 
 def append(ground: Ground) -> Iterator[Row]:
-    """One writer: journal, file and bell. Blocks of raw writes stand between its own, so both have the same disk."""
+    """One writer: journal, file and bell. Blocks of raw writes stand between its own, so both have
+    the same disk.
+    """
     raw = Raw(os.path.join(os.path.dirname(ground.root), f"raw-{ground.size}"))
     with ground.open(frozen=False) as mem:
         bell = NotificationPipe(mem.store.bells or "")
@@ -47,13 +49,17 @@ def append(ground: Ground) -> Iterator[Row]:
                 write()
                 reader.unread()
 
-            yield from _beside(ground, "append and somebody's unread count", raw, write_and_count)
+            yield from _beside(
+                ground, "append and somebody's unread count", raw, write_and_count
+            )
         finally:
             bell.close()
             raw.close()
 
 
-def _beside(ground: Ground, name: str, raw: Raw, write: Callable[[], object]) -> Iterator[Row]:
+def _beside(
+    ground: Ground, name: str, raw: Raw, write: Callable[[], object]
+) -> Iterator[Row]:
     acts: tuple[Callable[[], object], ...] = (raw.linked, raw.line, write)
     seconds: list[list[float]] = [[], [], []]
     for _ in range(BLOCKS):
@@ -63,7 +69,10 @@ def _beside(ground: Ground, name: str, raw: Raw, write: Callable[[], object]) ->
     beside = Beside("synced file, link, directory", linked.p50)
     yield Row(name, ground.size, own.values("p95"), beside, DURABLE)
     yield Row(
-        f"{name}: against a synced line", ground.size, own.values(), Beside("synced line", line.p50)
+        f"{name}: against a synced line",
+        ground.size,
+        own.values(),
+        Beside("synced line", line.p50),
     )
 
 
@@ -72,7 +81,9 @@ def writer(mem: synapse.Memory) -> Callable[[], object]:
 
     def write() -> None:
         chance = dice.random()
-        priority = "critical" if chance < 0.02 else "important" if chance < 0.2 else "info"
+        priority = (
+            "critical" if chance < 0.02 else "important" if chance < 0.2 else "info"
+        )
         seat.append(dice.choice(texts), dice.choice(NAMESPACES), priority=priority)
 
     return write
@@ -87,9 +98,19 @@ def crew(ground: Ground) -> Iterator[Row]:
     ids = [id for answer in answers for id in answer["ids"]]
     errors = [error for answer in answers for error in answer["errors"]]
     values = {"per_s": rate} | timing.values("p95")
-    values |= {"failures": float(len(errors)), "doubled": float(len(ids) - len(set(ids)))}
+    values |= {
+        "failures": float(len(errors)),
+        "doubled": float(len(ids) - len(set(ids))),
+    }
     beside = Beside(f"{CREW} syncing lines", bare[1])
-    yield Row(f"{CREW} writers", ground.size, values, beside, TOGETHER, errors[0] if errors else "")
+    yield Row(
+        f"{CREW} writers",
+        ground.size,
+        values,
+        beside,
+        TOGETHER,
+        errors[0] if errors else "",
+    )
 
 
 def together(roles: list[tuple[str, ...]]) -> tuple[Timing, float, list[Any]]:
@@ -101,7 +122,9 @@ def together(roles: list[tuple[str, ...]]) -> tuple[Timing, float, list[Any]]:
         child.tell(one, repr(start))
     answers = [child.answer(one) for one in children]
     seconds = [taken for answer in answers for taken in answer["seconds"]]
-    took = max(answer["ended"] for answer in answers) - min(answer["began"] for answer in answers)
+    took = max(answer["ended"] for answer in answers) - min(
+        answer["began"] for answer in answers
+    )
     return Timing(seconds), len(seconds) / took, answers
 
 
@@ -111,7 +134,9 @@ def bell(ground: Ground) -> Iterator[Row]:
         raw = os.path.join(os.path.dirname(ground.root), f"bell-{ground.size}")
         timing, lost, bare = heard(mem, ground.root, raw)
         beside = Beside("synced line, named pipe", bare.p50)
-        yield Row("bell", ground.size, timing.values() | {"lost": float(lost)}, beside, RUNG)
+        yield Row(
+            "bell", ground.size, timing.values() | {"lost": float(lost)}, beside, RUNG
+        )
         log = mem.store.log
         assert isinstance(log, FilesLog)
         log.bells = os.path.join(ground.root, ".index", "nowhere")

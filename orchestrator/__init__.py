@@ -1,4 +1,5 @@
-"""The supervisor: spawns agents with their view of memory in the prompt, writes back, wakes, and accounts.
+"""The supervisor: spawns agents with their view of memory in the prompt, writes back, wakes, and
+accounts.
 
 Names are loaded when they are first used: looking at what runs pays for nothing that runs it.
 """
@@ -22,7 +23,9 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'orchestrator' has no attribute {name!r}")
     from importlib import import_module
 
-    found: object = getattr(import_module(f"orchestrator.{_HOME.get(name, 'runs.task')}"), name)
+    found: object = getattr(
+        import_module(f"orchestrator.{_HOME.get(name, 'runs.task')}"), name
+    )
     globals()[name] = found
     return found
 

@@ -1,5 +1,6 @@
-"""What runs may take and what they took: the limits asked before each call, each call priced after it. On the
-memory's thread."""
+"""What runs may take and what they took: the limits asked before each call, each call priced after
+it. On the memory's thread.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +27,14 @@ from synapse.model.clock import micros
 from synapse.model.entry import SECOND
 from synapse.store import Store
 
-CONSOLIDATION = "consolidation"  # how the folders of its ledgers begin, with the date behind it
+# how the folders of its ledgers begin, with the date behind it
+CONSOLIDATION = "consolidation"
 
 
 class Costs:
-    """One supervisor's part in the budget that all of a workspace share. `root` is None where nothing is shared."""
+    """One supervisor's part in the budget that all of a workspace share. `root` is None where
+    nothing is shared.
+    """
 
     def __init__(
         self, runs: Runs, root: str, shared: bool, holder: Lease, own: Limits | None
@@ -40,10 +44,14 @@ class Costs:
         self.check_settings()
         found = limits.policy(self._settings())
         self.policy = (
-            found if own is None else found._replace(run=limits.overridden(found.run, own))
+            found
+            if own is None
+            else found._replace(run=limits.overridden(found.run, own))
         )
         where = root if shared else None
-        self.budget = budget_of(runs, root, self.policy) if where else Budget(policy=self.policy)
+        self.budget = (
+            budget_of(runs, root, self.policy) if where else Budget(policy=self.policy)
+        )
         self.ratios = Ratios(root)
         self._tops: dict[str, Limits] = {}
         self.counters: dict[str | None, Counter] = {}
@@ -53,7 +61,9 @@ class Costs:
         self.budget.close()
 
     def check_settings(self) -> None:
-        """Refuse settings that are not understood; those that were checked once are not read again."""
+        """Refuse settings that are not understood; those that were checked once are not read
+        again.
+        """
         settings = self.runs.store.settings
         if settings is not self._understood:
             refuse_misread(self.runs.store)
@@ -67,10 +77,14 @@ class Costs:
 
     # -- runs --------------------------------------------------------------------------------------
 
-    def admit(self, id: str, task: Task, agent: Agent, parent: Run | None) -> tuple[Scope, ...]:
+    def admit(
+        self, id: str, task: Task, agent: Agent, parent: Run | None
+    ) -> tuple[Scope, ...]:
         """Count a spawn, or LimitReached; where it counts."""
         limits.check_depth(
-            id, parent.depth + 1 if parent else 0, limits.tightened(self.policy.run, asked(task))
+            id,
+            parent.depth + 1 if parent else 0,
+            limits.tightened(self.policy.run, asked(task)),
         )
         root = parent.root if parent else id
         where = limits.scopes(
@@ -139,10 +153,18 @@ class Costs:
         return reservation
 
     def settle(
-        self, session: Session, reservation: Reservation, turn: Turn | None, counted: int
+        self,
+        session: Session,
+        reservation: Reservation,
+        turn: Turn | None,
+        counted: int,
     ) -> float | None:
-        """Book what a call took. Without a turn it failed: nothing, or what had been sent when it was cut off."""
-        seconds = max(self.runs.store.clock() - self._since.pop(reservation.id), 0) / SECOND
+        """Book what a call took. Without a turn it failed: nothing, or what had been sent when it
+        was cut off.
+        """
+        seconds = (
+            max(self.runs.store.clock() - self._since.pop(reservation.id), 0) / SECOND
+        )
         if turn is None:
             if counted:
                 self.budget.settle(reservation, Amount(1, counted, seconds=seconds))
@@ -154,7 +176,9 @@ class Costs:
             session.engine.takes_tools or not usage.input_tokens
         ):  # our own counts are nearer
             usage = Usage(
-                counter.theirs(counted), counter.theirs(counter.count(turn.text)), estimated=True
+                counter.theirs(counted),
+                counter.theirs(counter.count(turn.text)),
+                estimated=True,
             )
         price, cost = self.price(session, turn.model or session.terms.model), usage.cost
         if cost is None and price is not None:
@@ -204,8 +228,9 @@ class Costs:
 
 
 def refuse_misread(store: Store) -> None:
-    """Raise InvalidEntry where synapse.yaml has a key at its top that nobody knows, or anything wrong in what runs go
-    by: a misspelt limit on money is none."""
+    """Raise InvalidEntry where synapse.yaml has a key at its top that nobody knows, or anything
+    wrong in what runs go by: a misspelt limit on money is none.
+    """
     problems = misread(store, RUN_BLOCKS)
     settings = dict(store.settings.other)
     engines = settings.get("engines") or {}
@@ -234,17 +259,22 @@ def refuse_misread(store: Store) -> None:
 
 
 def misread(store: Store, blocks: Collection[str]) -> list[str]:
-    """Return what is wrong with these blocks of synapse.yaml, with keys that nobody knows, or with all of it."""
+    """Return what is wrong with these blocks of synapse.yaml, with keys that nobody knows, or with
+    all of it.
+    """
     strays = store.log.read_settings(None)[1] if isinstance(store.log, FilesLog) else ()
     return [text for path, text in strays if concerns(path, blocks)]
 
 
 def budget_of(runs: Runs, root: str, policy: Policy) -> Budget:
-    """What all of a workspace share. Where its file is missing, it is made again from the ledgers of all runs, and of
-    the calls that were nobody's run."""
+    """What all of a workspace share. Where its file is missing, it is made again from the ledgers
+    of all runs, and of the calls that were nobody's run.
+    """
     path = os.path.join(root, "runs", "spend.db")
     return Budget(
-        path, policy=policy, refill=lambda: ledgers(root, (*map(_past, runs.all()), *_others(root)))
+        path,
+        policy=policy,
+        refill=lambda: ledgers(root, (*map(_past, runs.all()), *_others(root))),
     )
 
 
@@ -254,16 +284,23 @@ def _others(root: str) -> Iterator[Past]:
     for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
         kind, _, day = name.partition("-")
         if kind == CONSOLIDATION and day:
-            yield Past(name, None, name, None, micros(f"{day}T12:00:00Z"), spawned=False)
+            yield Past(
+                name, None, name, None, micros(f"{day}T12:00:00Z"), spawned=False
+            )
 
 
 def asked(task: Task) -> Limits:
     """The limits that a task sets itself."""
     return Limits(
-        turns=task.max_turns, tokens=task.max_tokens, usd=task.max_usd, seconds=task.timeout
+        turns=task.max_turns,
+        tokens=task.max_tokens,
+        usd=task.max_usd,
+        seconds=task.timeout,
     )
 
 
 def _past(run: Run) -> Past:
     holder = run.holder if run.running else None
-    return Past(run.id, run.parent, run.root, run.fields.get("department"), run.at, holder)
+    return Past(
+        run.id, run.parent, run.root, run.fields.get("department"), run.at, holder
+    )

@@ -1,8 +1,9 @@
-"""One supervisor per workspace that stays: takes over the runs whose supervisor is gone, adopts what was dropped as a
-file, until it is told to go down, and has an alarm clock for what is done every night.
+"""One supervisor per workspace that stays: takes over the runs whose supervisor is gone, adopts
+what was dropped as a file, until it is told to go down, and has an alarm clock for what is done
+every night.
 
-It holds a lock for as long as it lives, and answers on a socket that only its user may open: a line of JSON asked,
-a line of JSON answered.
+It holds a lock for as long as it lives, and answers on a socket that only its user may open: a line
+of JSON asked, a line of JSON answered.
 """
 
 from __future__ import annotations
@@ -26,12 +27,13 @@ from orchestrator.recovery import Recovery
 from orchestrator.supervisor import Supervisor
 from synapse.errors import Conflict, NotFound, StoreBusy, StoreError, SynapseError
 
-LOOK_EVERY = (
-    0.5  # seconds: a dead supervisor's run is gone on with, and a dropped file adopted, within two
-)
+# seconds: a dead supervisor's run is gone on with, and a dropped file adopted, within two
+LOOK_EVERY = 0.5
 LONGEST_PATH = 100  # bytes that the path of a socket may have everywhere
 ANSWER_WITHIN = 5.0
-LARGEST = 16 << 20  # bytes of a line that is asked: an event of a client, written as JSON
+LARGEST = (
+    16 << 20
+)  # bytes of a line that is asked: an event of a client, written as JSON
 UP_ALREADY = "a daemon is up in this workspace already; `orchestrator status` shows it"
 
 
@@ -58,7 +60,9 @@ class Daemon:
         self._lock = _locked(root)
 
     async def run(self) -> None:
-        """Until somebody asks it to go down. What still runs then is left for whoever comes next."""
+        """Until somebody asks it to go down. What still runs then is left for whoever comes
+        next.
+        """
         waking: set[asyncio.Task[None]] = set()
         server = await asyncio.start_unix_server(
             self._answer, sock=_bound(self.socket), limit=LARGEST
@@ -81,7 +85,9 @@ class Daemon:
             os.close(self._lock)
 
     def _looked(self, found: Recovery) -> None:
-        """Keep what a look came to. What is left alone is noted once, and again for a new reason."""
+        """Keep what a look came to. What is left alone is noted once, and again for a new
+        reason.
+        """
         self.taken += [run.id for run in found.taken]
         self.left = found.left
         for run, why in found.left.items():
@@ -89,17 +95,28 @@ class Daemon:
                 self.note(f"{run} {why}")
         self._noted |= found.left
 
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _answer(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         try:
             async with asyncio.timeout(ANSWER_WITHIN):
                 asked = json.loads(await reader.readline() or b"{}")
             told = (
-                await self._event(asked, writer) if asked.get("do") == "hook" else self._told(asked)
+                await self._event(asked, writer)
+                if asked.get("do") == "hook"
+                else self._told(asked)
             )
             async with asyncio.timeout(ANSWER_WITHIN):
                 writer.write(json.dumps(told).encode() + b"\n")
                 await writer.drain()
-        except (ValueError, AttributeError, KeyError, OSError, TimeoutError, SynapseError):
+        except (
+            ValueError,
+            AttributeError,
+            KeyError,
+            OSError,
+            TimeoutError,
+            SynapseError,
+        ):
             pass  # whoever asks in another way is not answered, nor a hook that answers by itself
         finally:
             writer.close()
@@ -126,13 +143,17 @@ class Daemon:
         self.wakes.made(wake, well)
         if self.note is not None:
             how = "was woken" if well else "could not be woken"
-            self.note(f"{wake.client} session {wake.session} {how} for {wake.entries[0].id}")
+            self.note(
+                f"{wake.client} session {wake.session} {how} for {wake.entries[0].id}"
+            )
 
     async def _event(
         self, asked: Mapping[str, Any], writer: asyncio.StreamWriter
     ) -> dict[str, Any]:
-        """Return what a client's hook prints for an event. The hook is told when its turn has come, and
-        is not answered after its time: by then it has answered itself, and what is given twice is lost."""
+        """Return what a client's hook prints for an event. The hook is told when its turn has come,
+        and is not answered after its time: by then it has answered itself, and what is given twice
+        is lost.
+        """
         loop = asyncio.get_running_loop()
 
         def answered() -> str:
@@ -159,13 +180,19 @@ class Daemon:
             "runs": sorted(self.supervisor.sessions),
             "taken": self.taken,
         }
-        return told | {"left": self.left, "jobs": sorted(self.alarm.running) if self.alarm else []}
+        return told | {
+            "left": self.left,
+            "jobs": sorted(self.alarm.running) if self.alarm else [],
+        }
 
 
 def ask(root: str, do: str) -> dict[str, Any]:
     """What the daemon of a workspace answers; NotFound where none is up."""
     path = os.path.join(root, "runs", ".daemon.sock")
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line, _short(path) as near:
+    with (
+        socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line,
+        _short(path) as near,
+    ):
         line.settimeout(ANSWER_WITHIN)
         try:
             line.connect(near)
@@ -174,10 +201,13 @@ def ask(root: str, do: str) -> dict[str, Any]:
                 told: dict[str, Any] = json.loads(answer.readline())
         except (FileNotFoundError, ConnectionRefusedError) as error:
             raise NotFound(
-                "no daemon is up in this workspace; `orchestrator up` starts it", root=root
+                "no daemon is up in this workspace; `orchestrator up` starts it",
+                root=root,
             ) from error
         except (OSError, ValueError) as error:
-            raise StoreError(f"the daemon of this workspace does not answer: {error}") from error
+            raise StoreError(
+                f"the daemon of this workspace does not answer: {error}"
+            ) from error
     return told
 
 
@@ -209,7 +239,9 @@ def _locked(root: str) -> int:
 
 
 def _bound(path: str) -> socket.socket:
-    """A socket at the path, for its owner alone. One that a dead daemon left is removed: the lock says that it is."""
+    """A socket at the path, for its owner alone. One that a dead daemon left is removed: the lock
+    says that it is.
+    """
     try:
         os.unlink(path)
     except FileNotFoundError:
@@ -229,7 +261,9 @@ def _bound(path: str) -> socket.socket:
 
 @contextmanager
 def _short(path: str) -> Iterator[str]:
-    """A path to the same place that is short enough for a socket: through a link, where it has to be."""
+    """A path to the same place that is short enough for a socket: through a link, where it has to
+    be.
+    """
     if len(os.fsencode(path)) <= LONGEST_PATH:
         yield path
         return

@@ -1,5 +1,5 @@
-"""What the agents of the example team say where there is no model. Each says only what stands in its own prompt: what
-it was asked, and which entries of the shared memory it was shown.
+"""What the agents of the example team say where there is no model. Each says only what stands in
+its own prompt: what it was asked, and which entries of the shared memory it was shown.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from orchestrator.engines.scripted import Seen
 
 _ENTRY = re.compile(r"\[([a-z0-9/_-]+)\] (syn-[0-9-]+) \(from: ([a-z0-9_-]+)")
 _WORK = (
-    "Say which entries of the memory you were shown, and find your own line of the plan among them."
+    "Say which entries of the memory you were shown, and find your own line of the plan"
+    " among them."
 )
 
 
@@ -23,8 +24,12 @@ def play(seen: Seen) -> str:
         ("a project lead", _lead),
         ("test what others", _qa),
     )
-    task = next(message.text for message in reversed(seen.messages) if message.label == "task")
-    view = "\n".join(message.text for message in seen.messages if message.label != "task")
+    task = next(
+        message.text for message in reversed(seen.messages) if message.label == "task"
+    )
+    view = "\n".join(
+        message.text for message in seen.messages if message.label != "task"
+    )
     script = next((act for mark, act in scripts if mark in first), _engineer)
     return script(first.split()[2].strip("`,."), task, view)
 
@@ -48,11 +53,18 @@ def _report(me: str, task: str, view: str) -> str:
     shown = {id for _, id, _ in _ENTRY.findall(view)}
     done = [run for run, status, _ in asked if status == "done"]
     read = [id for _, _, id in asked if id in shown]
-    return f"{len(done)} of {len(asked)} tasks are done; I was shown what {len(read)} of them left in the memory."
+    return (
+        f"{len(done)} of {len(asked)} tasks are done; I was shown what {len(read)} of"
+        f" them left in the memory."
+    )
 
 
 def _engineer(me: str, task: str, view: str) -> str:
-    mine = "my line of the plan with it" if f"[{me}]" in view else "and nothing of the plan"
+    mine = (
+        "my line of the plan with it"
+        if f"[{me}]" in view
+        else "and nothing of the plan"
+    )
     return f"I was shown what the memory has, {mine}."
 
 
@@ -60,4 +72,7 @@ def _qa(me: str, task: str, view: str) -> str:
     claims = re.findall(r"^- (\S+): \w+, (syn-[0-9-]+)$", task, re.MULTILINE)
     bodies = dict(re.findall(r"(syn-[0-9-]+) \(from.*\n\s*> (.*)", view))
     passed = [id for _, id in claims if "my line of the plan" in bodies.get(id, "")]
-    return f"{len(passed)} of {len(claims)} passed: my prompt shows their status, and it says what it should."
+    return (
+        f"{len(passed)} of {len(claims)} passed: my prompt shows their status, and it"
+        f" says what it should."
+    )

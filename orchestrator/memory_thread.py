@@ -1,4 +1,6 @@
-"""The desk: whatever touches the memory goes over it, act after act, on a thread of its own. Knows nothing of runs."""
+"""The desk: whatever touches the memory goes over it, act after act, on a thread of its own. Knows
+nothing of runs.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,9 @@ from synapse.errors import SynapseError
 
 
 class MemoryThread:
-    """Does what it is given in the order in which it was asked. `inline` on the event loop's own thread, at once: for
-    virtual time."""
+    """Does what it is given in the order in which it was asked. `inline` on the event loop's own
+    thread, at once: for virtual time.
+    """
 
     def __init__(self, *, inline: bool = False) -> None:
         self.inline = inline
@@ -22,7 +25,9 @@ class MemoryThread:
     async def __call__(self, act: Callable[..., Any], *args: Any) -> Any:
         if self._worker is None:
             return act(*args)
-        return await asyncio.get_running_loop().run_in_executor(self._worker, act, *args)
+        return await asyncio.get_running_loop().run_in_executor(
+            self._worker, act, *args
+        )
 
     def aside(self, act: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
         """Have it done, after all that was asked before, while the caller goes on."""
@@ -41,8 +46,9 @@ class MemoryThread:
         return done
 
     async def through(self, asked: Awaitable[Any]) -> Any:
-        """See through what was asked, even if whoever asked is cancelled meanwhile, however often. Inline there is no
-        meanwhile."""
+        """See through what was asked, even if whoever asked is cancelled meanwhile, however often.
+        Inline there is no meanwhile.
+        """
         if self.inline:
             return await asked
         task, cancelled = asyncio.ensure_future(asked), False

@@ -1,4 +1,6 @@
-"""What a run would begin with: its prompt, what that would cost, what was left out. Begins nothing, writes nothing."""
+"""What a run would begin with: its prompt, what that would cost, what was left out. Begins nothing,
+writes nothing.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,13 @@ from typing import NamedTuple
 from orchestrator.costs import refuse_misread
 from orchestrator.prompts import selection
 from orchestrator.prompts.fence import SECRET_BYTES, secret
-from orchestrator.prompts.opening import Means, by_default, histories, opened, registered
+from orchestrator.prompts.opening import (
+    Means,
+    by_default,
+    histories,
+    opened,
+    registered,
+)
 from orchestrator.prompts.receipt import Receipt
 from orchestrator.prompts.render import Prompt
 from orchestrator.prompts.templates import Templates
@@ -21,8 +29,9 @@ from synapse.core import Memory
 
 
 class Preview(NamedTuple):
-    """`turn` is the most that its first turn can cost; `turns` what such runs take, and `run` what they cost
-    without any cache. None where the model has no price."""
+    """`turn` is the most that its first turn can cost; `turns` what such runs take, and `run` what
+    they cost without any cache. None where the model has no price.
+    """
 
     prompt: Prompt
     receipt: Receipt
@@ -47,7 +56,9 @@ def preview(
         Counter(model, ratio=Ratios(root).of(model)),
         histories(Runs(store)).get((role, engine), []),
     )
-    means = Means(by_default, "auto", _secret(root), Templates(store.root), counter, past)
+    means = Means(
+        by_default, "auto", _secret(root), Templates(store.root), counter, past
+    )
     run, seat = _run(task, role, store.clock()), memory.as_agent(agent.id)
     prompt, receipt, *_ = opened(run, agent, None, seat, means, not takes_tools)
     expected = selection.expected(role, past)
@@ -56,7 +67,9 @@ def preview(
         price = _price(memory, model)
         if price is None:
             return Preview(prompt, receipt, engine, model, None, expected.turns, None)
-        turn = prices.worst(price, counter.theirs(sum(receipt.tokens.values())), MAX_OUTPUT)
+        turn = prices.worst(
+            price, counter.theirs(sum(receipt.tokens.values())), MAX_OUTPUT
+        )
         whole = prices.worst(
             price._replace(written=price.input), counter.theirs(int(expected.work)), 0
         )
@@ -69,7 +82,20 @@ def _run(task: Task, role: str, now: int) -> Run:
     asked = {key: value for key, value in task._asdict().items() if key != "text"}
     fields = {"role": role, "task": task.text, "asked": asked}
     return Run(
-        id, task.agent, task.project, None, id, 0, 0, "running", None, None, 1, now, 0, fields
+        id,
+        task.agent,
+        task.project,
+        None,
+        id,
+        0,
+        0,
+        "running",
+        None,
+        None,
+        1,
+        now,
+        0,
+        fields,
     )
 
 

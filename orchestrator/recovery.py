@@ -35,7 +35,9 @@ def recover(run_store: RunStore, root: str | None = None) -> Recovery:
             run for run in running if not run.fields.get("attached")
         )  # a client's is its own
         orphans = [
-            run for run in held_here if not (run.holder and run_store.holder.lives(run.holder))
+            run
+            for run in held_here
+            if not (run.holder and run_store.holder.lives(run.holder))
         ]
         left = _left(run_store, orphans, asked_for=root is not None)
         for run in orphans:
@@ -68,7 +70,9 @@ def _left(run_store: RunStore, orphans: list[Run], asked_for: bool) -> dict[str,
 
 def _take(run_store: RunStore, run: Run, taken: list[Run]) -> None:
     try:
-        mine = run_store.runs.take(run, run_store.holder.name, _progress(run_store, run))
+        mine = run_store.runs.take(
+            run, run_store.holder.name, _progress(run_store, run)
+        )
     except Conflict:
         return  # another supervisor was faster, or it has ended
     taken.append(mine)
@@ -81,12 +85,18 @@ def _take(run_store: RunStore, run: Run, taken: list[Run]) -> None:
 
 def _progress(run_store: RunStore, run: Run) -> int:
     """How many replies and results it and all below it have recorded."""
-    own = sum(step.kind in ("turn", "result") for step in _recorded(run_store.folder(run)))
-    return own + sum(_progress(run_store, child) for child in run_store.runs.children(run.id))
+    own = sum(
+        step.kind in ("turn", "result") for step in _recorded(run_store.folder(run))
+    )
+    return own + sum(
+        _progress(run_store, child) for child in run_store.runs.children(run.id)
+    )
 
 
 def _recorded(folder: Folder) -> list[steps.Step]:
-    """Its steps; none where they are damaged: it is taken all the same, and ends as failed, which says so."""
+    """Its steps; none where they are damaged: it is taken all the same, and ends as failed, which
+    says so.
+    """
     try:
         return steps.read(folder.lines(STEPS))
     except StoreCorrupt:
@@ -94,7 +104,9 @@ def _recorded(folder: Folder) -> list[steps.Step]:
 
 
 def _mend(folder: Folder) -> None:
-    """Add to the ledger what was paid for and recorded, but not booked before its supervisor died."""
+    """Add to the ledger what was paid for and recorded, but not booked before its supervisor
+    died.
+    """
     booked = set(folder.lines(LEDGER))
     for step in _recorded(folder):
         if step.kind == "turn" and step.fields["ledger"] not in booked:
@@ -105,6 +117,8 @@ def _bury(run_store: RunStore, run: Run) -> None:
     """A run that died again and again: a dead letter, and a blocker that says so."""
     note = writeback.dead_letter(run.id, run.project, run.attempts - 1)
     entry, untold = run_store.told(run, [note])
-    why = "; ".join(filter(None, (f"it died {run.attempts - 1} times without moving", untold)))
+    why = "; ".join(
+        filter(None, (f"it died {run.attempts - 1} times without moving", untold))
+    )
     run_store.runs.end(run, "failed", entry=entry, why=why, summary="")
     run_store.costs.leave(run)

@@ -1,7 +1,8 @@
-"""The supervisor's books: everything about runs that touches the memory or the disk. Synchronous, on one thread.
+"""The supervisor's books: everything about runs that touches the memory or the disk. Synchronous,
+on one thread.
 
-Begins runs and ends them, asks the limits, notes deliveries, writes back. What a run leaves is stored before anybody
-is told of it.
+Begins runs and ends them, asks the limits, notes deliveries, writes back. What a run leaves is
+stored before anybody is told of it.
 """
 
 from __future__ import annotations
@@ -38,7 +39,15 @@ from orchestrator.prompts.roster import unknown, workers
 from orchestrator.prompts.templates import Templates
 from orchestrator.runs import ledger, requirements, steps, writeback
 from orchestrator.runs.blockers import Blockers
-from orchestrator.runs.folder import ERROR, LEDGER, OUTPUT, RECEIPT, STEPS, TRANSCRIPT, Folder
+from orchestrator.runs.folder import (
+    ERROR,
+    LEDGER,
+    OUTPUT,
+    RECEIPT,
+    STEPS,
+    TRANSCRIPT,
+    Folder,
+)
 from orchestrator.runs.intent import ALIKE, intent_of, similar
 from orchestrator.runs.lease import LEASE, Lease
 from orchestrator.runs.records import ATTEMPTS, Run, Runs, still
@@ -126,15 +135,23 @@ class RunStore:
             context,
             memory_tools,
         )
-        self._temporary = None if memory.store.root else tempfile.mkdtemp(prefix="synapse-runs-")
+        self._temporary = (
+            None if memory.store.root else tempfile.mkdtemp(prefix="synapse-runs-")
+        )
         self.root = memory.store.root or self._temporary or ""
         self.runs = Runs(memory.store)
         self.holder = Lease(self.root, name, lease)
-        self.findings = Findings(memory.store, self.root, self.holder.lives, not self._temporary)
-        self.costs = Costs(self.runs, self.root, not self._temporary, self.holder, limits)
+        self.findings = Findings(
+            memory.store, self.root, self.holder.lives, not self._temporary
+        )
+        self.costs = Costs(
+            self.runs, self.root, not self._temporary, self.holder, limits
+        )
         self.templates = Templates(memory.store.root)
         self.secret = (
-            secret(self.root) if seed is None else sha256(f"seed {seed}".encode()).digest()
+            secret(self.root)
+            if seed is None
+            else sha256(f"seed {seed}".encode()).digest()
         )
         self._history: tuple[int, Histories] = (0, {})
         self.blockers = Blockers(memory.store, self.runs, self.seat, self.told)
@@ -175,7 +192,8 @@ class RunStore:
         found = self.runs.get(id)
         if found is None:
             raise NotFound(
-                f"there is no run {id}; `orchestrator ps --all` lists those there are", id=id
+                f"there is no run {id}; `orchestrator ps --all` lists those there are",
+                id=id,
             )
         return found
 
@@ -189,13 +207,19 @@ class RunStore:
     def result(self, run: Run) -> Result:
         """What came of a run that has ended."""
         folder = self.folder(run)
-        return result_of(run.id, run.fields, folder.read(OUTPUT) if folder.has(OUTPUT) else "")
+        return result_of(
+            run.id, run.fields, folder.read(OUTPUT) if folder.has(OUTPUT) else ""
+        )
 
     def reserve(self, session: Session, tokens: int) -> Reservation:
         return self.costs.reserve(session, tokens)
 
     def settle(
-        self, session: Session, reservation: Reservation, turn: Turn | None, counted: int
+        self,
+        session: Session,
+        reservation: Reservation,
+        turn: Turn | None,
+        counted: int,
     ) -> float | None:
         return self.costs.settle(session, reservation, turn, counted)
 
@@ -209,12 +233,16 @@ class RunStore:
         engine_of: Callable[[Task, Agent, Usual], tuple[str, Engine]],
         usual: Usual,
     ) -> tuple[Run, bool]:
-        """Begin a run, within the limits; or the run that does this work already, or did it a moment ago."""
+        """Begin a run, within the limits; or the run that does this work already, or did it a
+        moment ago.
+        """
         agent = self.agent(task.agent)
         check(task)
         self.costs.check_settings()
         calls.shared(
-            dict(self.store.settings.other), task.tools, requirements.parameters(self.offer().tools)
+            dict(self.store.settings.other),
+            task.tools,
+            requirements.parameters(self.offer().tools),
         )
         known = self.runs.get(id)
         if known is not None:
@@ -230,7 +258,12 @@ class RunStore:
                 return earlier, True
             try:
                 return self._begun(
-                    id, task, agent, parent, still(key, len(begun)), more | {"intent": key}
+                    id,
+                    task,
+                    agent,
+                    parent,
+                    still(key, len(begun)),
+                    more | {"intent": key},
                 ), False
             except Conflict as error:
                 if error.details.get("key") != key:
@@ -249,7 +282,9 @@ class RunStore:
         """Counted, then on record; what does not come on record is not counted."""
         where = self.costs.admit(id, task, agent, parent)
         try:
-            return self.runs.begin(id, task, agent, self.holder.name, parent, unless, **more)
+            return self.runs.begin(
+                id, task, agent, self.holder.name, parent, unless, **more
+            )
         except SynapseError:
             self.costs.withdraw(id, where)
             raise
@@ -259,7 +294,9 @@ class RunStore:
     ) -> dict[str, Any]:
         """Return what a run is begun with besides its task. Whoever begins others needs the engine
         that these get, too."""
-        named = task.model or agent.model or usual.model or getattr(engine, "model", None)
+        named = (
+            task.model or agent.model or usual.model or getattr(engine, "model", None)
+        )
         spawns = engine.takes_tools and (task.role or agent.role) in COORDINATORS
         engines = (engine_name, usual.engine) if spawns else (engine_name,)
         needed = requirements.record(engines, self.offer(), tools=engine.takes_tools)
@@ -272,8 +309,10 @@ class RunStore:
         return about
 
     def furnish(self, run: Run, engine: Engine, alone: bool) -> Furniture:
-        """What a session needs: its prompt, made and receipted, or all that an earlier incarnation recorded. `alone`:
-        nobody else runs, so what came until now wakes nobody, and is for the view."""
+        """What a session needs: its prompt, made and receipted, or all that an earlier incarnation
+        recorded. `alone`: nobody else runs, so what came until now wakes nobody, and is for the
+        view.
+        """
         if alone:
             self.heard(())
         folder = self.folder(run).make()
@@ -287,10 +326,15 @@ class RunStore:
         folder.record(STEPS, steps.dump(step), sync=False)
         first = (recorded or [step])[0].fields
         tools = taught(
-            (tool for tool in memory_tools.TOOLS if tool.name in first["tools"]), self.templates
+            (tool for tool in memory_tools.TOOLS if tool.name in first["tools"]),
+            self.templates,
         )
         return Furniture(
-            self.seat(run), tools, self._terms(run, engine, folder), folder, [*recorded, step]
+            self.seat(run),
+            tools,
+            self._terms(run, engine, folder),
+            folder,
+            [*recorded, step],
         )
 
     def _terms(self, run: Run, engine: Engine, folder: Folder) -> SessionConfig:
@@ -298,33 +342,49 @@ class RunStore:
         place = None
         if not engine.takes_tools:
             there = str(run.fields.get("folder") or folder.path)
-            place = Place(there, self._environment(run), os.path.join(folder.path, TRANSCRIPT))
+            place = Place(
+                there, self._environment(run), os.path.join(folder.path, TRANSCRIPT)
+            )
         label = said_label(run.fields["role"])
         model = run.fields["model"]
         resumes = engine.takes_tools or bool(getattr(engine, "resumes", False))
         bounded = self.costs.bounded(run)
         return SessionConfig(
-            self.costs.counter(model), model, MAX_OUTPUT, left, place, label, bounded, resumes
+            self.costs.counter(model),
+            model,
+            MAX_OUTPUT,
+            left,
+            place,
+            label,
+            bounded,
+            resumes,
         )
 
     def _opened(self, run: Run, engine: Engine, folder: Folder) -> dict[str, Any]:
         """Make the prompt, and all that is to be known of it."""
         seat, counter = self.seat(run), self.costs.counter(run.fields["model"])
         past = self._past_of(run.fields["role"], run.fields["engine"])
-        means = Means(self.context, self.memory_tools, self.secret, self.templates, counter, past)
+        means = Means(
+            self.context, self.memory_tools, self.secret, self.templates, counter, past
+        )
         given_by = self.known(run.parent).agent if run.parent else None
         shell = not engine.takes_tools
         made, receipt, news, calls = opened(
             run, self.agent(run.agent), given_by, seat, means, shell
         )
         shown = receipt.shown()
-        about = {"tools": list(receipt.tools), "ids": shown["ids"], "cursor": receipt.cursor}
+        about = {
+            "tools": list(receipt.tools),
+            "ids": shown["ids"],
+            "cursor": receipt.cursor,
+        }
         about |= {"guide": receipt.tokens["guide"], "news": news, "acts": calls}
         return steps.prompt(*made) | about | {"shown": shown, "receipt": receipt.dump()}
 
     def note_shown(self, run: Run, first: Mapping[str, Any]) -> None:
-        """Note in the log what a prompt showed, once, and put its receipt where people look. Both follow
-        from its step: the engine is called meanwhile."""
+        """Note in the log what a prompt showed, once, and put its receipt where people look. Both
+        follow from its step: the engine is called meanwhile.
+        """
         folder = self.folder(run)
         if not folder.has(RECEIPT):
             folder.write(
@@ -350,17 +410,22 @@ class RunStore:
             return [], "its agent is registered no more"
         reader = session.reader(declared.joined(session.run.project))
         self._learn_ends(cursor)  # the index stands at the cursor at least
-        follower = Follower(self.store.log, lambda: reader.agent, self.store.current, cursor)
+        follower = Follower(
+            self.store.log, lambda: reader.agent, self.store.current, cursor
+        )
         now = self.now()
         came = (
-            (event.entry, wake.tier(event.entry, reader, event.cursor)) for event in follower.poll()
+            (event.entry, wake.tier(event.entry, reader, event.cursor))
+            for event in follower.poll()
         )
         news = [News(entry, now, tier) for entry, tier in came if tier]
         return news, self.runs.over(session.run, known=True)
 
     def _learn_ends(self, cursor: int) -> tuple[bool, int]:
-        """Have the index know what ends a session of ours since: a stop, or a takeover; whether there is any, and how
-        far the log was read. Most records are neither: the log is read at once, while the index takes its time."""
+        """Have the index know what ends a session of ours since: a stop, or a takeover; whether
+        there is any, and how far the log was read. Most records are neither: the log is read at
+        once, while the index takes its time.
+        """
         found, mine = False, (None, self.holder.name)
         for record in self.store.log.since(cursor):
             cursor = record.seq
@@ -381,9 +446,12 @@ class RunStore:
         running = self.store.index.query.runs(
             project=task.project, state="running", limit=NEIGHBOURS
         )
-        found = [each for each in running if similar(str(each["task"]), task.text) >= ALIKE]
+        found = [
+            each for each in running if similar(str(each["task"]), task.text) >= ALIKE
+        ]
         return [
-            f"{each['run']} ({each['agent']}) is at something that sounds like it" for each in found
+            f"{each['run']} ({each['agent']}) is at something that sounds like it"
+            for each in found
         ]
 
     def _answers(self, run: Run) -> bool:
@@ -407,7 +475,9 @@ class RunStore:
         running = [session.run for session in sessions]
         agents = self.store.index.query.declared
         readers = {
-            session.run.id: session.reader(agents[session.run.agent].joined(session.run.project))
+            session.run.id: session.reader(
+                agents[session.run.agent].joined(session.run.project)
+            )
             for session in sessions
             if session.run.agent in agents
         }
@@ -438,14 +508,22 @@ class RunStore:
                     "ids": [id],
                     "how": "its author woke too often",
                 }
-                self.store.log.append(Pending("delivery", OPERATOR, fields), once=f"held:{id}")
+                self.store.log.append(
+                    Pending("delivery", OPERATOR, fields), once=f"held:{id}"
+                )
                 self.ear.held.pop()
 
     def delivered(
         self, session: Session, ids: list[str], state: str, offered: Mapping[str, int]
     ) -> None:
         run = session.run
-        fields = {"agent": run.agent, "run": run.id, "epoch": run.epoch, "state": state, "ids": ids}
+        fields = {
+            "agent": run.agent,
+            "run": run.id,
+            "epoch": run.epoch,
+            "state": state,
+            "ids": ids,
+        }
         more = {"offered": dict(offered)} if offered else {}
         self.seat(run).pen.write(Pending("delivery", run.agent, fields | more))
 
@@ -459,30 +537,42 @@ class RunStore:
         commands = reach.follows_commands or not session.engine.takes_tools
         blocks = wake.blocks(entries, news, commands)
         shown = [
-            entry.id for entry, block in zip(entries, blocks, strict=True) if block.form != POINTER
+            entry.id
+            for entry, block in zip(entries, blocks, strict=True)
+            if block.form != POINTER
         ]
         if not blocks:
             return "", []
         return prompt.wake(blocks, reader, self.secret, self.templates), shown
 
-    def results_text(self, reader: Run, results: list[Result], how: str = "unread") -> str:
-        """Return what children left, as their parent is told. `how` names the template: `results` for
-        one that waited, `unread` for one that would have ended, `blocked` for one at something else."""
+    def results_text(
+        self, reader: Run, results: list[Result], how: str = "unread"
+    ) -> str:
+        """Return what children left, as their parent is told. `how` names the template: `results`
+        for one that waited, `unread` for one that would have ended, `blocked` for one at something
+        else.
+        """
         reports = [
             Report(
-                result.run, self.known(result.run).agent, result.status, writeback.told(result),
+                result.run,
+                self.known(result.run).agent,
+                result.status,
+                writeback.told(result),
                 result.entry if result.status == "blocked" else None,
             )
             for result in results
-        ]  # fmt: skip
-        render = {"results": prompt.results, "unread": prompt.unread, "blocked": prompt.blocked}[
-            how
         ]
+        render = {
+            "results": prompt.results,
+            "unread": prompt.unread,
+            "blocked": prompt.blocked,
+        }[how]
         return render(reports, self.agent(reader.agent), self.secret, self.templates)
 
     def seen(self, runs: Iterable[str], entries: Sequence[str]) -> list[str]:
-        """Return those of the entries that stood before one of these runs. An agent with a shell looks
-        for itself: of its, all that it may see."""
+        """Return those of the entries that stood before one of these runs. An agent with a shell
+        looks for itself: of its, all that it may see.
+        """
         shown: set[str] = set()
         for run in map(self.known, runs):
             recorded = steps.read(self.folder(run).lines(STEPS))
@@ -531,12 +621,14 @@ class RunStore:
         }
         if session is not None:
             more["past"] = list(
-                selection.past(lines, steps.capsules(session.conversation, session.first["tools"]))[
-                    :4
-                ]
+                selection.past(
+                    lines, steps.capsules(session.conversation, session.first["tools"])
+                )[:4]
             )
             more["uses"] = self._uses(session)
-            more |= {"shares": shares} if (shares := session.conversation.shares) else {}
+            more |= (
+                {"shares": shares} if (shares := session.conversation.shares) else {}
+            )
         try:
             entry, untold = self.told(run, notes)
             entry, more["why"] = (

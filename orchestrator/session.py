@@ -1,7 +1,8 @@
-"""A session: one incarnation of a run, turn after turn. What is due next follows from the recorded conversation
-alone, so that another process can go on where this one ended.
+"""A session: one incarnation of a run, turn after turn. What is due next follows from the recorded
+conversation alone, so that another process can go on where this one ended.
 
-It records before it acts, hears what is critical before every turn, and asks for every token before it is spent.
+It records before it acts, hears what is critical before every turn, and asks for every token before
+it is spent.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ from synapse.tools import blocker_of
 REMINDERS = 2  # times that a parent is given the results which it left unread
 ANSWERS = 3  # times that a blocked run goes on because it was answered
 ANSWER_WITHIN = 300.0  # seconds that a blocked run waits for those above it
-SECOND_TRIES = 2  # times that a model is asked again after an empty reply, or one that was cut
+# times that a model is asked again after an empty reply, or one that was cut
+SECOND_TRIES = 2
 ANSWERED = "You said that you are blocked; this may be the answer. Try again."
 RESOLVED = "What blocked you is resolved. Go on with your task."
 Sent = tuple[Segment, ...]
@@ -59,7 +61,9 @@ class Ground(Protocol):
 
 
 class RunStore(Protocol):
-    """What it asks of the supervisor's books. All of it may touch the disk: `Ground.desk` takes it there."""
+    """What it asks of the supervisor's books. All of it may touch the disk: `Ground.desk` takes it
+    there.
+    """
 
     blockers: Blockers
 
@@ -75,9 +79,13 @@ class RunStore(Protocol):
         self, session: Session, ids: list[str], state: str, offered: Mapping[str, int]
     ) -> None: ...
 
-    def wake_text(self, session: Session, news: list[News]) -> tuple[str, list[str]]: ...
+    def wake_text(
+        self, session: Session, news: list[News]
+    ) -> tuple[str, list[str]]: ...
 
-    def results_text(self, reader: Run, results: list[Result], how: str = ...) -> str: ...
+    def results_text(
+        self, reader: Run, results: list[Result], how: str = ...
+    ) -> str: ...
 
 
 class Session:
@@ -94,11 +102,18 @@ class Session:
         terms: SessionConfig,
         recorded: list[steps.Step],
     ) -> None:
-        self.ground, self.run_store, self.run, self.engine = ground, run_store, run, engine
+        self.ground, self.run_store, self.run, self.engine = (
+            ground,
+            run_store,
+            run,
+            engine,
+        )
         self.handlers, self.folder, self.terms = handlers, folder, terms
         self.inbox: dict[str, News] = {}
         self.interrupt = asyncio.Event()
-        self.ended = asyncio.Event()  # a child has, or something was heard: who waits looks again
+        self.ended = (
+            asyncio.Event()
+        )  # a child has, or something was heard: who waits looks again
         self.waits = False  # for its children, until there is news
         self.at: dict[str, str] = {}  # the words of the shared calls that it is at
         self.closes = False  # has done all it will, and waits for its children's end
@@ -118,7 +133,11 @@ class Session:
             if ids := step.kind == "message" and step.fields.get("ids"):
                 self._rendered.append((len(self._adding.turns), list(ids)))
         self.conversation = self._adding.sum()
-        self.seen = {*self.first["ids"], *self.conversation.heard, *self.conversation.pointed}
+        self.seen = {
+            *self.first["ids"],
+            *self.conversation.heard,
+            *self.conversation.pointed,
+        }
 
     # -- from outside ------------------------------------------------------------------------------
 
@@ -149,9 +168,14 @@ class Session:
         return Reader(agent, self._about(), self.seen, self.first["cursor"])
 
     def _about(self) -> tuple[str, ...]:
-        """Return what it works at: its task, and the work that it or its supervisor claimed for it."""
+        """Return what it works at: its task, and the work that it or its supervisor claimed for
+        it.
+        """
         calls = (
-            call for turn in self.conversation.turns for call in turn.calls if call.name == "claim"
+            call
+            for turn in self.conversation.turns
+            for call in turn.calls
+            if call.name == "claim"
         )
         claims = (str(call.arguments.get("work", "")) for call in calls)
         return (self.run.task.text, *dict.fromkeys((*claims, *self.at.values())))
@@ -169,8 +193,13 @@ class Session:
                 self._living.cancel()
 
     async def live(self) -> Outcome:
-        """All of it, whatever happens on the way. Cancelled without a reason given, it stays to be gone on with."""
-        limit, self._living = asyncio.timeout(self.terms.seconds), asyncio.current_task()
+        """All of it, whatever happens on the way. Cancelled without a reason given, it stays to be
+        gone on with.
+        """
+        limit, self._living = (
+            asyncio.timeout(self.terms.seconds),
+            asyncio.current_task(),
+        )
         try:
             async with limit:
                 while True:
@@ -212,14 +241,17 @@ class Session:
         """After a reply that asks for nothing: is it the end?"""
         if turn.stop == "refusal":
             return self._cut(
-                "refused", f"the model refused: {turn.text or 'it gave no reason'}"[:500]
+                "refused",
+                f"the model refused: {turn.text or 'it gave no reason'}"[:500],
             )
         await self.ground.hear()
         if self.due:
             await self._told_news()
             return None
         if turn.stop == "interrupted":
-            await self._say("You were interrupted. Go on with your task.", "retry", "interrupted")
+            await self._say(
+                "You were interrupted. Go on with your task.", "retry", "interrupted"
+            )
             return None
         if turn.stop in ("empty", "length"):
             return await self._second_try(turn)
@@ -240,7 +272,9 @@ class Session:
         if answered >= ANSWERS or not self._coordinators():
             return outcome
         if outcome.blocker is None:
-            id = await self.ground.desk(self.run_store.blockers.report, self.run, outcome, answered)
+            id = await self.ground.desk(
+                self.run_store.blockers.report, self.run, outcome, answered
+            )
             outcome = outcome._replace(blocker=id)
         if outcome.blocker is None:
             return outcome
@@ -255,15 +289,23 @@ class Session:
 
     def _coordinators(self) -> list[Session]:
         """Return the other sessions here that give out work, and so may answer."""
-        others = (session for session in self.ground.sessions.values() if session is not self)
+        others = (
+            session for session in self.ground.sessions.values() if session is not self
+        )
         return [
-            session for session in others if session.run.fields["role"] in segments.COORDINATORS
+            session
+            for session in others
+            if session.run.fields["role"] in segments.COORDINATORS
         ]
 
     def _has_help(self, blocker: str) -> bool:
-        """Return whether one who was told of the blocker is at work or will be, and so may answer."""
+        """Return whether one who was told of the blocker is at work or will be, and so may
+        answer.
+        """
         told = (session for session in self._coordinators() if blocker in session.seen)
-        return any(session.due or not session.waits for session in told if not session.closes)
+        return any(
+            session.due or not session.waits for session in told if not session.closes
+        )
 
     async def _is_answered(self, question: str, blocker: str) -> bool:
         """Return whether news came that answers, within the time and as long as somebody may."""
@@ -278,7 +320,9 @@ class Session:
                                 tier=NOW
                             )  # it is told, whatever else there is
                             return True
-                    if not await self.ground.desk(self.run_store.blockers.stands, blocker):
+                    if not await self.ground.desk(
+                        self.run_store.blockers.stands, blocker
+                    ):
                         return True
                     if not self._has_help(blocker):
                         return False
@@ -297,7 +341,10 @@ class Session:
             return self._cut("failed", f"{why}, {SECOND_TRIES + 1} times")
         ask = {
             "empty": "Your reply was empty. Say what came of your task, or go on with it.",
-            "length": "Your reply was cut at the limit of one message. Go on where it stopped; be brief.",
+            "length": (
+                "Your reply was cut at the limit of one message. Go on where it stopped;"
+                " be brief."
+            ),
         }
         await self._say(ask[turn.stop], "retry", turn.stop)
         return None
@@ -305,25 +352,40 @@ class Session:
     async def _outcome(self, turn: Turn) -> Outcome:
         """Return how it ended, by what was recorded: a blocker that it reported, results that
         nobody read, a blocker below it that stands, or all is well."""
-        said = (turn.blocked and (blocker_of(turn.blocked) or turn.blocked)) or blocker_of(
-            turn.text
-        )
+        said = (
+            turn.blocked and (blocker_of(turn.blocked) or turn.blocked)
+        ) or blocker_of(turn.text)
         own, tools = self.conversation.blockers, self.engine.takes_tools
-        blocker = await self.ground.desk(self.run_store.blockers.standing, self.run, own, tools)
+        blocker = await self.ground.desk(
+            self.run_store.blockers.standing, self.run, own, tools
+        )
         if said or blocker:
-            return Outcome("blocked", turn.text, said or "it reported a blocker", blocker)
+            return Outcome(
+                "blocked", turn.text, said or "it reported a blocker", blocker
+            )
         unread = await self._unread()
         if unread:
             debt = tuple(result.run for result in unread)
             return Outcome(
-                "blocked", turn.text, f"it left results unread: {', '.join(debt)}", debt=debt
+                "blocked",
+                turn.text,
+                f"it left results unread: {', '.join(debt)}",
+                debt=debt,
             )
         below = await self.ground.desk(self.run_store.blockers.below, self.run)
         if below:
-            named = ", ".join(f"{run} ({entry})" if entry else run for run, entry in below)
-            why = f"work that it gave out is blocked, and nobody has settled it: {named}"
+            named = ", ".join(
+                f"{run} ({entry})" if entry else run for run, entry in below
+            )
+            why = (
+                f"work that it gave out is blocked, and nobody has settled it: {named}"
+            )
             return Outcome(
-                "blocked", turn.text, why, below[0][1], below=tuple(run for run, _ in below)
+                "blocked",
+                turn.text,
+                why,
+                below[0][1],
+                below=tuple(run for run, _ in below),
             )
         return Outcome("done", turn.text)
 
@@ -356,8 +418,12 @@ class Session:
         try:
             turn = await self._stepped(request)
         except BaseException as error:
-            lost = weight if isinstance(error, asyncio.CancelledError) else taken_by(error)
-            await self.ground.desk.through(self.ground.desk(self._lose, sent, reservation, lost))
+            lost = (
+                weight if isinstance(error, asyncio.CancelledError) else taken_by(error)
+            )
+            await self.ground.desk.through(
+                self.ground.desk(self._lose, sent, reservation, lost)
+            )
             if isinstance(error, ContextTooLong):
                 raise ContextTooLong(
                     f"its conversation no longer fits the model: {error}"
@@ -371,8 +437,9 @@ class Session:
         await self._acknowledge()
 
     async def _weight(self, request: Request, counted: int) -> int:
-        """The tokens of a request as its provider counts them: by its own word where a limit hangs on it and it
-        gives one, else ours, scaled by how far it was from them before."""
+        """The tokens of a request as its provider counts them: by its own word where a limit hangs
+        on it and it gives one, else ours, scaled by how far it was from them before.
+        """
         theirs = None
         if self.terms.bounded:
             with contextlib.suppress(EngineError):
@@ -382,7 +449,11 @@ class Session:
     async def _stepped(self, request: Request) -> Turn:
         run, provider = self.run, self.engine.name
         with step_span(
-            run.id, run.agent, self.conversation.next, provider=provider, model=request.model
+            run.id,
+            run.agent,
+            self.conversation.next,
+            provider=provider,
+            model=request.model,
         ) as span:
             turn = await self.engine.step(request, self.interrupt)
             span.used(turn.usage)
@@ -414,12 +485,16 @@ class Session:
         self.folder.record(LEDGER, line, sync=False)
 
     def _lose(self, sent: Sent, reservation: Any, lost: int) -> None:
-        """A call came to nothing. What it took all the same is booked, in the budget and in the ledger."""
+        """A call came to nothing. What it took all the same is booked, in the budget and in the
+        ledger.
+        """
         self.run_store.settle(self, reservation, None, lost)
         if lost:
             usage = Usage(lost, estimated=True)
             self.folder.record(
-                LEDGER, dump(self._line(sent, (), usage, None, "lost", None)), sync=False
+                LEDGER,
+                dump(self._line(sent, (), usage, None, "lost", None)),
+                sync=False,
             )
 
     def _line(
@@ -432,16 +507,30 @@ class Session:
         model: str | None,
     ) -> Line:
         terms, run = self.terms, self.run
-        who = (run.id, self.conversation.next, run.agent, model or terms.model or self.engine.name)
+        who = (
+            run.id,
+            self.conversation.next,
+            run.agent,
+            model or terms.model or self.engine.name,
+        )
         return Line(
-            *who, terms.counter.encoding, terms.counter.counting, sent, got, usage, cost, stop
+            *who,
+            terms.counter.encoding,
+            terms.counter.counting,
+            sent,
+            got,
+            usage,
+            cost,
+            stop,
         )
 
     # -- what it is told ---------------------------------------------------------------------------
 
     async def _told_news(self, why: str = "wake", **about: Any) -> None:
         """Put what came and concerns it into the next prompt, all at once."""
-        news, later = divided(self.inbox.values(), self._about(), self.conversation.messages)
+        news, later = divided(
+            self.inbox.values(), self._about(), self.conversation.messages
+        )
         self.inbox = {each.entry.id: each for each in later}
         if not news:
             if about:
@@ -453,7 +542,12 @@ class Session:
         text = f"{ANSWERED}\n{text}" if why == "answered" else text
         pointed = [each.entry.id for each in news if each.entry.id not in ids]
         await self._say(
-            text, "wake", why, ids=ids, **({"pointed": pointed} if pointed else {}), **about
+            text,
+            "wake",
+            why,
+            ids=ids,
+            **({"pointed": pointed} if pointed else {}),
+            **about,
         )
         offered = {each.entry.id: each.offered for each in news if each.entry.id in ids}
         await self.ground.desk(self.run_store.delivered, self, ids, "rendered", offered)
@@ -498,8 +592,12 @@ class Session:
             if each.run not in self.conversation.read and each.entry not in self.seen
         ]
         if new:
-            text = await self.ground.desk(self.run_store.results_text, self.run, new, "blocked")
-            await self._say(text, "plan", "blocked", read=[result.run for result in new])
+            text = await self.ground.desk(
+                self.run_store.results_text, self.run, new, "blocked"
+            )
+            await self._say(
+                text, "plan", "blocked", read=[result.run for result in new]
+            )
 
     async def _say(self, text: str, label: str, why: str, **about: Any) -> None:
         fields = steps.message(text, label, why, **about)
@@ -512,22 +610,30 @@ class Session:
     # -- calls -------------------------------------------------------------------------------------
 
     async def _answer(self, call: Call, begun: bool) -> None:
-        """Carry out a call, or say why not; one that was in flight at a crash only if that does no harm."""
+        """Carry out a call, or say why not; one that was in flight at a crash only if that does no
+        harm.
+        """
         handler = self.handlers.get(call.name)
         if handler is None:
             names = ", ".join(each.tool.name for each in self.offered()) or "none"
-            said = ToolResult(f"Error: there is no tool {call.name}; yours: {names}", failed=True)
+            said = ToolResult(
+                f"Error: there is no tool {call.name}; yours: {names}", failed=True
+            )
         elif call.problem:
-            said = ToolResult(f"Error: the arguments cannot be read: {call.problem}", failed=True)
+            said = ToolResult(
+                f"Error: the arguments cannot be read: {call.problem}", failed=True
+            )
         elif begun and not handler.repeatable:
-            text = "Error: the process died while this was being carried out. Whether it took effect is not known;"
+            text = (
+                "Error: the process died while this was being carried out. Whether it"
+                " took effect is not known;"
+            )
             said = ToolResult(f"{text} it was not repeated.", failed=True)
         else:
             if not handler.repeatable:
                 await self.ground.desk(self._record, "call", {"call": call.id}, True)
-                await (
-                    self.ground.hear()
-                )  # who took over before that is heard of now; who does from now on reads it
+                # who took over before that is heard of now; who does from now on reads it
+                await self.ground.hear()
             said = await self._carried_out(handler, call)
         label = said.label or segments.tool_label(call.name)
         fields = steps.result(call, said.text, label, said.failed, **said.about)

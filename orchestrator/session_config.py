@@ -20,8 +20,9 @@ class ToolResult(NamedTuple):
 
 
 class Handler(NamedTuple):
-    """A tool with what carries it out. `repeatable`: carried out twice it does what it does once. One that is not
-    `offered` costs no schema, and is carried out for whoever calls it all the same."""
+    """A tool with what carries it out. `repeatable`: carried out twice it does what it does once.
+    One that is not `offered` costs no schema, and is carried out for whoever calls it all the same.
+    """
 
     tool: Tool
     call: Callable[[Call, str], Awaitable[ToolResult]]
@@ -39,6 +40,5 @@ class SessionConfig(NamedTuple):
     place: Place | None = None
     label: str = "work_out"
     bounded: bool = False  # whether tokens or money are limited
-    resumes: bool = (
-        True  # whether the engine goes on with a conversation; else each step tells all of it anew
-    )
+    # whether the engine goes on with a conversation; else each step tells all of it anew
+    resumes: bool = True

@@ -1,7 +1,8 @@
-"""The supervisor: starts runs, keeps them alive, lets them hear of each other, and settles what came of them.
+"""The supervisor: starts runs, keeps them alive, lets them hear of each other, and settles what
+came of them.
 
-Any number of supervisors share a workspace; each holds its own runs. Whatever touches the memory runs on one
-thread of its own, in order, and never on the event loop.
+Any number of supervisors share a workspace; each holds its own runs. Whatever touches the memory
+runs on one thread of its own, in order, and never on the event loop.
 """
 
 from __future__ import annotations
@@ -47,17 +48,18 @@ _WAITS = (
 
 @checked
 class Supervisor:
-    """Runs agents on engines, with the memory in their prompts: an open one, or that of a workspace, which this then
-    opens and closes.
+    """Runs agents on engines, with the memory in their prompts: an open one, or that of a
+    workspace, which this then opens and closes.
 
-    `engine` and `model` are for agents whose file names none. `engines` gives engines by name, made already.
-    `memory_tools` (auto, always or never) says when agents are offered the memory's tools; `tools` are functions of
-    yours, `mcp` servers whose tools are offered, each a command or an address. `context` decides what of the memory
-    goes into a prompt. `limits` hold for each run, where they say more than the workspace's.
+    `engine` and `model` are for agents whose file names none. `engines` gives engines by name, made
+    already. `memory_tools` (auto, always or never) says when agents are offered the memory's tools;
+    `tools` are functions of yours, `mcp` servers whose tools are offered, each a command or an
+    address. `context` decides what of the memory goes into a prompt. `limits` hold for each run,
+    where they say more than the workspace's.
 
-    With `seed`, the ids of runs follow from it. `inline` keeps everything on the event loop's thread: for virtual
-    time. Without a sign of life for `lease` seconds this supervisor counts as hung; a run that died `attempts` times
-    without moving is given up.
+    With `seed`, the ids of runs follow from it. `inline` keeps everything on the event loop's
+    thread: for virtual time. Without a sign of life for `lease` seconds this supervisor counts as
+    hung; a run that died `attempts` times without moving is given up.
     """
 
     def __init__(
@@ -80,12 +82,14 @@ class Supervisor:
         check_mode(memory_tools)
         if not isinstance(engine, str | Engine):
             raise InvalidEntry(
-                f"engine is {engine!r:.60}: write the name of one, such as anthropic, or give an engine"
+                f"engine is {engine!r:.60}: write the name of one, such as anthropic,"
+                f" or give an engine"
             )
         for given in (engines or {}).values():
             if not isinstance(given, Engine):
                 raise InvalidEntry(
-                    f"engines: {given!r:.60} is no engine: give names and engines, such as {{'mine': engine}}"
+                    f"engines: {given!r:.60} is no engine: give names and engines,"
+                    f" such as {{'mine': engine}}"
                 )
         own = [each if isinstance(each, UserTool) else tool_of(each) for each in tools]
         self._opened: Memory | None = None  # what was opened here is closed with this
@@ -114,7 +118,10 @@ class Supervisor:
         name = f"{os.getpid()}-{os.urandom(4).hex()}"
         try:
             if self.default_engine not in self._given:
-                check_name(dict(memory.store.settings.other).get("engines"), self.default_engine)
+                check_name(
+                    dict(memory.store.settings.other).get("engines"),
+                    self.default_engine,
+                )
             self.run_store = RunStore(
                 memory,
                 name,
@@ -148,7 +155,9 @@ class Supervisor:
             taken = (await self.recover()).taken
             return [await self.result(run) for run in taken]
 
-    def _waited(self, name: str, instead: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    def _waited(
+        self, name: str, instead: str, work: Callable[[], Coroutine[Any, Any, T]]
+    ) -> T:
         """Return what comes of the work, in an event loop that stays for the next time."""
         try:
             asyncio.get_running_loop()
@@ -160,10 +169,16 @@ class Supervisor:
         return self._runner.run(work())
 
     async def spawn(self, task: Task, *, parent: str | None = None) -> Result:
-        """Do a task, for a run that is its parent or for nobody; what comes of it, refused by a limit without a run."""
+        """Do a task, for a run that is its parent or for nobody; what comes of it, refused by a
+        limit without a run.
+        """
         async with self:
             begun = self.run_store.now()
-            above = None if parent is None else await self.desk(self.run_store.known, parent)
+            above = (
+                None
+                if parent is None
+                else await self.desk(self.run_store.known, parent)
+            )
             try:
                 run = await self.start(task, parent=above)
             except LimitReached as limit:
@@ -173,14 +188,20 @@ class Supervisor:
                 return await asyncio.shield(life)
             return (await self._result(run, patient=False))._replace(repeated=True)
 
-    async def start(self, task: Task, *, parent: Run | None = None, id: str | None = None) -> Run:
-        """Begin a task; `result` waits for it. Asked for the same work again, the run that does it or did."""
+    async def start(
+        self, task: Task, *, parent: Run | None = None, id: str | None = None
+    ) -> Run:
+        """Begin a task; `result` waits for it. Asked for the same work again, the run that does it
+        or did.
+        """
         check(task)
         id = id or self._named(task.agent, parent)
         usual = self._usual(parent)
         if not self.desk.inline:
             await self._loaded(task, usual)
-        admitted = self.desk(self.run_store.admit, task, parent, id, self._engine_for, usual)
+        admitted = self.desk(
+            self.run_store.admit, task, parent, id, self._engine_for, usual
+        )
         run: Run
         run, repeated = await admitted
         if not repeated and run.id not in self._lives:
@@ -225,7 +246,9 @@ class Supervisor:
         await self.hear()
 
     async def leave(self) -> None:
-        """Let go of all that runs, in the middle: it stays to be gone on with by whoever takes it over."""
+        """Let go of all that runs, in the middle: it stays to be gone on with by whoever takes it
+        over.
+        """
         lives = list(self._lives.values())
         for life in lives:
             life.cancel()
@@ -241,7 +264,9 @@ class Supervisor:
                 await self._connected(server)
             if not self.desk.inline:
                 loop = asyncio.get_running_loop()
-                self._listener = Listener(self.run_store.store, lambda: soon(loop, self._rung))
+                self._listener = Listener(
+                    self.run_store.store, lambda: soon(loop, self._rung)
+                )
                 self._upkeep = Upkeep(self.run_store.store, lambda: bool(self._lives))
         return self
 
@@ -264,17 +289,24 @@ class Supervisor:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
         self.server_tools = []
-        if self._runner is None or self._runner.get_loop() is not asyncio.get_running_loop():
+        if (
+            self._runner is None
+            or self._runner.get_loop() is not asyncio.get_running_loop()
+        ):
             await self._close_engines()
 
     async def _close_engines(self) -> None:
-        """An engine lives with its event loop. Those found by name are made again when they are needed."""
+        """An engine lives with its event loop. Those found by name are made again when they are
+        needed.
+        """
         for each in self.engines.values():
             await each.close()
         self.engines = dict(self._given)
 
     def close(self) -> None:
-        """Let go of the workspace; the memory stays open. Engines that were given are closed with it."""
+        """Let go of the workspace; the memory stays open. Engines that were given are closed with
+        it.
+        """
         if self._runner is not None:
             self._runner.run(self._close_engines())
             self._runner.close()
@@ -299,10 +331,14 @@ class Supervisor:
         await asyncio.gather(*list(self._lives.values()), return_exceptions=True)
 
     async def _connected(self, server: str | Sequence[str]) -> None:
-        """Offer the tools of an MCP server for as long as this is open. Its connection lives in a task of its own."""
+        """Offer the tools of an MCP server for as long as this is open. Its connection lives in a
+        task of its own.
+        """
         from orchestrator.tools.mcp import serve
 
-        tools: asyncio.Future[list[UserTool]] = asyncio.get_running_loop().create_future()
+        tools: asyncio.Future[list[UserTool]] = (
+            asyncio.get_running_loop().create_future()
+        )
         task = asyncio.create_task(
             serve(server, [each.tool.name for each in self.user_tools], tools)
         )
@@ -327,7 +363,9 @@ class Supervisor:
         life.add_done_callback(lambda _: self._lives.pop(run.id, None))
 
     async def _live(self, run: Run) -> Result:
-        """A run from its prompt, or its last step, to its result, whatever goes wrong; a lock held long ends none."""
+        """A run from its prompt, or its last step, to its result, whatever goes wrong; a lock held
+        long ends none.
+        """
         try:
             while True:
                 with contextlib.suppress(StoreBusy):
@@ -346,7 +384,9 @@ class Supervisor:
             outcome = await self._lived(session)
         except Exception as error:
             outcome = await self.desk(self.run_store.failed, run, error)
-        result: Result = await self.desk(self.run_store.close_run, run, outcome, session)
+        result: Result = await self.desk(
+            self.run_store.close_run, run, outcome, session
+        )
         parent = self.sessions.get(run.parent or "")
         if parent is not None and result.status == "blocked":
             parent.child_blocked(result)
@@ -372,9 +412,18 @@ class Supervisor:
         tools = [*self.user_tools, *self.server_tools]
         found = await self.desk(self.run_store.furnish, run, engine, not self.sessions)
         ground = Ground(self, self.sharing, found.seat, lambda: session)
-        handlers = of_session(ground, run, tools, found.tools) if engine.takes_tools else {}
+        handlers = (
+            of_session(ground, run, tools, found.tools) if engine.takes_tools else {}
+        )
         session = Session(
-            self, self.run_store, run, engine, handlers, found.folder, found.terms, found.recorded
+            self,
+            self.run_store,
+            run,
+            engine,
+            handlers,
+            found.folder,
+            found.terms,
+            found.recorded,
         )
         return session
 
@@ -388,8 +437,12 @@ class Supervisor:
     def _usual(self, parent: Run | None) -> Usual:
         """Return the engine and the model of those for whom nobody names one; below a run that
         lives here, the ones it was begun with."""
-        needed = parent.needs if parent is not None and parent.id in self._lives else None
-        return Usual(*(needed or {}).get("usual", (self.default_engine, self.default_model)))
+        needed = (
+            parent.needs if parent is not None and parent.id in self._lives else None
+        )
+        return Usual(
+            *(needed or {}).get("usual", (self.default_engine, self.default_model))
+        )
 
     def _engine_for(self, task: Task, agent: Agent, usual: Usual) -> tuple[str, Engine]:
         named = task.engine or agent.engine or usual.engine
@@ -410,11 +463,17 @@ class Supervisor:
             self._signed = tools, requirements.signatures(each.tool for each in tools)
         version = self.run_store.templates.version
         return requirements.Offer(
-            self.run_store.engine_declared, os.environ, self._given, self._signed[1], version
+            self.run_store.engine_declared,
+            os.environ,
+            self._given,
+            self._signed[1],
+            version,
         )
 
     def _lacking(self, run: Run, asked_for: bool = False) -> tuple[str, ...]:
-        """Return what a run needs that is not here. Whoever asks for its work goes by the templates of now."""
+        """Return what a run needs that is not here. Whoever asks for its work goes by the templates
+        of now.
+        """
         offer = self._offer()._replace(templates="") if asked_for else self._offer()
         return requirements.lacking(run.needs, offer) or tuple(
             self._unmade((run.needs or {}).get("engines", ()))
@@ -436,8 +495,9 @@ class Supervisor:
     # -- what a session asks -----------------------------------------------------------------------
 
     async def hear(self) -> None:
-        """What is critical into the inboxes of those it is for; an end to what somebody stopped. Seen through even if
-        whoever asked is cancelled: what was taken off the log is everybody's."""
+        """What is critical into the inboxes of those it is for; an end to what somebody stopped.
+        Seen through even if whoever asked is cancelled: what was taken off the log is everybody's.
+        """
         if self.desk.inline and not self.run_store.stirred():
             await asyncio.sleep(0)  # whoever is out of time ends here
         else:
@@ -454,7 +514,9 @@ class Supervisor:
                 self.sessions[id].stop(reason)
 
     def _rung(self) -> None:
-        """On the event loop, by a bell: look, unless somebody is looking, or nobody is there to be told."""
+        """On the event loop, by a bell: look, unless somebody is looking, or nobody is there to be
+        told.
+        """
         if self.sessions and (self._hearing is None or self._hearing.done()):
             self._hearing = asyncio.create_task(self.hear())
 
@@ -476,7 +538,9 @@ class Supervisor:
             if session.due:
                 return [], [child.id for child in running]
             session.waits = True
-            await self._any_end(session, all(child.id in self._lives for child in running))
+            await self._any_end(
+                session, all(child.id in self._lives for child in running)
+            )
             session.waits = False
 
     async def _any_end(self, session: Session, here: bool) -> None:
@@ -495,7 +559,9 @@ class Supervisor:
 
     async def told(self, reader: Run, results: list[Result]) -> str:
         """What children left, as their parent is told."""
-        text: str = await self.desk(self.run_store.results_text, reader, results, "results")
+        text: str = await self.desk(
+            self.run_store.results_text, reader, results, "results"
+        )
         return text
 
     async def ended_children(self, run: str, read: frozenset[str]) -> list[Result]:

@@ -30,7 +30,11 @@ from synapse.model.records import Pending
 from synapse.system import yaml
 from synapse.system.checks import checked, fields_fit
 
-MODELS = ("anthropic", "openai", "openai-chat")  # engines whose agents spawn and wait by themselves
+MODELS = (
+    "anthropic",
+    "openai",
+    "openai-chat",
+)  # engines whose agents spawn and wait by themselves
 TOPIC = "plan"
 OPEN = "team"  # the topic of the blocker that says why a project is not done
 _PART = re.compile(r"[ ]{0,3}(?:[-*]|\d+[.)])[ ]+\[([a-z0-9][a-z0-9_-]*)\][ ]+(\S.*)")
@@ -44,7 +48,9 @@ class Part(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What came of a brief: the lead's last word, and every run on the way, in order. `why` it is not done."""
+    """What came of a brief: the lead's last word, and every run on the way, in order. `why` it is
+    not done.
+    """
 
     status: str
     text: str
@@ -59,9 +65,11 @@ class Report(NamedTuple):
 
 @checked
 class Team(NamedTuple):
-    """Who works together. Engine and model are the supervisor's business, unless an agent's file names them.
-    `memory_tools` (auto, always, never) is for a team that models drive; where nobody says otherwise, it is what the
-    supervisor has. `tools` says by name what tools share, as synapse.yaml does."""
+    """Who works together. Engine and model are the supervisor's business, unless an agent's file
+    names them. `memory_tools` (auto, always, never) is for a team that models drive; where nobody
+    says otherwise, it is what the supervisor has. `tools` says by name what tools share, as
+    synapse.yaml does.
+    """
 
     lead: str
     engineers: tuple[str, ...]
@@ -92,7 +100,9 @@ class Team(NamedTuple):
                 f"{path} is not there; `orchestrator init` writes an example", id=path
             ) from error
         except (OSError, ValueError) as error:  # no text, or no name of a file
-            raise InvalidEntry(f"{path!r} cannot be read: {error}", path=path) from error
+            raise InvalidEntry(
+                f"{path!r} cannot be read: {error}", path=path
+            ) from error
         try:
             fields = yaml.load(text, depth=3, typed=True)
         except InvalidEntry as error:
@@ -100,7 +110,11 @@ class Team(NamedTuple):
         return team_of(fields, path)
 
     async def run(
-        self, supervisor: Supervisor, brief: str, project: str = "general", force: bool = False
+        self,
+        supervisor: Supervisor,
+        brief: str,
+        project: str = "general",
+        force: bool = False,
     ) -> Report:
         """Do what the brief asks for."""
         fields_fit(self, "team")
@@ -110,10 +124,14 @@ class Team(NamedTuple):
                     await supervisor.desk(supervisor.run_store.agent, id)
             work = _Work(self, supervisor, brief, project, force)
             report = await (
-                work.by_tools() if await self._is_driven_by_tools(supervisor) else work.by_plan()
+                work.by_tools()
+                if await self._is_driven_by_tools(supervisor)
+                else work.by_plan()
             )
             await supervisor.desk(_taken_in, supervisor.run_store.memory, report.runs)
-            await supervisor.desk(_settled, supervisor.run_store.memory, self.lead, project, report)
+            await supervisor.desk(
+                _settled, supervisor.run_store.memory, self.lead, project, report
+            )
             return report
 
     async def _is_driven_by_tools(self, supervisor: Supervisor) -> bool:
@@ -127,7 +145,9 @@ def team_of(fields: Mapping[str, Any], path: str = "team.yaml") -> Team:
     fields = {name: value for name, value in fields.items() if name in Team._fields}
     if fields.get("memory_tools") not in (None, *MODES):
         problems.append(f"memory_tools: write one of {', '.join(MODES)}")
-    problems += [f"{name} is missing" for name in ("lead", "engineers") if not fields.get(name)]
+    problems += [
+        f"{name} is missing" for name in ("lead", "engineers") if not fields.get(name)
+    ]
     engineers = fields.get("engineers") or []
     if not isinstance(engineers, list):
         problems.append("engineers: write a list such as [eng-a, eng-b]")
@@ -139,7 +159,9 @@ def team_of(fields: Mapping[str, Any], path: str = "team.yaml") -> Team:
     if not isinstance(models, dict):
         problems.append("models: write `engine: model` lines")
     if problems:
-        raise InvalidEntry(f"{path}: {'; '.join(problems)}", path=path, problems=problems)
+        raise InvalidEntry(
+            f"{path}: {'; '.join(problems)}", path=path, problems=problems
+        )
     given = {name: value for name, value in fields.items() if value is not None}
     return Team(**(given | {"engineers": tuple(map(str, engineers)), "models": models}))
 
@@ -163,7 +185,9 @@ def parts(plan: str) -> list[Part]:
 class _Work:
     """One brief on its way."""
 
-    def __init__(self, team: Team, boss: Supervisor, brief: str, project: str, force: bool) -> None:
+    def __init__(
+        self, team: Team, boss: Supervisor, brief: str, project: str, force: bool
+    ) -> None:
         self.team, self.boss, self.brief, self.project, self.force = (
             team,
             boss,
@@ -173,16 +197,23 @@ class _Work:
         )
         self.runs: list[Result] = []
 
-    # -- by the lead's own tool calls ------------------------------------------------------------------
+    # -- by the lead's own tool calls --------------------------------------------------
 
     async def by_tools(self) -> Report:
         team = self.team
         if team.cto:
-            text = f"{self.brief}\n\nGive this project to {team.lead}, with all of it. {self._roster()}"
+            text = (
+                f"{self.brief}\n\nGive this project to {team.lead}, with all of it."
+                f" {self._roster()}"
+            )
         else:
             text = f"{self.brief}\n\n{self._roster()}"
-        result = await self._do(team.cto or team.lead, text, memory_tools=team.memory_tools)
-        below = await self.boss.desk(lambda: self.boss.run_store.runs.all(root=result.run))
+        result = await self._do(
+            team.cto or team.lead, text, memory_tools=team.memory_tools
+        )
+        below = await self.boss.desk(
+            lambda: self.boss.run_store.runs.all(root=result.run)
+        )
         others = [
             await self.boss.result(run)
             for run in reversed(below)
@@ -198,10 +229,15 @@ class _Work:
         return Report("blocked" if why else "done", result.text, runs, plan, why)
 
     async def _missing(self, plan: str | None, runs: Sequence[Run]) -> str:
-        """Return which part of the work nobody did, though the first run says that it is done; empty for none."""
+        """Return which part of the work nobody did, though the first run says that it is done;
+        empty for none.
+        """
         team = self.team
         if plan is None:
-            return f"{team.lead} wrote no plan: there is no entry in projects/{self.project} with the topic {TOPIC}"
+            return (
+                f"{team.lead} wrote no plan: there is no entry in projects/{self.project}"
+                f" with the topic {TOPIC}"
+            )
         made = [run for run in runs if run.agent in team.engineers]
         if not made:
             return f"nobody gave work to {' or '.join(team.engineers)}"
@@ -223,16 +259,20 @@ class _Work:
         checks = f" When they are done, {team.qa} tests." if team.qa else ""
         plan = f"as an entry in projects/{self.project} with the topic `{TOPIC}`"
         return (
-            f"{team.lead} writes the plan {plan}, and gives the tasks to {', '.join(team.engineers)}, side by side."
+            f"{team.lead} writes the plan {plan}, and gives the tasks to"
+            f" {', '.join(team.engineers)}, side by side."
             f"{checks} In the end {team.lead} reports."
         )
 
-    # -- by the plan -----------------------------------------------------------------------------------
+    # -- by the plan -------------------------------------------------------------------
 
     async def by_plan(self) -> Report:
         team, parent = self.team, None
         if team.cto:
-            aim = f"Set the goal and the limits of this project for {team.lead}, who plans it:\n\n{self.brief}"
+            aim = (
+                f"Set the goal and the limits of this project for {team.lead}, who plans"
+                f" it:\n\n{self.brief}"
+            )
             parent = (await self._do(team.cto, aim)).run
             if not self.runs[-1].done:
                 return self._so_far(self.runs[-1])
@@ -244,14 +284,18 @@ class _Work:
         )
         tasks = parts(text)
         if problem := self._problem(tasks):
-            return Report("blocked", problem, tuple(self.runs), plan, problem.rstrip("."))
+            return Report(
+                "blocked", problem, tuple(self.runs), plan, problem.rstrip(".")
+            )
         made = await asyncio.gather(
             *(self._try(part.agent, part.task, planned.run) for part in tasks)
         )
         self.runs += made
         unseen = ""
         if team.qa:
-            tested = await self._do(team.qa, self._testing(made), planned.run, role="qa")
+            tested = await self._do(
+                team.qa, self._testing(made), planned.run, role="qa"
+            )
             unseen = (
                 await self._unseen([tested.run], [result.entry for result in made])
                 if tested.done
@@ -261,12 +305,20 @@ class _Work:
         unfinished = next((result for result in self.runs if not result.done), None)
         if unfinished is not None:
             return self._so_far(unfinished, report.text, plan)
-        return Report("blocked" if unseen else "done", report.text, tuple(self.runs), plan, unseen)
+        return Report(
+            "blocked" if unseen else "done", report.text, tuple(self.runs), plan, unseen
+        )
 
     async def _unseen(self, tests: Sequence[str], entries: Iterable[object]) -> str:
-        """Return why these runs tested nothing: none of the results was in front of them. Empty where one was."""
+        """Return why these runs tested nothing: none of the results was in front of them. Empty
+        where one was.
+        """
         results = sorted({str(entry) for entry in entries if entry})
-        seen = await self.boss.desk(self.boss.run_store.seen, tests, results) if results else ()
+        seen = (
+            await self.boss.desk(self.boss.run_store.seen, tests, results)
+            if results
+            else ()
+        )
         if seen or not results:
             return ""
         return (
@@ -277,7 +329,8 @@ class _Work:
     def _planning(self) -> str:
         return (
             f"Plan this project, and nothing else yet:\n\n{self.brief}\n\nYour engineers: "
-            f"{', '.join(self.team.engineers)}. End with the plan, a line for each task, all of them to be done side "
+            f"{', '.join(self.team.engineers)}. End with the plan, a line for each"
+            f" task, all of them to be done side "
             "by side:\n- [AGENT] what to do, where, and how to check it"
         )
 
@@ -290,12 +343,20 @@ class _Work:
         return "" if asked else "The plan has no line of the form `- [AGENT] TASK`."
 
     def _testing(self, made: Iterable[Result]) -> str:
-        return f"Test what the engineers of project {self.project} say they have done:\n{_listed(made)}"
+        return (
+            f"Test what the engineers of project {self.project} say they have"
+            f" done:\n{_listed(made)}"
+        )
 
     def _reporting(self, made: Iterable[Result]) -> str:
-        tested = f"\nTested by {self.team.qa}: {_line(self.runs[-1])}" if self.team.qa else ""
+        tested = (
+            f"\nTested by {self.team.qa}: {_line(self.runs[-1])}"
+            if self.team.qa
+            else ""
+        )
         return (
-            f"Report on project {self.project}. The memory has what came of each task:\n{_listed(made)}{tested}\n\n"
+            f"Report on project {self.project}. The memory has what came of each"
+            f" task:\n{_listed(made)}{tested}\n\n"
             f"It was asked for:\n\n{self.brief}"
         )
 
@@ -307,22 +368,34 @@ class _Work:
             if ended.why
             else f"{who} is {ended.status}"
         )
-        return Report(ended.status, text or ended.text or ended.why, tuple(self.runs), plan, why)
+        return Report(
+            ended.status, text or ended.text or ended.why, tuple(self.runs), plan, why
+        )
 
-    # -- one run ---------------------------------------------------------------------------------------
+    # -- one run -----------------------------------------------------------------------
 
-    async def _do(self, agent: str, text: str, parent: str | None = None, **about: Any) -> Result:
+    async def _do(
+        self, agent: str, text: str, parent: str | None = None, **about: Any
+    ) -> Result:
         result = await self._try(agent, text, parent, **about)
         self.runs.append(result)
         return result
 
-    async def _try(self, agent: str, text: str, parent: str | None, **about: Any) -> Result:
+    async def _try(
+        self, agent: str, text: str, parent: str | None, **about: Any
+    ) -> Result:
         """A run, whatever becomes of it: one that may not begin is a result too."""
         team = self.team
         if parent is None:
             about |= {"max_tokens": team.max_tokens, "max_usd": team.max_usd}
         task = Task(
-            text, agent, self.project, team.view_budget, force=self.force, tools=team.tools, **about
+            text,
+            agent,
+            self.project,
+            team.view_budget,
+            force=self.force,
+            tools=team.tools,
+            **about,
         )
         try:
             result = await self.boss.spawn(task, parent=parent)
@@ -356,12 +429,16 @@ def _taken_in(memory: Memory, runs: tuple[Result, ...]) -> None:
             "state": "acked",
             "ids": [last.entry],
         }
-        memory.store.log.append(Pending("delivery", OPERATOR, about), once=f"told:{last.run}")
+        memory.store.log.append(
+            Pending("delivery", OPERATOR, about), once=f"told:{last.run}"
+        )
 
 
 def _settled(memory: Memory, lead: str, project: str, report: Report) -> None:
-    """Leave a blocker where a project is not done though its runs say so; resolve that of an earlier time where it is.
-    It stands in the lead's name: whoever reads the project's status is told that this does not hold."""
+    """Leave a blocker where a project is not done though its runs say so; resolve that of an
+    earlier time where it is. It stands in the lead's name: whoever reads the project's status is
+    told that this does not hold.
+    """
     seat, last = memory.as_agent(lead), report.runs[-1]
     standing = [
         entry
@@ -374,7 +451,11 @@ def _settled(memory: Memory, lead: str, project: str, report: Report) -> None:
     elif last.done:
         body = f"Blocked: the project is not done: {report.why}"
         seat.append(
-            body, f"blockers/{project}", priority="critical", topic=OPEN, once=f"{last.run}/{OPEN}"
+            body,
+            f"blockers/{project}",
+            priority="critical",
+            topic=OPEN,
+            once=f"{last.run}/{OPEN}",
         )
 
 
@@ -388,13 +469,19 @@ def _planned(memory: Memory, lead: str, project: str, run: str) -> str | None:
 
 
 def _plan(memory: Memory, planned: Result, lead: str, project: str) -> tuple[str, str]:
-    """The plan that the lead wrote as an entry while it planned, else its last words, now an entry: id and text."""
+    """The plan that the lead wrote as an entry while it planned, else its last words, now an entry:
+    id and text.
+    """
     seat, place = memory.as_agent(lead), f"projects/{project}"
     began = memory.store.index.query.run(planned.run) or {"at": 0}
     for entry in seat.read(namespace=place, author=lead, since=began["at"]):
         if entry.topic == TOPIC and parts(entry.body):
             return entry.id, entry.body
     written = seat.append(
-        planned.text, place, priority="important", topic=TOPIC, once=f"{planned.run}/{TOPIC}"
+        planned.text,
+        place,
+        priority="important",
+        topic=TOPIC,
+        once=f"{planned.run}/{TOPIC}",
     )
     return written.id, written.body

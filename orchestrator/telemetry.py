@@ -1,7 +1,9 @@
-"""OpenTelemetry spans of runs, steps and tool calls, named as the conventions for generative AI name them.
+"""OpenTelemetry spans of runs, steps and tool calls, named as the conventions for generative AI
+name them.
 
-Nothing is imported here. Whoever configures a tracer provider has loaded OpenTelemetry; where nobody has, a span
-is nothing and costs next to nothing. Spans carry names and numbers, never prompts, results or entries.
+Nothing is imported here. Whoever configures a tracer provider has loaded OpenTelemetry; where
+nobody has, a span is nothing and costs next to nothing. Spans carry names and numbers, never
+prompts, results or entries.
 """
 
 from __future__ import annotations
@@ -37,9 +39,13 @@ class Span:
         )
 
     def failed(self, kind: str) -> None:
-        """It did not come to its end: `kind` is a short word, such as an error's class or a run's status."""
+        """It did not come to its end: `kind` is a short word, such as an error's class or a run's
+        status.
+        """
         if self._recorded is not None:
-            self._recorded.set_status(sys.modules["opentelemetry.trace"].StatusCode.ERROR, kind)
+            self._recorded.set_status(
+                sys.modules["opentelemetry.trace"].StatusCode.ERROR, kind
+            )
             self.tell(error__type=kind)
 
 
@@ -104,7 +110,9 @@ def _span(name: str, kind: str) -> Iterator[Span]:
     tracer = trace.get_tracer("synapse-orchestrator")
     # An error's text may quote an entry: only its kind is told, below.
     silent = {"record_exception": False, "set_status_on_exception": False}
-    with tracer.start_as_current_span(name, kind=trace.SpanKind[kind], **silent) as recorded:
+    with tracer.start_as_current_span(
+        name, kind=trace.SpanKind[kind], **silent
+    ) as recorded:
         span = Span(recorded if recorded.is_recording() else None)
         try:
             yield span

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
 QUOTA = 10  # wakes that one author causes in a minute; what is over waits for the next session
-TALK = 10  # entries that one author addresses to one run and that are told it, where it has no more authority
+# entries that one author addresses to one run and that are told it, where it has no more authority
+TALK = 10
 LOOK_EVERY = 0.25
 LONG = 1_200  # characters of an entry that is told whole without waking anybody
 AT_ONCE = 8  # entries that wake nobody and are told before one turn; the others wait for the next
@@ -47,8 +48,9 @@ class News(NamedTuple):
 
 
 class Reader(NamedTuple):
-    """Who is told: its agent, what it works at (`about`, texts), and the entries it was shown. Where
-    `woken`, it is told of what wakes it, and of nothing else."""
+    """Who is told: its agent, what it works at (`about`, texts), and the entries it was shown.
+    Where `woken`, it is told of what wakes it, and of nothing else.
+    """
 
     agent: Agent
     about: tuple[str, ...] = ()
@@ -58,8 +60,9 @@ class Reader(NamedTuple):
 
 
 def tier(entry: Entry, reader: Reader, seq: int) -> str | None:
-    """Return how soon a running session is told of an entry that came to be seen at this place of the
-    log; None where it does not concern it, or its prompt was made in view of it."""
+    """Return how soon a running session is told of an entry that came to be seen at this place of
+    the log; None where it does not concern it, or its prompt was made in view of it.
+    """
     agent = reader.agent
     if wakes(entry, agent):
         return NOW
@@ -83,7 +86,9 @@ def tier(entry: Entry, reader: Reader, seq: int) -> str | None:
 class Ear:
     """A supervisor's ear at the log. `news` looks once, on the thread that owns the memory."""
 
-    def __init__(self, store: Store, quota: int = QUOTA, cursor: int | None = None) -> None:
+    def __init__(
+        self, store: Store, quota: int = QUOTA, cursor: int | None = None
+    ) -> None:
         """Listen from a cursor on, by default from now."""
         # The mark comes before it listens: what is written in between is looked at.
         self._mark: object = None if cursor is not None else store.log.mark()
@@ -113,13 +118,19 @@ class Ear:
         if mark == self._mark:
             return []
         for event in self._follower.poll():
-            told = {run: self._tier(event, run, reader) for run, reader in readers.items()}
+            told = {
+                run: self._tier(event, run, reader) for run, reader in readers.items()
+            }
             if {NOW, SOON}.isdisjoint(told.values()) or self._may_wake(event.entry):
-                self._news += [(run, event.entry, soon) for run, soon in told.items() if soon]
+                self._news += [
+                    (run, event.entry, soon) for run, soon in told.items() if soon
+                ]
             elif NOW in told.values():
                 self.held.append(event.entry.id)
             else:  # its author had used up its wakes: it is worth no turn of its own
-                self._news += [(run, event.entry, BESIDE) for run, soon in told.items() if soon]
+                self._news += [
+                    (run, event.entry, BESIDE) for run, soon in told.items() if soon
+                ]
         self._mark = mark
         for run in self._talk.keys() - readers.keys():
             del self._talk[run]
@@ -127,8 +138,9 @@ class Ear:
         return news
 
     def _tier(self, event: Event, run: str, reader: Reader) -> str | None:
-        """Return how soon a run is told. Two that answer each other come to an end: of what an author
-        addresses to a run, the first few entries are told, unless it has more authority."""
+        """Return how soon a run is told. Two that answer each other come to an end: of what an
+        author addresses to a run, the first few entries are told, unless it has more authority.
+        """
         entry, soon = event.entry, tier(event.entry, reader, event.cursor)
         if soon != SOON or entry.replaces or entry.authority > reader.agent.rank:
             return soon
@@ -156,23 +168,34 @@ def is_known(entry: Entry, about: Iterable[str], texts: Iterable[str]) -> bool:
         return False
     tasks, texts = tuple(about), tuple(texts)
     said = [
-        clause for clause in clauses(entry.body) if any(concerns(task, clause) for task in tasks)
+        clause
+        for clause in clauses(entry.body)
+        if any(concerns(task, clause) for task in tasks)
     ]
-    return bool(said) and all(any(_says(text, clause) for text in texts) for clause in said)
+    return bool(said) and all(
+        any(_says(text, clause) for text in texts) for clause in said
+    )
 
 
 def _says(text: str, clause: str) -> bool:
-    """Return whether a line of a text has all the words of a clause, which has a name or a figure."""
+    """Return whether a line of a text has all the words of a clause, which has a name or a
+    figure.
+    """
     name = max(specifics(clause), key=len, default="")
-    lines = (line for line in text.split("\n") if name in line) if name and name in text else ()
+    lines = (
+        (line for line in text.split("\n") if name in line)
+        if name and name in text
+        else ()
+    )
     return any(forms(clause) <= forms(line) for line in lines)
 
 
 def divided(
     inbox: Iterable[News], about: Sequence[str], messages: Iterable[Message]
 ) -> tuple[list[News], list[News]]:
-    """Return the news to be told now and those for later. What wakes is told at once; of the rest, the
-    oldest few are; what adds nothing to a conversation is in neither."""
+    """Return the news to be told now and those for later. What wakes is told at once; of the rest,
+    the oldest few are; what adds nothing to a conversation is in neither.
+    """
     said = [message.text for message in messages]
     now: list[News] = []
     later: list[News] = []
@@ -188,7 +211,9 @@ def divided(
     return now, later
 
 
-def blocks(entries: Sequence[Entry], news: Iterable[News], commands: bool) -> list[Block]:
+def blocks(
+    entries: Sequence[Entry], news: Iterable[News], commands: bool
+) -> list[Block]:
     """Return how each of the entries is told: what wakes whole; of the rest, what is long as a line
     with its id."""
     tiers = {each.entry.id: each.tier for each in news}
@@ -201,25 +226,31 @@ def blocks(entries: Sequence[Entry], news: Iterable[News], commands: bool) -> li
 
 
 def answers(news: News, question: str, blocker: str) -> bool:
-    """Return whether news may answer what blocks a run: it replaces the blocker, wakes the run, or has
-    words of the question in it. What blocks others does not."""
+    """Return whether news may answer what blocks a run: it replaces the blocker, wakes the run, or
+    has words of the question in it. What blocks others does not.
+    """
     entry = news.entry
     if blocker in entry.replaces:
         return True
     shared = forms(question) & forms(f"{entry.topic or ''}\n{entry.body}")
-    return not entry.namespace.startswith("blockers/") and (news.tier != BESIDE or len(shared) > 1)
+    return not entry.namespace.startswith("blockers/") and (
+        news.tier != BESIDE or len(shared) > 1
+    )
 
 
 def standing(store: Store, news: Iterable[News], reader: Agent) -> list[Entry]:
-    """Return the entries of the news that still stand and may be seen, each as it is by now: of what
-    it is in dispute with, its own record knows nothing."""
+    """Return the entries of the news that still stand and may be seen, each as it is by now: of
+    what it is in dispute with, its own record knows nothing.
+    """
     store.index.catch_up()
     now, index = store.clock(), store.index
     entries = (index.entry(each.entry.id, now, reader) for each in news)
     return [
         entry
         for entry in entries
-        if entry is not None and visible(entry, reader) and index.query.fate(entry, now) is None
+        if entry is not None
+        and visible(entry, reader)
+        and index.query.fate(entry, now) is None
     ]
 
 
@@ -230,7 +261,9 @@ class Listener:
         self._store = store
         self._called = called
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._listen, name="synapse-ear", daemon=True)
+        self._thread = threading.Thread(
+            target=self._listen, name="synapse-ear", daemon=True
+        )
         self._thread.start()
 
     def close(self) -> None:

@@ -1,1 +1,3 @@
-"""What people run will live here: the demo and the Brain Suite, which measures what coordination costs."""
+"""What people run will live here: the demo and the Brain Suite, which measures what coordination
+costs.
+"""

@@ -1,7 +1,8 @@
 """The shell of the Brain Suite: one line read, one thing done, and its exit code.
 
-0: all gates met. 1: a gate missed, or a report that is not what its ledger says. 2: the harness could not do it.
-77: nothing was judged, for what it needs is not there; never to be counted as passed.
+0: all gates met. 1: a gate missed, or a report that is not what its ledger says. 2: the harness
+could not do it. 77: nothing was judged, for what it needs is not there; never to be counted as
+passed.
 """
 
 from __future__ import annotations
@@ -25,7 +26,15 @@ from scenarios.data.files import BrokenScenario, library, load
 from scenarios.measure import retrieval
 from scenarios.play import calibrate, harness, rerun
 from scenarios.play.lint import example, problems
-from scenarios.play.live import CLIENTS, MODELS, Broken, Live, Offer, missing, missing_program
+from scenarios.play.live import (
+    CLIENTS,
+    MODELS,
+    Broken,
+    Live,
+    Offer,
+    missing,
+    missing_program,
+)
 from scenarios.report import compare_reports, markdown, recorded, report
 from scenarios.report.recorded import RETRIEVAL, BrokenData
 from scenarios.report.report import Report
@@ -63,9 +72,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return BROKEN
     except KeyboardInterrupt:
         return 130
-    except (
-        Exception
-    ):  # a gate that was missed and a harness that fell over are told apart by the exit code
+    # a gate that was missed and a harness that fell over are told apart by the exit code
+    except Exception:
         traceback.print_exc()
         return BROKEN
     return code
@@ -96,7 +104,9 @@ def _new(args: argparse.Namespace) -> int:
     path = args.file or f"{args.id}.yaml"
     with open(path, "x", encoding="utf-8") as file:
         file.write(example(args.id))
-    print(f"{path}; check it with `brain-suite lint {path}`, play it with `brain-suite run {path}`")
+    print(
+        f"{path}; check it with `brain-suite lint {path}`, play it with `brain-suite run {path}`"
+    )
     return GOOD
 
 
@@ -114,13 +124,26 @@ def _lint(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    names = list(library()) if "all" in args.scenario else list(dict.fromkeys(args.scenario))
+    names = (
+        list(library())
+        if "all" in args.scenario
+        else list(dict.fromkeys(args.scenario))
+    )
     arms = args.arms.split(",") if args.arms else None
     cell = dict(_pair(text) for text in args.set)
     grid, full = args.grid, args.full
     measured = parameters.load(args.params) if args.params else None
     wanted = Wanted(
-        names, arms, args.runs, args.seed, cell, grid, full, args.retrieval, args.prompts, measured
+        names,
+        arms,
+        args.runs,
+        args.seed,
+        cell,
+        grid,
+        full,
+        args.retrieval,
+        args.prompts,
+        measured,
     )
     if args.live and (why := _not_live(args)):
         print(f"brain-suite: skipped: {why}", file=sys.stderr)
@@ -146,7 +169,11 @@ def _calibrate(args: argparse.Namespace) -> int:
     if args.command and args.live not in CLIENTS:
         raise Broken(f"--command is for a client: --live {', '.join(CLIENTS)}")
     client = args.live in CLIENTS and args.cassette_mode != "replay"
-    if why := missing_program(args.live, args.command, os.environ) if client else _not_live(args):
+    if (
+        why := missing_program(args.live, args.command, os.environ)
+        if client
+        else _not_live(args)
+    ):
         print(f"brain-suite: skipped: {why}", file=sys.stderr)
         return SKIPPED
     with _asked(args, args.command) as live:
@@ -180,7 +207,9 @@ def _two(text: str) -> tuple[float, float]:
     try:
         one, other = map(float, text.split(","))
     except ValueError as error:
-        raise Broken(f"--price {text}: is not IN,OUT, in dollars per million tokens") from error
+        raise Broken(
+            f"--price {text}: is not IN,OUT, in dollars per million tokens"
+        ) from error
     return one, other
 
 
@@ -217,21 +246,32 @@ def _verify(args: argparse.Namespace) -> int:
     table = report.read(args.report)
     figures = sum(map(len, table["metrics"].values()))
     print(
-        f"ok: {figures} figures of {table['run']['runs']} runs follow from the ledger {table['run']['ledger'][:16]}"
+        f"ok: {figures} figures of {table['run']['runs']} runs follow from the ledger"
+        f" {table['run']['ledger'][:16]}"
     )
     if recount and not recount.missing:
-        print(f"ok: {recount.segments} counts of tokens follow from {recount.texts} texts")
+        print(
+            f"ok: {recount.segments} counts of tokens follow from {recount.texts} texts"
+        )
     if replayed and replayed.runs:
-        print(f"ok: {replayed.runs} runs were played again, and are the same to the byte")
+        print(
+            f"ok: {replayed.runs} runs were played again, and are the same to the byte"
+        )
     part = table.get("recorded", {})
     if away := recorded.missing(part, args.retrieval):
-        print(f"not checked: retrieval: nothing lies at {away}; say where it is: --retrieval FILE")
+        print(
+            f"not checked: retrieval: nothing lies at {away}; say where it is: --retrieval FILE"
+        )
     elif RETRIEVAL in part:
-        print(f"ok: retrieval follows from the data {part[RETRIEVAL]['data']['sha256'][:16]}")
+        print(
+            f"ok: retrieval follows from the data {part[RETRIEVAL]['data']['sha256'][:16]}"
+        )
     return GOOD
 
 
-def _not_checked(recount: texts.Recount | None, replayed: rerun.Rerun | None) -> Iterator[str]:
+def _not_checked(
+    recount: texts.Recount | None, replayed: rerun.Rerun | None
+) -> Iterator[str]:
     if recount and recount.missing:
         yield f"tokens, by the texts of their prompts: {recount.missing}"
     for line in replayed.skipped if replayed else ():
@@ -240,7 +280,9 @@ def _not_checked(recount: texts.Recount | None, replayed: rerun.Rerun | None) ->
 
 def _compare(args: argparse.Namespace) -> int:
     found = list(
-        compare_reports.changes(report.read(args.before), report.read(args.after), args.tolerance)
+        compare_reports.changes(
+            report.read(args.before), report.read(args.after), args.tolerance
+        )
     )
     for change in found:
         print(change.line)
@@ -267,7 +309,9 @@ def _count(text: str) -> int:
 
 
 def _arguments() -> argparse.ArgumentParser:
-    parser = Parser(prog="brain-suite", description="What coordination costs and saves, measured.")
+    parser = Parser(
+        prog="brain-suite", description="What coordination costs and saves, measured."
+    )
     verbs = parser.add_subparsers(required=True, metavar="VERB")
 
     def verb(
@@ -281,24 +325,42 @@ def _arguments() -> argparse.ArgumentParser:
     new = verb("new", _new, "write a scenario of your own, explained, to begin with")
     new.add_argument("id", metavar="ID")
     new.add_argument(
-        "file", nargs="?", metavar="FILE", help="where to; else ID.yaml here. What is there stays"
+        "file",
+        nargs="?",
+        metavar="FILE",
+        help="where to; else ID.yaml here. What is there stays",
     )
-    lint = verb("lint", _lint, "what is wrong with scenarios: names, cycles, values that leak")
+    lint = verb(
+        "lint", _lint, "what is wrong with scenarios: names, cycles, values that leak"
+    )
     lint.add_argument(
-        "scenario", nargs="*", metavar="ID|FILE", help="these; else all that come with this"
+        "scenario",
+        nargs="*",
+        metavar="ID|FILE",
+        help="these; else all that come with this",
     )
     _running(verb("run", _run, "play a scenario and report on it"))
     jobs = verb("report", _report, "write a report again, from its ledger")
-    jobs.add_argument("report", metavar="REPORT", help="report.json, or the folder that it lies in")
+    jobs.add_argument(
+        "report", metavar="REPORT", help="report.json, or the folder that it lies in"
+    )
     about = "print the product beside the best rival of each scenario, as Markdown; write nothing"
     jobs.add_argument("--table", action="store_true", help=about)
     _jobs(jobs)
-    jobs = verb("verify", _verify, "make every number of a report again from the ledger beside it")
-    jobs.add_argument("report", metavar="REPORT", help="report.json, or the folder that it lies in")
+    jobs = verb(
+        "verify",
+        _verify,
+        "make every number of a report again from the ledger beside it",
+    )
+    jobs.add_argument(
+        "report", metavar="REPORT", help="report.json, or the folder that it lies in"
+    )
     about = "play every run again as well, and compare: the same seed has to give the same ledger"
     jobs.add_argument("--replay", action="store_true", help=about)
     about = "with --replay: a scenario that is not in the library; may be given several times"
-    jobs.add_argument("--scenario", action="append", default=[], metavar="FILE", help=about)
+    jobs.add_argument(
+        "--scenario", action="append", default=[], metavar="FILE", help=about
+    )
     _conversations(jobs, "where the conversations lie now; else where the report says")
     _jobs(jobs)
     both = verb(
@@ -316,32 +378,47 @@ def _arguments() -> argparse.ArgumentParser:
         help="default: %(default)s",
     )
     about = (
-        "measure on a real model how agents read, search, claim and note, for `run --params` (L2)"
+        "measure on a real model how agents read, search, claim and note, for `run"
+        " --params` (L2)"
     )
     about += "; on a coding client, what its last message shows: p_read and heeds"
     measure = verb("calibrate", _calibrate, about)
     calibrate.options(measure)
     _model(measure, required=True)
     record = verb(
-        "record", _run, "play a scenario with a real model, and keep every call on a cassette (L2)"
+        "record",
+        _run,
+        "play a scenario with a real model, and keep every call on a cassette (L2)",
     )
     _running(record)
     record.set_defaults(live="anthropic", cassette="cassette.jsonl")
     about = "how much of the evidence for questions memory finds in recorded conversations (L1)"
     retrieval.options(verb("retrieval", retrieval.run, about))
-    about = "what a real coding client reads and does twice, with the plugin and without (needs the client)"
+    about = (
+        "what a real coding client reads and does twice, with the plugin and without"
+        " (needs the client)"
+    )
     clients.options(verb("clients", _clients, about))
-    shells = verb("completion", _completion, "print the completion script for bash or zsh")
+    shells = verb(
+        "completion", _completion, "print the completion script for bash or zsh"
+    )
     shells.add_argument("shell", choices=completion.SHELLS)
     shells.set_defaults(verbs=verbs.choices)
     return parser
 
 
 def _running(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument("scenario", nargs="+", metavar="ID|FILE|all", help="several make one report")
-    verb.add_argument("--arms", metavar="A,B", help="these arms; else those of the scenario")
     verb.add_argument(
-        "--runs", type=_count, metavar="N", help="so many seeds; else as many as the scenario says"
+        "scenario", nargs="+", metavar="ID|FILE|all", help="several make one report"
+    )
+    verb.add_argument(
+        "--arms", metavar="A,B", help="these arms; else those of the scenario"
+    )
+    verb.add_argument(
+        "--runs",
+        type=_count,
+        metavar="N",
+        help="so many seeds; else as many as the scenario says",
     )
     verb.add_argument("--seed", type=int, metavar="N", help="the first seed")
     verb.add_argument(
@@ -352,7 +429,10 @@ def _running(verb: argparse.ArgumentParser) -> None:
         help="another value of a parameter",
     )
     verb.add_argument(
-        "--no-grid", dest="grid", action="store_false", help="the scenario's own parameters alone"
+        "--no-grid",
+        dest="grid",
+        action="store_false",
+        help="the scenario's own parameters alone",
     )
     verb.add_argument(
         "--full",
@@ -360,17 +440,25 @@ def _running(verb: argparse.ArgumentParser) -> None:
         help="as many runs in the grid; more where a scenario has more",
     )
     verb.add_argument(
-        "--params", metavar="FILE", help="parameters of agents as `calibrate` measured them (L0)"
+        "--params",
+        metavar="FILE",
+        help="parameters of agents as `calibrate` measured them (L0)",
     )
     _model(verb)
     _conversations(
-        verb, "conversations to be measured as well, as `retrieval` reads them, for the report (L1)"
+        verb,
+        "conversations to be measured as well, as `retrieval` reads them, for the report (L1)",
     )
     about = "keep the texts of all prompts beside the ledger, so that tokens can be counted again"
     verb.add_argument("--prompts", action="store_true", help=about)
-    verb.add_argument("--quiet", action="store_true", help="do not tell how far it has got")
     verb.add_argument(
-        "--out", default="brain-suite", metavar="DIR", help="where to; default: %(default)s"
+        "--quiet", action="store_true", help="do not tell how far it has got"
+    )
+    verb.add_argument(
+        "--out",
+        default="brain-suite",
+        metavar="DIR",
+        help="where to; default: %(default)s",
     )
     _jobs(verb)
 
@@ -387,11 +475,18 @@ def _model(verb: argparse.ArgumentParser, required: bool = False) -> None:
         + "; a client: begin no session that would, by the dearest so far" * required
     )
     verb.add_argument(
-        "--max-usd", type=float, default=1.0, metavar="X", help=f"{about}; default: %(default)s"
+        "--max-usd",
+        type=float,
+        default=1.0,
+        metavar="X",
+        help=f"{about}; default: %(default)s",
     )
     about = "never take more tokens, sent and received"
     verb.add_argument(
-        "--max-tokens", type=int, metavar="N", help=f"{about}; else the dollars alone limit it"
+        "--max-tokens",
+        type=int,
+        metavar="N",
+        help=f"{about}; else the dollars alone limit it",
     )
     verb.add_argument(
         "--price",
@@ -399,9 +494,14 @@ def _model(verb: argparse.ArgumentParser, required: bool = False) -> None:
         help="dollars per million tokens, of a model without a list price",
     )
     verb.add_argument(
-        "--cassette", metavar="FILE", help="keep every call there, and play what is there"
+        "--cassette",
+        metavar="FILE",
+        help="keep every call there, and play what is there",
     )
-    about = "replay: ask nobody; new: ask for what is not there; once: there must be none yet; all: ask anew"
+    about = (
+        "replay: ask nobody; new: ask for what is not there; once: there must be none"
+        " yet; all: ask anew"
+    )
     verb.add_argument("--cassette-mode", choices=CASSETTES, default="new", help=about)
 
 
@@ -411,7 +511,11 @@ def _conversations(verb: argparse.ArgumentParser, about: str) -> None:
 
 def _jobs(verb: argparse.ArgumentParser) -> None:
     verb.add_argument(
-        "--jobs", type=_count, default=os.cpu_count() or 1, metavar="N", help="processes"
+        "--jobs",
+        type=_count,
+        default=os.cpu_count() or 1,
+        metavar="N",
+        help="processes",
     )
 
 

@@ -1,4 +1,6 @@
-"""`brain-suite completion`: a script for bash and zsh, made from the parser itself, so that it cannot go stale."""
+"""`brain-suite completion`: a script for bash and zsh, made from the parser itself, so that it
+cannot go stale.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +34,12 @@ complete -o filenames -F _brain_suite brain-suite
 """
 
 
-def script(shell: str, verbs: dict[str, argparse.ArgumentParser], scenarios: list[str]) -> str:
-    """Return the script: verbs, their options, the values of options that have choices, and scenarios."""
+def script(
+    shell: str, verbs: dict[str, argparse.ArgumentParser], scenarios: list[str]
+) -> str:
+    """Return the script: verbs, their options, the values of options that have choices, and
+    scenarios.
+    """
     options, values = [], []
     for name, parser in verbs.items():
         flags = [
@@ -50,7 +56,8 @@ def script(shell: str, verbs: dict[str, argparse.ArgumentParser], scenarios: lis
                 )
             elif action.choices:
                 values.append(
-                    f'        {name},{action.option_strings[-1]}) words="{" ".join(action.choices)}" ;;'
+                    f"        {name},{action.option_strings[-1]})"
+                    f' words="{" ".join(action.choices)}" ;;'
                 )
     return _SCRIPT.format(
         shell=shell,

@@ -1,4 +1,6 @@
-"""How far it has got: on a terminal one line that is written over, elsewhere a line for each tenth."""
+"""How far it has got: on a terminal one line that is written over, elsewhere a line for each
+tenth.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ class Progress:
         passed = self.clock() - self.began
         left = passed / self.done * (self.total - self.done) if self.done else 0.0
         rest = f"{left:.0f} s left" if self.done < self.total else f"{passed:.0f} s"
-        told = f"{'█' * full}{'·' * (WIDTH - full)} {self.done}/{self.total} runs, {rest}"
+        told = (
+            f"{'█' * full}{'·' * (WIDTH - full)} {self.done}/{self.total} runs, {rest}"
+        )
         return f"{told}  {what}"[:79]
 
     def end(self) -> None:

@@ -1,4 +1,6 @@
-"""A command's worth of runs: played, written down as they end, looked through, and reported in a folder."""
+"""A command's worth of runs: played, written down as they end, looked through, and reported in a
+folder.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ class Wanted(NamedTuple):
 
     @property
     def whole_cell(self) -> Mapping[str, Any]:
-        """Return the parameters that are set: those that were measured, and over them those that were asked for."""
+        """Return the parameters that are set: those that were measured, and over them those that
+        were asked for.
+        """
         return {**(self.measured.values if self.measured else {}), **self.cell}
 
 
@@ -83,24 +87,32 @@ def play(wanted: Wanted, folder: str, jobs: int, out: TextIO) -> Report:
 
 
 def play_live(wanted: Wanted, live: Live, folder: str, out: TextIO) -> Report:
-    """The same with a real model: one run after another, the arms of a seed in an order that is drawn. Broken where
-    nothing could be played."""
+    """The same with a real model: one run after another, the arms of a seed in an order that is
+    drawn. Broken where nothing could be played.
+    """
     known = {name: load(find(name), wanted.cell) for name in wanted.names}
     for each in known.values():
         if each.kind != "team":
             raise BrokenScenario(
-                f"{each.id}: no agent takes part in it (kind: {each.kind}), so no model can play it: leave out --live"
+                f"{each.id}: no agent takes part in it (kind: {each.kind}), so no"
+                f" model can play it: leave out --live"
             )
     if scripted := sorted(CAST & wanted.whole_cell.keys()):
         raise BrokenScenario(
             f"{', '.join(scripted)}: says how scripted agents behave, and a model does as it does: "
             "leave out --set and --params of it, or --live"
         )
-    orders = [order for name, each in known.items() for order in _in_blocks(each, name, wanted)]
+    orders = [
+        order
+        for name, each in known.items()
+        for order in _in_blocks(each, name, wanted)
+    ]
     recorded = _recorded(wanted, out)
     found, digest = _written(orders, _asked(orders, known, live), folder, out)
     stopped = (
-        f"stopped after {len(found)} of {len(orders)} runs: {live.broken}" if live.broken else ""
+        f"stopped after {len(found)} of {len(orders)} runs: {live.broken}"
+        if live.broken
+        else ""
     )
     if not found:
         raise Broken(stopped)
@@ -110,18 +122,25 @@ def play_live(wanted: Wanted, live: Live, folder: str, out: TextIO) -> Report:
 
 
 def _recorded(wanted: Wanted, out: TextIO) -> Table:
-    """Return what recorded conversations come to, before anything is played: a broken file is reported at once."""
+    """Return what recorded conversations come to, before anything is played: a broken file is
+    reported at once.
+    """
     if wanted.conversations is not None:
         print(f"retrieval of {wanted.conversations}", file=out, flush=True)
     return measured(wanted.conversations)
 
 
 def _measured(wanted: Wanted) -> dict[str, Any]:
-    """Return what a report says of parameters that were measured: which were played with, and where they are from."""
+    """Return what a report says of parameters that were measured: which were played with, and where
+    they are from.
+    """
     if wanted.measured is None:
         return {}
-    values = {name: one._asdict() for name, one in wanted.measured.estimates.items()
-              if one.value is not None and name not in wanted.cell}  # fmt: skip
+    values = {
+        name: one._asdict()
+        for name, one in wanted.measured.estimates.items()
+        if one.value is not None and name not in wanted.cell
+    }
     return {"parameters": {"source": dict(wanted.measured.source), "values": values}}
 
 
@@ -140,11 +159,14 @@ def _in_blocks(scenario: Scenario, name: str, wanted: Wanted) -> Iterator[Order]
         arms = available(scenario, wanted.arms)
         Random(f"{scenario.id} {seed}").shuffle(arms)
         yield from (
-            Order(name, arm, seed, tuple(wanted.cell.items()), wanted.prompts) for arm in arms
+            Order(name, arm, seed, tuple(wanted.cell.items()), wanted.prompts)
+            for arm in arms
         )
 
 
-def _asked(orders: Sequence[Order], known: Mapping[str, Scenario], live: Live) -> Iterator[Played]:
+def _asked(
+    orders: Sequence[Order], known: Mapping[str, Scenario], live: Live
+) -> Iterator[Played]:
     """Run after run, until the money is spent."""
     count = Counts()
     for order in orders:
@@ -167,7 +189,9 @@ def _reported(
     folder: str,
     recorded: Table,
 ) -> Report:
-    scenarios = {each.id: report.told_of(each, wanted.arms or each.arms) for each in known}
+    scenarios = {
+        each.id: report.told_of(each, wanted.arms or each.arms) for each in known
+    }
     thresholds = list(chain.from_iterable(report.thresholds_of(each) for each in known))
     made = report.made(found, scenarios, thresholds, digest, run, recorded)
     leave(made, folder)
@@ -182,12 +206,16 @@ def _written(
     digest, progress = sha256(), Progress(out, len(orders), monotonic)
 
     def lines(keep: Callable[[Mapping[str, str]], None]) -> Iterator[str]:
-        for order, made in zip(orders, runs, strict=False):  # money may end before the orders do
+        for order, made in zip(
+            orders, runs, strict=False
+        ):  # money may end before the orders do
             found.append(made.sample)
             keep(made.texts)
             digest.update(made.text.encode())
             yield made.text
-            progress.step(f"{order.scenario} {order.arm} {ledger.cell_name(dict(order.cell))}")
+            progress.step(
+                f"{order.scenario} {order.arm} {ledger.cell_name(dict(order.cell))}"
+            )
 
     os.makedirs(folder, exist_ok=True)
     unfinished = os.path.join(folder, UNFINISHED)
@@ -212,15 +240,22 @@ def leave(made: Report, folder: str) -> None:
 
 def about() -> dict[str, Any]:
     """What does not follow from a ledger: which version of the product it was."""
-    return {"version": version("synapse-orchestrator"), "git": commit(os.path.dirname(__file__))}
+    return {
+        "version": version("synapse-orchestrator"),
+        "git": commit(os.path.dirname(__file__)),
+    }
 
 
 def commit(folder: str) -> str | None:
-    """The commit that is checked out there, with + behind it where files differ; None where there is none."""
+    """The commit that is checked out there, with + behind it where files differ; None where there
+    is none.
+    """
     try:
         head = _git(folder, "rev-parse", "HEAD")
         return head + (
-            "+" if _git(folder, "status", "--porcelain", "--untracked-files=no", ".") else ""
+            "+"
+            if _git(folder, "status", "--porcelain", "--untracked-files=no", ".")
+            else ""
         )
     except (OSError, subprocess.SubprocessError):
         return None
@@ -240,7 +275,9 @@ def _git(folder: str, *arguments: str) -> str:
 
 def code_of(made: Mapping[str, Any]) -> int:
     """The exit code: a gate that was missed, all that were judged met, or none judged."""
-    judged = [verdict["met"] for verdict in made["verdicts"] if verdict["met"] is not None]
+    judged = [
+        verdict["met"] for verdict in made["verdicts"] if verdict["met"] is not None
+    ]
     return MISSED if not all(judged) else GOOD if judged else SKIPPED
 
 
@@ -251,5 +288,7 @@ def shown(made: Report, folder: str) -> Iterator[str]:
     yield f"{made.table['run']['runs']} runs, ledger {made.table['run']['ledger'][:16]}"
     files = (*report.FILES, texts.FILE)
     yield from (
-        f"  {os.path.join(folder, name)}" for name in sorted(os.listdir(folder)) if name in files
+        f"  {os.path.join(folder, name)}"
+        for name in sorted(os.listdir(folder))
+        if name in files
     )

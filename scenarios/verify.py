@@ -1,7 +1,8 @@
-"""Whether a report says what its ledger says: everything that follows from the ledger is made again and compared.
+"""Whether a report says what its ledger says: everything that follows from the ledger is made again
+and compared.
 
-Nothing of the report is believed but its thresholds, and these are compared with the scenario's own where its file is
-one of the library's and has not changed since.
+Nothing of the report is believed but its thresholds, and these are compared with the scenario's own
+where its file is one of the library's and has not changed since.
 """
 
 from __future__ import annotations
@@ -42,9 +43,13 @@ def again(path: str, jobs: int = 1) -> tuple[Table, Report]:
     run = {name: value for name, value in table["run"].items() if name in OWN}
     digest = report.digest_of(beside)
     return table, report.made(
-        samples.of_file(beside, jobs), table["scenarios"], report.thresholds_in(table), digest, run,
+        samples.of_file(beside, jobs),
+        table["scenarios"],
+        report.thresholds_in(table),
+        digest,
+        run,
         table.get("recorded"),
-    )  # fmt: skip
+    )
 
 
 def differences(path: str, jobs: int = 1) -> list[str]:
@@ -71,7 +76,10 @@ def different(where: str, told: Any, is_so: Any, by: str = "ledger") -> Iterator
     if isinstance(told, dict) and isinstance(is_so, dict):
         for name in dict.fromkeys((*told, *is_so)):
             if name not in told or name not in is_so:
-                yield f"{where}.{name}: {'is missing' if name in is_so else f'does not follow from the {by}'}"
+                yield (
+                    f"{where}.{name}:"
+                    f" {'is missing' if name in is_so else f'does not follow from the {by}'}"
+                )
             else:
                 yield from different(f"{where}.{name}", told[name], is_so[name], by)
     elif isinstance(told, list) and isinstance(is_so, list) and len(told) == len(is_so):
@@ -86,18 +94,27 @@ def _other_kinds(table: Table) -> Iterator[str]:
     for scenario, played in table["scenarios"].items():
         for arm, kind in played.get("kinds", {}).items():
             if arm in ARMS and ARMS[arm].kind != kind:
-                yield f"scenarios.{scenario}.kinds.{arm}: {kind!r} in the report, {ARMS[arm].kind!r} by the arm itself"
+                yield (
+                    f"scenarios.{scenario}.kinds.{arm}: {kind!r} in the report,"
+                    f" {ARMS[arm].kind!r} by the arm itself"
+                )
 
 
 def _other_thresholds(table: Table, made: Report) -> Iterator[str]:
     """Thresholds that are not those of the scenario that was played."""
-    known = {scenario.id: text for text in library().values() for scenario in [load(text)]}
+    known = {
+        scenario.id: text for text in library().values() for scenario in [load(text)]
+    }
     for name in made.study.scenarios:
         played = made.study.of(name, made.study.arms(name)[0])[0]
-        if name not in table["scenarios"] or table["scenarios"][name]["digest"] != played.digest:
+        if (
+            name not in table["scenarios"]
+            or table["scenarios"][name]["digest"] != played.digest
+        ):
             yield f"scenarios.{name}: is not the scenario that was played"
         elif (
-            name in known and (own := load(known[name], dict(played.cell))).digest == played.digest
+            name in known
+            and (own := load(known[name], dict(played.cell))).digest == played.digest
         ):
             told = [each for each in table["thresholds"] if each["scenario"] == name]
             yield from different(

@@ -38,7 +38,16 @@ if TYPE_CHECKING:
     from synapse.model.agents import Agent, Settings, Skill
     from synapse.model.entry import Draft, Entry
     from synapse.model.message import Message, Thread
-    from synapse.model.results import Event, Fate, Hit, Hits, Page, Problem, Rebuilt, Report
+    from synapse.model.results import (
+        Event,
+        Fate,
+        Hit,
+        Hits,
+        Page,
+        Problem,
+        Rebuilt,
+        Report,
+    )
     from synapse.system.discovery import find
     from synapse.view.view import View
 
@@ -95,7 +104,16 @@ _HOMES = {
     "model.agents": ("Agent", "Settings", "Skill"),
     "model.entry": ("Draft", "Entry"),
     "model.message": ("Message", "Thread"),
-    "model.results": ("Event", "Fate", "Hit", "Hits", "Page", "Problem", "Rebuilt", "Report"),
+    "model.results": (
+        "Event",
+        "Fate",
+        "Hit",
+        "Hits",
+        "Page",
+        "Problem",
+        "Rebuilt",
+        "Report",
+    ),
     "system.discovery": ("find",),
     "view.view": ("View",),
 }

@@ -1,4 +1,6 @@
-"""A seat: the memory as one agent has it. Every act is somebody's, and every read passes the read gate."""
+"""A seat: the memory as one agent has it. Every act is somebody's, and every read passes the read
+gate.
+"""
 
 from __future__ import annotations
 
@@ -57,10 +59,14 @@ PAGES = 64
 
 @checked
 class AgentMemory:
-    """One agent at the memory, or the operator, who sees everything and writes nothing. With a run, the agent in
-    that incarnation of it: a member of the run's project, which writes nothing once another has taken over."""
+    """One agent at the memory, or the operator, who sees everything and writes nothing. With a run,
+    the agent in that incarnation of it: a member of the run's project, which writes nothing once
+    another has taken over.
+    """
 
-    def __init__(self, store: Store, id: str, run: str | None = None, epoch: int = 0) -> None:
+    def __init__(
+        self, store: Store, id: str, run: str | None = None, epoch: int = 0
+    ) -> None:
         self.store = store
         self.id = id
         self.pen = Writer(store, id, run, epoch)
@@ -94,17 +100,38 @@ class AgentMemory:
         once: str | None = None,
         when: Names = None,
     ) -> Entry:
-        """Write an entry; it is durable when this returns. With `once`, a second call with the same key writes
-        nothing and returns the first entry. `when` names the moment of which agents are told it: `run git push`."""
-        return self._write(Draft(
-            body, namespace, self.id, priority, ttl, addressees(to), words(tags), words(related), words(supersedes),
-            topic or None, scope, pii, None, words(derived_from), evidence,
-            ", ".join(words(when)) if when or when == "" else None,
-        ), once=once)  # fmt: skip
+        """Write an entry; it is durable when this returns. With `once`, a second call with the same
+        key writes nothing and returns the first entry. `when` names the moment of which agents are
+        told it: `run git push`.
+        """
+        return self._write(
+            Draft(
+                body,
+                namespace,
+                self.id,
+                priority,
+                ttl,
+                addressees(to),
+                words(tags),
+                words(related),
+                words(supersedes),
+                topic or None,
+                scope,
+                pii,
+                None,
+                words(derived_from),
+                evidence,
+                ", ".join(words(when)) if when or when == "" else None,
+            ),
+            once=once,
+        )
 
-    def write(self, draft: Draft, *, once: str | None = None, unless: Guard | None = None) -> Entry:
-        """Write what a draft says, of whatever kind, as this agent, where the guard holds. A message, a fact or an atom
-        brings its id."""
+    def write(
+        self, draft: Draft, *, once: str | None = None, unless: Guard | None = None
+    ) -> Entry:
+        """Write what a draft says, of whatever kind, as this agent, where the guard holds. A
+        message, a fact or an atom brings its id.
+        """
         fields_fit(draft, "draft")
         return self._write(draft, once=once, unless=unless)
 
@@ -119,21 +146,28 @@ class AgentMemory:
                 f"ttl {draft.ttl!r} is over at once: write a longer one, such as 30m or 7d",
                 ttl=draft.ttl,
             )
-        entry = admit(draft, agent, self.store.settings, trust=self._lineage(draft.derived_from))
+        entry = admit(
+            draft, agent, self.store.settings, trust=self._lineage(draft.derived_from)
+        )
         for id in entry.replaces:
             may_replace(agent, self._known(id), entry)
         guard = self.store.has_room if entry.staged else None
         if guard:
             self.store.expire_staged()
-        pending = Pending("entry", self.id, {}, entry, key="staging" if entry.staged else None)
+        pending = Pending(
+            "entry", self.id, {}, entry, key="staging" if entry.staged else None
+        )
         try:
-            return entry_of(self.pen.write(pending, once=once, unless=all_of(guard, unless)))
+            return entry_of(
+                self.pen.write(pending, once=once, unless=all_of(guard, unless))
+            )
         except Conflict as error:
             if error.details.get("key") != "staging":
                 raise
             limit = self.store.settings.staging_limit
             raise QueueFull(
-                f"{limit} entries wait for review; approve or reject some first", limit=limit
+                f"{limit} entries wait for review; approve or reject some first",
+                limit=limit,
             ) from error
 
     def resolve(
@@ -159,18 +193,26 @@ class AgentMemory:
         agent = self._writer()
         may_rule(agent, entry, self.store.settings, "vouch for")
         authority, priority = self.store.vouched(entry)
-        self.pen.act("vouch", entry=id, authority=authority, trust="reviewed", priority=priority)
-        vouched = entry._replace(authority=authority, trust="reviewed", priority=priority)
+        self.pen.act(
+            "vouch", entry=id, authority=authority, trust="reviewed", priority=priority
+        )
+        vouched = entry._replace(
+            authority=authority, trust="reviewed", priority=priority
+        )
         return self._after(partial(self._known, id), vouched)
 
     def approve(self, id: str) -> Entry:
-        """Let a staged entry take effect, here and now; one that was proposed for others has these filed away."""
+        """Let a staged entry take effect, here and now; one that was proposed for others has these
+        filed away.
+        """
         agent, entry = self._writer(), self._waiting(id, "approve")
         if is_merged(entry):
             successors.approve(self.store, self.pen, agent, entry)
         else:
             self.pen.act("approve", entry=id)
-        return self._after(partial(self.store.current, id, agent), entry._replace(staged=False))
+        return self._after(
+            partial(self.store.current, id, agent), entry._replace(staged=False)
+        )
 
     def reject(self, id: str, reason: str | None = None) -> Entry:
         """Turn a staged entry away. It is never shown; its record stays."""
@@ -182,7 +224,11 @@ class AgentMemory:
         """What waits for review: an agent's own entries, and those it may rule on."""
         self.store.fresh()
         self.store.expire_staged()
-        return [entry for entry in self.store.index.query.staged() if self._sees_staged(entry)]
+        return [
+            entry
+            for entry in self.store.index.query.staged()
+            if self._sees_staged(entry)
+        ]
 
     def archive(self, ids: Names, reason: str = "archived by hand") -> list[Entry]:
         """File entries away: out of every page, still readable and searchable as archived ones."""
@@ -193,10 +239,16 @@ class AgentMemory:
         return self._file(words(ids), "restore", reason)
 
     def claim(
-        self, work: str, *, minutes: int = 30, note: str | None = None, once: str | None = None
+        self,
+        work: str,
+        *,
+        minutes: int = 30,
+        note: str | None = None,
+        once: str | None = None,
     ) -> Claim:
-        """Lease a piece of work, or extend one's own lease: nobody else gets it until it ends. Conflict says who
-        holds it and until when. A lease ends with the run that took it."""
+        """Lease a piece of work, or extend one's own lease: nobody else gets it until it ends.
+        Conflict says who holds it and until when. A lease ends with the run that took it.
+        """
         from synapse import claims
 
         self._writer()
@@ -216,7 +268,8 @@ class AgentMemory:
         if not wanted:
             raise InvalidEntry("nothing to acknowledge: name at least one entry")
         delivered = {
-            id: self.store.index.query.deliveries(agent=self.id, entry=id) for id in wanted
+            id: self.store.index.query.deliveries(agent=self.id, entry=id)
+            for id in wanted
         }
         for id, found in delivered.items():
             if not found:
@@ -240,11 +293,20 @@ class AgentMemory:
         budget: int | None = None,
         mark: bool = False,
     ) -> Page:
-        """Return the live entries that this agent may see, newest first; with `unread`, those of others that it was not
-        shown, the most urgent first, as an `UnreadPage`, and of these what fits into `budget` tokens. A plain read
-        writes nothing; `mark` notes, with one record, that the entries of this page were shown."""
-        asked = (since, priority if isinstance(priority, str) else tuple(priority or ()), namespace if isinstance(
-            namespace, str) else tuple(namespace or ()), author, tag, limit, archived)  # fmt: skip
+        """Return the live entries that this agent may see, newest first; with `unread`, those of
+        others that it was not shown, the most urgent first, as an `UnreadPage`, and of these what
+        fits into `budget` tokens. A plain read writes nothing; `mark` notes, with one record, that
+        the entries of this page were shown.
+        """
+        asked = (
+            since,
+            priority if isinstance(priority, str) else tuple(priority or ()),
+            namespace if isinstance(namespace, str) else tuple(namespace or ()),
+            author,
+            tag,
+            limit,
+            archived,
+        )
         if budget is not None and not unread:
             raise InvalidQuery(
                 "a budget bounds what is unread: say unread too, or ask for a briefing",
@@ -255,7 +317,9 @@ class AgentMemory:
         if mark:
             self._writer()
             if page or not unread:
-                self.pen.shown([entry.id for entry in page], page.visible, page.cursor, "read")
+                self.pen.shown(
+                    [entry.id for entry in page], page.visible, page.cursor, "read"
+                )
         return page
 
     def _current(self, asked: tuple[Any, ...]) -> Page:
@@ -276,7 +340,9 @@ class AgentMemory:
         agent = self._me()
         if agent is None:
             raise Forbidden("the operator has no inbox; ask as an agent")
-        return news.unread(self.store, agent, _filter(self.store.clock(), *asked), budget)
+        return news.unread(
+            self.store, agent, _filter(self.store.clock(), *asked), budget
+        )
 
     def briefing(
         self,
@@ -295,46 +361,79 @@ class AgentMemory:
         without: Collection[str] = (),
         quick: bool = False,
     ) -> View:
-        """Return the agent's view: what it should know now, within an exact number of tokens. `mark` notes
-        that the entries whose text is in it were shown: it went into a session's prompt. `only` one
-        priority leaves the others out; `until` a cursor, with `as_of`, makes an earlier view again.
-        Without `commands` it names none of the shell's; without `moments`, what is for a moment of
-        its own (`when`) is left to whoever tells it then. `about` is the text of a task: what its words
-        find in all that the agent may see stands whole at the end. With `worth`, only what pays is
-        there. `without` are the ids of entries that its reader has already; `quick` estimates the
-        tokens of what was never counted, and loads no tokenizer."""
+        """Return the agent's view: what it should know now, within an exact number of tokens.
+        `mark` notes that the entries whose text is in it were shown: it went into a session's
+        prompt. `only` one priority leaves the others out; `until` a cursor, with `as_of`, makes an
+        earlier view again. Without `commands` it names none of the shell's; without `moments`, what
+        is for a moment of its own (`when`) is left to whoever tells it then. `about` is the text of
+        a task: what its words find in all that the agent may see stands whole at the end. With
+        `worth`, only what pays is there. `without` are the ids of entries that its reader has
+        already; `quick` estimates the tokens of what was never counted, and loads no tokenizer.
+        """
         from synapse.view.briefing import brief
 
         if mark:
             self._writer()
         view = brief(
-            self.store, self._me(), self.pen.project(), budget=budget, department=department, as_of=as_of,
-            encoding=encoding, until=until, only=check_priority(only) if only else None, commands=commands,
-            about=about, worth=worth, moments=moments, without=without, quick=quick,
-        )  # fmt: skip
+            self.store,
+            self._me(),
+            self.pen.project(),
+            budget=budget,
+            department=department,
+            as_of=as_of,
+            encoding=encoding,
+            until=until,
+            only=check_priority(only) if only else None,
+            commands=commands,
+            about=about,
+            worth=worth,
+            moments=moments,
+            without=without,
+            quick=quick,
+        )
         if mark:
             self.pen.shown(
-                view.shown, len(view.included) + len(view.left_out), view.cursor, "briefing"
+                view.shown,
+                len(view.included) + len(view.left_out),
+                view.cursor,
+                "briefing",
             )
         return view
 
     def later(self, as_of: str | int, department: str | None = None) -> list[Entry]:
-        """What has come since a time that this agent would be shown now: what a view as of then did not have."""
+        """What has come since a time that this agent would be shown now: what a view as of then did
+        not have.
+        """
         from synapse.view.briefing import later
 
         return later(self.store, self._me(), as_of, department)
 
     def search(
-        self, query: str, *, limit: int = 10, namespace: Names = None, kind: Names = None, author: str | None = None,
-        priority: Names = None, tag: str | None = None, since: When = None, until: When = None,
-        when: str | None = None, archived: bool = False, mode: str | None = None,
-    ) -> Hits:  # fmt: skip
-        """What answers the query best, of every kind, among what this agent may see: by its `words`, by its `meaning`,
-        or by `both`; without a mode, as the settings say. Times may be phrases: `last tuesday`."""
+        self,
+        query: str,
+        *,
+        limit: int = 10,
+        namespace: Names = None,
+        kind: Names = None,
+        author: str | None = None,
+        priority: Names = None,
+        tag: str | None = None,
+        since: When = None,
+        until: When = None,
+        when: str | None = None,
+        archived: bool = False,
+        mode: str | None = None,
+    ) -> Hits:
+        """What answers the query best, of every kind, among what this agent may see: by its
+        `words`, by its `meaning`, or by `both`; without a mode, as the settings say. Times may be
+        phrases: `last tuesday`.
+        """
         from synapse.search.search import Asked, find
 
         self.store.fresh()
-        asked = Asked(limit, namespace, kind, author, priority, tag, since, until, when, archived)
+        asked = Asked(
+            limit, namespace, kind, author, priority, tag, since, until, when, archived
+        )
         return find(self.store, self._me(), query, asked, mode)
 
     def unread(self) -> int:
@@ -351,21 +450,33 @@ class AgentMemory:
         return count
 
     def follow(
-        self, since: When = None, *, critical: bool = False, timeout: float | None = None
+        self,
+        since: When = None,
+        *,
+        critical: bool = False,
+        timeout: float | None = None,
     ) -> Iterator[Event]:
-        """Entries of others as they come, each once, from a cursor on, or a time (None: from now on)."""
+        """Entries of others as they come, each once, from a cursor on, or a time (None: from now
+        on).
+        """
         from synapse import notify
 
         self.store.fresh()
         end = self.store.index.cursor()
         if since is not None and not isinstance(since, int):
-            since = min(self.store.index.query.floor(parse_since(since, self.store.clock())), end)
+            since = min(
+                self.store.index.query.floor(parse_since(since, self.store.clock())),
+                end,
+            )
         if since is not None and since > end:
             raise InvalidQuery(
-                f"cursor {since} is beyond the log's end, {end}: it is another log's, or this was cut"
+                f"cursor {since} is beyond the log's end, {end}: it is another log's,"
+                f" or this was cut"
             )
         cursor = end if since is None else since
-        follower = notify.Follower(self.store.log, self._me, self.store.current, cursor, critical)
+        follower = notify.Follower(
+            self.store.log, self._me, self.store.current, cursor, critical
+        )
         return notify.follow(follower, self.store.bells, self.store.look, timeout)
 
     def get(self, id: str) -> Entry:
@@ -374,10 +485,16 @@ class AgentMemory:
         return self._known(id)
 
     def fate(self, id: str) -> Fate | None:
-        """Why an entry is not shown now: by whose act or entry, and until when. None where it is shown."""
+        """Why an entry is not shown now: by whose act or entry, and until when. None where it is
+        shown.
+        """
         self.store.fresh()
         found = self.store.index.query.fate(self._known(id), self.store.clock())
-        return found if found is None or self._may_name(found.by) else found._replace(by="")
+        return (
+            found
+            if found is None or self._may_name(found.by)
+            else found._replace(by="")
+        )
 
     # -- below -------------------------------------------------------------------------------------
 
@@ -393,7 +510,8 @@ class AgentMemory:
         agent = self._me()
         if agent is None:
             raise Forbidden(
-                "the operator declares agents and reads everything; entries and rulings are agents' acts"
+                "the operator declares agents and reads everything; entries and"
+                " rulings are agents' acts"
             )
         self.store.tidy()
         return agent
@@ -410,7 +528,9 @@ class AgentMemory:
         return entry
 
     def _may_name(self, name: str) -> bool:
-        """Whether this agent may be told the name: an agent's, or that of an entry that it may see."""
+        """Whether this agent may be told the name: an agent's, or that of an entry that it may
+        see.
+        """
         entry = self.store.index.entry(name, self.store.clock())
         return entry is None or visible(entry, self._me())
 
@@ -435,13 +555,17 @@ class AgentMemory:
         agent = self._writer()
         self.store.expire_staged()
         entry = self._known(id)
-        if not entry.staged or id not in {found.id for found in self.store.index.query.staged()}:
+        if not entry.staged or id not in {
+            found.id for found in self.store.index.query.staged()
+        }:
             raise Conflict(f"{id} does not wait for review", id=id)
         may_rule(agent, entry, self.store.settings, action)
         return entry
 
     def _after(self, look: Callable[[], Entry], otherwise: Entry) -> Entry:
-        """The entry after an act on it. That is durable: no error where the index has no room to take it in."""
+        """The entry after an act on it. That is durable: no error where the index has no room to
+        take it in.
+        """
         try:
             return look()
         except StoreError:
@@ -460,18 +584,27 @@ class AgentMemory:
             raise Conflict(f"nothing to {kind}: {self._already(entries, ids, kind)}")
         self.pen.file(kind, left, reason)
         return [
-            self._after(partial(self._known, entry.id), entry._replace(archived=kind == "archive"))
+            self._after(
+                partial(self._known, entry.id),
+                entry._replace(archived=kind == "archive"),
+            )
             for entry in entries
         ]
 
     def _already(self, entries: Sequence[Entry], ids: Sequence[str], kind: str) -> str:
-        """Return why there is nothing to do: what was resolved or superseded comes back with an undo alone."""
+        """Return why there is nothing to do: what was resolved or superseded comes back with an
+        undo alone.
+        """
         fate = (
             self.store.index.query.fate(entries[0], self.store.clock())
             if kind == "restore"
             else None
         )
-        if fate is not None and fate.reason in ("resolved", "superseded", "replaced by its author"):
+        if fate is not None and fate.reason in (
+            "resolved",
+            "superseded",
+            "replaced by its author",
+        ):
             name = fate.by if self._may_name(fate.by) else ""
             return (
                 f"{ids[0]} is in no archive, it is {fate.reason}{f' ({name})' if name else ''};"
@@ -481,18 +614,32 @@ class AgentMemory:
 
     def _page(self, now: int, *asked: Any) -> tuple[Page, int]:
         """The page, and the microsecond until which it stays true if nothing is written."""
-        agent, query, cursor = self._me(), self.store.index.query, self.store.index.horizon
+        agent, query, cursor = (
+            self._me(),
+            self.store.index.query,
+            self.store.index.horizon,
+        )
         wanted, since = _filter(now, *asked), asked[0]
         entries = query.page(agent, wanted, now, cursor)
         lapses = [entry.expires for entry in entries]
-        lapses += [self.store.current(id).expires for entry in entries for id in entry.disputed]
+        lapses += [
+            self.store.current(id).expires for entry in entries for id in entry.disputed
+        ]
         floor = wanted.since
-        if floor is not None and isinstance(since, str) and floor != parse_since(since, now + 1):
+        if (
+            floor is not None
+            and isinstance(since, str)
+            and floor != parse_since(since, now + 1)
+        ):
             lapses += [entry.at + (now - floor) for entry in entries[-1:]]
         if isinstance(since, str):
-            lapses.append((now // DAY + 1) * DAY)  # `yesterday` is another day from then on
+            lapses.append(
+                (now // DAY + 1) * DAY
+            )  # `yesterday` is another day from then on
         until = min([query.next_release(now), *lapses], default=NEVER)
-        return Page(entries, cursor, lambda: query.count(agent, wanted, now, cursor)), until
+        return Page(
+            entries, cursor, lambda: query.count(agent, wanted, now, cursor)
+        ), until
 
 
 def _filter(
@@ -510,7 +657,13 @@ def _filter(
     if limit is not None and limit < 0:
         raise InvalidQuery(f"limit {limit} is negative", limit=limit)
     return Filter(
-        priorities, _globs(namespace), author, tag, archived, parse_since(since, now), limit
+        priorities,
+        _globs(namespace),
+        author,
+        tag,
+        archived,
+        parse_since(since, now),
+        limit,
     )
 
 

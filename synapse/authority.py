@@ -8,7 +8,14 @@ from collections.abc import Collection, Container, Iterable
 from synapse.errors import Forbidden, InvalidEntry, NoKey
 from synapse.model import kinds
 from synapse.model import namespace as ns
-from synapse.model.agents import CONSOLIDATOR, GLOBAL, PLACES, Agent, Settings, authority_in
+from synapse.model.agents import (
+    CONSOLIDATOR,
+    GLOBAL,
+    PLACES,
+    Agent,
+    Settings,
+    authority_in,
+)
 from synapse.model.entry import (
     NEVER,
     RANK,
@@ -29,7 +36,9 @@ MERGED = "merged"
 
 
 class Effect(NamedTuple):
-    """What a new entry does to an earlier one, or to itself: `seq` is hidden until a time, or disputed by `by`."""
+    """What a new entry does to an earlier one, or to itself: `seq` is hidden until a time, or
+    disputed by `by`.
+    """
 
     seq: int
     reason: str
@@ -38,19 +47,24 @@ class Effect(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """What became of a set of entries: until when each is hidden, and who stands in open dispute with whom."""
+    """What became of a set of entries: until when each is hidden, and who stands in open dispute
+    with whom.
+    """
 
     hidden: dict[int, int]
     disputed: dict[int, frozenset[int]]
 
 
 def check_form(draft: Draft) -> Draft:
-    """The draft with every field in its canonical form, or InvalidEntry / NoKey. Knows no agents."""
+    """The draft with every field in its canonical form, or InvalidEntry / NoKey. Knows no
+    agents.
+    """
     ns.check(draft.namespace)
     check_priority(draft.priority)
     if draft.scope not in SCOPES:
         raise InvalidEntry(
-            f"scope {draft.scope!r} is not one of {', '.join(SCOPES)}", scope=draft.scope
+            f"scope {draft.scope!r} is not one of {', '.join(SCOPES)}",
+            scope=draft.scope,
         )
     if draft.pii or draft.scope in SEALED:
         what = "pii: true" if draft.pii else f"scope: {draft.scope}"
@@ -71,14 +85,17 @@ def check_form(draft: Draft) -> Draft:
         _check_text("tag", text)
     if len(body.encode()) > MAX_BODY:
         raise InvalidEntry(
-            f"the body is longer than {MAX_BODY >> 10} KiB; store it as a file and write where it lies"
+            f"the body is longer than {MAX_BODY >> 10} KiB; store it as a file and"
+            f" write where it lies"
         )
     for id in (*draft.related, *draft.replaces, *draft.derived_from):
         if not is_id(id):
             raise InvalidEntry(f"{id!r} is not the id of an entry", id=id)
     if draft.ttl is not None:
         parse_ttl(draft.ttl)
-    return draft._replace(body=body, addressees=addressees(draft.addressees), more=_own(draft))
+    return draft._replace(
+        body=body, addressees=addressees(draft.addressees), more=_own(draft)
+    )
 
 
 def check_when(draft: Draft) -> None:
@@ -92,14 +109,20 @@ def check_when(draft: Draft) -> None:
 def _own(draft: Draft) -> kinds.More:
     """The fields that its kind has of its own."""
     if draft.kind == kinds.MESSAGE and draft.topic:
-        raise InvalidEntry("a message has no topic: it is in a thread, and has a subject")
+        raise InvalidEntry(
+            "a message has no topic: it is in a thread, and has a subject"
+        )
     return kinds.check(draft.kind, draft.namespace, draft.more, draft.priority)
 
 
-def admit(draft: Draft, agent: Agent | None, settings: Settings, *, trust: str = "local") -> Entry:
-    """The entry that the draft becomes, stamped with who wrote it; Forbidden where its author may not.
+def admit(
+    draft: Draft, agent: Agent | None, settings: Settings, *, trust: str = "local"
+) -> Entry:
+    """The entry that the draft becomes, stamped with who wrote it; Forbidden where its author may
+    not.
 
-    An agent of None is one that nobody registered: it is heard, with no authority, and never above important.
+    An agent of None is one that nobody registered: it is heard, with no authority, and never above
+    important.
     """
     draft = check_form(draft)
     if agent is None:
@@ -120,7 +143,9 @@ def admit(draft: Draft, agent: Agent | None, settings: Settings, *, trust: str =
         author=draft.author,
         timestamp=draft.timestamp or "",
         namespace=draft.namespace,
-        priority="important" if unverified and draft.priority == "critical" else draft.priority,
+        priority="important"
+        if unverified and draft.priority == "critical"
+        else draft.priority,
         claimed=draft.priority if unverified and draft.priority == "critical" else None,
         body=draft.body,
         ttl=ttl,
@@ -148,17 +173,26 @@ def _ttl(draft: Draft, settings: Settings) -> str:
     """The time to live of what names none: mail and knowledge last."""
     if draft.kind != kinds.ENTRY:
         return "never"
-    return "90d" if draft.topic == "plan" else ns.default_ttl(draft.namespace, settings.ttls)
+    return (
+        "90d"
+        if draft.topic == "plan"
+        else ns.default_ttl(draft.namespace, settings.ttls)
+    )
 
 
-def may_write(agent: Agent, namespace: str, settings: Settings, action: str = "write") -> None:
-    """Whether the agent may write there. What everybody recalls takes authority too, whatever its patterns say."""
+def may_write(
+    agent: Agent, namespace: str, settings: Settings, action: str = "write"
+) -> None:
+    """Whether the agent may write there. What everybody recalls takes authority too, whatever its
+    patterns say.
+    """
     if not ns.matches_any(agent.writes, namespace):
         raise refusal(agent, namespace, action)
     rank = authority_in(agent, namespace, settings.flat)
     if ns.matches(GLOBAL, namespace) and rank < settings.global_write:
         raise Forbidden(
-            f"agent {agent.id} may not {action} in {namespace}: it takes authority {settings.global_write}, and it has"
+            f"agent {agent.id} may not {action} in {namespace}: it takes authority"
+            f" {settings.global_write}, and it has"
             f" {rank}; `global_write` in synapse.yaml changes that",
             agent=agent.id,
             namespace=namespace,
@@ -171,11 +205,16 @@ def refusal(agent: Agent, namespace: str, action: str = "write") -> Forbidden:
     """Return the error of an agent that may not write there; it names where it may."""
     places = (f"{place}/{name}/*" for name in agent.memberships for place in PLACES)
     extra = (
-        glob for glob in places if not ns.matches_any(agent.write or (), glob.removesuffix("/*"))
+        glob
+        for glob in places
+        if not ns.matches_any(agent.write or (), glob.removesuffix("/*"))
     )
     allowed = (*(agent.write or ()), *dict.fromkeys(extra))
     return Forbidden(
-        f"agent {agent.id} may not {action} in {namespace}; it may in {', '.join(allowed) or 'no namespace'}",
+        (
+            f"agent {agent.id} may not {action} in {namespace}; it may in"
+            f" {', '.join(allowed) or 'no namespace'}"
+        ),
         agent=agent.id,
         namespace=namespace,
         action=action,
@@ -184,23 +223,34 @@ def refusal(agent: Agent, namespace: str, action: str = "write") -> Forbidden:
 
 
 def may_replace(agent: Agent, old: Entry, new: Entry) -> None:
-    """Superseding needs the right to write where the old entry stands; what is said in mail only its author mends."""
+    """Superseding needs the right to write where the old entry stands; what is said in mail only
+    its author mends.
+    """
     if not ns.matches_any(agent.writes, old.namespace):
         raise refusal(agent, old.namespace, f"supersede {old.id}")
-    if kinds.MESSAGE in (old.kind, new.kind) and (old.author, old.kind, old.more.get("thread")) != (
+    if kinds.MESSAGE in (old.kind, new.kind) and (
+        old.author,
+        old.kind,
+        old.more.get("thread"),
+    ) != (
         new.author,
         new.kind,
         new.more.get("thread"),
     ):
         raise Forbidden(
-            f"{old.id} may not be replaced: a message takes the place of one by its own author, in its own thread",
+            (
+                f"{old.id} may not be replaced: a message takes the place of one by its"
+                f" own author, in its own thread"
+            ),
             agent=agent.id,
             action=f"supersede {old.id}",
         )
 
 
 def may_rule(agent: Agent, entry: Entry, settings: Settings, action: str) -> None:
-    """Whether this agent stands above the entry: it writes there, needs no review itself, and did not write it."""
+    """Whether this agent stands above the entry: it writes there, needs no review itself, and did
+    not write it.
+    """
     rank = authority_in(agent, entry.namespace, settings.flat)
     if agent.id == entry.author:
         raise Forbidden(
@@ -214,7 +264,8 @@ def may_rule(agent: Agent, entry: Entry, settings: Settings, action: str) -> Non
         or rank < max(entry.authority, 1)
     ):
         raise Forbidden(
-            f"agent {agent.id} may not {action} {entry.id}: it takes authority {max(entry.authority, 1)} or more"
+            f"agent {agent.id} may not {action} {entry.id}: it takes authority"
+            f" {max(entry.authority, 1)} or more"
             f" over {entry.namespace}, without review; it has {rank}",
             agent=agent.id,
             namespace=entry.namespace,
@@ -230,8 +281,10 @@ def may_close(agent: Agent, entry: Entry, settings: Settings, action: str) -> No
 
 
 def visible(entry: Entry, agent: Agent | None) -> bool:
-    """The one read gate. What is said to all is heard where an agent subscribes; what names it or its team
-    reaches it anywhere; everyone sees its own. A staged entry is its author's alone. None is the operator."""
+    """The one read gate. What is said to all is heard where an agent subscribes; what names it or
+    its team reaches it anywhere; everyone sees its own. A staged entry is its author's alone. None
+    is the operator.
+    """
     if agent is None or entry.author == agent.id:
         return True
     if entry.staged:
@@ -242,15 +295,23 @@ def visible(entry: Entry, agent: Agent | None) -> bool:
 
 
 def wakes(entry: Entry, agent: Agent) -> bool:
-    """Whether the entry is delivered to this agent at once. One that was merged of others is not: they were."""
+    """Whether the entry is delivered to this agent at once. One that was merged of others is not:
+    they were.
+    """
     heard = RANK[entry.priority] <= max((RANK[p] for p in agent.notify), default=-1)
     believed = entry.trust != "unverified" and not is_merged(entry)
     return heard and believed and entry.author != agent.id and visible(entry, agent)
 
 
 def is_merged(entry: Entry) -> bool:
-    """Whether a night made the entry of others. The name is reserved, and no stranger is believed."""
-    return entry.author == CONSOLIDATOR and entry.trust != "unverified" and MERGED in entry.tags
+    """Whether a night made the entry of others. The name is reserved, and no stranger is
+    believed.
+    """
+    return (
+        entry.author == CONSOLIDATOR
+        and entry.trust != "unverified"
+        and MERGED in entry.tags
+    )
 
 
 def judge(
@@ -258,9 +319,10 @@ def judge(
 ) -> list[Effect]:
     """What the arrival of an entry changes.
 
-    `olds` are the earlier entries that it supersedes; `rivals` those not superseded that share its topic and
-    namespace, or supersede the same ones; `disputed` the seqs in open dispute. Only what lives counts. A rival may
-    be the later one: an entry that is vouched for arrives at the place that it has.
+    `olds` are the earlier entries that it supersedes; `rivals` those not superseded that share its
+    topic and namespace, or supersede the same ones; `disputed` the seqs in open dispute. Only what
+    lives counts. A rival may be the later one: an entry that is vouched for arrives at the place
+    that it has.
     """
     effects: list[Effect] = []
     for old in olds:
@@ -278,7 +340,9 @@ def judge(
             continue
         older, newer = (rival, new) if rival.seq < new.seq else (new, rival)
         if _same_author(newer, older):
-            effects.append(Effect(older.seq, "replaced by its author", newer.seq, NEVER))
+            effects.append(
+                Effect(older.seq, "replaced by its author", newer.seq, NEVER)
+            )
         elif rival.authority > new.authority:
             effects.append(_outranked(new, rival))
         elif rival.authority < new.authority:
@@ -291,8 +355,8 @@ def judge(
 def resolve(entries: Collection[Entry]) -> Standing:
     """Who wins among these entries: `judge`, folded over them in the order of the log.
 
-    The answer depends on the set alone, not on the order it is given in. Only an earlier entry can be
-    superseded, so there are no cycles. Equals of different authors stay visible, in dispute.
+    The answer depends on the set alone, not on the order it is given in. Only an earlier entry can
+    be superseded, so there are no cycles. Equals of different authors stay visible, in dispute.
     """
     gone: set[int] = set()
     fates: dict[int, list[Effect]] = defaultdict(list)
@@ -306,7 +370,9 @@ def resolve(entries: Collection[Entry]) -> Standing:
         groups = [heirs[old.seq] for old in olds] + (
             [topics[new.namespace, new.topic]] if new.topic else []
         )
-        rivals = sorted({rival for group in groups for rival in group if rival.seq not in gone})
+        rivals = sorted(
+            {rival for group in groups for rival in group if rival.seq not in gone}
+        )
         for effect in judge(
             new, standing, rivals, {seq for seq, peers in disputes.items() if peers}
         ):
@@ -324,7 +390,9 @@ def resolve(entries: Collection[Entry]) -> Standing:
         by_id.update({id: new for id in (new.id, new.alias) if id})
     stands = {entry.seq for entry in entries if not entry.archived} - gone
     hidden = {
-        seq: max((e.until for e in found if e.until == NEVER or e.by in stands), default=0)
+        seq: max(
+            (e.until for e in found if e.until == NEVER or e.by in stands), default=0
+        )
         for seq, found in fates.items()
     }
     return Standing(
@@ -334,17 +402,24 @@ def resolve(entries: Collection[Entry]) -> Standing:
 
 
 def _same_author(new: Entry, old: Entry) -> bool:
-    """Whether the newer speaks for the author of the older. A name that nobody vouches for speaks for no one."""
+    """Whether the newer speaks for the author of the older. A name that nobody vouches for speaks
+    for no one.
+    """
     return new.author == old.author and new.trust != "unverified"
 
 
 def _outranked(loser: Entry, winner: Entry) -> Effect:
-    """For as long as the winner stands, be it for ever: unlike what is superseded, it may come back."""
+    """For as long as the winner stands, be it for ever: unlike what is superseded, it may come
+    back.
+    """
     return Effect(loser.seq, "outranked", winner.seq, min(winner.expires, NEVER - 1))
 
 
 def _dispute(one: Entry, other: Entry) -> list[Effect]:
-    return [Effect(one.seq, "disputed", other.seq), Effect(other.seq, "disputed", one.seq)]
+    return [
+        Effect(one.seq, "disputed", other.seq),
+        Effect(other.seq, "disputed", one.seq),
+    ]
 
 
 def _check_text(name: str, text: str) -> None:

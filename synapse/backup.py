@@ -45,8 +45,10 @@ DERIVED = frozenset(
 
 
 class Snapshot(NamedTuple):
-    """A snapshot that was read through and found whole. `head` is what `verify` ends with at that record, `origin`
-    is the proof of the log's first record, and `at` is when the last one was received."""
+    """A snapshot that was read through and found whole. `head` is what `verify` ends with at that
+    record, `origin` is the proof of the log's first record, and `at` is when the last one was
+    received.
+    """
 
     path: str
     records: int
@@ -66,13 +68,16 @@ class _Lines(NamedTuple):
 
 
 def take(mem: Memory, directory: str, keep: int | None = None) -> Snapshot:
-    """A new snapshot below the directory, checked after it was written. With `keep`, older ones of the same log
-    beyond so many are removed then."""
+    """A new snapshot below the directory, checked after it was written. With `keep`, older ones of
+    the same log beyond so many are removed then.
+    """
     if keep is not None and keep < 1:
         raise InvalidQuery("keep 1 snapshot or more", keep=keep)
     directory = os.path.abspath(os.path.expanduser(directory))
     root = mem.store.root
-    if root is not None and (directory + os.sep).startswith(os.path.abspath(root) + os.sep):
+    if root is not None and (directory + os.sep).startswith(
+        os.path.abspath(root) + os.sep
+    ):
         raise InvalidQuery(
             f"{directory} is in the workspace itself: what takes one would take the other",
             dir=directory,
@@ -80,32 +85,45 @@ def take(mem: Memory, directory: str, keep: int | None = None) -> Snapshot:
     mem.store.fresh(force=True)
     snapshot = _or_store_error(directory, lambda: _written(mem, directory))
     if keep is not None:
-        for old in [found for found in listed(directory) if found.origin == snapshot.origin][
-            :-keep
-        ]:
+        for old in [
+            found for found in listed(directory) if found.origin == snapshot.origin
+        ][:-keep]:
             shutil.rmtree(old.path)
     return snapshot
 
 
 def check(path: str) -> Snapshot:
-    """Read all of it: the chain of the log and the digest of every file. StoreCorrupt says what is wrong."""
+    """Read all of it: the chain of the log and the digest of every file. StoreCorrupt says what is
+    wrong.
+    """
     manifest = _manifest(path)
     try:
         lines = _read(os.path.join(path, LOG))
         digests = {
-            name: sha256(_bytes(os.path.join(path, FILES, name))) for name in manifest["files"]
+            name: sha256(_bytes(os.path.join(path, FILES, name)))
+            for name in manifest["files"]
         }
     except (InvalidEntry, UnicodeDecodeError, OSError) as error:
         raise StoreCorrupt(f"{path} is damaged: {error}", path=path) from error
-    wrong = [name for name, digest in digests.items() if digest != manifest["files"][name]]
+    wrong = [
+        name for name, digest in digests.items() if digest != manifest["files"][name]
+    ]
     if (lines.records, lines.head) != (manifest["records"], manifest["head"]):
         wrong.insert(0, LOG)
     if wrong:
         raise StoreCorrupt(
-            f"{path} is damaged: {', '.join(wrong)} is not what was written", path=path, files=wrong
+            f"{path} is damaged: {', '.join(wrong)} is not what was written",
+            path=path,
+            files=wrong,
         )
     return Snapshot(
-        path, lines.records, lines.head, lines.origin, lines.at, manifest["taken"], digests
+        path,
+        lines.records,
+        lines.head,
+        lines.origin,
+        lines.at,
+        manifest["taken"],
+        digests,
     )
 
 
@@ -119,14 +137,18 @@ def restore(mem: Memory, path: str) -> Snapshot:
     if isinstance(mem.store.log, FilesLog):
         declared = _read(os.path.join(path, LOG)).declared
         names = [
-            name for name, digest in snapshot.files.items() if declared.get(name, digest) == digest
+            name
+            for name, digest in snapshot.files.items()
+            if declared.get(name, digest) == digest
         ]
         _or_store_error(
             mem.store.log.root,
             lambda: _place(os.path.join(path, FILES), str(mem.store.root), names),
         )
         mem.store.declared_settings = None  # its file is another one now
-        mem.store.sign(*(name for name in names if name == "synapse.yaml" or name in declared))
+        mem.store.sign(
+            *(name for name in names if name == "synapse.yaml" or name in declared)
+        )
     with open(os.path.join(path, LOG), encoding="utf-8", newline="\n") as lines:
         lines_in(mem.store, lines)
     return snapshot
@@ -184,7 +206,9 @@ def _written(mem: Memory, directory: str) -> Snapshot:
         )
         check(aside)
         sync_directory(aside)
-        place = os.path.join(directory, _named(mem.store.settings.name, taken, lines.records))
+        place = os.path.join(
+            directory, _named(mem.store.settings.name, taken, lines.records)
+        )
         os.rename(aside, place)
         sync_directory(directory)
     except BaseException:
@@ -195,19 +219,28 @@ def _written(mem: Memory, directory: str) -> Snapshot:
 
 def _named(name: str, taken: str, records: int) -> str:
     name = name if is_component(name) else "workspace"
-    return f"{name}-{taken[:10]}T{taken[11:19].replace(':', '')}.{taken[20:26]}Z-{records}"
+    return (
+        f"{name}-{taken[:10]}T{taken[11:19].replace(':', '')}.{taken[20:26]}Z-{records}"
+    )
 
 
 def _files(mem: Memory, target: str) -> Iterator[tuple[str, str]]:
-    """Copy what the log cannot give back: each with its digest. Links are not followed, and not kept."""
+    """Copy what the log cannot give back: each with its digest. Links are not followed, and not
+    kept.
+    """
     os.mkdir(target)
     if mem.store.root is None:
         return
     for folder, below, names in os.walk(mem.store.root):
         inside = os.path.relpath(folder, mem.store.root)
-        below[:] = sorted(name for name in below if inside != "." or name not in DERIVED)
+        below[:] = sorted(
+            name for name in below if inside != "." or name not in DERIVED
+        )
         for name in sorted(names):
-            path, to = os.path.join(folder, name), os.path.normpath(os.path.join(inside, name))
+            path, to = (
+                os.path.join(folder, name),
+                os.path.normpath(os.path.join(inside, name)),
+            )
             if os.path.islink(path) or not os.path.isfile(path):
                 continue
             try:
@@ -236,19 +269,30 @@ def _manifest(path: str) -> dict[str, Any]:
         found = json.loads(_bytes(os.path.join(path, MANIFEST)))
         if found["format"] > FORMAT:
             raise StoreError(
-                f"{path} has format {found['format']}, newer than {FORMAT}: upgrade synapse-orchestrator"
+                f"{path} has format {found['format']}, newer than {FORMAT}: upgrade"
+                f" synapse-orchestrator"
             )
-        if any(os.path.isabs(name) or ".." in name.split("/") for name in found["files"]):
+        if any(
+            os.path.isabs(name) or ".." in name.split("/") for name in found["files"]
+        ):
             raise StoreCorrupt(f"{path} names files outside of it", path=path)
-        return {name: found[name] for name in "taken records head origin at files".split()}
+        return {
+            name: found[name] for name in "taken records head origin at files".split()
+        }
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise NotFound(f"{path} is no snapshot: it has no {MANIFEST}", path=path) from error
+        raise NotFound(
+            f"{path} is no snapshot: it has no {MANIFEST}", path=path
+        ) from error
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise StoreCorrupt(f"{path}: its {MANIFEST} cannot be read: {error}", path=path) from error
+        raise StoreCorrupt(
+            f"{path}: its {MANIFEST} cannot be read: {error}", path=path
+        ) from error
 
 
 def _read(path: str) -> _Lines:
-    """The chain of the lines, followed from the first to the last, and the digest of each agent's file by then."""
+    """The chain of the lines, followed from the first to the last, and the digest of each agent's
+    file by then.
+    """
     count, chain, origin, seq, at = 0, "", "", 0, 0
     declared: dict[str, str | None] = {}
     with open(path, encoding="utf-8", newline="\n") as lines:
@@ -258,7 +302,9 @@ def _read(path: str) -> _Lines:
             count, chain, seq, at = count + 1, split(raw)[0], record.seq, record.at
             origin = origin or chain
             if record.kind == "agent":
-                declared[f"agents/{record.fields['agent']['id']}.yaml"] = record.fields.get("sha")
+                declared[f"agents/{record.fields['agent']['id']}.yaml"] = (
+                    record.fields.get("sha")
+                )
     return _Lines(count, f"{seq}:{chain}", origin, clock.iso(at), declared)
 
 

@@ -1,6 +1,7 @@
 """Claims: who holds which piece of work, and until when. Leases in the log, decided under its lock.
 
-A lease ends by itself at its time, or with the run that holds it; nobody has to clean up after the dead.
+A lease ends by itself at its time, or with the run that holds it; nobody has to clean up after the
+dead.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ MOST = 200  # characters of the name of a piece of work
 
 
 class Claim(NamedTuple):
-    """A lease on a piece of work: this agent's, in this run if it is in one, until this microsecond."""
+    """A lease on a piece of work: this agent's, in this run if it is in one, until this
+    microsecond.
+    """
 
     work: str
     agent: str
@@ -31,8 +34,12 @@ class Claim(NamedTuple):
 
 
 def named(work: str) -> str:
-    """What the work is called for everybody: its words, whatever their case, spacing and last full stop."""
-    words = " ".join(unicodedata.normalize("NFKC", work).casefold().split()).rstrip(".!")
+    """What the work is called for everybody: its words, whatever their case, spacing and last full
+    stop.
+    """
+    words = " ".join(unicodedata.normalize("NFKC", work).casefold().split()).rstrip(
+        ".!"
+    )
     if not words or len(words) > MOST or not words.isprintable():
         raise InvalidEntry(f"name the work in 1 to {MOST} printable characters")
     return words
@@ -50,7 +57,9 @@ def take(
     """Return the lease, from now on; one's own is extended. Conflict says who else holds it and
     until when. The runs that are `over` hold nothing any more, whatever their records say."""
     if not 1 <= minutes <= LONGEST:
-        raise InvalidEntry(f"a lease is from 1 to {LONGEST} minutes long, not {minutes}")
+        raise InvalidEntry(
+            f"a lease is from 1 to {LONGEST} minutes long, not {minutes}"
+        )
     work, over = named(work), set(over)
     lease = {
         "work": work,
@@ -68,7 +77,9 @@ def take(
     while True:
         try:
             record = pen.write(
-                pending, once=once, unless=unclaimed(key(work), now, pen.id, pen.run, over)
+                pending,
+                once=once,
+                unless=unclaimed(key(work), now, pen.id, pen.run, over),
             )
         except Conflict as error:
             if error.details.get("key") != key(work):
@@ -88,16 +99,20 @@ def release(pen: Writer, work: str, once: str | None, now: int) -> Claim:
     work = named(work)
     mine = holder(pen.store, work, now)
     if mine is None or (mine.agent, mine.run) != (pen.id, pen.run):
-        raise NotFound(f"{pen.id} does not hold {work!r}: there is nothing to give back")
-    fields = {name: value for name, value in mine._asdict().items() if value is not None} | {
-        "end": True
-    }
+        raise NotFound(
+            f"{pen.id} does not hold {work!r}: there is nothing to give back"
+        )
+    fields = {
+        name: value for name, value in mine._asdict().items() if value is not None
+    } | {"end": True}
     free = unclaimed(key(work), now, pen.id, pen.run)
     pen.write(Pending("claim", pen.id, fields, key=key(work)), once=once, unless=free)
     return mine
 
 
-def holder(store: Store, work: str, now: int, over: Collection[str | None] = ()) -> Claim | None:
+def holder(
+    store: Store, work: str, now: int, over: Collection[str | None] = ()
+) -> Claim | None:
     """Return whose the work is now, runs that are over left out."""
     store.index.catch_up()
     records = store.index.keyed(key(work))
@@ -112,16 +127,24 @@ def key(work: str) -> str:
 
 def _claim(fields: Mapping[str, Any]) -> Claim:
     return Claim(
-        fields["work"], fields["agent"], fields.get("run"), fields["until"], fields.get("note")
+        fields["work"],
+        fields["agent"],
+        fields.get("run"),
+        fields["until"],
+        fields.get("note"),
     )
 
 
 def has_ended(store: Store, run: str | None) -> bool:
-    """Return whether a run is over for good. Ends are final, so that this may be asked outside the log's lock."""
+    """Return whether a run is over for good. Ends are final, so that this may be asked outside the
+    log's lock.
+    """
     found = store.index.query.run(run) if run else None
     return found is not None and found["state"] == "ended"
 
 
 def _held(claim: Claim) -> Conflict:
     who = claim.agent if claim.run is None else f"{claim.agent} (run {claim.run})"
-    return Conflict(f"{who} holds {claim.work!r} until {seconds(claim.until)}", **claim._asdict())
+    return Conflict(
+        f"{who} holds {claim.work!r} until {seconds(claim.until)}", **claim._asdict()
+    )

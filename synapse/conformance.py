@@ -1,7 +1,9 @@
-"""Whether a directory keeps to PROTOCOL.md, whatever program wrote it. Looks at everything, changes nothing.
+"""Whether a directory keeps to PROTOCOL.md, whatever program wrote it. Looks at everything, changes
+nothing.
 
-`fail` means that a program which keeps to the protocol would refuse, lose or mistake something; `warn` that
-it would cope, but somebody may be surprised. A journal is walked, and what it holds is believed as it stands.
+`fail` means that a program which keeps to the protocol would refuse, lose or mistake something;
+`warn` that it would cope, but somebody may be surprised. A journal is walked, and what it holds is
+believed as it stands.
 """
 
 from __future__ import annotations
@@ -43,7 +45,9 @@ class Finding(NamedTuple):
 
 
 def check(directory: str) -> list[Finding]:
-    """Everything in the directory that does not keep to the protocol. An empty list: it conforms."""
+    """Everything in the directory that does not keep to the protocol. An empty list: it
+    conforms.
+    """
     found = _Check(directory)
     try:
         found.run()
@@ -73,7 +77,9 @@ class _Check:
 
     def run(self) -> None:
         if not os.path.isdir(self.root):
-            self.add(".", "is not a directory", "name the directory that holds synapse.yaml")
+            self.add(
+                ".", "is not a directory", "name the directory that holds synapse.yaml"
+            )
             return
         self._settings()
         for name, part in (
@@ -98,20 +104,28 @@ class _Check:
     def add(self, path: str, problem: str, advice: str, verdict: str = "fail") -> None:
         self.findings.append(Finding(path, problem, advice, verdict))
 
-    # -- what the operator declares --------------------------------------------------------------------------
+    # -- what the operator declares ----------------------------------------------------
 
     def _settings(self) -> None:
         raw = self._read("synapse.yaml", declared.MAX_FILE)
         if raw is None:
             if not os.path.lexists(self._full("synapse.yaml")):
-                self.add("synapse.yaml", "is missing", "write one with the line `protocol: 1`")
+                self.add(
+                    "synapse.yaml",
+                    "is missing",
+                    "write one with the line `protocol: 1`",
+                )
             return
         try:
-            self.settings = settled_settings(declared.parse_settings(raw.decode(), "synapse.yaml"))
+            self.settings = settled_settings(
+                declared.parse_settings(raw.decode(), "synapse.yaml")
+            )
         except NewerProtocol as error:
             what = f"protocol {error.protocol} is newer than {error.known}, the newest known here"
             self.add(
-                "synapse.yaml", what, "upgrade this software; what else is said here may be wrong"
+                "synapse.yaml",
+                what,
+                "upgrade this software; what else is said here may be wrong",
             )
         except (SynapseError, UnicodeDecodeError) as error:
             self.add("synapse.yaml", _said(error, "synapse.yaml"), "correct it")
@@ -119,21 +133,29 @@ class _Check:
     def _agents(self) -> None:
         for name in self._names("agents"):
             path = f"agents/{name}"
-            raw = self._read(path, declared.MAX_FILE) if name.endswith(".yaml") else None
+            raw = (
+                self._read(path, declared.MAX_FILE) if name.endswith(".yaml") else None
+            )
             if raw is None:
                 continue
             try:
                 agent = settled(declared.parse_agent(raw.decode(), path))
             except (SynapseError, UnicodeDecodeError) as error:
                 self.add(
-                    path, _said(error, path), "correct it; until then nobody writes as this agent"
+                    path,
+                    _said(error, path),
+                    "correct it; until then nobody writes as this agent",
                 )
                 continue
             self.agents[agent.id] = agent
             if f"{agent.id}.yaml" != name:
-                self.add(path, f"declares the agent {agent.id}", f"call the file {agent.id}.yaml")
+                self.add(
+                    path,
+                    f"declares the agent {agent.id}",
+                    f"call the file {agent.id}.yaml",
+                )
 
-    # -- what is written -------------------------------------------------------------------------------------
+    # -- what is written ---------------------------------------------------------------
 
     def _tree(self, top: str) -> None:
         waiting = [top]
@@ -158,7 +180,10 @@ class _Check:
                     self._entry(path, folder)
                 else:
                     self.add(
-                        path, "is not an entry", "end its name in .md, or keep it elsewhere", "warn"
+                        path,
+                        "is not an entry",
+                        "end its name in .md, or keep it elsewhere",
+                        "warn",
                     )
 
     def _entry(self, path: str, folder: str) -> None:
@@ -175,7 +200,9 @@ class _Check:
             return
         of, place, thread = kinds.of_folder(folder)
         if not (place if thread is None else thread):
-            self.add(path, "stands in no namespace", f"put it into a folder below {folder}/")
+            self.add(
+                path, "stands in no namespace", f"put it into a folder below {folder}/"
+            )
             return
         if kinds.is_plan(path) and raw.strip() and not raw.lstrip().startswith(b"---"):
             return  # people's own: each version of it becomes an entry beside it
@@ -183,7 +210,9 @@ class _Check:
         if draft is None:
             return
         if draft.kind not in of:
-            self.add(path, f"is of the kind {draft.kind}", "put it where its kind stands")
+            self.add(
+                path, f"is of the kind {draft.kind}", "put it where its kind stands"
+            )
             return
         self._claim(path, draft)
         self._author(path, draft)
@@ -199,14 +228,18 @@ class _Check:
             if draft.namespace:
                 check_form(draft)
         except SynapseError as error:
-            self.add(path, _said(error, path), "correct it: as it is it goes to quarantine")
+            self.add(
+                path, _said(error, path), "correct it: as it is it goes to quarantine"
+            )
             return None
         self.references += [
             (path, id) for id in (*draft.related, *draft.replaces, *draft.derived_from)
         ]
         if not draft.namespace:
             self.add(
-                path, "namespace is missing", "name the namespace: an inbox has none of its own"
+                path,
+                "namespace is missing",
+                "name the namespace: an inbox has none of its own",
             )
             return None
         return draft
@@ -229,26 +262,32 @@ class _Check:
         else:
             self.ids[draft.id] = path
             if name not in (f"{draft.id}.md", "plan.md"):
-                self.add(path, f"holds {draft.id}", f"call the file {draft.id}.md", "warn")
+                self.add(
+                    path, f"holds {draft.id}", f"call the file {draft.id}.md", "warn"
+                )
 
     def _author(self, path: str, draft: Draft) -> None:
         agent = self.agents.get(draft.author)
         if agent is None:
             advice = f"declare it in agents/{draft.author}.yaml, or it is heard without authority"
-            self.add(path, f"its author {draft.author} is not registered", advice, "warn")
+            self.add(
+                path, f"its author {draft.author} is not registered", advice, "warn"
+            )
             return
         try:
             may_write(agent, draft.namespace, self.settings)
         except Forbidden as error:
             self.add(path, str(error), "write it as an agent that may")
 
-    # -- drop boxes ------------------------------------------------------------------------------------------
+    # -- drop boxes --------------------------------------------------------------------
 
     def _inboxes(self) -> None:
         for agent in self._names("inbox"):
             path = f"inbox/{agent}"
             if not self._folder(path):
-                self.add(path, "is not a drop box", "keep only folders named for agents here")
+                self.add(
+                    path, "is not a drop box", "keep only folders named for agents here"
+                )
             elif not ns.is_component(agent):
                 self.add(path, "is not the id of an agent", "use a-z, 0-9, '_' and '-'")
             else:
@@ -280,12 +319,14 @@ class _Check:
             return
         if draft.author != agent:
             self.add(
-                path, f"says from: {draft.author} in the box of {agent}", f"write from: {agent}"
+                path,
+                f"says from: {draft.author} in the box of {agent}",
+                f"write from: {agent}",
             )
         else:
             self._author(path, draft)
 
-    # -- what was written for good ---------------------------------------------------------------------------
+    # -- what was written for good -----------------------------------------------------
 
     def _archive(self) -> None:
         for name in self._names("archive"):
@@ -298,9 +339,14 @@ class _Check:
                 self.ids.setdefault(page.id, path)
                 if not page.whole:
                     self.add(
-                        path, f"{page.id} is not what its marker says", "restore it from a backup"
+                        path,
+                        f"{page.id} is not what its marker says",
+                        "restore it from a backup",
                     )
-            if b"".join(block(page.id, page.text) for page in found if page.whole) != raw:
+            if (
+                b"".join(block(page.id, page.text) for page in found if page.whole)
+                != raw
+            ):
                 self.add(
                     path,
                     "holds text outside of its markers, which nobody reads",
@@ -318,12 +364,18 @@ class _Check:
                 continue
             if torn and record.kind != "seal":
                 self.add(
-                    where, "no seal follows a line that cannot be read", "run `synapse verify`"
+                    where,
+                    "no seal follows a line that cannot be read",
+                    "run `synapse verify`",
                 )
             torn = False
             kept, head, _ = split(raw)
             if record.seq != seq + 1:
-                self.add(where, f"record {record.seq} follows record {seq}", "run `synapse verify`")
+                self.add(
+                    where,
+                    f"record {record.seq} follows record {seq}",
+                    "run `synapse verify`",
+                )
             elif link(chain, head) != kept:
                 self.add(
                     where,
@@ -332,13 +384,18 @@ class _Check:
                 )
             elif record.text is not None and _sha(record.text) != record.sha:
                 self.add(
-                    where, f"the text of record {record.seq} was changed", "run `synapse verify`"
+                    where,
+                    f"the text of record {record.seq} was changed",
+                    "run `synapse verify`",
                 )
             seq, chain = record.seq, kept
             self._known(record)
         if torn:
             self.add(
-                "journal", "ends in a line that cannot be read", "the next write seals it", "warn"
+                "journal",
+                "ends in a line that cannot be read",
+                "the next write seals it",
+                "warn",
             )
 
     def _known(self, record: Record) -> None:
@@ -347,7 +404,10 @@ class _Check:
             self.journalled[path] = record.sha
             self.ids[record.id] = path
             self.lives[record.id] = live_path(record)
-        elif record.kind == "approve" and (id := record.fields.get("entry")) in self.lives:
+        elif (
+            record.kind == "approve"
+            and (id := record.fields.get("entry")) in self.lives
+        ):
             self.journalled[self.lives[id]] = self.journalled[self.ids[id]]
             self.ids[id] = self.lives[id]
 
@@ -367,20 +427,24 @@ class _Check:
                         return
                     yield path, raw
 
-    # -- reading with care -----------------------------------------------------------------------------------
+    # -- reading with care -------------------------------------------------------------
 
     def _full(self, path: str) -> str:
         return os.path.join(self.root, path)
 
     def _names(self, folder: str) -> list[str]:
         """What stands in a folder, in order, hidden files left out."""
-        return sorted(name for name in os.listdir(self._full(folder)) if not name.startswith("."))
+        return sorted(
+            name for name in os.listdir(self._full(folder)) if not name.startswith(".")
+        )
 
     def _folder(self, path: str) -> bool:
         """Whether a folder is there; a link in its place is a finding."""
         if os.path.islink(self._full(path)):
             self.add(
-                path, "is a symbolic link", "put the folder itself there: links are not followed"
+                path,
+                "is a symbolic link",
+                "put the folder itself there: links are not followed",
             )
             return False
         return os.path.isdir(self._full(path))
@@ -391,7 +455,9 @@ class _Check:
         if not stat.S_ISREG(status.st_mode):
             what = "symbolic link" if stat.S_ISLNK(status.st_mode) else "special file"
             what = "folder" if stat.S_ISDIR(status.st_mode) else what
-            self.add(path, f"is a {what}", "put a plain file there: nothing else is read")
+            self.add(
+                path, f"is a {what}", "put a plain file there: nothing else is read"
+            )
         elif status.st_nlink > 1:
             self.add(
                 path,
@@ -407,7 +473,9 @@ class _Check:
     def _read(self, path: str, limit: int) -> bytes | None:
         if not os.path.lexists(self._full(path)) or not self._regular(path, limit):
             return None
-        fd = os.open(self._full(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        fd = os.open(
+            self._full(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        )
         with open(fd, "rb") as file:
             return file.read(limit)
 
@@ -431,10 +499,13 @@ def _said(error: Exception, path: str) -> str:
     )
 
 
-# -- directories that do not conform -------------------------------------------------------------------------
+# -- directories that do not conform ---------------------------------------------------
 
 _AGENT = "id: {id}\nrole: engineer\ndepartment: backend\n"
-_HEAD = "---\nid: {id}\nfrom: {author}\ntimestamp: 2026-02-01T01:00:00Z\nnamespace: {place}\npriority: info\n"
+_HEAD = (
+    "---\nid: {id}\nfrom: {author}\ntimestamp: 2026-02-01T01:00:00Z\nnamespace:"
+    " {place}\npriority: info\n"
+)
 _BACKEND = {
     "synapse.yaml": "protocol: 1\n",
     "agents/eng-backend.yaml": _AGENT.format(id="eng-backend"),
@@ -449,7 +520,8 @@ def _text(number: int, place: str, author: str = "eng-backend", more: str = "") 
 
 
 BROKEN = {
-    "places": {  # one id twice, and entries that claim another namespace than their folder, or none there can be
+    # one id twice, and entries that claim another namespace than their folder, or none there can be
+    "places": {
         **_BACKEND,
         "entries/status/backend/syn-2026-02-01-001.md": _text(1, "status/backend"),
         "entries/blockers/syn-2026-02-01-001.md": _text(1, "blockers"),
@@ -458,7 +530,9 @@ BROKEN = {
     },
     "texts": {  # a key twice, a text that stops in the middle, a link that leads out
         **_BACKEND,
-        "entries/blockers/syn-2026-02-01-001.md": _text(1, "blockers", more="from: r2d2\n"),
+        "entries/blockers/syn-2026-02-01-001.md": _text(
+            1, "blockers", more="from: r2d2\n"
+        ),
         "entries/blockers/syn-2026-02-01-002.md": _text(2, "blockers")[:60],
         "entries/blockers/syn-2026-02-01-003.md": "-> ../../../outside.md",
     },

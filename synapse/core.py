@@ -1,4 +1,6 @@
-"""Memory: one open workspace, for whoever runs the team. The composition root; agents act through their seats."""
+"""Memory: one open workspace, for whoever runs the team. The composition root; agents act through
+their seats.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,17 @@ from synapse.system.checks import checked, encodes, fields_fit
 from synapse.system.digest import sha256
 from synapse.writer import incarnation
 
-__all__ = ["AgentMemory", "Event", "Memory", "Page", "Problem", "Rebuilt", "Report", "init", "open"]
+__all__ = [
+    "AgentMemory",
+    "Event",
+    "Memory",
+    "Page",
+    "Problem",
+    "Rebuilt",
+    "Report",
+    "init",
+    "open",
+]
 
 _FOLDERS = (
     "agents",
@@ -75,7 +87,9 @@ class Memory:
     # -- agents ------------------------------------------------------------------------------------
 
     def register(self, agent: Agent) -> Agent:
-        """Declare an agent, or change what was declared; the agent with its role's rights filled in."""
+        """Declare an agent, or change what was declared; the agent with its role's rights filled
+        in.
+        """
         operators_alone("register")
         fields_fit(agent, f"agent {agent.id}")
         said = agent
@@ -93,13 +107,16 @@ class Memory:
         return agent
 
     def _check_role(self, agent: Agent) -> None:
-        """Refuse a role that is neither known nor the workspace's own, unless the agent says all that it decides."""
+        """Refuse a role that is neither known nor the workspace's own, unless the agent says all
+        that it decides.
+        """
         from synapse.model import roles
 
         problem = roles.unknown(agent.role, self.store.root)
         if problem and not roles.declares_all(agent):
             raise InvalidEntry(
-                f"agent {agent.id}: {problem} (a role of your own has a template prompts/ROLE.md.j2 in the workspace,"
+                f"agent {agent.id}: {problem} (a role of your own has a template"
+                f" prompts/ROLE.md.j2 in the workspace,"
                 " or the agent is given read, write and authority)",
                 id=agent.id,
                 role=agent.role,
@@ -108,20 +125,27 @@ class Memory:
     def agents(self) -> list[Agent]:
         return list(self.store.agents().values())
 
-    def as_agent(self, id: str, run: str | None = None, epoch: int | None = None) -> AgentMemory:
+    def as_agent(
+        self, id: str, run: str | None = None, epoch: int | None = None
+    ) -> AgentMemory:
         """The memory as this agent has it; `operator` reads everything and writes no entries.
 
-        With a run and its epoch, as the agent has it in that incarnation of the run: a member of the run's project, and
-        everything that it writes is refused once the run was taken over or has ended.
+        With a run and its epoch, as the agent has it in that incarnation of the run: a member of
+        the run's project, and everything that it writes is refused once the run was taken over or
+        has ended.
         """
         (spawned, current), own = incarnation(), os.environ.get("SYNAPSE_AGENT")
         if spawned and id != own:
             raise Forbidden(
-                f"run {spawned} acts as {own} alone, not as {id}", agent=own, action=f"act as {id}"
+                f"run {spawned} acts as {own} alone, not as {id}",
+                agent=own,
+                action=f"act as {id}",
             )
         if spawned and run is not None and (run, epoch) != (spawned, current):
             raise Forbidden(
-                f"this process is run {spawned}, not {run}", agent=own, action=f"act for {run}"
+                f"this process is run {spawned}, not {run}",
+                agent=own,
+                action=f"act for {run}",
             )
         if (run is None) != (epoch is None):
             raise InvalidEntry("a run's seat needs the run and its epoch")
@@ -143,21 +167,31 @@ class Memory:
     def tell(
         self, whom: str, body: str, *, priority: str = "critical", re: str | None = None
     ) -> Entry:
-        """Say something in the operator's own name to a team or an agent, whom it reaches whatever they read. `re`
-        is the entry that it is about; a question to the operator is thereby answered, and done."""
+        """Say something in the operator's own name to a team or an agent, whom it reaches whatever
+        they read. `re` is the entry that it is about; a question to the operator is thereby
+        answered, and done.
+        """
         operators_alone("tell")
         asked = None if re is None else self.store.current(re)
         to = self._addressee(whom)
         kind, _, name = to.partition(":")
         place = f"{'team' if kind == 'team' else 'agents'}/{name}"
         related = () if asked is None else (asked.id,)
-        draft = Draft(body, place, OPERATOR, priority, addressees=(to,), related=related)
+        draft = Draft(
+            body, place, OPERATOR, priority, addressees=(to,), related=related
+        )
         entry = admit(
-            draft, Agent(OPERATOR, "cto", authority=100, write=("*",)), self.store.settings
+            draft,
+            Agent(OPERATOR, "cto", authority=100, write=("*",)),
+            self.store.settings,
         )
         told = entry_of(self.store.log.append(Pending("entry", OPERATOR, {}, entry)))
-        if asked is not None and asked.id in {question.id for question in self.questions()}:
-            self.store.act("resolve", OPERATOR, entry=asked.id, note=f"answered in {told.id}")
+        if asked is not None and asked.id in {
+            question.id for question in self.questions()
+        }:
+            self.store.act(
+                "resolve", OPERATOR, entry=asked.id, note=f"answered in {told.id}"
+            )
         return told
 
     def questions(self) -> list[Entry]:
@@ -165,12 +199,18 @@ class Memory:
         operators_alone("ask for questions")
         self.store.fresh()
         index = self.store.index
-        return index.query.addressed(f"agent:{OPERATOR}", self.store.clock(), index.horizon)[::-1]
+        return index.query.addressed(
+            f"agent:{OPERATOR}", self.store.clock(), index.horizon
+        )[::-1]
 
     def _addressee(self, whom: str) -> str:
         """A team or an agent that there is, as it is written in `to`."""
-        known = frozenset().union(*(agent.names for agent in self.store.agents().values()))
-        found = [name for name in (whom, f"agent:{whom}", f"team:{whom}") if name in known]
+        known = frozenset().union(
+            *(agent.names for agent in self.store.agents().values())
+        )
+        found = [
+            name for name in (whom, f"agent:{whom}", f"team:{whom}") if name in known
+        ]
         if len(found) > 1:
             raise InvalidEntry(
                 f"{whom} is an agent and a team: write {' or '.join(found)}", to=whom
@@ -179,7 +219,9 @@ class Memory:
             from synapse.system.spelling import hint
 
             names = {name.partition(":")[2] for name in known}
-            meant = hint(whom.partition(":")[2] or whom, names, "`synapse agents` lists them")
+            meant = hint(
+                whom.partition(":")[2] or whom, names, "`synapse agents` lists them"
+            )
             raise NotFound(f"there is no team and no agent {whom}; {meant}", to=whom)
         return found[0]
 
@@ -198,7 +240,9 @@ class Memory:
         return self.store.acts(agent, entry, since, limit)
 
     def verify(self, head: str | None = None) -> Report:
-        """Prove the journal's chain and every file against it. `head` is what an earlier report ended with."""
+        """Prove the journal's chain and every file against it. `head` is what an earlier report
+        ended with.
+        """
         log = self.store.log
         if not isinstance(log, FilesLog):
             return Report((), log.mark()[1], "")
@@ -209,7 +253,9 @@ class Memory:
         time.sleep(0.1)  # others write: a file that was on its way is there now
         again, _ = self._proven(log, head)
         return again._replace(
-            problems=tuple(problem for problem in again.problems if problem in report.problems)
+            problems=tuple(
+                problem for problem in again.problems if problem in report.problems
+            )
         )
 
     def _proven(self, log: FilesLog, head: str | None) -> tuple[Report, int]:
@@ -241,7 +287,9 @@ class Memory:
         return report._replace(problems=report.problems + undeclared), proof.at
 
     def repair(self) -> Report:
-        """Put files back as the journal has them and record what was done; then what `verify` still finds."""
+        """Put files back as the journal has them and record what was done; then what `verify` still
+        finds.
+        """
         from synapse.log.proof import Proof, mend
 
         operators_alone("repair")
@@ -267,7 +315,9 @@ class Memory:
         count, sound = self.store.rebuild()
         self.store.index.catch_up()
         self.store.sign()
-        return Rebuilt(count, self.store.index.digest(), () if sound else self.verify().problems)
+        return Rebuilt(
+            count, self.store.index.digest(), () if sound else self.verify().problems
+        )
 
     def digest(self) -> str:
         """A hash of all that was derived from the log; equal logs have equal digests."""
@@ -275,7 +325,9 @@ class Memory:
         return self.store.index.digest()
 
     def export(self, generation: str | None = None) -> Iterator[str]:
-        """The whole log, a line of JSON each, or its entries as another generation of the format has them."""
+        """The whole log, a line of JSON each, or its entries as another generation of the format
+        has them.
+        """
         from synapse import exchange
 
         operators_alone("export")
@@ -319,7 +371,8 @@ class Memory:
         self.store.index.catch_up()
         if self.store.unnoticed("synapse.yaml"):
             yield Problem(
-                "synapse.yaml", "was edited since it was last read; the next read takes it in"
+                "synapse.yaml",
+                "was edited since it was last read; the next read takes it in",
             )
         declared = self.store.index.query.declared
         paths = {f"agents/{id}.yaml": id for id in declared}
@@ -330,16 +383,22 @@ class Memory:
                 yield Problem(path, f"cannot be read: {error}")
                 continue
             if agent is None or (
-                sha256(raw) != declared.sha(agent.id) and raw != render_agent(agent).encode()
+                sha256(raw) != declared.sha(agent.id)
+                and raw != render_agent(agent).encode()
             ):
                 yield Problem(
                     path,
-                    "was edited, and the journal does not know it; the next read takes in what is valid",
+                    (
+                        "was edited, and the journal does not know it; the next read"
+                        " takes in what is valid"
+                    ),
                 )
 
 
 def operators_alone(action: str) -> None:
-    """What acts on the whole workspace, or shows all of it, is not for a run that acts as its agent alone."""
+    """What acts on the whole workspace, or shows all of it, is not for a run that acts as its agent
+    alone.
+    """
     run, own = os.environ.get("SYNAPSE_RUN"), os.environ.get("SYNAPSE_AGENT")
     if run:
         raise Forbidden(
@@ -361,7 +420,9 @@ def init(
     try:
         _make(path)
     except OSError as error:
-        raise StoreError(f"{path} cannot be made a workspace: {error.strerror or error}") from error
+        raise StoreError(
+            f"{path} cannot be made a workspace: {error.strerror or error}"
+        ) from error
     return open(path, clock=clock, draw=draw)
 
 
@@ -393,7 +454,9 @@ def _place(address: str | os.PathLike[str]) -> str:
 
 
 def _make(root: str) -> None:
-    """The folders and the settings; then the root's name, and those above it that are new, are put on the disk."""
+    """The folders and the settings; then the root's name, and those above it that are new, are put
+    on the disk.
+    """
     above = os.path.dirname(root)
     grown = [above]
     while not os.path.isdir(above):
@@ -414,11 +477,16 @@ def _make(root: str) -> None:
 
 
 def _share(root: str) -> None:
-    """Tell git, where the root lies in a work tree of it, what to leave out and how to merge the rest."""
+    """Tell git, where the root lies in a work tree of it, what to leave out and how to merge the
+    rest.
+    """
     from synapse.log import git
 
     if git.is_work_tree(root):
-        for name, text in ((".gitignore", git.IGNORE), (".gitattributes", git.ATTRIBUTES)):
+        for name, text in (
+            (".gitignore", git.IGNORE),
+            (".gitattributes", git.ATTRIBUTES),
+        ):
             path = os.path.join(root, name)
             if not os.path.lexists(path):
                 with builtins.open(path, "x", encoding="utf-8") as file:

@@ -1,4 +1,6 @@
-"""A whole log as JSON Lines, out and in again. The lines are the journal's own: equal logs, equal lines."""
+"""A whole log as JSON Lines, out and in again. The lines are the journal's own: equal logs, equal
+lines.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def lines_out(store: Store) -> Iterator[str]:
 
 
 def entries_as(store: Store, generation: str) -> Iterator[tuple[str, str]]:
-    """Every entry, live and archived, as a path and the text that readers of another generation expect."""
+    """Every entry, live and archived, as a path and the text that readers of another generation
+    expect.
+    """
     if generation not in GENERATIONS:
         raise InvalidQuery(
             f"generation {generation!r} is not one of {', '.join(GENERATIONS)}",
@@ -53,7 +57,9 @@ def everything(store: Store) -> list[Entry]:
 
 
 def lines_in(store: Store, lines: Iterable[str]) -> int:
-    """Take in the lines of an export, into a log that holds nothing yet; how many records. All or none."""
+    """Take in the lines of an export, into a log that holds nothing yet; how many records. All or
+    none.
+    """
     if next(iter(store.log.since(0)), None) is not None:
         raise Conflict(
             "the workspace holds records already; import into a new one (`synapse init DIR`)"
@@ -70,8 +76,9 @@ def lines_in(store: Store, lines: Iterable[str]) -> int:
 
 
 def merge_in(store: Store, source: str | None) -> Merged:
-    """Append what another workspace, or an export of one, holds and this one does not; without a source, what git's
-    merge left in the journal as a second history."""
+    """Append what another workspace, or an export of one, holds and this one does not; without a
+    source, what git's merge left in the journal as a second history.
+    """
     if not isinstance(store.log, FilesLog):
         raise InvalidQuery("only a workspace in a directory can be merged into")
     lines = list(_lines_of(source)) if source else []
@@ -85,11 +92,15 @@ def merge_in(store: Store, source: str | None) -> Merged:
 
 
 def _lines_of(source: str) -> Iterator[bytes]:
-    """The lines of a workspace's journal, or of an export; InvalidEntry where a text is not what was written."""
+    """The lines of a workspace's journal, or of an export; InvalidEntry where a text is not what
+    was written.
+    """
     journal = os.path.join(source, "journal")
     if os.path.isdir(journal):
         names = sorted(
-            name for name in os.listdir(journal) if name.endswith(".jsonl") and name[:-6].isdigit()
+            name
+            for name in os.listdir(journal)
+            if name.endswith(".jsonl") and name[:-6].isdigit()
         )
         paths = [os.path.join(journal, name) for name in names]
     elif os.path.isfile(source):
@@ -103,7 +114,8 @@ def _lines_of(source: str) -> Iterator[bytes]:
                 if record is not None:
                     if not _whole(record):
                         raise InvalidEntry(
-                            f"{path}: the text of line {number} is not what was written", path=path
+                            f"{path}: the text of line {number} is not what was written",
+                            path=path,
                         )
                     yield raw
 
@@ -117,7 +129,12 @@ def proven(lines: Iterable[str]) -> Iterator[bytes]:
         raw = line.rstrip("\r\n").encode() + b"\n"
         record = decode(raw)
         kept, head, _ = split(raw)
-        if record is None or record.seq <= seq or link(chain, head) != kept or not _whole(record):
+        if (
+            record is None
+            or record.seq <= seq
+            or link(chain, head) != kept
+            or not _whole(record)
+        ):
             raise InvalidEntry(
                 f"line {number} is not the next line of an export: nothing was imported",
                 line=number,
@@ -128,7 +145,10 @@ def proven(lines: Iterable[str]) -> Iterator[bytes]:
 
 def _whole(record: Record) -> bool:
     """Whether the text is the one that the chain vouches for."""
-    return record.text is None or sha256(record.text.encode("utf-8", "surrogatepass")) == record.sha
+    return (
+        record.text is None
+        or sha256(record.text.encode("utf-8", "surrogatepass")) == record.sha
+    )
 
 
 def _line(record: Record, tail: Tail) -> Line:
@@ -152,7 +172,9 @@ def write_declarations(log: FilesLog, records: Iterable[Record]) -> list[str]:
     """The agents' files, as the last record of each declares it; which were written."""
     written = []
     declared = {
-        record.fields["agent"]["id"]: record for record in records if record.kind == "agent"
+        record.fields["agent"]["id"]: record
+        for record in records
+        if record.kind == "agent"
     }
     for id, record in declared.items():
         path = f"agents/{id}.yaml"

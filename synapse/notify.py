@@ -1,6 +1,7 @@
 """Who is told of what: routing to deliveries (pure), and following the log by cursor with a bell.
 
-The bell is a hint and may be lost; the cursor is the truth. A follower misses nothing and is told nothing twice.
+The bell is a hint and may be lost; the cursor is the truth. A follower misses nothing and is told
+nothing twice.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ AHEAD = 500  # so far it looks for a record's void before it tells of it
 
 
 class Delivery(NamedTuple):
-    """An entry on its way to an agent: `now` to a live session, `next` at the start of the next one."""
+    """An entry on its way to an agent: `now` to a live session, `next` at the start of the next
+    one.
+    """
 
     agent: str
     entry: str
@@ -87,10 +90,16 @@ class Follower:
                     if found is not None:
                         yield found
             finally:  # whoever stops in the middle has seen so much, and no more
-                self.proof = proof if self.cursor == batch[-1].seq else self.log.proof(self.cursor)
+                self.proof = (
+                    proof
+                    if self.cursor == batch[-1].seq
+                    else self.log.proof(self.cursor)
+                )
 
     def _rejoin(self) -> None:
-        """Where the log is another one than was followed, as after a checkout, go on from where the two part."""
+        """Where the log is another one than was followed, as after a checkout, go on from where the
+        two part.
+        """
         self.log.mark()
         doubts, turn = self.log.doubts, self.log.turn()
         if (doubts, turn) == (self.doubts, self.turn):
@@ -98,7 +107,9 @@ class Follower:
         if not self.log.holds(self.proof):
             fork = self.log.fork(self.turn)
             if fork is None:
-                raise StoreCorrupt("the journal is another one than was followed: follow it anew")
+                raise StoreCorrupt(
+                    "the journal is another one than was followed: follow it anew"
+                )
             self.cursor = min(self.cursor, fork)
             self.proof = self.log.proof(self.cursor)
         self.doubts, self.turn = doubts, self.log.turn()
@@ -106,27 +117,41 @@ class Follower:
     def _event(self, record: Record, agent: Agent | None) -> Event | None:
         fields = record.fields
         if record.kind == "entry":
-            if fields.get("staged") or (self.critical and fields.get("priority") != "critical"):
+            if fields.get("staged") or (
+                self.critical and fields.get("priority") != "critical"
+            ):
                 return None
             if _out_of_reach(record, agent):
                 return None
             return self._told(record.seq, "entry", entry_of(record), agent)
         if record.kind in ("approve", "vouch"):
             entry = self.entry(fields["entry"])
-            if record.kind == "vouch" or not self.critical or entry.priority == "critical":
-                return self._told(record.seq, record.kind, entry._replace(staged=False), agent)
+            if (
+                record.kind == "vouch"
+                or not self.critical
+                or entry.priority == "critical"
+            ):
+                return self._told(
+                    record.seq, record.kind, entry._replace(staged=False), agent
+                )
         return None
 
-    def _told(self, seq: int, kind: str, entry: Entry, agent: Agent | None) -> Event | None:
+    def _told(
+        self, seq: int, kind: str, entry: Entry, agent: Agent | None
+    ) -> Event | None:
         if self.critical and entry.priority != "critical":
             return None
-        if agent is not None and (entry.author == agent.id or not visible(entry, agent)):
+        if agent is not None and (
+            entry.author == agent.id or not visible(entry, agent)
+        ):
             return None
         return Event(seq, kind, entry)
 
 
 def _out_of_reach(record: Record, agent: Agent | None) -> bool:
-    """Whether the fields alone say that the agent cannot see it: most records of a busy log end here."""
+    """Whether the fields alone say that the agent cannot see it: most records of a busy log end
+    here.
+    """
     if agent is None:
         return False
     if record.by == agent.id:
@@ -136,15 +161,22 @@ def _out_of_reach(record: Record, agent: Agent | None) -> bool:
 
 
 def follow(
-    follower: Follower, bells: str | None, refresh: Callable[[], None], timeout: float | None = None
+    follower: Follower,
+    bells: str | None,
+    refresh: Callable[[], None],
+    timeout: float | None = None,
 ) -> Iterator[Event]:
-    """Events as they come. Rung or not, it looks again four times a second; `refresh` runs before such a look."""
+    """Events as they come. Rung or not, it looks again four times a second; `refresh` runs before
+    such a look.
+    """
     bell = NotificationPipe(bells) if bells else None
     until = None if timeout is None else time.monotonic() + timeout
     try:
         while True:
             yield from follower.poll()
-            left = RECONCILE if until is None else min(RECONCILE, until - time.monotonic())
+            left = (
+                RECONCILE if until is None else min(RECONCILE, until - time.monotonic())
+            )
             if left <= 0:
                 return
             if bell is None:

@@ -1,4 +1,6 @@
-"""A log with its index, kept in step: what every seat at the memory shares. Knows no agent's wishes."""
+"""A log with its index, kept in step: what every seat at the memory shares. Knows no agent's
+wishes.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,14 @@ from synapse.index.projection import UNKNOWN, Index
 from synapse.log.adopt import Channel
 from synapse.log.files import FilesLog
 from synapse.log.line import agent_pending
-from synapse.model.agents import OPERATOR, Agent, Semantic, Settings, authority_in, settled
+from synapse.model.agents import (
+    OPERATOR,
+    Agent,
+    Semantic,
+    Settings,
+    authority_in,
+    settled,
+)
 from synapse.model.dates import When
 from synapse.model.dates import since as parse_since
 from synapse.model.entry import NEVER, TRUST, Draft, Entry, parse_ttl
@@ -72,7 +81,9 @@ class Store:
         )
         self.index = _index_in_memory(log, path) if self.readonly else Index(log, path)
         log.state = self.index
-        self.held: dict[str, int] = {}  # files that are locked for as long as this is open
+        self.held: dict[
+            str, int
+        ] = {}  # files that are locked for as long as this is open
         self.mutex = allocate_lock()
         self.looked = self.glanced = self.tidied = -LOOK_EVERY
         self.pause = LOOK_EVERY
@@ -96,19 +107,24 @@ class Store:
         self.index.catch_up()
 
     def look(self, *, force: bool = False) -> None:
-        """Five times a second at most, by one thread at a time: all of the tree beside the journal. Where a look
-        takes long, because much is being written, the next comes later."""
+        """Five times a second at most, by one thread at a time: all of the tree beside the journal.
+        Where a look takes long, because much is being written, the next comes later.
+        """
         start = time.monotonic()
         due = force or start - self.looked >= self.pause
         if due and self.readonly:
             self._look_only(start)
         elif due and self._alone(lambda log: self._look(log, whole=force)):
             self.looked = self.glanced = self.tidied = time.monotonic()
-            self.pause = min(max(LOOK_EVERY, 5 * (self.looked - start)), LOOK_AT_LEAST_EVERY)
+            self.pause = min(
+                max(LOOK_EVERY, 5 * (self.looked - start)), LOOK_AT_LEAST_EVERY
+            )
 
     def glance(self) -> None:
         """What every agent acts by: the operator's files."""
-        if time.monotonic() - self.glanced >= LOOK_EVERY and self._alone(lambda log: self.notice()):
+        if time.monotonic() - self.glanced >= LOOK_EVERY and self._alone(
+            lambda log: self.notice()
+        ):
             self.glanced = time.monotonic()
 
     def tidy(self) -> None:
@@ -119,7 +135,9 @@ class Store:
             self.tidied = time.monotonic()
 
     def _alone(self, section: Callable[[FilesLog], object]) -> bool:
-        """Run it unless another thread is at it. A look that cannot write leaves things as they are."""
+        """Run it unless another thread is at it. A look that cannot write leaves things as they
+        are.
+        """
         if (
             not isinstance(self.log, FilesLog)
             or self.readonly
@@ -131,13 +149,17 @@ class Store:
         except (StoreCorrupt, NewerProtocol):
             raise
         except (OSError, StoreError):
-            pass  # the disk is full, or this process may only read: what the caller wants may still be possible
+            # the disk is full, or this process may only read: what the caller wants may still be
+            # possible
+            pass
         finally:
             self.mutex.release()
         return True
 
     def _look_only(self, start: float) -> None:
-        """Where nothing can be journalled: settings are what their file says, agents what was journalled last."""
+        """Where nothing can be journalled: settings are what their file says, agents what was
+        journalled last.
+        """
         assert isinstance(self.log, FilesLog)
         now, self.looked = self.log.signatures(), start
         if now != self.signed:
@@ -172,7 +194,9 @@ class Store:
 
     @property
     def turned(self) -> bool:
-        """Whether the log is another one than the one that the operator's files were noticed for."""
+        """Whether the log is another one than the one that the operator's files were noticed
+        for.
+        """
         return self.turn not in (-1, self.index.turns())
 
     def _noticed(self, path: str, signature: tuple[int, int, int] | None) -> None:
@@ -201,15 +225,20 @@ class Store:
             self.complaints[path] = list(getattr(error, "problems", ())) or [str(error)]
             return
         self.complaints.pop(path, None)
-        if agent.id != id or (agent == was and self.index.query.declared.sha(id) in (sha, None)):
+        if agent.id != id or (
+            agent == was and self.index.query.declared.sha(id) in (sha, None)
+        ):
             return
         how = "registered" if was is None else "edited"
         self.log.append(
-            agent_pending(agent, OPERATOR, was, how, sha), once=f"edit:{path}:{signature}"
+            agent_pending(agent, OPERATOR, was, how, sha),
+            once=f"edit:{path}:{signature}",
         )
 
     def _noticed_settings(self, signature: tuple[int, int, int] | None) -> None:
-        """Settings are journalled when they change, old and new; those that a workspace began with need no record."""
+        """Settings are journalled when they change, old and new; those that a workspace began with
+        need no record.
+        """
         kept = self.index.db.meta("settings")
         was = _settings_from(kept) if kept else None
         assert isinstance(self.log, FilesLog)
@@ -217,19 +246,31 @@ class Store:
         self.declared_settings = found
         self._complain(strays)
         if was is not None and was != found:
-            fields = {"settings": found._asdict(), "was": was._asdict(), "how": "edited"}
-            self.log.append(Pending("settings", OPERATOR, fields), once=f"settings:{signature}")
+            fields = {
+                "settings": found._asdict(),
+                "was": was._asdict(),
+                "how": "edited",
+            }
+            self.log.append(
+                Pending("settings", OPERATOR, fields), once=f"settings:{signature}"
+            )
 
     def sign(self, *paths: str) -> None:
-        """Note these files of the operator's as they are: they were just written through this store."""
+        """Note these files of the operator's as they are: they were just written through this
+        store.
+        """
         if isinstance(self.log, FilesLog):
             now = self.log.signatures()
-            known = self._recall() if self.signed is None or self.turned else self.signed
+            known = (
+                self._recall() if self.signed is None or self.turned else self.signed
+            )
             self.signed = known | {path: now[path] for path in paths if path in now}
             self._remember(self.signed)
 
     def unnoticed(self, path: str) -> bool:
-        """Whether a file of the operator's is not, byte for byte, the one that was last read. A copy is."""
+        """Whether a file of the operator's is not, byte for byte, the one that was last read. A
+        copy is.
+        """
         return self.index.db.meta(f"sha:{path}") not in (None, self._sha(path))
 
     def _sha(self, path: str) -> str:
@@ -243,7 +284,10 @@ class Store:
 
     def _recall(self) -> Signatures:
         kept = json.loads(self.index.db.meta("signatures") or "{}")
-        return {path: (changed, size, inode) for path, (changed, size, inode) in kept.items()}
+        return {
+            path: (changed, size, inode)
+            for path, (changed, size, inode) in kept.items()
+        }
 
     def _remember(self, signatures: Signatures) -> None:
         """Keep the parsed settings beside the signatures, so that a cold command reads no YAML."""
@@ -253,14 +297,20 @@ class Store:
         self.index.note("signatures", json.dumps(signatures))
 
     def rebuild(self) -> tuple[int, bool]:
-        """Derive the index anew, and compare every file with what the log says of it on the way: how many records
-        there are, and whether every file is as it was written."""
+        """Derive the index anew, and compare every file with what the log says of it on the way:
+        how many records there are, and whether every file is as it was written.
+        """
         if not isinstance(self.log, FilesLog):
             return self.index.rebuild(), True
         from synapse.log.proof import Proof
 
-        proof, collecting = Proof(self.log.root, self.log.journal, self.log.mirror), gc.isenabled()
-        gc.disable()  # a trace of every record is kept: looking through them for garbage, over and over, costs a sixth
+        proof, collecting = (
+            Proof(self.log.root, self.log.journal, self.log.mirror),
+            gc.isenabled(),
+        )
+        # a trace of every record is kept: looking through them for garbage, over and over, costs a
+        # sixth
+        gc.disable()
         try:
             return self.index.rebuild(proof.watch), proof.stands()
         finally:
@@ -313,7 +363,9 @@ class Store:
         return self.index.query.declared
 
     def agent(self, id: str) -> Agent | None:
-        """One agent, for its seat. Does not wait for the index: declarations change rarely, and a glance sees it."""
+        """One agent, for its seat. Does not wait for the index: declarations change rarely, and a
+        glance sees it.
+        """
         self.glance()
         if self.index.mark == UNKNOWN:
             self.index.catch_up()
@@ -324,14 +376,17 @@ class Store:
         return self.standing(found) if found else None
 
     def unregistered(self, id: str) -> NotFound:
-        """Return the error for an agent that there is none of: what is wrong with its file, who may have been meant."""
+        """Return the error for an agent that there is none of: what is wrong with its file, who may
+        have been meant.
+        """
         from synapse.system.spelling import closest
 
         known = self.index.query.declared
         close = closest(id, known)
         if texts := self.complaints.get(f"agents/{id}.yaml"):
             return NotFound(
-                f"agent {id} is not registered: agents/{id}.yaml: {'; '.join(texts)}", id=id
+                f"agent {id} is not registered: agents/{id}.yaml: {'; '.join(texts)}",
+                id=id,
             )
         if close:
             meant = f"did you mean {close}? `synapse agents` lists those that are"
@@ -342,7 +397,9 @@ class Store:
     def standing(self, agent: Agent) -> Agent:
         """The agent with what its reputation moved, where that counts here."""
         return (
-            agent._replace(shift=shift) if (shift := self.shift(agent.id)) != agent.shift else agent
+            agent._replace(shift=shift)
+            if (shift := self.shift(agent.id)) != agent.shift
+            else agent
         )
 
     def shift(self, id: str) -> int:
@@ -357,7 +414,9 @@ class Store:
 
     @property
     def embedder(self) -> Embedder:
-        """The embedder that the settings name now; made once, for a model may take a second to load."""
+        """The embedder that the settings name now; made once, for a model may take a second to
+        load.
+        """
         chosen = self.settings.semantic
         if self._embedder is None or self._embedder[0] != chosen:
             from synapse.embedders import embedder_of
@@ -383,13 +442,16 @@ class Store:
 
     # -- writing -----------------------------------------------------------------------------------
 
-    def act(self, kind: str, by: str, guard: Guard | None = None, /, **fields: object) -> Record:
+    def act(
+        self, kind: str, by: str, guard: Guard | None = None, /, **fields: object
+    ) -> Record:
         """Append an act that is no entry, where the guard holds."""
         if kind not in ("approve", "reject"):
             return self.log.append(Pending(kind, by, fields), unless=guard)
         waits = unruled("staging", str(fields["entry"]))
         return self.log.append(
-            Pending(kind, by, fields | {"amount": -1}, key="staging"), unless=all_of(guard, waits)
+            Pending(kind, by, fields | {"amount": -1}, key="staging"),
+            unless=all_of(guard, waits),
         )
 
     def admit_drop(self, draft: Draft, channel: Channel) -> Entry:
@@ -402,7 +464,8 @@ class Store:
         if not draft.author:
             if mapped is None and not channel.owner:
                 raise InvalidEntry(
-                    "from is missing: write who it is from, in a block of `key: value` lines between `---`"
+                    "from is missing: write who it is from, in a block of `key:"
+                    " value` lines between `---`"
                 )
             draft = draft._replace(author=mapped or OPERATOR)
             if mapped is None:
@@ -420,7 +483,9 @@ class Store:
     def _from_inbox(self, draft: Draft, channel: Channel, inbox: str) -> Entry:
         agent = self.index.query.declared.get(inbox)
         if agent is None:
-            raise NotFound(f"there is no agent {inbox}, so its inbox is nobody's", id=inbox)
+            raise NotFound(
+                f"there is no agent {inbox}, so its inbox is nobody's", id=inbox
+            )
         if not channel.owner and self._mapped(channel.uid) != inbox:
             raise Forbidden(
                 f"its owner (user {channel.uid}) is not {inbox}",
@@ -429,7 +494,8 @@ class Store:
             )
         if draft.author not in ("", inbox):
             raise Forbidden(
-                f"it says from: {draft.author}, but came through the inbox of {inbox}", agent=inbox
+                f"it says from: {draft.author}, but came through the inbox of {inbox}",
+                agent=inbox,
             )
         return self._admitted(draft._replace(author=inbox), agent)
 
@@ -437,7 +503,9 @@ class Store:
         """A draft of an agent's own, with the same rights as if it had come from its seat."""
         now = self.clock()
         sources = [self.index.entry(id, now) for id in draft.derived_from]
-        trust = min(("local", *(source.trust for source in sources if source)), key=TRUST.index)
+        trust = min(
+            ("local", *(source.trust for source in sources if source)), key=TRUST.index
+        )
         entry = admit(draft, agent and self.standing(agent), self.settings, trust=trust)
         for id in entry.replaces:
             old = self.index.entry(id, now)
@@ -464,8 +532,13 @@ class Store:
             names = {str(uid), pwd.getpwuid(uid).pw_name}
         except KeyError:
             names = {str(uid)}
-        declared = ((agent.user or "", agent.id) for agent in self.index.query.declared.values())
-        return next((id for user, id in (*declared, *self.settings.users) if user in names), None)
+        declared = (
+            (agent.user or "", agent.id) for agent in self.index.query.declared.values()
+        )
+        return next(
+            (id for user, id in (*declared, *self.settings.users) if user in names),
+            None,
+        )
 
     def expire_staged(self) -> None:
         """Turn away what waited for review longer than the settings allow."""
@@ -476,18 +549,27 @@ class Store:
         for entry in self.index.query.staged():
             if self.waits_until(entry) <= now:
                 try:
-                    self.act("reject", "log", entry=entry.id, reason="nobody reviewed it in time")
+                    self.act(
+                        "reject",
+                        "log",
+                        entry=entry.id,
+                        reason="nobody reviewed it in time",
+                    )
                 except Conflict:
                     pass  # somebody just did
         self.index.catch_up()
 
     def vouched(self, entry: Entry) -> tuple[int, str]:
-        """What an unverified entry counts once it is believed: its author's authority, the priority it claimed."""
+        """What an unverified entry counts once it is believed: its author's authority, the priority
+        it claimed.
+        """
         author = self.index.query.declared.get(entry.author)
         authority = (
             0
             if author is None
-            else authority_in(self.standing(author), entry.namespace, self.settings.flat)
+            else authority_in(
+                self.standing(author), entry.namespace, self.settings.flat
+            )
         )
         return authority, entry.claimed or entry.priority
 
@@ -498,8 +580,9 @@ class Store:
     # -- reading -----------------------------------------------------------------------------------
 
     def current(self, id: str, agent: Agent | None = None) -> Entry:
-        """The entry under an id, as of now, whoever may see it; NotFound where there is none. Of its disputes, those
-        that the agent may see."""
+        """The entry under an id, as of now, whoever may see it; NotFound where there is none. Of
+        its disputes, those that the agent may see.
+        """
         self.index.catch_up()
         found = self.index.entry(id, self.clock(), agent)
         if found is None:
@@ -511,7 +594,9 @@ class Store:
     ) -> list[Record]:
         """Who did what, newest first; whoever may see it."""
         self.fresh()
-        return self.index.query.acts(by, entry, parse_since(since, self.clock()) or 0, limit)
+        return self.index.query.acts(
+            by, entry, parse_since(since, self.clock()) or 0, limit
+        )
 
     def waits_until(self, entry: Entry) -> int:
         """The microsecond at which a staged entry's time is up."""
@@ -529,7 +614,9 @@ class Store:
 
 
 def _index_in_memory(log: FilesLog | MemoryLog, path: str) -> Index:
-    """Return the index where it may not be written: a copy, which the first read catches up from the log."""
+    """Return the index where it may not be written: a copy, which the first read catches up from
+    the log.
+    """
     from synapse.index.copy import in_memory
 
     return Index(log, ":memory:", in_memory(path))

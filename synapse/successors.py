@@ -1,7 +1,8 @@
-"""Entries that were proposed in the place of others: whether they may still be, and what an approval does then.
+"""Entries that were proposed in the place of others: whether they may still be, and what an
+approval does then.
 
-The consolidator proposes, somebody above the sources approves. Until then nothing has changed; what is approved has
-its sources filed away, as a night files them, and is taken back in the same way.
+The consolidator proposes, somebody above the sources approves. Until then nothing has changed; what
+is approved has its sources filed away, as a night files them, and is taken back in the same way.
 """
 
 from __future__ import annotations
@@ -27,10 +28,13 @@ def outdated(store: Store, entry: Entry) -> str | None:
 
 
 def approve(store: Store, pen: Writer, agent: Agent, entry: Entry) -> None:
-    """Let it take effect, for as long as the longest of its sources would have, and file these away."""
+    """Let it take effect, for as long as the longest of its sources would have, and file these
+    away.
+    """
     if reason := outdated(store, entry):
         raise Conflict(
-            f"{entry.id} cannot take the place of its sources: {reason}; reject it", id=entry.id
+            f"{entry.id} cannot take the place of its sources: {reason}; reject it",
+            id=entry.id,
         )
     sources = [store.current(id) for id in entry.derived_from]
     for source in sources:

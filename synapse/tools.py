@@ -1,7 +1,9 @@
-"""Tools: the memory as a model calls it. Schemas as short as they can be, answers of a few lines of text.
+"""Tools: the memory as a model calls it. Schemas as short as they can be, answers of a few lines of
+text.
 
-An answer is a capsule of at most 2,048 bytes; what it quotes stands in the form of `block`, so that no entry
-poses as anything else. Whatever is wrong with a call is told as text: nothing that a model writes raises.
+An answer is a capsule of at most 2,048 bytes; what it quotes stands in the form of `block`, so that
+no entry poses as anything else. Whatever is wrong with a call is told as text: nothing that a model
+writes raises.
 """
 
 from __future__ import annotations
@@ -25,7 +27,11 @@ from synapse.view import block
 
 CAPSULE = 2_048  # bytes
 PAGE = 20
-BRIEFING = (200, 2_000, 10_000)  # tokens of a briefing: at least, where nothing is said, at most
+BRIEFING = (
+    200,
+    2_000,
+    10_000,
+)  # tokens of a briefing: at least, where nothing is said, at most
 
 Arguments = Mapping[str, Any]
 
@@ -40,13 +46,17 @@ UNNAMED = "it does not say what is missing"
 
 
 class ToolProblem(str):
-    """The answer to a call that could not be done: `Error: ` and why. A text like any other answer."""
+    """The answer to a call that could not be done: `Error: ` and why. A text like any other
+    answer.
+    """
 
     __slots__ = ()
 
 
 class Tool(NamedTuple):
-    """A tool of the memory. `call` acts as a seat; its third argument is the key under which a retry writes nothing."""
+    """A tool of the memory. `call` acts as a seat; its third argument is the key under which a
+    retry writes nothing.
+    """
 
     name: str
     description: str
@@ -55,8 +65,12 @@ class Tool(NamedTuple):
     writes: bool
 
 
-def call(tool: Tool, seat: AgentMemory, arguments: object, once: str | None = None) -> str:
-    """What the tool answers; a ToolProblem where the arguments do not fit, or the memory refuses."""
+def call(
+    tool: Tool, seat: AgentMemory, arguments: object, once: str | None = None
+) -> str:
+    """What the tool answers; a ToolProblem where the arguments do not fit, or the memory
+    refuses.
+    """
     try:
         return tool.call(seat, checked(tool, arguments), once)
     except SynapseError as error:
@@ -64,10 +78,15 @@ def call(tool: Tool, seat: AgentMemory, arguments: object, once: str | None = No
 
 
 def offered(role: str) -> list[Tool]:
-    """The tools of a role. What is offered costs tokens in every turn, so it is only what the role uses: those who
-    hand out work say which results they took in, and keep what the team should know; for the others, ending a turn says
-    the one, and an entry the other."""
-    return [tool for tool in TOOLS if tool.name not in _LEADS or role in ("cto", "project-lead")]
+    """The tools of a role. What is offered costs tokens in every turn, so it is only what the role
+    uses: those who hand out work say which results they took in, and keep what the team should
+    know; for the others, ending a turn says the one, and an entry the other.
+    """
+    return [
+        tool
+        for tool in TOOLS
+        if tool.name not in _LEADS or role in ("cto", "project-lead")
+    ]
 
 
 def checked(tool: Tool, arguments: object) -> Arguments:
@@ -82,7 +101,9 @@ def checked(tool: Tool, arguments: object) -> Arguments:
         if name not in takes
     ]
     problems += [
-        f"{name} is missing" for name in tool.schema.get("required", ()) if name not in given
+        f"{name} is missing"
+        for name in tool.schema.get("required", ())
+        if name not in given
     ]
     problems += [
         f"{name} must be {_kind(takes[name])}"
@@ -114,7 +135,9 @@ def _fits(schema: Mapping[str, Any], value: object) -> bool:
 
 def _is_text(value: object) -> bool:
     """Text that can be stored: half a surrogate pair, which JSON can say, cannot."""
-    return isinstance(value, str) and not any("\ud800" <= char <= "\udfff" for char in value)
+    return isinstance(value, str) and not any(
+        "\ud800" <= char <= "\udfff" for char in value
+    )
 
 
 def _kind(schema: Mapping[str, Any]) -> str:
@@ -128,20 +151,28 @@ def _kind(schema: Mapping[str, Any]) -> str:
     }.get(schema["type"], "a list of texts")
 
 
-# -- the tools -------------------------------------------------------------------------------------------
+# -- the tools -------------------------------------------------------------------------
 
 
 def _append(seat: AgentMemory, given: Arguments, once: str | None) -> str:
-    fields = {name: value for name, value in given.items() if name not in ("namespace", "body")}
+    fields = {
+        name: value
+        for name, value in given.items()
+        if name not in ("namespace", "body")
+    }
     if "supersedes" in fields:
-        fields["supersedes"] = [resolved(seat, id).id for id in words(fields["supersedes"])]
+        fields["supersedes"] = [
+            resolved(seat, id).id for id in words(fields["supersedes"])
+        ]
     return _stored(seat.append(given["body"], given["namespace"], once=once, **fields))
 
 
 def _report_blocker(seat: AgentMemory, given: Arguments, once: str | None) -> str:
     where = f"blockers/{given.get('project') or _project(seat)}"
     text = blocker_of(given["text"]) or given["text"]
-    return _stored(seat.append(f"Blocked: {text}", where, priority="critical", once=once))
+    return _stored(
+        seat.append(f"Blocked: {text}", where, priority="critical", once=once)
+    )
 
 
 def blocker_of(text: str) -> str | None:
@@ -149,7 +180,9 @@ def blocker_of(text: str) -> str | None:
     other text, and for `Blocked: none`. What is missing is the rest of that paragraph, or the next
     one where nothing follows."""
     lines = [line.strip() for line in text.strip().splitlines()]
-    first = next((at for at, line in enumerate(lines) if any(map(str.isalnum, line))), len(lines))
+    first = next(
+        (at for at, line in enumerate(lines) if any(map(str.isalnum, line))), len(lines)
+    )
     match = _BLOCKED.fullmatch(lines[first]) if first < len(lines) else None
     if match is None:
         return None
@@ -173,7 +206,8 @@ def _project(seat: AgentMemory) -> str:
     project = seat.pen.project()
     if project is None:
         raise InvalidEntry(
-            "no project is known here: append to a namespace below blockers/, with priority critical"
+            "no project is known here: append to a namespace below blockers/, with"
+            " priority critical"
         )
     return project
 
@@ -188,14 +222,20 @@ def _read(seat: AgentMemory, given: Arguments, once: str | None) -> str:
         return _one(seat, given["id"], given.get("offset", 0), once)
     if seat.id != OPERATOR and not given.keys() & {"namespace", "since"}:
         return _news(seat, once)
-    page = seat.read(since=given.get("since"), namespace=given.get("namespace"), limit=PAGE)
+    page = seat.read(
+        since=given.get("since"), namespace=given.get("namespace"), limit=PAGE
+    )
     if not page:
         return f"Nothing here for you: {page.matched} live entries match, you may see none of them."
-    return _capsule([_short(entry) for entry in page], page.visible, "name a namespace or since")
+    return _capsule(
+        [_short(entry) for entry in page], page.visible, "name a namespace or since"
+    )
 
 
 def _news(seat: AgentMemory, once: str | None) -> str:
-    """Return what the agent was not shown, and mark what is there whole. A retry gives again what its key marked."""
+    """Return what the agent was not shown, and mark what is there whole. A retry gives again what
+    its key marked.
+    """
     page = seat.read(unread=True, limit=PAGE)
     whole = [block.whole(entry).text for entry in page]
     heavy = [len(text.encode()) > CAPSULE // 2 for text in whole]
@@ -204,7 +244,11 @@ def _news(seat: AgentMemory, once: str | None) -> str:
         for entry, text, cut in zip(page, whole, heavy, strict=True)
     ]
     answer, count = _filled(texts, page.visible, "read again")
-    ids = [entry.id for entry, cut in zip(page[:count], heavy[:count], strict=True) if not cut]
+    ids = [
+        entry.id
+        for entry, cut in zip(page[:count], heavy[:count], strict=True)
+        if not cut
+    ]
     earlier = _named(seat, once)
     if earlier is not None:
         return "".join(block.whole(seat.get(id)).text for id in earlier)
@@ -217,7 +261,9 @@ def _news(seat: AgentMemory, once: str | None) -> str:
 
 
 def _named(seat: AgentMemory, once: str | None) -> list[str] | None:
-    """Return the entries that a first call under this key marked as shown; None where there was none."""
+    """Return the entries that a first call under this key marked as shown; None where there was
+    none.
+    """
     if once is None:
         return None
     seat.store.index.catch_up()
@@ -226,7 +272,9 @@ def _named(seat: AgentMemory, once: str | None) -> list[str] | None:
 
 
 def _note(seat: AgentMemory, entry: Entry, once: str | None) -> None:
-    """Mark an entry as shown that the agent has just been given to its end, where it was not before."""
+    """Mark an entry as shown that the agent has just been given to its end, where it was not
+    before.
+    """
     agent, index = seat.store.agent(seat.id), seat.store.index
     if agent is None or entry.author == agent.id or entry.staged:
         return
@@ -259,7 +307,9 @@ def _one(seat: AgentMemory, id: str, offset: int, once: str | None) -> str:
         )
     fate = seat.fate(id)
     state = (
-        f"(no longer shown: {fate.reason}{' by ' + fate.by if fate.by else ''})\n" if fate else ""
+        f"(no longer shown: {fate.reason}{' by ' + fate.by if fate.by else ''})\n"
+        if fate
+        else ""
     )
 
     def shown(n: int) -> str:
@@ -273,7 +323,11 @@ def _one(seat: AgentMemory, id: str, offset: int, once: str | None) -> str:
     low, high = 1, min(CAPSULE, len(entry.body) - offset)
     while low < high:
         middle = (low + high + 1) // 2
-        low, high = (middle, high) if len(shown(middle).encode()) <= CAPSULE else (low, middle - 1)
+        low, high = (
+            (middle, high)
+            if len(shown(middle).encode()) <= CAPSULE
+            else (low, middle - 1)
+        )
     if offset + low >= len(entry.body) and not fate:
         _note(seat, entry, once)
     return shown(low)
@@ -291,7 +345,9 @@ def _memory_remember(seat: AgentMemory, given: Arguments, once: str | None) -> s
 
 
 def _memory_forget(seat: AgentMemory, given: Arguments, once: str | None) -> str:
-    return f"Forgot {short(recall.forget(seat, once=once, **given))}; it stays in the log."
+    return (
+        f"Forgot {short(recall.forget(seat, once=once, **given))}; it stays in the log."
+    )
 
 
 def _claim(seat: AgentMemory, given: Arguments, once: str | None) -> str:
@@ -335,7 +391,11 @@ def _send(seat: AgentMemory, given: Arguments, once: str | None) -> str:
                 "an answer goes to the thread of its message: give re or thread, not both"
             )
         message = mail.reply(
-            resolved(seat, given["re"]).id, given["body"], to=given.get("to"), once=once, **fields
+            resolved(seat, given["re"]).id,
+            given["body"],
+            to=given.get("to"),
+            once=once,
+            **fields,
         )
     else:
         if "to" not in given:
@@ -349,8 +409,9 @@ def _send(seat: AgentMemory, given: Arguments, once: str | None) -> str:
 
 
 def _inbox(seat: AgentMemory, _: Arguments, once: str | None) -> str:
-    """Give the unread messages, and mark those as read that are there whole. A retry gives again what its key
-    marked."""
+    """Give the unread messages, and mark those as read that are there whole. A retry gives again
+    what its key marked.
+    """
     mail = Mail(seat)
     earlier = _named(seat, once)
     if earlier is not None:
@@ -376,17 +437,21 @@ def _inbox(seat: AgentMemory, _: Arguments, once: str | None) -> str:
 def _letter(message: Message) -> str:
     """Return a message as text: its thread and subject, then the entry in its whole form."""
     subject = (
-        f", subject: {block.escaped(' '.join(message.subject.split()))}" if message.subject else ""
+        f", subject: {block.escaped(' '.join(message.subject.split()))}"
+        if message.subject
+        else ""
     )
     return (
-        f"({message.thread}, {message.priority}{subject})\n{block.whole(message.entry, False).text}"
+        f"({message.thread},"
+        f" {message.priority}{subject})\n{block.whole(message.entry, False).text}"
     )
 
 
 def _object(required: Iterable[str] = (), **properties: Any) -> dict[str, Any]:
     """The schema of an object; a bare type's name stands for a schema of that type."""
     named = {
-        name: {"type": what} if isinstance(what, str) else what for name, what in properties.items()
+        name: {"type": what} if isinstance(what, str) else what
+        for name, what in properties.items()
     }
     return {"type": "object", "properties": named} | (
         {"required": list(required)} if required else {}
@@ -407,7 +472,11 @@ _ENTRY = _object(
 _WHICH = _object(id="string", offset="integer", namespace="string", since="string")
 _WORK = _object(("work",), work="string", minutes="integer", release="boolean")
 _QUERY = _object(
-    ("query",), query="string", scope="string", top_k="integer", max_capsule_bytes="integer"
+    ("query",),
+    query="string",
+    scope="string",
+    top_k="integer",
+    max_capsule_bytes="integer",
 )
 _FACT = _object(
     ("fact", "scope"),
@@ -435,10 +504,28 @@ TOOLS = (
         True,
     ),
     Tool("read", "Unread entries, newest or one", _WHICH, _read, False),
-    Tool("memory_search", "Search agent, group, global or all", _QUERY, _memory_search, False),
-    Tool("report_blocker", "Report one", _object(("text",), text="string"), _report_blocker, True),
+    Tool(
+        "memory_search",
+        "Search agent, group, global or all",
+        _QUERY,
+        _memory_search,
+        False,
+    ),
+    Tool(
+        "report_blocker",
+        "Report one",
+        _object(("text",), text="string"),
+        _report_blocker,
+        True,
+    ),
     Tool("claim", "Reserve work", _WORK, _claim, True),
-    Tool("ack", "Confirm entries delivered to you", _object(("ids",), ids=_IDS), _ack, True),
+    Tool(
+        "ack",
+        "Confirm entries delivered to you",
+        _object(("ids",), ids=_IDS),
+        _ack,
+        True,
+    ),
     Tool(
         "memory_remember",
         "Keep a fact for scope agent, group or global",
@@ -456,7 +543,8 @@ TOOLS = (
 )
 _LEADS = ("ack", "memory_remember", "memory_forget")
 
-# What clients of the MCP server are given beside these: a supervised agent has its briefing in its prompt.
+# What clients of the MCP server are given beside these: a supervised agent has its briefing in its
+# prompt.
 CLIENTS = (
     Tool(
         "briefing",
@@ -470,11 +558,13 @@ CLIENTS = (
 )
 
 
-# -- capsules --------------------------------------------------------------------------------------------
+# -- capsules --------------------------------------------------------------------------
 
 
 def _capsule(blocks: Sequence[str], total: int, advice: str) -> str:
-    """Return as many blocks as there is room for, in their order; the last line says what is missing."""
+    """Return as many blocks as there is room for, in their order; the last line says what is
+    missing.
+    """
     return _filled(blocks, total, advice)[0]
 
 
@@ -495,4 +585,8 @@ def _filled(blocks: Sequence[str], total: int, advice: str) -> tuple[str, int]:
 def _cut(text: str) -> str:
     """One text within a capsule."""
     raw = text.encode("utf-8", "replace")
-    return text if len(raw) <= CAPSULE else raw[: CAPSULE - 4].decode("utf-8", "ignore") + "…"
+    return (
+        text
+        if len(raw) <= CAPSULE
+        else raw[: CAPSULE - 4].decode("utf-8", "ignore") + "…"
+    )

@@ -1,7 +1,8 @@
 """A pen: what writes records in an agent's name, for one incarnation of a run or for none.
 
-The records of a run's seat are fenced: they go in only as long as its incarnation is the current one, decided
-under the log's lock. What is refused for that is itself recorded. Nothing here knows who may write where.
+The records of a run's seat are fenced: they go in only as long as its incarnation is the current
+one, decided under the log's lock. What is refused for that is itself recorded. Nothing here knows
+who may write where.
 """
 
 from __future__ import annotations
@@ -16,11 +17,18 @@ from synapse.system.typed import Any
 
 
 class Writer:
-    """Writes as one agent; with a run, as its incarnation `epoch`, as long as that is current and, unless it may have
-    `ended`, at work."""
+    """Writes as one agent; with a run, as its incarnation `epoch`, as long as that is current and,
+    unless it may have `ended`, at work.
+    """
 
     def __init__(
-        self, store: Store, id: str, run: str | None = None, epoch: int = 0, *, ended: bool = False
+        self,
+        store: Store,
+        id: str,
+        run: str | None = None,
+        epoch: int = 0,
+        *,
+        ended: bool = False,
     ) -> None:
         self.store = store
         self.id = id
@@ -36,11 +44,17 @@ class Writer:
             raise InvalidEntry(
                 "the key of `once` is empty: every act under it would be taken for the first"
             )
-        what = pending.kind if pending.entry is None else f"entry in {pending.entry.namespace}"
+        what = (
+            pending.kind
+            if pending.entry is None
+            else f"entry in {pending.entry.namespace}"
+        )
         if self.run and pending.entry is not None:
             pending = pending._replace(fields={**pending.fields, "run": self.run})
         return self._fenced(
-            what, unless, lambda guard: self.store.log.append(pending, once=once, unless=guard)
+            what,
+            unless,
+            lambda guard: self.store.log.append(pending, once=once, unless=guard),
         )
 
     def act(self, kind: str, **fields: object) -> Record:
@@ -52,22 +66,37 @@ class Writer:
     def file(self, kind: str, ids: Collection[str], reason: str) -> Record:
         """Archive or restore entries."""
         filer = self.store.log.archive if kind == "archive" else self.store.log.restore
-        return self._fenced(kind, None, lambda guard: filer(ids, self.id, reason, guard))
+        return self._fenced(
+            kind, None, lambda guard: filer(ids, self.id, reason, guard)
+        )
 
     def delivery(
         self, state: str, ids: Collection[str], how: str, once: str | None = None
     ) -> Record:
         """Note how far entries came on their way to this agent: offered, rendered or acked."""
-        whose = {"agent": self.id} | ({"run": self.run, "epoch": self.epoch} if self.run else {})
+        whose = {"agent": self.id} | (
+            {"run": self.run, "epoch": self.epoch} if self.run else {}
+        )
         return self.write(
-            Pending("delivery", self.id, whose | {"state": state, "ids": list(ids), "how": how}),
+            Pending(
+                "delivery",
+                self.id,
+                whose | {"state": state, "ids": list(ids), "how": how},
+            ),
             once=once,
         )
 
     def shown(
-        self, ids: Collection[str], of: int, cursor: int, how: str, once: str | None = None
+        self,
+        ids: Collection[str],
+        of: int,
+        cursor: int,
+        how: str,
+        once: str | None = None,
     ) -> Record:
-        """Note that this agent was shown these entries, of so many, as of a cursor; return the record."""
+        """Note that this agent was shown these entries, of so many, as of a cursor; return the
+        record.
+        """
         fields = {"cursor": cursor, "how": how, "ids": list(ids), "of": of}
         return self.write(Pending("shown", self.id, fields), once=once)
 
@@ -80,7 +109,9 @@ class Writer:
             return None
         if run["agent"] != self.id:
             raise Forbidden(
-                f"run {self.run} is {run['agent']}'s, not {self.id}'s", agent=self.id, action="act"
+                f"run {self.run} is {run['agent']}'s, not {self.id}'s",
+                agent=self.id,
+                action="act",
             )
         self._project = run.get("project")
         return self._project
@@ -117,11 +148,15 @@ class Writer:
 
 
 def incarnation() -> tuple[str | None, int | None]:
-    """The run that this process is spawned for and, where SYNAPSE_RUN is RUN:EPOCH, its incarnation."""
+    """The run that this process is spawned for and, where SYNAPSE_RUN is RUN:EPOCH, its
+    incarnation.
+    """
     text = os.environ.get("SYNAPSE_RUN") or None
     run, colon, epoch = (text or "").partition(":")
     if not colon:
         return text, None
     if not run or not (epoch.isascii() and epoch.isdigit()):
-        raise Forbidden(f"SYNAPSE_RUN is {text!r}: write RUN, or RUN:EPOCH", action="act")
+        raise Forbidden(
+            f"SYNAPSE_RUN is {text!r}: write RUN, or RUN:EPOCH", action="act"
+        )
     return run, int(epoch)

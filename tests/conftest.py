@@ -14,13 +14,17 @@ GOLDEN = Path(__file__).parent / "golden"
 
 def pytest_addoption(parser):
     parser.addoption(
-        "--golden", action="store_true", help="write the golden files anew instead of comparing"
+        "--golden",
+        action="store_true",
+        help="write the golden files anew instead of comparing",
     )
 
 
 @pytest.fixture
 def golden(request):
-    """Compares a text with the golden file of this name, byte for byte; `pytest --golden` writes it."""
+    """Compares a text with the golden file of this name, byte for byte; `pytest --golden` writes
+    it.
+    """
 
     def check(name, text):
         path = GOLDEN / name
@@ -33,7 +37,9 @@ def golden(request):
 
 
 def words_vector(text, dimension=512):
-    """A vector in which each word counts, whatever its place: texts with words in common are near."""
+    """A vector in which each word counts, whatever its place: texts with words in common are
+    near.
+    """
     vector = [0.0] * dimension
     for word in re.findall(r"\w+", text.lower()):
         place = int.from_bytes(sha256(word.encode()).digest()[:8])
@@ -42,18 +48,32 @@ def words_vector(text, dimension=512):
 
 
 class EmbeddingServer(ThreadingHTTPServer):
-    """Speaks Ollama's format and OpenAI's on 127.0.0.1. `heard` are the texts it was given; `answers` holds functions
-    that take the place of the next answers: from the request to a status and bytes."""
+    """Speaks Ollama's format and OpenAI's on 127.0.0.1. `heard` are the texts it was given;
+    `answers` holds functions that take the place of the next answers: from the request to a status
+    and bytes.
+    """
 
     daemon_threads = True
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), _Embedding)
-        self.heard, self.calls, self.answers, self.refuses, self.dimension = [], [], [], (), 512
+        self.heard, self.calls, self.answers, self.refuses, self.dimension = (
+            [],
+            [],
+            [],
+            (),
+            512,
+        )
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
 
     def reset(self):
-        self.heard, self.calls, self.answers, self.refuses, self.dimension = [], [], [], (), 512
+        self.heard, self.calls, self.answers, self.refuses, self.dimension = (
+            [],
+            [],
+            [],
+            (),
+            512,
+        )
 
     def answer(self, path, asked):
         texts = asked["input"]
@@ -62,7 +82,9 @@ class EmbeddingServer(ThreadingHTTPServer):
         self.heard += texts
         found = [words_vector(text, self.dimension) for text in texts]
         if path.endswith("/api/embed"):
-            return 200, json.dumps({"model": asked["model"], "embeddings": found}).encode()
+            return 200, json.dumps(
+                {"model": asked["model"], "embeddings": found}
+            ).encode()
         rows = [
             {"object": "embedding", "index": place, "embedding": each}
             for place, each in enumerate(found)
@@ -79,7 +101,11 @@ class _Embedding(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["content-length"]))
         asked, server = json.loads(body), self.server
         server.calls.append(
-            (self.path, {name.lower(): value for name, value in self.headers.items()}, asked)
+            (
+                self.path,
+                {name.lower(): value for name, value in self.headers.items()},
+                asked,
+            )
         )
         if server.answers:
             status, raw = server.answers.pop(0)(self, asked)

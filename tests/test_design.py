@@ -1,4 +1,6 @@
-"""The design documents keep in step with the code: every guarantee names tests that exist, every module its place."""
+"""The design documents keep in step with the code: every guarantee names tests that exist, every
+module its place.
+"""
 
 import ast
 import re
@@ -37,7 +39,9 @@ def defined_in(path):
     found = {node.name for node in body if isinstance(node, ast.FunctionDef)}
     for kind in (node for node in body if isinstance(node, ast.ClassDef)):
         found |= {
-            f"{kind.name}::{node.name}" for node in kind.body if isinstance(node, ast.FunctionDef)
+            f"{kind.name}::{node.name}"
+            for node in kind.body
+            if isinstance(node, ast.FunctionDef)
         }
     return {name for name in found if name.rpartition("::")[2].startswith("test_")}
 
@@ -54,7 +58,9 @@ def missing(text):
 def promises(path):
     """The rows of the table of promises: number -> (promise, tests)."""
     rows = re.findall(
-        r"^\| ([PO]\d+) \| (.+?) \| (.+) \|$", path.read_text(encoding="utf-8"), re.MULTILINE
+        r"^\| ([PO]\d+) \| (.+?) \| (.+) \|$",
+        path.read_text(encoding="utf-8"),
+        re.MULTILINE,
     )
     return {number: (promise, NAMED.findall(named)) for number, promise, named in rows}
 
@@ -94,17 +100,27 @@ def test_a_wrong_name_is_found(text):
 
 @pytest.mark.parametrize("path", [DESIGN, TEAM_DESIGN], ids=page)
 def test_every_module_has_its_place(path):
-    section = path.read_text(encoding="utf-8").partition("\n## Modules\n")[2].partition("\n## ")[0]
+    section = (
+        path.read_text(encoding="utf-8")
+        .partition("\n## Modules\n")[2]
+        .partition("\n## ")[0]
+    )
     told = [
         name
         for row in re.findall(r"^\| (.+?) \|", section, re.MULTILINE)
         for name in re.findall(r"`([^`]+)`", row)
     ]
-    single = {each.name for each in path.parent.glob("*.py") if not each.stem.startswith("__")}
+    single = {
+        each.name for each in path.parent.glob("*.py") if not each.stem.startswith("__")
+    }
     folders = {f"{each.parent.name}/" for each in path.parent.glob("*/__init__.py")}
     assert sorted(told) == sorted(single | folders)
-    inside = {each.name for folder in folders for each in (path.parent / folder).glob("*")}
-    inside = {name for name in inside if name.endswith((".py", ".sql")) and "__" not in name}
+    inside = {
+        each.name for folder in folders for each in (path.parent / folder).glob("*")
+    }
+    inside = {
+        name for name in inside if name.endswith((".py", ".sql")) and "__" not in name
+    }
     assert {name for name in inside if f"`{name}`" not in section} == set()
 
 
@@ -115,14 +131,18 @@ def test_figures_are_the_programs():
         in text
     )
     assert (
-        f"{search.LOOKED_UP:,} entries in all, and weighs the best {search.SEEDS} of them" in text
+        f"{search.LOOKED_UP:,} entries in all, and weighs the best {search.SEEDS} of them"
+        in text
     )
     assert f"is counted up to {search.COUNTED:,} entries" in text
     assert f"Where more than {clauses.FEW} entries hold the same" in text
     assert f"at most {lock.PATIENCE:g} s" in text
     assert f"has not changed for {adopt.SETTLED * 1000:g} ms" in text
     assert f"{1 / store.LOOK_EVERY:g} looks a second".replace("5", "five") in text
-    assert f"looks again {1 / notify.RECONCILE:g} times a second".replace("4", "four") in text
+    assert (
+        f"looks again {1 / notify.RECONCILE:g} times a second".replace("4", "four")
+        in text
+    )
 
 
 def test_figures_are_the_orchestrators():
@@ -139,9 +159,9 @@ def test_figures_are_the_orchestrators():
     assert f"up to {selection.MOST:,} tokens with the frame" in text
     assert f"as far as {selection.LEAST} tokens go" in text
     assert (
-        f"({selection.FIND_TURNS} turns of the run's usual size, and {selection.FIND_TOKENS:,} tokens"
-        in text
-    )
+        f"({selection.FIND_TURNS} turns of the run's usual size, and"
+        f" {selection.FIND_TOKENS:,} tokens"
+    ) in text
     assert f"counts as {selection.DOUBT} entries" in text
     before = selection.stated("engineer")
     assert f"({before.turns} turns and {before.work:,} tokens for an engineer)" in text
@@ -153,7 +173,14 @@ def test_figures_are_the_orchestrators():
 
 def test_versions_of_clients_are_those_that_were_seen():
     text = TEAM_DESIGN.read_text(encoding="utf-8")
-    for client in (clients.CLAUDE_CODE, clients.CODEX, clients.GEMINI, clients.OPENCLAW):
+    for client in (
+        clients.CLAUDE_CODE,
+        clients.CODEX,
+        clients.GEMINI,
+        clients.OPENCLAW,
+    ):
         assert re.search(
-            rf"^\| `{client.name}` \|.*\| {re.escape(client.verified)} \|$", text, re.MULTILINE
+            rf"^\| `{client.name}` \|.*\| {re.escape(client.verified)} \|$",
+            text,
+            re.MULTILINE,
         ), client.name

@@ -1,4 +1,6 @@
-"""The README says what is so: its code runs as it stands, prints what it shows, and its tables are the program's."""
+"""The README says what is so: its code runs as it stands, prints what it shows, and its tables are
+the program's.
+"""
 
 import os
 import re
@@ -29,7 +31,8 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SHELL = ("bash", "--noprofile", "--norc", "-euo", "pipefail", "-c")
 
-# Python reads this as it starts, in every process that the blocks start: whoever reaches for the network fails.
+# Python reads this as it starts, in every process that the blocks start: whoever reaches for the
+# network fails.
 WATCH = """
 import sys
 REACHING = ("socket.connect", "socket.bind", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto")
@@ -68,7 +71,8 @@ class Run(NamedTuple):
 def blocks(text):
     """The blocks that are run, each with the output that the page shows behind it."""
     found = [
-        (text.count("\n", 0, match.start()) + 1, *match.groups()) for match in BLOCK.finditer(text)
+        (text.count("\n", 0, match.start()) + 1, *match.groups())
+        for match in BLOCK.finditer(text)
     ]
     behind = [*found[1:], (0, "", "")]
     return [
@@ -82,7 +86,8 @@ def masked(text, home=""):
     for pattern, name in MASKS:
         text = re.sub(pattern, name, text)
     return "\n".join(
-        line.rstrip() for line in (text.replace(home, "DIR") if home else text).strip().split("\n")
+        line.rstrip()
+        for line in (text.replace(home, "DIR") if home else text).strip().split("\n")
     )
 
 
@@ -104,11 +109,18 @@ def environment(home):
 
 
 def run(block, place, env):
-    words = {"bash": (*SHELL, block.code), "python": (sys.executable, "-c", block.code)}[
-        block.language
-    ]
+    words = {
+        "bash": (*SHELL, block.code),
+        "python": (sys.executable, "-c", block.code),
+    }[block.language]
     done = subprocess.run(
-        words, cwd=place, env=env, capture_output=True, text=True, timeout=60, check=False
+        words,
+        cwd=place,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     return Run(block, done.returncode, done.stdout, done.stderr)
 
@@ -131,7 +143,9 @@ def runs(home, env):
     return {block.line: run(block, place, env) for block in blocks(README)}
 
 
-@pytest.mark.parametrize("block", blocks(README), ids=lambda block: f"line-{block.line}")
+@pytest.mark.parametrize(
+    "block", blocks(README), ids=lambda block: f"line-{block.line}"
+)
 def test_code_runs_and_prints_what_is_shown(block, runs, home):
     done = runs[block.line]
     assert (done.code, done.complaint) == (0, ""), done.complaint
@@ -163,7 +177,9 @@ def test_the_check_sees_who_reaches_for_the_network(home, env, call):
 
 def test_nobody_is_told_to_install_by_name():
     for line in README.splitlines():
-        assert not re.search(r"\b(?:pip|pipx|uv|uvx)\b.*\binstall\b.*\bsynapse", line), line
+        assert not re.search(
+            r"\b(?:pip|pipx|uv|uvx)\b.*\binstall\b.*\bsynapse", line
+        ), line
 
 
 def rows(heading):
@@ -179,13 +195,19 @@ def rows(heading):
 
 
 def test_every_verb_has_its_row():
-    told = [name for cells in rows("The verbs") for name in re.findall(r"`([\w-]+)`", cells[0])]
+    told = [
+        name
+        for cells in rows("The verbs")
+        for name in re.findall(r"`([\w-]+)`", cells[0])
+    ]
     assert sorted(told) == sorted(VERBS)
 
 
 def test_every_verb_of_the_orchestrator_has_its_row():
     told = [
-        name for cells in rows("Running a team") for name in re.findall(r"`([\w-]+)`", cells[0])
+        name
+        for cells in rows("Running a team")
+        for name in re.findall(r"`([\w-]+)`", cells[0])
     ]
     assert sorted(told) == sorted(TEAM_VERBS)
 
@@ -200,7 +222,8 @@ def test_roles_are_the_programs():
         for name, authority, reads, writes in rows("Roles and authority")
     }
     assert told == {
-        name: (role.authority, list(role.read), list(role.write)) for name, role in ROLES.items()
+        name: (role.authority, list(role.read), list(role.write))
+        for name, role in ROLES.items()
     }
 
 
@@ -224,26 +247,34 @@ def settings(name):
 
 
 def test_limits_are_the_programs():
-    told = f"{RUN.turns} turns, {RUN.children} children and {RUN.seconds:.0f} seconds, at depth {RUN.depth} at most"
+    told = (
+        f"{RUN.turns} turns, {RUN.children} children and {RUN.seconds:.0f} seconds, at"
+        f" depth {RUN.depth} at most"
+    )
     text = " ".join(README.split())
     assert f"{told}, and a workspace {DAY.live} live runs" in text
     assert f"taken for dead after {LEASE:.0f} seconds" in text
     shown = settings("limits")
     assert policy(shown).departments["*"].usd == 20.0
-    assert [own(model, price).input.base for model, price in shown["prices"].items()] == [3.0]
+    assert [
+        own(model, price).input.base for model, price in shown["prices"].items()
+    ] == [3.0]
 
 
 def test_engines_in_the_settings_can_be_made():
     shown = settings("engines")["engines"]
     assert (
-        Process(client=clients.CLAUDE_CODE, permissions=shown["careful"]["permissions"]).permissions
+        Process(
+            client=clients.CLAUDE_CODE, permissions=shown["careful"]["permissions"]
+        ).permissions
         == "own"
     )
     assert shown["local"].keys() == {"kind", "base_url", "model"}
 
 
 @pytest.mark.parametrize(
-    "line", [line for line in README.splitlines() if line.startswith("OPENAI_BASE_URL=")]
+    "line",
+    [line for line in README.splitlines() if line.startswith("OPENAI_BASE_URL=")],
 )
 def test_a_compatible_server_takes_one_line(line, env, tmp_path):
     """Ollama, vLLM, OpenRouter: the line as it stands, but for the host."""
@@ -268,7 +299,9 @@ def test_exit_codes_are_the_programs():
         return {kind}.union(*map(classes, kind.__subclasses__()))
 
     codes = {
-        kind.exit_code for kind in classes(SynapseError) if kind.__module__ == "synapse.errors"
+        kind.exit_code
+        for kind in classes(SynapseError)
+        if kind.__module__ == "synapse.errors"
     }
     told = re.search(r"^Exit codes: (.*?)\n\n", README, re.MULTILINE | re.DOTALL)[1]
     assert {int(number) for number in re.findall(r"\b(\d+) [a-z]", told)} == codes

@@ -1,7 +1,8 @@
-"""One visibility predicate: whoever asks whatever in whichever way gets nothing that `authority.visible` refuses.
+"""One visibility predicate: whoever asks whatever in whichever way gets nothing that
+`authority.visible` refuses.
 
-Every public reader has a row in a table that says how it is walked, or why it gives out no entry. A reader
-without a row fails; so does a row's parameter that the walk never uses.
+Every public reader has a row in a table that says how it is walked, or why it gives out no entry. A
+reader without a row fails; so does a row's parameter that the walk never uses.
 """
 
 import asyncio
@@ -43,7 +44,9 @@ EVERYWHERE = ("api/*", "blockers/*", "vault/*", "team/*")
 AGENTS = (
     Agent("cto", role="cto"),
     Agent("lead", role="project-lead", read=("api/*",), write=EVERYWHERE),
-    Agent("eng-a", department="backend", read=("api/*", "blockers/*"), write=EVERYWHERE),
+    Agent(
+        "eng-a", department="backend", read=("api/*", "blockers/*"), write=EVERYWHERE
+    ),
     Agent(
         "eng-b",
         department="backend",
@@ -62,7 +65,14 @@ AGENTS = (
     Agent("deaf", read=(), write=("api/*",)),
     Agent("mute", role="specialist", department="ops", read=("*",), write=()),
 )
-NAMESPACES = ("api", "api/endpoints", "api/endpoints/v2", "blockers/x", "vault/keys", "team/red")
+NAMESPACES = (
+    "api",
+    "api/endpoints",
+    "api/endpoints/v2",
+    "blockers/x",
+    "vault/keys",
+    "team/red",
+)
 AUDIENCES = (
     "all",
     "team:red",
@@ -71,7 +81,9 @@ AUDIENCES = (
     ("agent:eng-b", "team:blue"),
     "own team",
 )
-VIEWED = frozenset(("urgent",))  # mail that a view shows; the rest is on no page but its own
+VIEWED = frozenset(
+    ("urgent",)
+)  # mail that a view shows; the rest is on no page but its own
 MAIL = VIEWED | {"mail"}
 LIVE = frozenset(("plain", "approved", "vouched", "unverified", "disputed", "winner"))
 READERS = (*(agent.id for agent in AGENTS), "operator")
@@ -93,7 +105,9 @@ class World:
         self.known = []
         for agent in AGENTS:
             mem.register(agent)
-        self.agents = {agent.id: settled(agent) for agent in AGENTS} | {"operator": None}
+        self.agents = {agent.id: settled(agent) for agent in AGENTS} | {
+            "operator": None
+        }
         for place, namespace in enumerate(NAMESPACES):
             for turn, to in enumerate(AUDIENCES):
                 self.write(
@@ -139,7 +153,9 @@ class World:
         more = {"ttl": "30d", "tags": ["tagged"]} | more
         if to == "own team":
             to, more["scope"] = "all", "team"
-        entry = self.mem.as_agent(author).append(f"common {word} end", namespace, to=to, **more)
+        entry = self.mem.as_agent(author).append(
+            f"common {word} end", namespace, to=to, **more
+        )
         self.known.append(Known(entry.id, word, state))
         return entry
 
@@ -149,9 +165,17 @@ class World:
             kinds.new_id("fact", len(self.known).to_bytes(6, "little")),
         )
         draft = Draft(
-            f"common {word} end", namespace, author, ttl="30d", tags=("tagged",), id=id, kind="fact"
+            f"common {word} end",
+            namespace,
+            author,
+            ttl="30d",
+            tags=("tagged",),
+            id=id,
+            kind="fact",
         )
-        self.known.append(Known(self.mem.as_agent(author).write(draft).id, word, "plain"))
+        self.known.append(
+            Known(self.mem.as_agent(author).write(draft).id, word, "plain")
+        )
 
     def said(self, state, author, to):
         word, id = (
@@ -159,7 +183,8 @@ class World:
             kinds.new_id("message", len(self.known).to_bytes(6, "little")),
         )
         more = kinds.More(
-            thread=kinds.new_thread(bytes([len(self.known) % 3] * 16)), subject=f"about {word}"
+            thread=kinds.new_thread(bytes([len(self.known) % 3] * 16)),
+            subject=f"about {word}",
         )
         priority = "critical" if state == "urgent" else "info"
         draft = Draft(
@@ -172,7 +197,11 @@ class World:
             kind="message",
         )
         self.known.append(
-            Known(self.mem.as_agent(author).write(draft._replace(more=more)).id, word, state)
+            Known(
+                self.mem.as_agent(author).write(draft._replace(more=more)).id,
+                word,
+                state,
+            )
         )
 
     def staged(self, namespace, to):
@@ -218,7 +247,12 @@ class World:
     def vouched(self, namespace, to):
         id = self.unverified(namespace, to, "vouched")
         self.mem.store.act(
-            "vouch", "lead", entry=id, authority=60, trust="reviewed", priority="critical"
+            "vouch",
+            "lead",
+            entry=id,
+            authority=60,
+            trust="reviewed",
+            priority="critical",
         )
 
     def pair(self, state, namespace, to):
@@ -226,7 +260,11 @@ class World:
         topic = f"topic-{len(self.known)}"
         other = {"superseded": "eng-a", "outranked": "lead", "disputed": "eng-b"}[state]
         old = self.write(
-            state, "eng-a", namespace, to, **({} if state == "superseded" else {"topic": topic})
+            state,
+            "eng-a",
+            namespace,
+            to,
+            **({} if state == "superseded" else {"topic": topic}),
         )
         more = {"supersedes": old.id} if state == "superseded" else {"topic": topic}
         self.write("winner", other, namespace, "agent:deaf", ttl="20d", **more)
@@ -244,7 +282,11 @@ class World:
 
     def _seen_by(self, reader):
         """The entries that the predicate lets this reader see."""
-        return [known for known in self.known if visible(self.entry(known), self.agents[reader])]
+        return [
+            known
+            for known in self.known
+            if visible(self.entry(known), self.agents[reader])
+        ]
 
     def _ruled_by(self, reader):
         """The entries that wait, or waited, for review, and that this reader may rule on."""
@@ -258,7 +300,12 @@ class World:
         if reader == "operator":
             return True
         try:
-            may_rule(self.agents[reader], self.entry(known), self.mem.store.settings, "approve")
+            may_rule(
+                self.agents[reader],
+                self.entry(known),
+                self.mem.store.settings,
+                "approve",
+            )
         except Forbidden:
             return False
         return True
@@ -279,13 +326,18 @@ class World:
             id for known in seen for id in self.entry(known).replaces
         }  # by a text that the reader may see
         words = (
-            set(re.findall(r"word\d{4}|syn-\d{4}-\d\d-\d\d-\d+|[a-z]+_[0-9a-f]{8,12}", told))
+            set(
+                re.findall(
+                    r"word\d{4}|syn-\d{4}-\d\d-\d\d-\d+|[a-z]+_[0-9a-f]{8,12}", told
+                )
+            )
             - quoted
         )
         return [
             known
             for known in self.known
-            if known not in allowed and words & {known.id, known.word, short_id(known.id)}
+            if known not in allowed
+            and words & {known.id, known.word, short_id(known.id)}
         ]
 
 
@@ -316,9 +368,10 @@ def fresh():
     found.mem.close()
 
 
-# -- how each reader is walked -------------------------------------------------------------------------
+# -- how each reader is walked ---------------------------------------------------------
 #
-# A walk yields (what was called, what it told, the ids that it had to tell or None, whether what the reader may
+# A walk yields (what was called, what it told, the ids that it had to tell or None, whether what
+# the reader may
 # rule on counts as visible).
 
 READS = (
@@ -329,7 +382,10 @@ READS = (
     ({"since": "24h", "limit": 1_000}, lambda entry: True),
     ({"since": "24h", "archived": False}, lambda entry: True),
     ({"priority": "critical"}, lambda entry: entry.priority == "critical"),
-    ({"priority": "critical", "limit": 1_000}, lambda entry: entry.priority == "critical"),
+    (
+        {"priority": "critical", "limit": 1_000},
+        lambda entry: entry.priority == "critical",
+    ),
     (
         {"priority": ["critical", "important"], "limit": 1_000},
         lambda entry: entry.priority != "info",
@@ -338,7 +394,10 @@ READS = (
         {"priority": ["important", "info"], "limit": 1_000},
         lambda entry: entry.priority != "critical",
     ),
-    ({"namespace": "api/*", "limit": 1_000}, lambda entry: entry.namespace.startswith("api")),
+    (
+        {"namespace": "api/*", "limit": 1_000},
+        lambda entry: entry.namespace.startswith("api"),
+    ),
     (
         {"namespace": ["vault/keys", "team/*"]},
         lambda entry: entry.namespace in ("vault/keys", "team/red"),
@@ -357,8 +416,14 @@ UNREAD = (
     ({"limit": 3}, None),
     ({"budget": 800}, None),
     ({"budget": 100_000}, lambda entry: True),
-    ({"since": "24h", "priority": "critical"}, lambda entry: entry.priority == "critical"),
-    ({"namespace": "api/*", "mark": False}, lambda entry: entry.namespace.startswith("api")),
+    (
+        {"since": "24h", "priority": "critical"},
+        lambda entry: entry.priority == "critical",
+    ),
+    (
+        {"namespace": "api/*", "mark": False},
+        lambda entry: entry.namespace.startswith("api"),
+    ),
     ({"author": "eng-a"}, lambda entry: entry.author == "eng-a"),
     ({"tag": "tagged"}, lambda entry: "tagged" in entry.tags),
 )
@@ -371,7 +436,10 @@ def walk_read(me, world):
         yield asked, [*page], ids == (world.live(me.id, keep) if keep else ids), False
         if keep:
             yield ("visible", asked), page.visible, page.visible == len(ids), False
-    for asked in ({"namespace": "mail"}, {"namespace": ["mail", "nowhere"], "limit": None}):
+    for asked in (
+        {"namespace": "mail"},
+        {"namespace": ["mail", "nowhere"], "limit": None},
+    ):
         page = me.read(**asked)
         mail = world.live(me.id, states=MAIL)
         yield (
@@ -390,7 +458,9 @@ def walk_read(me, world):
     )
 
     yield from (
-        walk_news(me, world) if me.id != "operator" and me.store.agent(me.id) == me._me() else ()
+        walk_news(me, world)
+        if me.id != "operator" and me.store.agent(me.id) == me._me()
+        else ()
     )
 
 
@@ -416,13 +486,33 @@ def walk_briefing(me, world):
     for only in ("critical", "info"):
         found = me.briefing(only=only)
         viewed = world.live(me.id, states=LIVE | VIEWED)
-        yield only, [found, found.markdown()], {each.id for each in found.included} <= viewed, False
+        yield (
+            only,
+            [found, found.markdown()],
+            {each.id for each in found.included} <= viewed,
+            False,
+        )
     bare = me.briefing(commands=False)
-    yield "commands", [bare, bare.markdown()], {each.id for each in bare.included} == viewed, False
+    yield (
+        "commands",
+        [bare, bare.markdown()],
+        {each.id for each in bare.included} == viewed,
+        False,
+    )
     rest = me.briefing(moments=False)
-    yield "moments", [rest, rest.markdown()], {each.id for each in rest.included} == viewed, False
+    yield (
+        "moments",
+        [rest, rest.markdown()],
+        {each.id for each in rest.included} == viewed,
+        False,
+    )
     rest = me.briefing(quick=True)
-    yield "quick", [rest, rest.markdown()], {each.id for each in rest.included} == viewed, False
+    yield (
+        "quick",
+        [rest, rest.markdown()],
+        {each.id for each in rest.included} == viewed,
+        False,
+    )
     first = set(sorted(viewed)[:1])
     rest = me.briefing(without=first)
     yield (
@@ -432,7 +522,9 @@ def walk_briefing(me, world):
         False,
     )
     yield "until", me.briefing(as_of=world.middle, until=found.cursor // 2), True, False
-    task = "; ".join(f"{known.word} nowhere; {known.word} common" for known in world.known)
+    task = "; ".join(
+        f"{known.word} nowhere; {known.word} common" for known in world.known
+    )
     by = worth.Worth(1e9, 1.0, dict.fromkeys(worth.KINDS, 1.0), 2_000, 20_000, 600)
     for more in (
         {"about": task},
@@ -446,7 +538,12 @@ def walk_briefing(me, world):
             found = me.briefing(budget, as_of=as_of)
             ids = {each.id for each in found.included}
             whole = budget is None and as_of is None
-            yield (budget, as_of), [found, found.markdown()], not whole or ids == viewed, False
+            yield (
+                (budget, as_of),
+                [found, found.markdown()],
+                not whole or ids == viewed,
+                False,
+            )
     for department in ("backend", "frontend", "ops"):
         found = me.briefing(department=department, encoding="cl100k_base", mark=False)
         members = [agent.id for agent in AGENTS if agent.department == department]
@@ -459,13 +556,22 @@ def walk_briefing(me, world):
             {each.id for each in found.included} == common,
             False,
         )
-        yield department, me.briefing(department=department, as_of=world.middle), True, False
+        yield (
+            department,
+            me.briefing(department=department, as_of=world.middle),
+            True,
+            False,
+        )
 
 
 def walk_later(me, world):
     for department, names in ((None, ()), ("backend", ("eng-a", "eng-b"))):
         found = me.later(world.middle, department)
-        since = {id for id in world.live(me.id) if world.mem.store.current(id).at > world.middle}
+        since = {
+            id
+            for id in world.live(me.id)
+            if world.mem.store.current(id).at > world.middle
+        }
         due = since.intersection(*(world.live(name) for name in names))
         yield department, found, {entry.id for entry in found} == due, False
     yield "from the first", me.later("3d"), True, False
@@ -503,21 +609,31 @@ def walk_search(me, world):
         yield (
             more,
             [*hits],
-            {hit.id for hit in hits} <= world.live(me.id, states={*LIVE, *MAIL, "archived"}),
+            {hit.id for hit in hits}
+            <= world.live(me.id, states={*LIVE, *MAIL, "archived"}),
             False,
         )
-    for author in {known.state: world.entry(known).author for known in world.known}.values():
+    for author in {
+        known.state: world.entry(known).author for known in world.known
+    }.values():
         yield author, [*me.search(f"{author} nowhere", limit=100)], True, False
     found = {hit.id for hit in me.search("common", limit=1_000)}
     yield "all", found, found == world.live(me.id), False
     for mode in semantic.MODES:
         found = {hit.id for hit in me.search("common", limit=1_000, mode=mode)}
         due, all_live = world.live(me.id), world.live(me.id, states={*LIVE, *MAIL})
-        right = bool(found) and found <= all_live if mode == "meaning" else due <= found <= all_live
+        right = (
+            bool(found) and found <= all_live
+            if mode == "meaning"
+            else due <= found <= all_live
+        )
         yield mode, found, right, False
     for known in world.known[:: len(world.known) // 20]:
         hits = me.search(known.word, limit=1_000, mode="meaning")
-        ids, all_live = {hit.id for hit in hits}, world.live(me.id, states={*LIVE, *MAIL})
+        ids, all_live = (
+            {hit.id for hit in hits},
+            world.live(me.id, states={*LIVE, *MAIL}),
+        )
         yield (
             ("meaning", known),
             [*hits],
@@ -534,7 +650,9 @@ def walk_follow(me, world):
     ):
         events = [*me.follow(timeout=0, **asked)]
         yield asked, events, True, False
-    others = {known.id for known in world.seen_by(me.id) if world.entry(known).author != me.id}
+    others = {
+        known.id for known in world.seen_by(me.id) if world.entry(known).author != me.id
+    }
     never = {known.id for known in world.known if known.state in ("staged", "rejected")}
     yield (
         "all",
@@ -553,7 +671,9 @@ def walk_unread(me, world):
 def walk_staged(me, world):
     waiting = {known.id for known in world.known if known.state == "staged"}
     found = me.staged()
-    due = {known.id for known in (*world.ruled_by(me.id), *world.seen_by(me.id))} & waiting
+    due = {
+        known.id for known in (*world.ruled_by(me.id), *world.seen_by(me.id))
+    } & waiting
     yield "all", found, {entry.id for entry in found} == due, True
 
 
@@ -567,7 +687,12 @@ def walk_get(me, world):
 def walk_fate(me, world):
     for known in (*world.seen_by(me.id), *world.ruled_by(me.id)):
         found = me.fate(known.id)
-        yield known, found, (found is None) == (known.state in (*LIVE, *MAIL, "staged")), True
+        yield (
+            known,
+            found,
+            (found is None) == (known.state in (*LIVE, *MAIL, "staged")),
+            True,
+        )
     yield from refusals(me, world, me.fate)
 
 
@@ -594,7 +719,12 @@ def acts(act):
         if me.id != "operator":
             before = world.mem.store.log.mark()
             yield from refusals(me, world, lambda id: act(me, id))
-            yield "nothing was written", None, world.mem.store.log.mark() == before, False
+            yield (
+                "nothing was written",
+                None,
+                world.mem.store.log.mark() == before,
+                False,
+            )
 
     return walk
 
@@ -603,9 +733,9 @@ def walk_append(me, world):
     if world.agents[me.id] and world.agents[me.id].write:
         where = "api/endpoints" if me.id != "mute" else "nowhere"
         for way in ("supersedes", "derived_from"):
-            yield from acts(lambda me, id, way=way: me.append("text", where, **{way: id}))(
-                me, world
-            )
+            yield from acts(
+                lambda me, id, way=way: me.append("text", where, **{way: id})
+            )(me, world)
 
 
 def walk_write(me, world):
@@ -617,7 +747,9 @@ def walk_write(me, world):
             kind="message",
             more=kinds.More(thread=kinds.new_thread(bytes(16))),
         )
-        yield from acts(lambda me, id: me.write(draft._replace(replaces=(id,))))(me, world)
+        yield from acts(lambda me, id: me.write(draft._replace(replaces=(id,))))(
+            me, world
+        )
 
 
 def walk_claim(me, world):
@@ -660,13 +792,17 @@ PLACES = {
 
 def teams(me):
     agent = me.store.agent(me.id)
-    return [name[5:] for name in agent.names if name.startswith("team:")] if agent else []
+    return (
+        [name[5:] for name in agent.names if name.startswith("team:")] if agent else []
+    )
 
 
 def walk_recall(me, world):
     states = {*LIVE, *MAIL}
     for scope, holds in PLACES.items():
-        due = world.live(me.id, lambda entry, holds=holds: holds(me, entry.namespace), states)
+        due = world.live(
+            me.id, lambda entry, holds=holds: holds(me, entry.namespace), states
+        )
         for known in world.known:
             found = recall.search(me, known.word, scope, top_k=1, max_capsule_bytes=256)
             yield (
@@ -675,16 +811,26 @@ def walk_recall(me, world):
                 [entry.id for entry in found.shown] == [known.id] * (known.id in due),
                 False,
             )
-        found = recall.search(me, "common said", scope, top_k=1_000, max_capsule_bytes=1 << 16)
+        found = recall.search(
+            me, "common said", scope, top_k=1_000, max_capsule_bytes=1 << 16
+        )
         yield (
             scope,
             found.text,
-            {entry.id for entry in found.shown} <= due and bool(due) == bool(found.shown),
+            {entry.id for entry in found.shown} <= due
+            and bool(due) == bool(found.shown),
             False,
         )
     for team in ("red", "blue", "backend"):
-        asked = refusal(lambda team=team: recall.search(me, "common", f"group:{team}").shown)
-        yield team, None, team in teams(me) or me.id == "operator" or "Forbidden" in asked, False
+        asked = refusal(
+            lambda team=team: recall.search(me, "common", f"group:{team}").shown
+        )
+        yield (
+            team,
+            None,
+            team in teams(me) or me.id == "operator" or "Forbidden" in asked,
+            False,
+        )
 
 
 def walk_references(me, world):
@@ -708,7 +854,9 @@ RECALL = {
     "within": walk_recall,
     "version_by": walk_references,
     "forget": walk_references,
-    "remember": acts(lambda me, id: recall.remember(me, "text", "agent", supersedes=id)),
+    "remember": acts(
+        lambda me, id: recall.remember(me, "text", "agent", supersedes=id)
+    ),
     "cites": acts(lambda me, id: recall.remember(me, "text", "agent", cites=id)),
 }
 
@@ -723,14 +871,18 @@ def walk_store(me, world):
         )  # notes in the log, at most once an hour, what is used
     for scope in recall.SCOPES:
         found = recall.search(me, "common", scope, top_k=1_000)
-        told = [store.search("common", scope, top_k=1_000), search("common", scope, 1_000)]
+        told = [
+            store.search("common", scope, top_k=1_000),
+            search("common", scope, 1_000),
+        ]
         yield scope, told, told == [found, found.text], False
     missing = refusal(lambda: store.version(GHOST))
     for known in world.hidden_from(me.id):
         yield (
             known,
             None,
-            refusal(lambda id=known.id: store.version(id)) == missing.replace(GHOST, known.id),
+            refusal(lambda id=known.id: store.version(id))
+            == missing.replace(GHOST, known.id),
             False,
         )
         for told in (forget(known.id), search(known.id)):
@@ -742,7 +894,9 @@ def walk_store(me, world):
             )
     if me.id != "operator":
         yield from acts(lambda me, id: store.forget(id))(me, world)
-        yield from acts(lambda me, id: store.remember("text", "agent", supersedes=id))(me, world)
+        yield from acts(lambda me, id: store.remember("text", "agent", supersedes=id))(
+            me, world
+        )
 
 
 SHARED = {
@@ -769,7 +923,12 @@ def walk_inbox(mail, world):
             }
             due = {known.id for known in world.known if known.state in MAIL} & others
             found = {each.id for each in mail.inbox(agent=agent.id)}
-            yield agent.id, None, found == due and mail.poll(agent=agent.id) == len(due), False
+            yield (
+                agent.id,
+                None,
+                found == due and mail.poll(agent=agent.id) == len(due),
+                False,
+            )
         return
     own = {known.id for known in world.known if world.entry(known).author == me.id}
     due = world.live(me.id, states=MAIL) - own
@@ -778,7 +937,8 @@ def walk_inbox(mail, world):
         yield (
             limit,
             mail.inbox(limit),
-            {*found} <= due and len(found) == min(len(due), len(due) if limit is None else limit),
+            {*found} <= due
+            and len(found) == min(len(due), len(due) if limit is None else limit),
             False,
         )
     yield "count", None, mail.poll() == len(due), False
@@ -786,9 +946,9 @@ def walk_inbox(mail, world):
         yield (
             "another's",
             None,
-            refusal(lambda ask=ask: ask(agent="cto" if me.id != "cto" else "lead")).startswith(
-                "(<class 'synapse.errors.Forbidden"
-            ),
+            refusal(
+                lambda ask=ask: ask(agent="cto" if me.id != "cto" else "lead")
+            ).startswith("(<class 'synapse.errors.Forbidden"),
             False,
         )
 
@@ -801,10 +961,20 @@ def walk_threads(mail, world):
         total = sum(each.total for each in found)
         yield status, found, total == len(mine), False
     for each in found:
-        yield each.id, [mail.thread(each.id), *mail.history(each.id, 1_000)], True, False
+        yield (
+            each.id,
+            [mail.thread(each.id), *mail.history(each.id, 1_000)],
+            True,
+            False,
+        )
         told = mail.history(each.id, limit=2, before=mail.history(each.id)[-1].id)
         yield "before", told, len(told) <= 2, False
-    yield "history", None, {m.id for each in found for m in mail.history(each.id)} == mine, False
+    yield (
+        "history",
+        None,
+        {m.id for each in found for m in mail.history(each.id)} == mine,
+        False,
+    )
     hidden = threads_of(world) - {each.id for each in found}
     missing = refusal(lambda: mail.thread(GHOST_THREAD))
     for id in hidden:
@@ -826,7 +996,8 @@ def walk_threads(mail, world):
             yield (
                 id,
                 None,
-                refusal(lambda act=act, id=id: act(id)) == missing.replace(GHOST_THREAD, id),
+                refusal(lambda act=act, id=id: act(id))
+                == missing.replace(GHOST_THREAD, id),
                 False,
             )
 
@@ -848,7 +1019,11 @@ def mailed(act):
 
 
 def threads_of(world):
-    return {world.entry(known).more["thread"] for known in world.known if known.state in MAIL}
+    return {
+        world.entry(known).more["thread"]
+        for known in world.known
+        if known.state in MAIL
+    }
 
 
 GHOST_THREAD = kinds.new_thread(b"no such thread..")
@@ -880,7 +1055,8 @@ MAIL_READERS_PASS = {
 }
 # What the walks pass; the rest of a reader's parameters are named here, with the reason.
 READERS_PASS = {
-    "read": {name for asked, _ in (*READS, *UNREAD) for name in asked} | {"archived", "unread"},
+    "read": {name for asked, _ in (*READS, *UNREAD) for name in asked}
+    | {"archived", "unread"},
     "briefing": {
         "budget",
         "department",
@@ -925,15 +1101,21 @@ ASKED, ACT = (
 )
 BRAIN = {
     **dict.fromkeys(
-        "read_unread poll thread_history list_threads search find_provenance recent".split(), ASKED
+        "read_unread poll thread_history list_threads search find_provenance recent".split(),
+        ASKED,
     ),
     **dict.fromkeys("send ack remember create_atom link_atoms forget".split(), ACT),
-    **dict.fromkeys("check connect strays".split(), "of the tables, which are the operator's"),
+    **dict.fromkeys(
+        "check connect strays".split(), "of the tables, which are the operator's"
+    ),
     "embed_pending": NONE,
     "close": NONE,
     "migrate": WHOLE,
 }
-VALUE, ERROR = "a value; reads nothing", "an error; what it says is compared by `refusals`"
+VALUE, ERROR = (
+    "a value; reads nothing",
+    "an error; what it says is compared by `refusals`",
+)
 PUBLIC = {
     "Memory": "its methods have rows in MEMORY",
     "Seat": "its methods have rows in SEAT",
@@ -944,24 +1126,30 @@ PUBLIC = {
     "find": "gives a path",
     **dict.fromkeys(
         (
-            "Agent Claim Draft Entry Event Fate Hit Hits Message Page Problem Rebuilt Report Settings Skill Thread View"
+            "Agent Claim Draft Entry Event Fate Hit Hits Message Page Problem Rebuilt"
+            " Report Settings Skill Thread View"
         ).split(),
         VALUE,
     ),
-    **dict.fromkeys((name for name in synapse.__all__ if name.endswith("Error")), ERROR),
     **dict.fromkeys(
-        "Conflict Forbidden InvalidEntry InvalidQuery NewerProtocol NoKey NotFound OverBudget QueueFull ReadOnly"
+        (name for name in synapse.__all__ if name.endswith("Error")), ERROR
+    ),
+    **dict.fromkeys(
+        "Conflict Forbidden InvalidEntry InvalidQuery NewerProtocol NoKey NotFound"
+        " OverBudget QueueFull ReadOnly"
         " StoreBusy StoreCorrupt".split(),
         ERROR,
     ),
 }
-# Statements that pick entries for a reader carry the gate in themselves. The others say why they need none.
+# Statements that pick entries for a reader carry the gate in themselves. The others say why they
+# need none.
 SEEN = "the fragment `seen`"
 HEARD = "the fragment `heard`: as `seen`, without what the reader wrote itself"
 GATED = {
     **dict.fromkeys(
         "history threads_active threads_any thread_rows"
-        " page_all page_paged page_weighty page_critical page_filtered lane count count_since peers search"
+        " page_all page_paged page_weighty page_critical page_filtered lane count"
+        " count_since peers search"
         " search_archived search_within search_together search_author search_rows".split(),
         SEEN,
     ),
@@ -985,7 +1173,8 @@ UNGATED = {
     "rows": PICKED,
     "texts": PICKED,
     **dict.fromkeys(
-        "in_dispute disputed_between receipts_of acks_of reactions_of places".split(), PICKED
+        "in_dispute disputed_between receipts_of acks_of reactions_of places".split(),
+        PICKED,
     ),
     "row": PICKED,
     "fate": PICKED,
@@ -998,8 +1187,10 @@ UNGATED = {
     ),
     "conditional": NUMBER,
     **dict.fromkeys(
-        "idle outdone lapsed comparable mergeable brought_back filings_of held_by weights of_night nights"
-        " written_since told in_dispute_now sized long received busy lived superseded critical_acts citing critical"
+        "idle outdone lapsed comparable mergeable brought_back filings_of held_by"
+        " weights of_night nights"
+        " written_since told in_dispute_now sized long received busy lived superseded"
+        " critical_acts citing critical"
         " seen_by reviews".split(),
         "for consolidation, the operator's",
     ),
@@ -1010,13 +1201,20 @@ UNGATED = {
     "embeddable": "the texts that go to the embedder, which the operator chose; to no reader",
     "embeddable_count": NUMBER,
     **dict.fromkeys(
-        "floor_of version next_release act_at hidden shown seen_between lane_counts last_active".split(),
+        (
+            "floor_of version next_release act_at hidden shown seen_between lane_counts"
+            " last_active"
+        ).split(),
         NUMBER,
     ),
     **dict.fromkeys(("word_count", "last_entry", "ceiling_of"), NUMBER),
-    "around": "places in a thread; what is asked there passes `search_rows`, and its words came from `search`",
+    "around": (
+        "places in a thread; what is asked there passes `search_rows`, and its words came"
+        " from `search`"
+    ),
     **dict.fromkeys(
-        "blockers run runs runs_by_state runs_by_root runs_by_parent deliveries deliveries_by_entry deliveries_by_run"
+        "blockers run runs runs_by_state runs_by_root runs_by_parent deliveries"
+        " deliveries_by_entry deliveries_by_run"
         " deliveries_by_agent".split(),
         "runs, counts and ids, for whoever runs the team; no text of an entry",
     ),
@@ -1025,11 +1223,15 @@ UNGATED = {
     "links_of": "ids of atoms; whoever asks sees one end, and is asked whether it sees the other",
     "uses_of": NUMBER,
     **dict.fromkeys(
-        "namespaces aid_of audiences agents authors get_meta token_counts thread_of tags_of_thread".split(),
+        (
+            "namespaces aid_of audiences agents authors get_meta token_counts thread_of"
+            " tags_of_thread"
+        ).split(),
         "names, not entries",
     ),
     **dict.fromkeys(
-        "names names_in_thread first_once keyed unworded all_voids is_void refiled place_of rivals_by_topic"
+        "names names_in_thread first_once keyed unworded all_voids is_void refiled"
+        " place_of rivals_by_topic"
         " rivals_by_heirs".split(),
         OWN,
     ),
@@ -1039,13 +1241,17 @@ WRITES = ("insert", "update", "delete")
 
 def public(kind):
     return {
-        name for name in dir(kind) if not name.startswith("_") and callable(getattr(kind, name))
+        name
+        for name in dir(kind)
+        if not name.startswith("_") and callable(getattr(kind, name))
     }
 
 
 def own(module):
     """The public functions that a module has of its own."""
-    functions = {name: each for name, each in vars(module).items() if inspect.isfunction(each)}
+    functions = {
+        name: each for name, each in vars(module).items() if inspect.isfunction(each)
+    }
     return {
         name
         for name, each in functions.items()
@@ -1070,17 +1276,26 @@ def unwalked(kind, table=None, *other):
 
 def ungated(statements):
     """Statements that read without having a row, or that should carry the gate and do not."""
-    readers = {name: text for name, text in statements.items() if not text.startswith(WRITES)}
+    readers = {
+        name: text for name, text in statements.items() if not text.startswith(WRITES)
+    }
     fragments = {SEEN: load_fragment("seen"), HEARD: load_fragment("heard")}
     gates = {name: fragments.get(gate, gate) for name, gate in GATED.items()}
-    missing = {name for name, gate in gates.items() if gate not in readers.get(name, "")}
+    missing = {
+        name for name, gate in gates.items() if gate not in readers.get(name, "")
+    }
     return missing | unlisted(readers, GATED, UNGATED)
 
 
 def load_fragment(name):
     path = os.path.join(os.path.dirname(inspect.getfile(Database)), "queries.sql")
     with open(path, encoding="utf-8") as file:
-        return file.read().partition(f"-- fragment: {name}\n")[2].partition("\n-- ")[0].strip()
+        return (
+            file.read()
+            .partition(f"-- fragment: {name}\n")[2]
+            .partition("\n-- ")[0]
+            .strip()
+        )
 
 
 def in_order(parts, text):
@@ -1118,7 +1333,9 @@ def test_a_reader_without_a_row_fails(tmp_path):
 
     assert unlisted(public(Peeking), SEAT) == {"peek"}
     assert unlisted({*synapse.__all__, "peek"}, PUBLIC) == {"peek"}
-    assert unlisted({**VERBS, "peek": Verb("peek", "write", "reading", "", "")}, SHELL) == {"peek"}
+    assert unlisted(
+        {**VERBS, "peek": Verb("peek", "write", "reading", "", "")}, SHELL
+    ) == {"peek"}
     assert unwalked(Peeking) == {"read(raw)"}
     source = os.path.join(os.path.dirname(inspect.getfile(Database)), "queries.sql")
     for more, name in (
@@ -1131,7 +1348,7 @@ def test_a_reader_without_a_row_fails(tmp_path):
         assert ungated(load_sql(str(tmp_path / "queries.sql"))) == {name}
 
 
-# -- the library -----------------------------------------------------------------------------------------
+# -- the library -----------------------------------------------------------------------
 
 
 def faults(world, me, name):
@@ -1163,7 +1380,10 @@ def test_every_recall_passes_the_gate(world, name, reader):
 
 def test_the_walk_finds_a_recall_that_forgot_the_scope(world, monkeypatch):
     monkeypatch.setattr(recall, "within", lambda me, scope: None)
-    assert next(recall_faults(world, world.mem.as_agent("eng-c"), "search"), None) is not None
+    assert (
+        next(recall_faults(world, world.mem.as_agent("eng-c"), "search"), None)
+        is not None
+    )
 
 
 def mail_faults(world, mail, name):
@@ -1176,7 +1396,10 @@ def mail_faults(world, mail, name):
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("name", MAILED)
 def test_every_read_of_mail_passes_the_gate(world, name, reader):
-    assert next(mail_faults(world, synapse.Mail(world.mem.as_agent(reader)), name), None) is None
+    assert (
+        next(mail_faults(world, synapse.Mail(world.mem.as_agent(reader)), name), None)
+        is None
+    )
 
 
 def test_the_walk_finds_mail_that_forgot_the_gate(world):
@@ -1247,7 +1470,10 @@ def test_the_walk_finds_a_brain_that_forgot_the_gate(brained):
 @pytest.mark.parametrize("reader", [name for name in READERS if name != "operator"])
 def test_reads_that_mark_pass_the_gate(fresh, reader):
     me = fresh.mem.as_agent(reader)
-    for told in ([*me.read(mark=True)], [view := me.briefing(mark=True), view.markdown()]):
+    for told in (
+        [*me.read(mark=True)],
+        [view := me.briefing(mark=True), view.markdown()],
+    ):
         assert fresh.leaks(reader, repr(told)) == []
     assert me.unread() == 0
 
@@ -1256,10 +1482,14 @@ def test_reads_that_mark_pass_the_gate(fresh, reader):
 def test_what_is_unread_passes_the_gate_page_by_page(fresh, reader):
     me, due = fresh.mem.as_agent(reader), fresh.mem.as_agent(reader).unread()
     while page := me.read(unread=True, budget=400, mark=True):
-        assert fresh.leaks(reader, repr([*page, *page.pointers, news.render(page)])) == []
+        assert (
+            fresh.leaks(reader, repr([*page, *page.pointers, news.render(page)])) == []
+        )
         due -= len(page)
         assert me.unread() == due
-        assert next(faults(fresh, me, "unread"), None) is None or due < len(fresh.live(reader))
+        assert next(faults(fresh, me, "unread"), None) is None or due < len(
+            fresh.live(reader)
+        )
     assert due == 0
 
 
@@ -1279,19 +1509,29 @@ def test_the_walk_finds_a_reader_that_forgot_the_gate(world):
 def test_the_walk_finds_news_that_forgot_the_gate(world):
     class Leaky(AgentMemory):
         def _me(self):
-            return settled(Agent("eng-c", read=("*",), teams=("red", "backend", "frontend")))
+            return settled(
+                Agent("eng-c", read=("*",), teams=("red", "backend", "frontend"))
+            )
 
     assert [
-        fault for fault in walk_news(Leaky(world.mem.store, "eng-c"), world) if not fault[2]
+        fault
+        for fault in walk_news(Leaky(world.mem.store, "eng-c"), world)
+        if not fault[2]
     ] != []
 
 
 def test_the_world_has_something_to_see_and_something_not_to(world):
     states = {known.state for known in world.known}
     assert {known.state for known in world.seen_by("operator")} == states
-    assert all(world.live(reader) and world.hidden_from(reader) for reader in READERS[:-1])
-    assert {known.state for reader in READERS[:-1] for known in world.seen_by(reader)} == states
-    assert {known.state for reader in READERS[:-1] for known in world.hidden_from(reader)} == states
+    assert all(
+        world.live(reader) and world.hidden_from(reader) for reader in READERS[:-1]
+    )
+    assert {
+        known.state for reader in READERS[:-1] for known in world.seen_by(reader)
+    } == states
+    assert {
+        known.state for reader in READERS[:-1] for known in world.hidden_from(reader)
+    } == states
 
 
 def test_every_gated_statement_runs_in_the_walk(world, fresh, monkeypatch):
@@ -1299,7 +1539,9 @@ def test_every_gated_statement_runs_in_the_walk(world, fresh, monkeypatch):
     fresh.mem.store.index.db.connection.set_trace_callback(ran.append)
     marked = fresh.mem.as_agent("eng-a")
     page = marked.read(limit=1, mark=True)
-    assert marked.unread() == len({entry.id for entry in marked.read(unread=True)} - {page[0].id})
+    assert marked.unread() == len(
+        {entry.id for entry in marked.read(unread=True)} - {page[0].id}
+    )
     fresh.mem.store.index.db.connection.set_trace_callback(None)
     world.mem.store.index.db.connection.set_trace_callback(ran.append)
     for talkative in (1.0, 0.0):
@@ -1314,28 +1556,37 @@ def test_every_gated_statement_runs_in_the_walk(world, fresh, monkeypatch):
     statements = load_sql("queries.sql")
     shapes = {name: re.split(r"\{\w+\}|:\w+", statements[name]) for name in GATED}
     assert {
-        name for name, shape in shapes.items() if not any(in_order(shape, text) for text in ran)
+        name
+        for name, shape in shapes.items()
+        if not any(in_order(shape, text) for text in ran)
     } == set()
 
 
 def test_what_tells_of_no_entry_tells_of_none(world):
-    for name in [name for name, why in MEMORY.items() if why == NONE and name != "close"]:
+    for name in [
+        name for name, why in MEMORY.items() if why == NONE and name != "close"
+    ]:
         told = repr(getattr(world.mem, name)())
-        assert [known for known in world.known if known.id in told or known.word in told] == []
+        assert [
+            known for known in world.known if known.id in told or known.word in told
+        ] == []
 
 
 @pytest.mark.parametrize("name", [name for name, why in MEMORY.items() if why == WHOLE])
 def test_a_spawned_run_does_not_get_the_operator_s_acts(world, monkeypatch, name):
     monkeypatch.setenv("SYNAPSE_RUN", "run-1")
     monkeypatch.setenv("SYNAPSE_AGENT", "eng-c")
-    given = {"register": (Agent("new"),), "import_": ([],), "tell": ("lead", "x")}.get(name, ())
+    given = {"register": (Agent("new"),), "import_": ([],), "tell": ("lead", "x")}.get(
+        name, ()
+    )
     with pytest.raises(Forbidden):
         list(getattr(world.mem, name)(*given))
 
 
-# -- the shell -------------------------------------------------------------------------------------------
+# -- the shell -------------------------------------------------------------------------
 
-# Command lines of each verb; {me}, {id} and {word} are filled in. An id or a word of each state, seen or not.
+# Command lines of each verb; {me}, {id} and {word} are filled in. An id or a word of each state,
+# seen or not.
 ID_ACT = ("--from {me} --json {id}",)
 SHELL = {
     "read": (
@@ -1356,7 +1607,10 @@ SHELL = {
         "--agent {me} --json --limit 500 common",
         "--agent {me} common",
         "--agent {me} --json --archived --namespace api/* common",
-        "--agent {me} --json --kind entry,message --author eng-a --priority critical --tag tagged common",
+        (
+            "--agent {me} --json --kind entry,message --author eng-a --priority critical"
+            " --tag tagged common"
+        ),
         "--agent {me} --since 2d --until today common",
         "--agent {me} --when yesterday common",
         "--agent {me} --json {word}",
@@ -1389,14 +1643,30 @@ SHELL = {
     "remember": ("--from {me} --json --cites {id} text",),
     "atom": ("--from {me} --json --cites {id} who does that",),
     "why": ("--agent {me} --json {id}", "--agent {me} {id}"),
-    "ack": (*ID_ACT, "--from {me} --json --body yes {id}", "--from {me} --json --react yes {id}"),
-    "send": ("--from {me} --json --reply-to {id} text", "--from {me} --json --edit {id} text"),
+    "ack": (
+        *ID_ACT,
+        "--from {me} --json --body yes {id}",
+        "--from {me} --json --react yes {id}",
+    ),
+    "send": (
+        "--from {me} --json --reply-to {id} text",
+        "--from {me} --json --edit {id} text",
+    ),
     "inbox": ("--agent {me} --json --limit 0", "--agent {me}", "--agent {me} --mark"),
     "poll": ("--agent {me} --json",),
-    "threads": ("--agent {me} --json --status all --limit 99", "--agent {me} --tag none"),
+    "threads": (
+        "--agent {me} --json --status all --limit 99",
+        "--agent {me} --tag none",
+    ),
     "thread": ("--agent {me} --json {thread}", "--agent {me} --limit 3 {thread}"),
-    "recent": ("--agent {me} --json --limit 0", "--agent {me} --since 24h --kind entry,message"),
-    "what-did": ("--agent {me} --json --limit 0 eng-a", "--agent {me} --since 24h eng-a"),
+    "recent": (
+        "--agent {me} --json --limit 0",
+        "--agent {me} --since 24h --kind entry,message",
+    ),
+    "what-did": (
+        "--agent {me} --json --limit 0 eng-a",
+        "--agent {me} --since 24h eng-a",
+    ),
     "timeline": ("--agent {me} --json --limit 0 x", "--agent {me} --since 24h x"),
     "write": ("--from {me} --json --namespace api/endpoints --supersedes {id} text",),
     "undo": (
@@ -1404,7 +1674,8 @@ SHELL = {
         *(f"--from {{me}} --plan {number}" for number in (1, 12, 30, 60, 90, 9999)),
     ),
     **dict.fromkeys(
-        "audit backup defrag embed export import init merge migrate register".split(), WHOLE
+        "audit backup defrag embed export import init merge migrate register".split(),
+        WHOLE,
     ),
     **dict.fromkeys("repair reputation tell".split(), WHOLE),
     **dict.fromkeys(
@@ -1451,7 +1722,9 @@ def disk(tmp_path_factory, embedding_server):
     found = world_at(root)
     embedding_server.reset()
     with (root / "synapse.yaml").open("a") as file:
-        file.write(f"semantic: {{embedder: ollama, url: '{embedding_server.url}', search: off}}\n")
+        file.write(
+            f"semantic: {{embedder: ollama, url: '{embedding_server.url}', search: off}}\n"
+        )
     found.mem.store.fresh(force=True)
     semantic.embed(found.mem.store)
     yield found
@@ -1475,7 +1748,9 @@ def run(disk, capsys, monkeypatch):
 
 
 def samples(world, reader):
-    """One entry of each state among those that the reader sees, and among those that it does not."""
+    """One entry of each state among those that the reader sees, and among those that it does
+    not.
+    """
     return [*{known.state: known for known in world.hidden_from(reader)}.values()]
 
 
@@ -1484,7 +1759,11 @@ def samples(world, reader):
     "verb", [verb for verb, lines in SHELL.items() if isinstance(lines, tuple)]
 )
 def test_every_verb_passes_the_gate(disk, run, verb, reader):
-    if verb in (*WRITERS, "unread", "inbox", "poll") and verb != "thread" and reader == "operator":
+    if (
+        verb in (*WRITERS, "unread", "inbox", "poll")
+        and verb != "thread"
+        and reader == "operator"
+    ):
         return
     for line in SHELL[verb]:
         for id in threads_of(disk) if "{thread}" in line else ():
@@ -1493,18 +1772,24 @@ def test_every_verb_passes_the_gate(disk, run, verb, reader):
             continue
         if "{id}" in line:
             missing = {
-                ghost: run(verb, line, me=reader, id=ghost) for ghost in (GHOST, GHOST_MESSAGE)
+                ghost: run(verb, line, me=reader, id=ghost)
+                for ghost in (GHOST, GHOST_MESSAGE)
             }
             for known in samples(disk, reader):
                 ghost = GHOST_MESSAGE if known.state in MAIL else GHOST
-                assert run(verb, line, me=reader, id=known.id) == missing[ghost].replace(
-                    ghost, known.id
-                ), line
+                assert run(verb, line, me=reader, id=known.id) == missing[
+                    ghost
+                ].replace(ghost, known.id), line
         elif "{word}" in line:
             for known in samples(disk, reader):
-                assert json.loads(run(verb, line, me=reader, word=known.word))["entries"] == []
+                assert (
+                    json.loads(run(verb, line, me=reader, word=known.word))["entries"]
+                    == []
+                )
         else:
-            assert disk.leaks(reader, run(verb, line, me=reader), verb in REVIEWING) == [], line
+            assert (
+                disk.leaks(reader, run(verb, line, me=reader), verb in REVIEWING) == []
+            ), line
     views = os.path.join(disk.mem.store.root, "views", f"{reader}.md")
     if verb == "view" and reader != "operator":
         with open(views, encoding="utf-8") as file:
@@ -1514,13 +1799,18 @@ def test_every_verb_passes_the_gate(disk, run, verb, reader):
 @pytest.mark.parametrize("reader", READERS)
 def test_the_shell_shows_what_is_visible(disk, run, reader):
     assert {
-        each["id"] for each in entries(run("read", "--agent {me} --json --limit 0", me=reader))
+        each["id"]
+        for each in entries(run("read", "--agent {me} --json --limit 0", me=reader))
     } == disk.live(reader)
     found = run("search", "--agent {me} --json --limit 500 common", me=reader)
     assert {each["id"] for each in entries(found)} == disk.live(reader)
     archived = run("read", "--agent {me} --json --limit 0 --archived", me=reader)
-    assert {each["id"] for each in entries(archived)} == disk.live(reader, states={"archived"})
-    text = run("read", "--limit 0 --markdown --agent {me}", prog="synapse-read", me=reader)
+    assert {each["id"] for each in entries(archived)} == disk.live(
+        reader, states={"archived"}
+    )
+    text = run(
+        "read", "--limit 0 --markdown --agent {me}", prog="synapse-read", me=reader
+    )
     assert {known.id for known in disk.known if known.word in text} == disk.live(reader)
 
 
@@ -1548,16 +1838,20 @@ def test_a_spawned_run_is_its_agent_alone(disk, run, monkeypatch):
         ("unread", "--agent lead"),
     ):
         assert "acts as eng-c" in run(verb, line)
-    assert {each["id"] for each in entries(run("read", "--json --limit 0"))} == disk.live("eng-c")
+    assert {
+        each["id"] for each in entries(run("read", "--json --limit 0"))
+    } == disk.live("eng-c")
 
 
 @pytest.mark.parametrize("verb", [verb for verb, why in SHELL.items() if why == NONE])
 def test_verbs_that_tell_of_no_entry_tell_of_none(disk, run, verb):
     told = run(verb, "bash" if verb == "completion" else "--json")
-    assert [known for known in disk.known if known.id in told or known.word in told] == []
+    assert [
+        known for known in disk.known if known.id in told or known.word in told
+    ] == []
 
 
-# -- the MCP server ----------------------------------------------------------------------------------------
+# -- the MCP server --------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -1569,8 +1863,9 @@ def told():
 
 
 async def walk_server(world, reader, served=None):
-    """What a client that acts as the reader is told: each with whether it stands in a review; and what it is told of
-    each hidden entry, which is what it is told of one that is not there."""
+    """What a client that acts as the reader is told: each with whether it stands in a review; and
+    what it is told of each hidden entry, which is what it is told of one that is not there.
+    """
     from mcp import Client
     from mcp.shared.exceptions import MCPError
 
@@ -1587,7 +1882,11 @@ async def walk_server(world, reader, served=None):
 
         async def resource(uri):
             try:
-                return (await client.read_resource(uri, cache_mode="bypass")).contents[0].text
+                return (
+                    (await client.read_resource(uri, cache_mode="bypass"))
+                    .contents[0]
+                    .text
+                )
             except MCPError as error:
                 return str(error)
 
@@ -1595,7 +1894,9 @@ async def walk_server(world, reader, served=None):
             await call("read", namespace=glob, since="9d")
             for glob in ("api/*", "vault/*", "blockers/*")
         ]
-        given += [await call("memory_search", query="common", top_k=100) for _ in range(2)]
+        given += [
+            await call("memory_search", query="common", top_k=100) for _ in range(2)
+        ]
         given += [
             await call("briefing", task="common", budget=10_000),
             await call("read"),
@@ -1603,7 +1904,9 @@ async def walk_server(world, reader, served=None):
         ]
         given += [await resource(f"synapse://view/{name}") for name in READERS]
         given.append(
-            (await client.get_prompt("briefing", {"task": "common"})).messages[0].content.text
+            (await client.get_prompt("briefing", {"task": "common"}))
+            .messages[0]
+            .content.text
         )
         for known in samples(world, reader):
             ghost = GHOST_MESSAGE if known.state in MAIL else GHOST
@@ -1615,16 +1918,27 @@ async def walk_server(world, reader, served=None):
                 lambda id: resource(f"synapse://entry/{id}"),
             ):
                 apart.append(
-                    (known, await ask(known.id), (await ask(ghost)).replace(ghost, known.id))
+                    (
+                        known,
+                        await ask(known.id),
+                        (await ask(ghost)).replace(ghost, known.id),
+                    )
                 )
-            given.append((await call("memory_search", query=known.word)).replace(known.word, ""))
+            given.append(
+                (await call("memory_search", query=known.word)).replace(known.word, "")
+            )
         wanted = [f"synapse://entry/{known.id}" for known in samples(world, reader)]
         async with client.listen(
-            resource_subscriptions=[*wanted, *(f"synapse://view/{name}" for name in READERS)]
+            resource_subscriptions=[
+                *wanted,
+                *(f"synapse://view/{name}" for name in READERS),
+            ]
         ) as open:
             honored = open.honored.resource_subscriptions or []
         own = READERS if reader == "operator" else (reader,)
-        apart.append((None, sorted(honored), sorted(f"synapse://view/{name}" for name in own)))
+        apart.append(
+            (None, sorted(honored), sorted(f"synapse://view/{name}" for name in own))
+        )
     return given, apart
 
 

@@ -10,9 +10,14 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("synapse", "orchestrator", "prompts", "scenarios")
-MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+MODULES = sorted(
+    path for package in PACKAGES for path in (ROOT / package).rglob("*.py")
+)
 
-LINT = "import sys; from importlinter import cli; sys.exit(cli.lint_imports(no_cache=True, no_logo=True))"
+LINT = (
+    "import sys; from importlinter import cli; sys.exit(cli.lint_imports(no_cache=True,"
+    " no_logo=True))"
+)
 
 # Prints what the import of the named module did beyond defining names.
 WATCH = """
@@ -44,7 +49,11 @@ def named(path):
 
 def lint(cwd):
     return subprocess.run(
-        [sys.executable, "-c", LINT], cwd=cwd, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", LINT],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
 
 
@@ -97,7 +106,9 @@ def test_import_contracts_catch(tmp_path, module, line, told):
 
 
 def test_nothing_inside_imports_from_the_root():
-    """`from synapse import X` works only once the whole package has loaded, so inside it ties a knot."""
+    """`from synapse import X` works only once the whole package has loaded, so inside it ties a
+    knot.
+    """
     knots = [
         f"{named(path)}:{node.lineno}"
         for path in MODULES
@@ -127,12 +138,16 @@ def test_public_names_are_sorted_and_complete():
 
     assert synapse.__all__ == sorted(set(synapse.__all__))
     assert [name for name in synapse.__all__ if not hasattr(synapse, name)] == []
-    public = declared(ast.parse((ROOT / "synapse/__init__.py").read_text(encoding="utf-8")).body)
+    public = declared(
+        ast.parse((ROOT / "synapse/__init__.py").read_text(encoding="utf-8")).body
+    )
     assert public == set(synapse.__all__)
 
 
 def declared(body):
-    """Public names that a module defines or takes from its own package, also for the type checker alone."""
+    """Public names that a module defines or takes from its own package, also for the type checker
+    alone.
+    """
     names = set()
     for node in body:
         match node:
@@ -142,19 +157,29 @@ def declared(body):
                 names.add(name)
             case ast.ImportFrom(module="synapse.system.typed"):
                 pass  # the names of typing
-            case ast.ImportFrom(module=str(module)) if module.split(".")[0] == "synapse":
+            case ast.ImportFrom(module=str(module)) if (
+                module.split(".")[0] == "synapse"
+            ):
                 names |= {alias.asname or alias.name for alias in node.names}
             case ast.Assign(targets=targets):
-                names |= {target.id for target in targets if isinstance(target, ast.Name)}
+                names |= {
+                    target.id for target in targets if isinstance(target, ast.Name)
+                }
             case ast.AnnAssign(target=ast.Name(id=name)):
                 names.add(name)
-    return {name for name in names if not name.startswith("_")} | names & {"__version__"}
+    return {name for name in names if not name.startswith("_")} | names & {
+        "__version__"
+    }
 
 
-@pytest.mark.parametrize("path", [path for path in MODULES if path.stem != "__main__"], ids=named)
+@pytest.mark.parametrize(
+    "path", [path for path in MODULES if path.stem != "__main__"], ids=named
+)
 def test_importing_does_nothing(path, tmp_path):
     numbers = "import numpy as np" in path.read_text(encoding="utf-8")
-    before = "import numpy\n" if numbers else ""  # sets a variable for itself, and takes it back
+    before = (
+        "import numpy\n" if numbers else ""
+    )  # sets a variable for itself, and takes it back
     done = subprocess.run(
         [sys.executable, "-c", before + WATCH, named(path)],
         cwd=tmp_path,

@@ -1,4 +1,6 @@
-"""What is committed: nothing of one machine, nothing unfinished, and a lock that pins everything."""
+"""What is committed: nothing of one machine, nothing unfinished, and a lock that pins
+everything.
+"""
 
 import re
 import subprocess
@@ -12,9 +14,7 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).parents[1]
 
 # Written so that this file does not match itself.
-REGISTRY = (
-    r"\b(?:test\.)?pypi\.org|python[h]osted\.org|registry\.npmjs|(?:deb|security)\.debian\.org"
-)
+REGISTRY = r"\b(?:test\.)?pypi\.org|python[h]osted\.org|registry\.npmjs|(?:deb|security)\.debian\.org"
 MACHINE = r"(?<![\w.~-])/(?:work|root|home|Users|opt)/"
 UNFINISHED = r"\b(?:NotImplemented[E]rror|TOD[O]|FIXM[E]|XX[X])\b"
 
@@ -40,7 +40,9 @@ def pins():
 
 
 @pytest.mark.parametrize(
-    "pattern", [REGISTRY, MACHINE, UNFINISHED], ids=("registry", "machine", "unfinished")
+    "pattern",
+    [REGISTRY, MACHINE, UNFINISHED],
+    ids=("registry", "machine", "unfinished"),
 )
 def test_no_committed_file_has(pattern):
     hits = []
@@ -74,15 +76,20 @@ def test_lock_pins_everything_by_hash_and_names_no_place():
     for requirement, hashes in found:
         assert re.fullmatch(r"==[\w.!+-]+", str(requirement.specifier)), requirement
         assert hashes, requirement
-        assert all(re.fullmatch(r"sha256:[0-9a-f]{64}", value) for value in hashes), requirement
+        assert all(re.fullmatch(r"sha256:[0-9a-f]{64}", value) for value in hashes), (
+            requirement
+        )
     text = (ROOT / "requirements.lock").read_text(encoding="utf-8")
-    assert not re.search(r"://|file:|\s@\s|^\s*(?:-[ief]|--(?!hash=))", text, re.MULTILINE)
+    assert not re.search(
+        r"://|file:|\s@\s|^\s*(?:-[ief]|--(?!hash=))", text, re.MULTILINE
+    )
 
 
 def test_lock_satisfies_what_is_asked_for():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     locked = {
-        canonicalize_name(pin.name): str(pin.specifier).removeprefix("==") for pin, _ in pins()
+        canonicalize_name(pin.name): str(pin.specifier).removeprefix("==")
+        for pin, _ in pins()
     }
     asked = [
         *project["project"]["dependencies"],
@@ -90,9 +97,9 @@ def test_lock_satisfies_what_is_asked_for():
         *project["build-system"]["requires"],
     ]
     for requirement in map(Requirement, asked):
-        assert requirement.specifier.contains(locked[canonicalize_name(requirement.name)]), (
-            requirement
-        )
+        assert requirement.specifier.contains(
+            locked[canonicalize_name(requirement.name)]
+        ), requirement
 
 
 def test_changelog_has_unreleased_on_top():

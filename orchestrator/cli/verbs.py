@@ -44,7 +44,10 @@ _TABLE = (
         "do",
         "work.run",
         "give a task to an agent, and wait for what comes of it",
-        'orchestrator run --agent eng-frontend --project brain-suite \\\n    --max-usd 0.5 "Fix the landing page"',
+        (
+            "orchestrator run --agent eng-frontend --project brain-suite \\\n   "
+            ' --max-usd 0.5 "Fix the landing page"'
+        ),
     ),
     _verb(
         "team",
@@ -53,7 +56,13 @@ _TABLE = (
         "give a brief to a team: plan, work, test, report",
         'orchestrator team --project shop --brief "A page that sells one book"',
     ),
-    _verb("init", "do", "work.init", "write an example workspace with a team", "orchestrator init"),
+    _verb(
+        "init",
+        "do",
+        "work.init",
+        "write an example workspace with a team",
+        "orchestrator init",
+    ),
     _verb(
         "ps",
         "see",
@@ -61,7 +70,9 @@ _TABLE = (
         "the runs that are going on, or all",
         "orchestrator ps --all --limit 20",
     ),
-    _verb("tree", "see", "inspect.runs", "who spawned whom", "orchestrator tree lead-1f0c"),
+    _verb(
+        "tree", "see", "inspect.runs", "who spawned whom", "orchestrator tree lead-1f0c"
+    ),
     _verb(
         "tail",
         "see",
@@ -104,7 +115,13 @@ _TABLE = (
         "results that were paid for and that nobody read",
         "orchestrator debts",
     ),
-    _verb("questions", "see", "inspect.unread", "what agents ask you", "orchestrator questions"),
+    _verb(
+        "questions",
+        "see",
+        "inspect.unread",
+        "what agents ask you",
+        "orchestrator questions",
+    ),
     _verb(
         "stop",
         "end",
@@ -127,7 +144,11 @@ _TABLE = (
         "orchestrator up --detach",
     ),
     _verb(
-        "down", "keep", "upkeep.daemon", "end what `up` began; its runs wait", "orchestrator down"
+        "down",
+        "keep",
+        "upkeep.daemon",
+        "end what `up` began; its runs wait",
+        "orchestrator down",
     ),
     _verb(
         "status",

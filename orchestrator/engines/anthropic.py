@@ -1,8 +1,9 @@
-"""Anthropic's Messages through the official SDK. Knows how a conversation looks there, and nothing of memory.
+"""Anthropic's Messages through the official SDK. Knows how a conversation looks there, and nothing
+of memory.
 
-Cached are, by at most four marks: the system prompt with the tools, the view, and the conversation up to where it
-went the last time and up to where it goes now. What cannot be told in text and calls (thinking and its signature)
-is kept as it came and sent back so.
+Cached are, by at most four marks: the system prompt with the tools, the view, and the conversation
+up to where it went the last time and up to where it goes now. What cannot be told in text and calls
+(thinking and its signature) is kept as it came and sent back so.
 """
 
 from __future__ import annotations
@@ -12,7 +13,15 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from orchestrator.engines.protocol import Call, EngineError, Message, Rejected, Request, Turn, Usage
+from orchestrator.engines.protocol import (
+    Call,
+    EngineError,
+    Message,
+    Rejected,
+    Request,
+    Turn,
+    Usage,
+)
 from orchestrator.engines.stream import (
     Dropped,
     Reading,
@@ -25,13 +34,19 @@ from orchestrator.engines.stream import (
     take,
 )
 
-STOPS = {"max_tokens": "length", "model_context_window_exceeded": "length", "refusal": "refusal"}
+STOPS = {
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "refusal",
+}
 Part = dict[str, Any]
 
 
 class Anthropic:
-    """Where the address and the key are not given, they are the SDK's own business (ANTHROPIC_BASE_URL,
-    ANTHROPIC_API_KEY). `parameters` go into each request as they are (thinking, say)."""
+    """Where the address and the key are not given, they are the SDK's own business
+    (ANTHROPIC_BASE_URL, ANTHROPIC_API_KEY). `parameters` go into each request as they are
+    (thinking, say).
+    """
 
     name = "anthropic"
     interrupt = "now"
@@ -97,7 +112,11 @@ def conversation(request: Request) -> dict[str, Any]:
     for part in (*system, *view, *ends):
         part["cache_control"] = {"type": "ephemeral"}
     tools = [
-        {"name": tool.name, "description": tool.description, "input_schema": dict(tool.schema)}
+        {
+            "name": tool.name,
+            "description": tool.description,
+            "input_schema": dict(tool.schema),
+        }
         for tool in request.tools
     ]
     return (
@@ -108,7 +127,9 @@ def conversation(request: Request) -> dict[str, Any]:
 
 
 def _turns(messages: Iterable[Message]) -> list[dict[str, Any]]:
-    """By turns, the user's and the assistant's; the answers to calls come first, as the provider wants it."""
+    """By turns, the user's and the assistant's; the answers to calls come first, as the provider
+    wants it.
+    """
     turns: list[dict[str, Any]] = []
     for message in messages:
         role = "assistant" if message.role == "assistant" else "user"
@@ -140,7 +161,12 @@ def _parts(message: Message) -> list[Part]:
 def _plain(text: str, calls: Iterable[Call]) -> list[Part]:
     """A message as it is without anything of the provider's own. It takes no empty texts."""
     uses = [
-        {"type": "tool_use", "id": each.id, "name": each.name, "input": dict(each.arguments)}
+        {
+            "type": "tool_use",
+            "id": each.id,
+            "name": each.name,
+            "input": dict(each.arguments),
+        }
         for each in calls
     ]
     return [*([_text(text)] if text.strip() else []), *uses]
@@ -154,7 +180,9 @@ def _told(error: Exception) -> EngineError:
     """A TypeError is how the SDK says that there is no key."""
     if isinstance(error, TypeError):
         return Rejected(
-            "there is no key, set ANTHROPIC_API_KEY" if "api_key" in str(error) else str(error)
+            "there is no key, set ANTHROPIC_API_KEY"
+            if "api_key" in str(error)
+            else str(error)
         )
     found = problem(error)
     return found if isinstance(found, EngineError) else Rejected(str(found))
@@ -163,7 +191,9 @@ def _told(error: Exception) -> EngineError:
 class _Reading:
     """One reply: its parts, as far as they have come."""
 
-    def __init__(self, client: Any, asked: dict[str, Any], extra: dict[str, Any]) -> None:
+    def __init__(
+        self, client: Any, asked: dict[str, Any], extra: dict[str, Any]
+    ) -> None:
         self._client, self._asked, self._extra = client, asked, extra
         self._parts: list[Part] = []
         self._arguments: dict[int, str] = {}
@@ -178,7 +208,9 @@ class _Reading:
         import httpx2
 
         try:
-            stream = await self._client.messages.create(**self._asked, **self._extra, stream=True)
+            stream = await self._client.messages.create(
+                **self._asked, **self._extra, stream=True
+            )
         except (anthropic.APIError, TypeError) as error:
             raise _told(error) from error
         try:
@@ -207,7 +239,9 @@ class _Reading:
             case "message_delta":
                 self._stop = event.delta.stop_reason
                 self._usage |= {
-                    key: value for key, value in event.usage.to_dict().items() if value is not None
+                    key: value
+                    for key, value in event.usage.to_dict().items()
+                    if value is not None
                 }
             case "message_stop":
                 self._ended = True
@@ -218,13 +252,18 @@ class _Reading:
             case "text_delta":
                 part["text"] += delta.text
             case "input_json_delta":
-                self._arguments[index] = self._arguments.get(index, "") + delta.partial_json
+                self._arguments[index] = (
+                    self._arguments.get(index, "") + delta.partial_json
+                )
             case "thinking_delta":
                 part["thinking"] += delta.thinking
             case "signature_delta":
                 part["signature"] = delta.signature
             case "citations_delta":
-                part["citations"] = [*(part.get("citations") or ()), delta.citation.to_dict()]
+                part["citations"] = [
+                    *(part.get("citations") or ()),
+                    delta.citation.to_dict(),
+                ]
 
     def turn(self, *, whole: bool) -> Turn:
         stop = STOPS.get(self._stop or "", "done") if whole else "interrupted"
@@ -235,9 +274,15 @@ class _Reading:
             if part["type"] == "text":
                 kept += [part] if part["text"].strip() else []
             elif part["type"] == "tool_use":
-                if index in self._open or stop == "refusal" or (stop == "length" and last):
+                if (
+                    index in self._open
+                    or stop == "refusal"
+                    or (stop == "length" and last)
+                ):
                     continue  # it is cut, or not to be trusted
-                calls.append(call_of(part["id"], part["name"], self._arguments.get(index, "")))
+                calls.append(
+                    call_of(part["id"], part["name"], self._arguments.get(index, ""))
+                )
                 kept.append(part | {"input": dict(calls[-1].arguments)})
             elif index not in self._open:
                 kept.append(part)
@@ -261,9 +306,19 @@ class _Reading:
         )
         out = usage.get("output_tokens") or 0
         if whole:
-            return Usage(usage.get("input_tokens", 0) + read + written, out, read, written)
-        sent = usage["input_tokens"] + read + written if usage else guess(json.dumps(self._asked))
+            return Usage(
+                usage.get("input_tokens", 0) + read + written, out, read, written
+            )
+        sent = (
+            usage["input_tokens"] + read + written
+            if usage
+            else guess(json.dumps(self._asked))
+        )
         said = [part.get("text") or part.get("thinking") or "" for part in self._parts]
         return Usage(
-            sent, max(out, guess(*said, *self._arguments.values())), read, written, estimated=True
+            sent,
+            max(out, guess(*said, *self._arguments.values())),
+            read,
+            written,
+            estimated=True,
         )

@@ -1,4 +1,6 @@
-"""What a client is given: its command line, its prompt, and the session that it is to go on with. Nearly pure."""
+"""What a client is given: its command line, its prompt, and the session that it is to go on with.
+Nearly pure.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ REPORT = json.dumps(
 
 
 class Session(NamedTuple):
-    """A client's session, and what had been used in it where the client reports nothing but totals."""
+    """A client's session, and what had been used in it where the client reports nothing but
+    totals.
+    """
 
     id: str
     used: Usage = Usage()
@@ -42,7 +46,12 @@ class Session(NamedTuple):
     @property
     def text(self) -> str:
         used = self.used
-        counts = (used.input_tokens, used.output_tokens, used.cached_tokens, used.written_tokens)
+        counts = (
+            used.input_tokens,
+            used.output_tokens,
+            used.cached_tokens,
+            used.written_tokens,
+        )
         return f"{self.id} {','.join(map(str, counts))}" if any(counts) else self.id
 
     @classmethod
@@ -67,17 +76,24 @@ def prompt_of(request: Request, *, resumed: bool, with_system: bool) -> str:
     """All that was said so far, or where a session is resumed, what it does not know yet."""
     messages = request.messages
     if resumed:
-        last = max((at for at, each in enumerate(messages) if each.role == "assistant"), default=-1)
+        last = max(
+            (at for at, each in enumerate(messages) if each.role == "assistant"),
+            default=-1,
+        )
         messages = messages[last + 1 :]
     texts = [_told(message) for message in messages if message.text]
     return "\n\n".join(
-        [request.system, *texts] if with_system and request.system and not resumed else texts
+        [request.system, *texts]
+        if with_system and request.system and not resumed
+        else texts
     )
 
 
 def _told(message: Message) -> str:
     return (
-        f"## Your Earlier Output\n\n{message.text}" if message.role == "assistant" else message.text
+        f"## Your Earlier Output\n\n{message.text}"
+        if message.role == "assistant"
+        else message.text
     )
 
 
@@ -86,7 +102,8 @@ def fill(words: Sequence[str], values: Mapping[str, str]) -> list[str]:
     filled = [PLACEHOLDER.sub(lambda found: values[found[1]], word) for word in words]
     if any(len(word.encode()) > LONGEST_ARGUMENT for word in filled):
         raise Rejected(
-            "the prompt is too long for an argument: have it read from {prompt_file} or from standard input"
+            "the prompt is too long for an argument: have it read from {prompt_file}"
+            " or from standard input"
         )
     return filled
 
@@ -95,9 +112,16 @@ def values_for(
     request: Request, session: Session | None, prompt: str, folder: str, root: str
 ) -> dict[str, str]:
     """What the placeholders stand for; what is a file is written into the folder."""
-    files = {"prompt_file": prompt, "system_file": request.system, "schema_file": REPORT}
+    files = {
+        "prompt_file": prompt,
+        "system_file": request.system,
+        "schema_file": REPORT,
+    }
     return {
-        **{name: _written(os.path.join(folder, name), text) for name, text in files.items()},
+        **{
+            name: _written(os.path.join(folder, name), text)
+            for name, text in files.items()
+        },
         "prompt": prompt,
         "schema": REPORT,
         "session": session.id if session else str(uuid.uuid4()),

@@ -1,7 +1,8 @@
-"""A client's process as the supervisor holds it, by its lifeline. Starts it, waits for it, ends it; reads nothing.
+"""A client's process as the supervisor holds it, by its lifeline. Starts it, waits for it, ends it;
+reads nothing.
 
-Neither a thread nor a handler of signals is needed: one pair of sockets tells the keeper that we are dead, and us
-that the keeper is.
+Neither a thread nor a handler of signals is needed: one pair of sockets tells the keeper that we
+are dead, and us that the keeper is.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ END = b"."
 
 
 class Child:
-    """A running command. Its input is a file, so that a prompt of any length is read at the client's own pace; its
-    output goes to files, so that it is there whoever dies."""
+    """A running command. Its input is a file, so that a prompt of any length is read at the
+    client's own pace; its output goes to files, so that it is there whoever dies.
+    """
 
     def __init__(
         self,
@@ -37,7 +39,15 @@ class Child:
         stdin, stdout, stderr = files
         try:
             self._keeper = subprocess.Popen(
-                [sys.executable, "-I", "-S", KEEPER, str(theirs.fileno()), str(grace), *command],
+                [
+                    sys.executable,
+                    "-I",
+                    "-S",
+                    KEEPER,
+                    str(theirs.fileno()),
+                    str(grace),
+                    *command,
+                ],
                 stdin=stdin,
                 stdout=stdout,
                 stderr=stderr,
@@ -62,7 +72,9 @@ class Child:
         return self._keeper.wait()
 
     async def end(self) -> None:
-        """Have it ended, kindly at first; nothing where it has ended. Cancelled in this, it is ended in haste."""
+        """Have it ended, kindly at first; nothing where it has ended. Cancelled in this, it is
+        ended in haste.
+        """
         try:
             if self._keeper.poll() is None:
                 self._life.send(END)

@@ -1,8 +1,9 @@
-"""The coding clients as data: how a session is started and resumed, and where its output says what. No code.
+"""The coding clients as data: how a session is started and resumed, and where its output says what.
+No code.
 
-Each was seen to behave so in the version that it names; `make soak` runs that version. In an argument, {prompt} is
-the prompt, {prompt_file} and {system_file} are files that hold it and the system text, {session} is the session,
-{model} the model, {root} the workspace of the memory.
+Each was seen to behave so in the version that it names; `make soak` runs that version. In an
+argument, {prompt} is the prompt, {prompt_file} and {system_file} are files that hold it and the
+system text, {session} is the session, {model} the model, {root} the workspace of the memory.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from typing import NamedTuple
 
 from orchestrator.engines.reading import Rule
 
-# What any program needs of our environment. Everything else is some other agent's, or a secret of nobody's concern.
+# What any program needs of our environment. Everything else is some other agent's, or a secret of
+# nobody's concern.
 BASE = (
-    "PATH HOME USER LOGNAME SHELL LANG LC_* TZ TERM TMPDIR XDG_* SSL_CERT_FILE SSL_CERT_DIR NODE_EXTRA_CA_CERTS "
+    "PATH HOME USER LOGNAME SHELL LANG LC_* TZ TERM TMPDIR XDG_* SSL_CERT_FILE"
+    " SSL_CERT_DIR NODE_EXTRA_CA_CERTS "
     "HTTP_PROXY HTTPS_PROXY NO_PROXY ALL_PROXY http_proxy https_proxy no_proxy all_proxy"
 ).split()
 
@@ -22,9 +25,9 @@ BASE = (
 class Client(NamedTuple):
     """What is known of a client.
 
-    `permissions`: what is added to its arguments so that it may do without asking: `own`, nothing, as its maker
-    set it; `memory`, the least that lets its agent use the shell of the memory; `all`, everything.
-    `totals`: it reports what its whole session used, not this step.
+    `permissions`: what is added to its arguments so that it may do without asking: `own`, nothing,
+    as its maker set it; `memory`, the least that lets its agent use the shell of the memory; `all`,
+    everything. `totals`: it reports what its whole session used, not this step.
     """
 
     name: str
@@ -33,7 +36,9 @@ class Client(NamedTuple):
     resume: tuple[str, ...] = ()  # none: a step starts again, with what was said so far
     model: tuple[str, ...] = ()
     system: tuple[str, ...] = ()  # none: the system text comes before the prompt
-    report: tuple[str, ...] = ()  # asks for a structured result; {schema}, {schema_file}
+    report: tuple[
+        str, ...
+    ] = ()  # asks for a structured result; {schema}, {schema_file}
     permissions: Mapping[str, tuple[str, ...]] = {"own": (), "memory": (), "all": ()}
     form: str = "text"  # or "lines" of JSON, or one "json" text
     rules: tuple[Rule, ...] = ()
@@ -49,7 +54,14 @@ CLAUDE_CODE = Client(
     name="claude-code",
     program="claude",
     start=("-p", "--output-format", "stream-json", "--verbose"),
-    resume=("-p", "--output-format", "stream-json", "--verbose", "--resume", "{session}"),
+    resume=(
+        "-p",
+        "--output-format",
+        "stream-json",
+        "--verbose",
+        "--resume",
+        "{session}",
+    ),
     model=("--model", "{model}"),
     system=("--append-system-prompt-file", "{system_file}"),
     report=("--json-schema", "{schema}"),
@@ -60,7 +72,9 @@ CLAUDE_CODE = Client(
     },
     form="lines",
     rules=(
-        Rule({"type": "system", "subtype": "init"}, session="session_id", model="model"),
+        Rule(
+            {"type": "system", "subtype": "init"}, session="session_id", model="model"
+        ),
         Rule(
             {"type": "result"},
             text="result",
@@ -70,15 +84,29 @@ CLAUDE_CODE = Client(
             cost="model_usage_since_last_result.*.costUSD | total_cost_usd",
             input=(
                 "model_usage_since_last_result.*.inputTokens | usage.input_tokens",
-                "model_usage_since_last_result.*.cacheReadInputTokens | usage.cache_read_input_tokens",
-                "model_usage_since_last_result.*.cacheCreationInputTokens | usage.cache_creation_input_tokens",
+                (
+                    "model_usage_since_last_result.*.cacheReadInputTokens |"
+                    " usage.cache_read_input_tokens"
+                ),
+                (
+                    "model_usage_since_last_result.*.cacheCreationInputTokens |"
+                    " usage.cache_creation_input_tokens"
+                ),
             ),
-            output=("model_usage_since_last_result.*.outputTokens | usage.output_tokens",),
+            output=(
+                "model_usage_since_last_result.*.outputTokens | usage.output_tokens",
+            ),
             cached=(
-                "model_usage_since_last_result.*.cacheReadInputTokens | usage.cache_read_input_tokens",
+                (
+                    "model_usage_since_last_result.*.cacheReadInputTokens |"
+                    " usage.cache_read_input_tokens"
+                ),
             ),
             written=(
-                "model_usage_since_last_result.*.cacheCreationInputTokens | usage.cache_creation_input_tokens",
+                (
+                    "model_usage_since_last_result.*.cacheCreationInputTokens |"
+                    " usage.cache_creation_input_tokens"
+                ),
             ),
             report="structured_output",
         ),
@@ -102,7 +130,14 @@ CODEX = Client(
     name="codex",
     program="codex",
     # A login shell would read the machine's profile, and with it lose our PATH.
-    start=("exec", "--json", "--skip-git-repo-check", "-c", "allow_login_shell=false", "-"),
+    start=(
+        "exec",
+        "--json",
+        "--skip-git-repo-check",
+        "-c",
+        "allow_login_shell=false",
+        "-",
+    ),
     resume=(
         "exec",
         "resume",
@@ -128,7 +163,9 @@ CODEX = Client(
     form="lines",
     rules=(
         Rule({"type": "thread.started"}, session="thread_id"),
-        Rule({"type": "item.completed", "item.type": "agent_message"}, text="item.text"),
+        Rule(
+            {"type": "item.completed", "item.type": "agent_message"}, text="item.text"
+        ),
         Rule(
             {"type": "turn.completed"},
             input=("usage.input_tokens",),
@@ -178,10 +215,15 @@ GEMINI = Client(
     install="npm install -g @google/gemini-cli",
 )
 
-# Embedded (--local), not through its gateway: there the agent would run in a process that is not ours, with another's
-# environment. Without an id of ours, every run would share the session of the client's agent. A session that it does
+# Embedded (--local), not through its gateway: there the agent would run in a process that is not
+# ours, with another's
+# environment. Without an id of ours, every run would share the session of the client's agent. A
+# session that it does
 # not have it begins, and does not say so. How long it may take is for us to say.
-_AGENT = "agent --local --json --agent main --session-id {session} --message-file {prompt_file} --timeout 0"
+_AGENT = (
+    "agent --local --json --agent main --session-id {session} --message-file"
+    " {prompt_file} --timeout 0"
+)
 
 OPENCLAW = Client(
     name="openclaw",

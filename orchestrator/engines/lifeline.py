@@ -108,13 +108,20 @@ class Keeper:
                 self._code = code if code >= 0 else SIGNALLED - code
 
     def _signal(self, number: int) -> None:
-        """To the command's group, and to each child of ours. Nobody else can bear the number of a child that we
-        have not reaped."""
+        """To the command's group, and to each child of ours. Nobody else can bear the number of a
+        child that we have not reaped.
+        """
         try:
             os.killpg(self._child, number)
         except (ProcessLookupError, PermissionError):
             pass
-        for pid in _children(os.getpid()) if LINUX else [self._child] if self._code is None else []:
+        for pid in (
+            _children(os.getpid())
+            if LINUX
+            else [self._child]
+            if self._code is None
+            else []
+        ):
             try:
                 os.kill(pid, number)
             except (ProcessLookupError, PermissionError):
@@ -173,7 +180,9 @@ def _children(parent: int) -> list[int]:
 
 
 def _opened(life: str) -> int:
-    """The lifeline. One by its path may have closed before we came. Opened, the path has served its end."""
+    """The lifeline. One by its path may have closed before we came. Opened, the path has served its
+    end.
+    """
     if life.isdigit():
         return int(life)
     found = os.open(life, os.O_RDONLY | os.O_NONBLOCK)

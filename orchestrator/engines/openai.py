@@ -1,6 +1,8 @@
-"""OpenAI's Responses through the official SDK. Knows how a conversation looks there, and nothing of memory.
+"""OpenAI's Responses through the official SDK. Knows how a conversation looks there, and nothing of
+memory.
 
-Nothing is kept at the provider (`store` is off): reasoning comes encrypted, is kept as it came and sent back so.
+Nothing is kept at the provider (`store` is off): reasoning comes encrypted, is kept as it came and
+sent back so.
 """
 
 from __future__ import annotations
@@ -10,7 +12,15 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from orchestrator.engines.protocol import Call, EngineError, Message, Rejected, Request, Turn, Usage
+from orchestrator.engines.protocol import (
+    Call,
+    EngineError,
+    Message,
+    Rejected,
+    Request,
+    Turn,
+    Usage,
+)
 from orchestrator.engines.stream import (
     Dropped,
     Reading,
@@ -28,8 +38,10 @@ Item = dict[str, Any]
 
 
 class OpenAI:
-    """Where the address and the key are not given, they are the SDK's own business (OPENAI_BASE_URL,
-    OPENAI_API_KEY). `parameters` go into each request as they are (reasoning, say)."""
+    """Where the address and the key are not given, they are the SDK's own business
+    (OPENAI_BASE_URL, OPENAI_API_KEY). `parameters` go into each request as they are (reasoning,
+    say).
+    """
 
     name = "openai"
     interrupt = "now"
@@ -51,7 +63,11 @@ class OpenAI:
         self._unreasoned: set[str] = set()
 
     async def step(self, request: Request, interrupt: asyncio.Event) -> Turn:
-        asked = {**self._asked(request), "max_output_tokens": request.max_tokens, "store": False}
+        asked = {
+            **self._asked(request),
+            "max_output_tokens": request.max_tokens,
+            "store": False,
+        }
 
         def begin() -> Reading:
             return _Reading(self._client, asked, extra(self, request), self._unreasoned)
@@ -63,7 +79,9 @@ class OpenAI:
         import openai
 
         try:
-            counted = await self._client.responses.input_tokens.count(**self._asked(request))
+            counted = await self._client.responses.input_tokens.count(
+                **self._asked(request)
+            )
         except openai.NotFoundError:
             return None
         except openai.APIError as error:
@@ -107,7 +125,11 @@ def connect(
 
 def _items(message: Message) -> Iterator[Item]:
     if message.role == "tool":
-        yield {"type": "function_call_output", "call_id": message.answers, "output": message.text}
+        yield {
+            "type": "function_call_output",
+            "call_id": message.answers,
+            "output": message.text,
+        }
     elif isinstance(message.native, Mapping) and "openai" in message.native:
         yield from message.native["openai"]
     else:
@@ -127,9 +149,18 @@ class _Reading:
     """One reply: its items, as far as they have come."""
 
     def __init__(
-        self, client: Any, asked: dict[str, Any], extra: dict[str, Any], unreasoned: set[str]
+        self,
+        client: Any,
+        asked: dict[str, Any],
+        extra: dict[str, Any],
+        unreasoned: set[str],
     ) -> None:
-        self._client, self._asked, self._extra, self._unreasoned = client, asked, extra, unreasoned
+        self._client, self._asked, self._extra, self._unreasoned = (
+            client,
+            asked,
+            extra,
+            unreasoned,
+        )
         self._items: list[Item] = []
         self._text = ""  # of the item that has not ended
         self._arguments = ""
@@ -154,13 +185,17 @@ class _Reading:
             raise _failed(self._ended.error)
 
     async def _begin(self) -> Any:
-        """Models that do not reason refuse to be asked for their reasoning: they are asked again without."""
+        """Models that do not reason refuse to be asked for their reasoning: they are asked again
+        without.
+        """
         import openai
 
         model, create = self._asked["model"], self._client.responses.create
         if model not in self._unreasoned:
             try:
-                return await create(**self._asked, **self._extra, include=[ENCRYPTED], stream=True)
+                return await create(
+                    **self._asked, **self._extra, include=[ENCRYPTED], stream=True
+                )
             except openai.BadRequestError as error:
                 if "encrypted content is not supported" not in str(error).lower():
                     raise
@@ -189,7 +224,8 @@ class _Reading:
             if item["type"] == "message":
                 texts.append(
                     "".join(
-                        part.get("text") or part.get("refusal") or "" for part in item["content"]
+                        part.get("text") or part.get("refusal") or ""
+                        for part in item["content"]
                     )
                 )
             elif (
@@ -216,7 +252,11 @@ class _Reading:
             if item["type"] == "message"
             for part in item["content"]
         ]
-        reason = self._ended.incomplete_details.reason if self._ended.incomplete_details else None
+        reason = (
+            self._ended.incomplete_details.reason
+            if self._ended.incomplete_details
+            else None
+        )
         if "refusal" in parts or reason == "content_filter":
             return "refusal"
         return "length" if reason else "done"
@@ -226,9 +266,14 @@ class _Reading:
         return model
 
     def _native(self, stop: str, calls: Sequence[Call]) -> Any:
-        """The items as they came, where they say more than text and calls do. Reasoning goes back whole or not at
-        all: the provider refuses it without what came of it."""
-        special = [item for item in self._items if item["type"] == "reasoning" or item.get("phase")]
+        """The items as they came, where they say more than text and calls do. Reasoning goes back
+        whole or not at all: the provider refuses it without what came of it.
+        """
+        special = [
+            item
+            for item in self._items
+            if item["type"] == "reasoning" or item.get("phase")
+        ]
         unsealed = [
             item
             for item in special
@@ -248,10 +293,18 @@ class _Reading:
         usage = self._ended.usage if self._ended else None
         if usage is None:
             said = [json.dumps(item) for item in self._items]
-            asked, out = guess(json.dumps(self._asked)), guess(*said, self._text, self._arguments)
+            asked, out = (
+                guess(json.dumps(self._asked)),
+                guess(*said, self._text, self._arguments),
+            )
             return Usage(asked, out, estimated=True)
-        details = usage.input_tokens_details.to_dict() if usage.input_tokens_details else {}
-        read, written = details.get("cached_tokens") or 0, details.get("cache_write_tokens") or 0
+        details = (
+            usage.input_tokens_details.to_dict() if usage.input_tokens_details else {}
+        )
+        read, written = (
+            details.get("cached_tokens") or 0,
+            details.get("cache_write_tokens") or 0,
+        )
         return Usage(usage.input_tokens, usage.output_tokens, read, written)
 
 

@@ -1,8 +1,8 @@
-"""Chat Completions through OpenAI's SDK, for every server that speaks it: Ollama, vLLM, OpenRouter and others. Knows
-how a conversation looks there, and nothing of memory.
+"""Chat Completions through OpenAI's SDK, for every server that speaks it: Ollama, vLLM, OpenRouter
+and others. Knows how a conversation looks there, and nothing of memory.
 
-Made for servers that are not strict about the format, and for chat templates that are: roles alternate, results
-follow their calls, a call without an id gets one.
+Made for servers that are not strict about the format, and for chat templates that are: roles
+alternate, results follow their calls, a call without an id gets one.
 """
 
 from __future__ import annotations
@@ -31,8 +31,10 @@ STOPS = {"length": "length", "content_filter": "refusal"}
 
 
 class OpenAIChat:
-    """Where the address and the key are not given, they are the SDK's own business (OPENAI_BASE_URL,
-    OPENAI_API_KEY); a server other than OpenAI's may want no key. `parameters` go into each request as they are."""
+    """Where the address and the key are not given, they are the SDK's own business
+    (OPENAI_BASE_URL, OPENAI_API_KEY); a server other than OpenAI's may want no key. `parameters` go
+    into each request as they are.
+    """
 
     name = "openai-chat"
     interrupt = "now"
@@ -87,9 +89,13 @@ class OpenAIChat:
 
 
 def conversation(request: Request) -> list[dict[str, Any]]:
-    """The messages in the format's form. What a user said between a call and its result comes after the result."""
+    """The messages in the format's form. What a user said between a call and its result comes after
+    the result.
+    """
     told: list[dict[str, Any]] = (
-        [{"role": "system", "content": request.system}] if request.system.strip() else []
+        [{"role": "system", "content": request.system}]
+        if request.system.strip()
+        else []
     )
     said: list[str] = []
 
@@ -100,7 +106,13 @@ def conversation(request: Request) -> list[dict[str, Any]]:
 
     for message in request.messages:
         if message.role == "tool":
-            told.append({"role": "tool", "tool_call_id": message.answers, "content": message.text})
+            told.append(
+                {
+                    "role": "tool",
+                    "tool_call_id": message.answers,
+                    "content": message.text,
+                }
+            )
         elif message.role == "user":
             said += [message.text] if message.text.strip() else []
         elif message.text.strip() or message.calls:
@@ -130,7 +142,9 @@ def _assistant(message: Message) -> dict[str, Any]:
 class _Reading:
     """One reply, as far as it has come."""
 
-    def __init__(self, client: Any, asked: dict[str, Any], extra: dict[str, Any]) -> None:
+    def __init__(
+        self, client: Any, asked: dict[str, Any], extra: dict[str, Any]
+    ) -> None:
         self._client, self._asked, self._extra = client, asked, extra
         self._text = ""
         self._refusal = ""
@@ -171,7 +185,9 @@ class _Reading:
     def _add(self, deltas: Iterable[Any]) -> None:
         for delta in deltas:
             place = delta.index if delta.index is not None else len(self._calls)
-            call = next((each for each in reversed(self._calls) if each["index"] == place), None)
+            call = next(
+                (each for each in reversed(self._calls) if each["index"] == place), None
+            )
             if call is None or (delta.id and call["id"] and delta.id != call["id"]):
                 call = {"index": place, "id": "", "name": "", "arguments": ""}
                 self._calls.append(call)
@@ -185,10 +201,20 @@ class _Reading:
         if whole and self._refusal:
             stop = "refusal"
         # Without the end, the last call may be cut; nothing says that it is not.
-        calls = [] if stop == "refusal" else self._calls if stop == "done" else self._calls[:-1]
-        turn = sum(message["role"] == "assistant" for message in self._asked["messages"])
+        calls = (
+            []
+            if stop == "refusal"
+            else self._calls
+            if stop == "done"
+            else self._calls[:-1]
+        )
+        turn = sum(
+            message["role"] == "assistant" for message in self._asked["messages"]
+        )
         said = tuple(
-            call_of(call["id"] or f"call-{turn}-{place}", call["name"], call["arguments"])
+            call_of(
+                call["id"] or f"call-{turn}-{place}", call["name"], call["arguments"]
+            )
             for place, call in enumerate(calls)
         )
         text = self._text or self._refusal
@@ -203,7 +229,12 @@ class _Reading:
                 *(call["name"] + call["arguments"] for call in self._calls),
             )
             return Usage(guess(json.dumps(self._asked)), out, estimated=True)
-        details = usage.prompt_tokens_details.to_dict() if usage.prompt_tokens_details else {}
-        read, written = details.get("cached_tokens") or 0, details.get("cache_write_tokens") or 0
+        details = (
+            usage.prompt_tokens_details.to_dict() if usage.prompt_tokens_details else {}
+        )
+        read, written = (
+            details.get("cached_tokens") or 0,
+            details.get("cache_write_tokens") or 0,
+        )
         cost = getattr(usage, "cost", None)  # OpenRouter's
         return Usage(usage.prompt_tokens, usage.completion_tokens, read, written, cost)

@@ -1,4 +1,6 @@
-"""What a client prints: two files, standard output and errors, that grow while it runs and stay when it dies."""
+"""What a client prints: two files, standard output and errors, that grow while it runs and stay
+when it dies.
+"""
 
 from __future__ import annotations
 
@@ -36,19 +38,28 @@ class Output:
 
     @property
     def size(self) -> int:
-        return sum(os.fstat(file.fileno()).st_size - start for file, start in self._starts.items())
+        return sum(
+            os.fstat(file.fileno()).st_size - start
+            for file, start in self._starts.items()
+        )
 
     def understood(self, client: Client) -> Said:
         self.said.seek(self._starts[self.said])
         if client.form == "text":
             text = self.said.read(reading.LONGEST).decode("utf-8", "replace").strip()
             return Said(text, understood=1)
-        pieces = reading.lines(self.said) if client.form == "lines" else reading.whole(self.said)
+        pieces = (
+            reading.lines(self.said)
+            if client.form == "lines"
+            else reading.whole(self.said)
+        )
         return reading.understand(pieces, client.rules)
 
     def tail(self) -> str:
         """The end of what it said, errors last."""
-        return "\n".join(filter(None, (self._end_of(self.said), self._end_of(self.errors))))
+        return "\n".join(
+            filter(None, (self._end_of(self.said), self._end_of(self.errors)))
+        )
 
     def _end_of(self, file: IO[bytes]) -> str:
         end = file.seek(0, os.SEEK_END)
@@ -59,7 +70,9 @@ class Output:
 def _open(path: str | None) -> IO[bytes]:
     if path is None:
         return tempfile.TemporaryFile()
-    return open(os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600), "rb+")
+    return open(
+        os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600), "rb+"
+    )
 
 
 def _whole_lines(file: IO[bytes]) -> int:

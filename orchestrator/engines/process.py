@@ -1,8 +1,9 @@
-"""Engines that are programs: a coding client, or any command. A step is one session of it, from start to end.
+"""Engines that are programs: a coding client, or any command. A step is one session of it, from
+start to end.
 
-What a client is like stands in `clients`, what it is given is made by `asking`, what it says is read by `reading`,
-and its life hangs on `child`. Nothing here knows of memory: such an agent uses the shell, and is bound to it by the
-environment of its place.
+What a client is like stands in `clients`, what it is given is made by `asking`, what it says is
+read by `reading`, and its life hangs on `child`. Nothing here knows of memory: such an agent uses
+the shell, and is bound to it by the environment of its place.
 """
 
 from __future__ import annotations
@@ -46,7 +47,10 @@ _CODE = r"(error|status|code)\W{1,4}"
 TROUBLES: tuple[tuple[type[EngineError], str], ...] = (
     (
         ContextTooLong,
-        r"prompt is too long|context.{0,20}(length|window|too long)|maximum (context|number of tokens)",
+        (
+            r"prompt is too long|context.{0,20}(length|window|too long)|maximum"
+            r" (context|number of tokens)"
+        ),
     ),
     (
         Unavailable,
@@ -64,9 +68,9 @@ class SessionLost(EngineError):
 class Process:
     """A command as an engine.
 
-    Of a command that is no preset, the prompt comes on standard input, or where `{prompt}` or `{prompt_file}`
-    stands; what it prints is its text, unless `form` ("lines" of JSON or one "json" text) and `rules` say how to
-    find that. `resume` is the command that goes on with a `{session}`.
+    Of a command that is no preset, the prompt comes on standard input, or where `{prompt}` or
+    `{prompt_file}` stands; what it prints is its text, unless `form` ("lines" of JSON or one "json"
+    text) and `rules` say how to find that. `resume` is the command that goes on with a `{session}`.
     """
 
     interrupt = "turn"
@@ -92,7 +96,9 @@ class Process:
         limit: int = LIMIT,
     ) -> None:
         if client is None:
-            found = tuple(rule if isinstance(rule, Rule) else Rule(**rule) for rule in rules)
+            found = tuple(
+                rule if isinstance(rule, Rule) else Rule(**rule) for rule in rules
+            )
             client = Client("process", "", (), tuple(resume), form=form, rules=found)
         words = shlex.split(command) if isinstance(command, str) else command
         self.name, self.client, self.command = (
@@ -101,11 +107,15 @@ class Process:
             tuple(words) or (client.program,),
         )
         if not self.command[0]:
-            told = "name one under engines: in synapse.yaml, such as mine: {kind: process, command: [my-agent, --once]}"
+            told = (
+                "name one under engines: in synapse.yaml, such as mine: {kind: process,"
+                " command: [my-agent, --once]}"
+            )
             raise Rejected(f"an engine of the kind `process` needs a command; {told}")
         if permissions not in client.permissions:
             raise Rejected(
-                f"{client.name} knows no permissions {permissions!r}: {', '.join(client.permissions)}"
+                f"{client.name} knows no permissions {permissions!r}:"
+                f" {', '.join(client.permissions)}"
             )
         if report and not client.report:
             raise Rejected(f"{client.name} cannot be asked for a structured result")
@@ -120,7 +130,9 @@ class Process:
 
     @property
     def resumes(self) -> bool:
-        """Whether a later step goes on with the session. Where not, it is told all that was said so far."""
+        """Whether a later step goes on with the session. Where not, it is told all that was said so
+        far.
+        """
         return bool(self.client.resume)
 
     async def step(self, request: Request, interrupt: asyncio.Event) -> Turn:
@@ -144,7 +156,9 @@ class Process:
             tempfile.TemporaryDirectory(prefix="synapse-") as aside,
             Output(place.output) as output,
         ):
-            code = await self._last(self._start(request, session, place, aside, output), output)
+            code = await self._last(
+                self._start(request, session, place, aside, output), output
+            )
             said = await asyncio.to_thread(output.understood, self.client)
             trouble = said.error or (output.tail() if code else "")
         if session and self.client.lost and self.client.lost in trouble:
@@ -154,22 +168,37 @@ class Process:
         return self._turn(said, request, session or Session(""))
 
     def _start(
-        self, request: Request, session: Session | None, place: Place, aside: str, output: Output
+        self,
+        request: Request,
+        session: Session | None,
+        place: Place,
+        aside: str,
+        output: Output,
     ) -> Child:
         env = self._environment(place)
         if shutil.which(self.command[0], path=env["PATH"]) is None:
             raise Rejected(
                 f"{self.command[0]} is not there to be run. {self.client.install}".strip()
             )
-        prompt = prompt_of(request, resumed=session is not None, with_system=not self.client.system)
-        values = values_for(request, session, prompt, aside, env.get("SYNAPSE_ROOT", place.folder))
+        prompt = prompt_of(
+            request, resumed=session is not None, with_system=not self.client.system
+        )
+        values = values_for(
+            request, session, prompt, aside, env.get("SYNAPSE_ROOT", place.folder)
+        )
         words = self._words(request, session)
-        told = any(name in word for word in words for name in ("{prompt}", "{prompt_file}"))
+        told = any(
+            name in word for word in words for name in ("{prompt}", "{prompt_file}")
+        )
         with open(os.devnull if told else values["prompt_file"], "rb") as given:
             files = (given, output.said, output.errors)
             try:
                 return Child(
-                    fill(words, values), folder=place.folder, env=env, files=files, grace=self.grace
+                    fill(words, values),
+                    folder=place.folder,
+                    env=env,
+                    files=files,
+                    grace=self.grace,
                 )
             except OSError as error:
                 raise Rejected(
@@ -189,7 +218,9 @@ class Process:
         ]
 
     async def _last(self, child: Child, output: Output) -> int:
-        """Until the client ends, or is ended: it takes too long, says too much, or nobody waits any more."""
+        """Until the client ends, or is ended: it takes too long, says too much, or nobody waits any
+        more.
+        """
         told = f"{self.name} said over {self.limit} bytes"
         code: int | None = None
         try:
@@ -205,8 +236,9 @@ class Process:
         return code
 
     def _environment(self, place: Place) -> dict[str, str]:
-        """What every program needs, what this one's provider needs, and what the place says; nothing else. The
-        shell of the memory is the first to be found."""
+        """What every program needs, what this one's provider needs, and what the place says;
+        nothing else. The shell of the memory is the first to be found.
+        """
         kept = {
             name: value
             for name, value in os.environ.items()
@@ -214,15 +246,24 @@ class Process:
         }
         env = kept | dict(self.client.sets) | self.env | dict(place.env)
         return env | {
-            "PATH": os.pathsep.join((sysconfig.get_path("scripts"), env.get("PATH", os.defpath)))
+            "PATH": os.pathsep.join(
+                (sysconfig.get_path("scripts"), env.get("PATH", os.defpath))
+            )
         }
 
     def _problem(self, code: int, trouble: str) -> EngineError:
         kind = next(
-            (kind for kind, told in TROUBLES if re.search(told, trouble, re.IGNORECASE)), Broken
+            (
+                kind
+                for kind, told in TROUBLES
+                if re.search(told, trouble, re.IGNORECASE)
+            ),
+            Broken,
         )
         told = trouble.strip() or "it said nothing that can be read"
-        return kind(f"{self.name} failed with exit code {code}: {told[-300:]}", output=trouble)
+        return kind(
+            f"{self.name} failed with exit code {code}: {told[-300:]}", output=trouble
+        )
 
     def _turn(self, said: Said, request: Request, session: Session) -> Turn:
         text, blocked = said.text, said.blocked
@@ -235,7 +276,9 @@ class Process:
             stop=STOPS.get(said.stop) or ("done" if text else "empty"),
             usage=session.since(usage) if self.client.totals else usage,
             model=said.model or request.model or "",
-            session=Session(said.session, used).text if said.session and self.resumes else None,
+            session=Session(said.session, used).text
+            if said.session and self.resumes
+            else None,
             blocked=blocked,
         )
 

@@ -1,7 +1,8 @@
-"""What an engine is: one step of one agent at a time. Values, the protocol, its errors, and finding one by name.
+"""What an engine is: one step of one agent at a time. Values, the protocol, its errors, and finding
+one by name.
 
-An engine is given everything that its model may see, and gives back what came of one step. It knows nothing of
-memory, runs or limits, and keeps no conversation of its own: whoever calls it does.
+An engine is given everything that its model may see, and gives back what came of one step. It knows
+nothing of memory, runs or limits, and keeps no conversation of its own: whoever calls it does.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from synapse.system.spelling import hint
 if TYPE_CHECKING:
     import asyncio
 
-# What every token of a prompt is for. The ledger sums them; the overhead is what coordination costs.
+# What every token of a prompt is for. The ledger sums them; the overhead is what coordination
+# costs.
 LABELS = (
     "system",
     "guide",
@@ -48,7 +50,9 @@ class Tool(NamedTuple):
 
 
 class Call(NamedTuple):
-    """A model's wish to have a tool called. `problem` says why its arguments cannot be read, if they cannot."""
+    """A model's wish to have a tool called. `problem` says why its arguments cannot be read, if
+    they cannot.
+    """
 
     id: str
     name: str
@@ -59,8 +63,8 @@ class Call(NamedTuple):
 class Message(NamedTuple):
     """A piece of the conversation. A tool's result names the call that it answers.
 
-    `native` is a provider's own form of an assistant's message (signed thinking, say), JSON that has to go back
-    as it came; other engines leave it alone.
+    `native` is a provider's own form of an assistant's message (signed thinking, say), JSON that
+    has to go back as it came; other engines leave it alone.
     """
 
     role: str  # user, assistant or tool
@@ -73,8 +77,10 @@ class Message(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """What the provider reports for one step. `input_tokens` includes what its cache held (`cached_tokens`) and
-    what was written to it; `cost` in dollars where it says so itself. `estimated`: there was no report."""
+    """What the provider reports for one step. `input_tokens` includes what its cache held
+    (`cached_tokens`) and what was written to it; `cost` in dollars where it says so itself.
+    `estimated`: there was no report.
+    """
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -112,9 +118,9 @@ class Place(NamedTuple):
 class Request(NamedTuple):
     """One step: all that the model may see, and what it may use.
 
-    `messages` begin with the user's: the memory block (stable, worth caching), then the task. `key` names this
-    step, the same on a retry. `session` is what an earlier Turn gave: a client that keeps conversations resumes
-    it and is sent only the messages after the last assistant's.
+    `messages` begin with the user's: the memory block (stable, worth caching), then the task. `key`
+    names this step, the same on a retry. `session` is what an earlier Turn gave: a client that
+    keeps conversations resumes it and is sent only the messages after the last assistant's.
     """
 
     system: str
@@ -128,9 +134,10 @@ class Request(NamedTuple):
 
 
 class Turn(NamedTuple):
-    """What came of one step. `session` names the client's own conversation, to go on with. `blocked` is what a
-    client reported, in a structured result, as keeping it from its task. `anew`: it had lost its conversation, and was
-    told all of it again."""
+    """What came of one step. `session` names the client's own conversation, to go on with.
+    `blocked` is what a client reported, in a structured result, as keeping it from its task.
+    `anew`: it had lost its conversation, and was told all of it again.
+    """
 
     text: str
     calls: tuple[Call, ...] = ()
@@ -187,7 +194,9 @@ class ContextTooLong(EngineError):
 
 
 class Broken(EngineError):
-    """The client's process failed, or said something that cannot be read. `.output` is what it said."""
+    """The client's process failed, or said something that cannot be read. `.output` is what it
+    said.
+    """
 
 
 class NoEngine(Rejected):
@@ -216,8 +225,9 @@ ENGINES = {
 
 
 def declared(engines: object, name: str) -> tuple[str, dict[str, Any]]:
-    """An engine's kind and options, as `engines:` in synapse.yaml has them: `fast: {kind: openai-chat, model: m}`; a
-    name that is not there is a kind."""
+    """An engine's kind and options, as `engines:` in synapse.yaml has them: `fast: {kind:
+    openai-chat, model: m}`; a name that is not there is a kind.
+    """
     found = engines.get(name) if isinstance(engines, Mapping) else None
     if found is None:
         return name, {}
@@ -225,11 +235,15 @@ def declared(engines: object, name: str) -> tuple[str, dict[str, Any]]:
         raise InvalidEntry(
             f"engines: {name} in synapse.yaml needs a kind, such as {{kind: openai-chat}}"
         )
-    return str(found["kind"]), {key: value for key, value in found.items() if key != "kind"}
+    return str(found["kind"]), {
+        key: value for key, value in found.items() if key != "kind"
+    }
 
 
 def load(name: str, **options: Any) -> Engine:
-    """The engine of this name, or of `package.module:Class`, made with its options. Imports it only now."""
+    """The engine of this name, or of `package.module:Class`, made with its options. Imports it only
+    now.
+    """
     kind = kind_of(name)
     try:
         made = kind(**options)

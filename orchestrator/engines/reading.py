@@ -1,8 +1,10 @@
-"""What a client's output says: its text, session, usage and cost, found by rules. Pure; knows no client by name.
+"""What a client's output says: its text, session, usage and cost, found by rules. Pure; knows no
+client by name.
 
-A rule says which pieces of JSON it is for (`when`: path and value) and where in them things are found. A path is
-keys with dots between; `*` is every value there is; `a | b` is the first of them that is there. Later pieces
-override earlier ones, except where a rule says that its text continues what was said.
+A rule says which pieces of JSON it is for (`when`: path and value) and where in them things are
+found. A path is keys with dots between; `*` is every value there is; `a | b` is the first of them
+that is there. Later pieces override earlier ones, except where a rule says that its text continues
+what was said.
 """
 
 from __future__ import annotations
@@ -17,8 +19,9 @@ LONGEST = 16 * 1024 * 1024  # a line beyond this is no message
 
 
 class Rule(NamedTuple):
-    """Where things are found in a piece of output. The paths of counts are summed. `continues`: the text goes on from
-    what was said; `clears`: what was said is not the answer yet."""
+    """Where things are found in a piece of output. The paths of counts are summed. `continues`: the
+    text goes on from what was said; `clears`: what was said is not the answer yet.
+    """
 
     when: Mapping[str, Any] = {}
     text: str = ""
@@ -114,12 +117,16 @@ def _usage(piece: Any, rule: Rule) -> Usage | None:
     cost = _sum(piece, rule.cost)
     if cost is None and all(count is None for found in counts for count in found):
         return None
-    sent, got, cached, written = (int(sum(count or 0 for count in found)) for found in counts)
+    sent, got, cached, written = (
+        int(sum(count or 0 for count in found)) for found in counts
+    )
     return Usage(sent, got, cached, written, cost)
 
 
 def _text(piece: Any, path: str) -> str:
-    return "\n\n".join(str(found) for found in _found(piece, path) if found not in (None, ""))
+    return "\n\n".join(
+        str(found) for found in _found(piece, path) if found not in (None, "")
+    )
 
 
 def _sum(piece: Any, path: str) -> float | None:
@@ -148,7 +155,9 @@ def _found(piece: Any, path: str) -> list[Any]:
 
 def _inside(outer: Any, key: str) -> list[Any]:
     if isinstance(outer, dict):
-        return list(outer.values()) if key == "*" else [outer[key]] if key in outer else []
+        return (
+            list(outer.values()) if key == "*" else [outer[key]] if key in outer else []
+        )
     return list(outer) if key == "*" and isinstance(outer, list) else []
 
 

@@ -1,7 +1,9 @@
-"""The scripted engine: a function instead of a model. Deterministic, and honest about what it may know.
+"""The scripted engine: a function instead of a model. Deterministic, and honest about what it may
+know.
 
-The function is given what a model would be given, the text of the prompt, the schemas of the tools and their
-results, and nothing else; it answers with what to say or to call. Usage is counted, not invented.
+The function is given what a model would be given, the text of the prompt, the schemas of the tools
+and their results, and nothing else; it answers with what to say or to call. Usage is counted, not
+invented.
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ class Seen(NamedTuple):
 
 
 class Move(NamedTuple):
-    """What a script does next: say something, call tools, or be cut short. `takes` is how long it thinks."""
+    """What a script does next: say something, call tools, or be cut short. `takes` is how long it
+    thinks.
+    """
 
     text: str = ""
     calls: tuple[tuple[str, dict[str, object]], ...] = ()
@@ -50,9 +54,16 @@ Counter = Callable[[str], int]
 def echo(seen: Seen) -> Move:
     """The script that there is without any other: it says that it did its task."""
     task = next(
-        (message.text for message in reversed(seen.messages) if message.label == "task"), ""
+        (
+            message.text
+            for message in reversed(seen.messages)
+            if message.label == "task"
+        ),
+        "",
     )
-    lines = [line for line in task.splitlines() if line.strip() and not line.startswith("#")]
+    lines = [
+        line for line in task.splitlines() if line.strip() and not line.startswith("#")
+    ]
     return Move(f"Finished: {lines[0].strip() if lines else 'nothing was asked'}")
 
 
@@ -72,7 +83,10 @@ class Scripted:
         move = Move(moved) if isinstance(moved, str) else moved
         if move.takes and await rung(interrupt, move.takes):
             return Turn(
-                "", stop="interrupted", usage=self._usage(request), model=request.model or self.name
+                "",
+                stop="interrupted",
+                usage=self._usage(request),
+                model=request.model or self.name,
             )
         turn = sum(message.role == "assistant" for message in request.messages)
         calls = tuple(
@@ -80,8 +94,17 @@ class Scripted:
             for i, (name, arguments) in enumerate(move.calls)
         )
         stop = move.stop or ("tools" if calls else "done" if move.text else "empty")
-        usage = self._usage(request, move.text, *(f"{name}{args}" for name, args in move.calls))
-        return Turn(move.text, calls, stop, usage, request.model or self.name, blocked=move.blocked)
+        usage = self._usage(
+            request, move.text, *(f"{name}{args}" for name, args in move.calls)
+        )
+        return Turn(
+            move.text,
+            calls,
+            stop,
+            usage,
+            request.model or self.name,
+            blocked=move.blocked,
+        )
 
     async def count(self, request: Request) -> int | None:
         return None

@@ -1,5 +1,5 @@
-"""A step over a provider's stream: until its end, an interruption or a break. What both SDKs' engines share; the
-formats are theirs, and no SDK is imported here.
+"""A step over a provider's stream: until its end, an interruption or a break. What both SDKs'
+engines share; the formats are theirs, and no SDK is imported here.
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ from orchestrator.engines.protocol import (
     Usage,
 )
 
-# A stream that breaks off is asked for again so often, by us: the SDKs only repeat what has not begun to answer.
+# A stream that breaks off is asked for again so often, by us: the SDKs only repeat what has not
+# begun to answer.
 REPEATS = 2
 PAUSE = 0.2
 
 _TOO_LONG = re.compile(
-    r"prompt is too long|context[ _](?:length|window|limit|size)|maximum context|too many (?:input )?tokens"
+    r"prompt is too long|context[ _](?:length|window|limit|size)|maximum context|too"
+    r" many (?:input )?tokens"
 )
 # What an error in the middle of a stream is called where asking again would not help.
 _FINAL = (
@@ -99,8 +101,12 @@ async def take(begin: Callable[[], Reading], interrupt: asyncio.Event) -> Turn:
     return Turn("", stop="interrupted", usage=wasted)
 
 
-async def until(interrupt: asyncio.Event, work: Callable[[], Coroutine[Any, Any, None]]) -> bool:
-    """Whether the work came to its end before somebody interrupted. Nothing of it goes on afterwards."""
+async def until(
+    interrupt: asyncio.Event, work: Callable[[], Coroutine[Any, Any, None]]
+) -> bool:
+    """Whether the work came to its end before somebody interrupted. Nothing of it goes on
+    afterwards.
+    """
     task, bell = asyncio.ensure_future(work()), asyncio.ensure_future(interrupt.wait())
     try:
         await asyncio.wait((task, bell), return_when=asyncio.FIRST_COMPLETED)
@@ -114,14 +120,20 @@ async def until(interrupt: asyncio.Event, work: Callable[[], Coroutine[Any, Any,
 
 
 def problem(error: Exception, *, streaming: bool = False) -> EngineError | Dropped:
-    """What an SDK's error means. Both SDKs' have a status, where there was an answer, and its body; `streaming`:
-    the answer had begun."""
+    """What an SDK's error means. Both SDKs' have a status, where there was an answer, and its body;
+    `streaming`: the answer had begun.
+    """
     status, body = getattr(error, "status_code", None), getattr(error, "body", None)
     inner = body.get("error", body) if isinstance(body, dict) else {}
     inner = inner if isinstance(inner, dict) else {"message": inner}
     kinds = {str(inner.get("type")), str(inner.get("code"))}
-    text = f"{type(error).__name__}: {inner.get('message') or error}{'' if status or streaming else _where(error)}"
-    if (streaming or status in (400, 413, 422)) and _TOO_LONG.search(f"{text} {kinds}".lower()):
+    text = (
+        f"{type(error).__name__}:"
+        f" {inner.get('message') or error}{'' if status or streaming else _where(error)}"
+    )
+    if (streaming or status in (400, 413, 422)) and _TOO_LONG.search(
+        f"{text} {kinds}".lower()
+    ):
         return ContextTooLong(text)
     if streaming:
         return Rejected(text) if kinds & {*_FINAL} else Dropped(text)
@@ -143,7 +155,9 @@ def call_of(id: str, name: str, arguments: str) -> Call:
     except ValueError as error:
         return Call(id, name, {}, f"the arguments are no JSON: {error}")
     if not isinstance(found, dict):
-        return Call(id, name, {}, f"the arguments are no object but {type(found).__name__}")
+        return Call(
+            id, name, {}, f"the arguments are no object but {type(found).__name__}"
+        )
     return Call(id, name, found)
 
 

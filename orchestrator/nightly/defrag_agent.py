@@ -1,6 +1,8 @@
-"""Tidying an agent's own folder: read, backed up, written, proven, and put back where the proof fails.
+"""Tidying an agent's own folder: read, backed up, written, proven, and put back where the proof
+fails.
 
-Its page in DEFRAG.md can be given a block that calls the shared memory's own consolidation, and it can be taken out.
+Its page in DEFRAG.md can be given a block that calls the shared memory's own consolidation, and it
+can be taken out.
 """
 
 from __future__ import annotations
@@ -54,7 +56,9 @@ At the end of the cycle, consolidate what the team shares. This may be repeated:
 
 
 class Report(NamedTuple):
-    """What a cycle did. `verdict` is passed, passed_with_warnings, or failed: then the folder is as it was."""
+    """What a cycle did. `verdict` is passed, passed_with_warnings, or failed: then the folder is as
+    it was.
+    """
 
     verdict: str
     warnings: tuple[str, ...]
@@ -69,7 +73,9 @@ class Report(NamedTuple):
 
 
 def nap_due(context: float | None) -> bool:
-    """Whether to tidy up in the middle of the day: the user says so (no figure), or the context is over 75 % full."""
+    """Whether to tidy up in the middle of the day: the user says so (no figure), or the context is
+    over 75 % full.
+    """
     return context is None or context > NAP
 
 
@@ -78,30 +84,48 @@ def read(folder: str) -> Notebook:
     if not os.path.isdir(folder):
         raise NotFound(f"there is no folder {folder}", dir=folder)
     notes = {
-        date.fromisoformat(on): text for on, text in _texts(folder, NOTES, _NOTE) if _is_date(on)
+        date.fromisoformat(on): text
+        for on, text in _texts(folder, NOTES, _NOTE)
+        if _is_date(on)
     }
     memory = (
-        _text(os.path.join(folder, MEMORY)) if os.path.exists(os.path.join(folder, MEMORY)) else ""
+        _text(os.path.join(folder, MEMORY))
+        if os.path.exists(os.path.join(folder, MEMORY))
+        else ""
     )
     return Notebook(memory, notes, dict(_texts(folder, ARCHIVE, _MONTH)))
 
 
-def defrag_agent(folder: str, now: datetime, lines: int = LINES, days: int = DAYS) -> Report:
+def defrag_agent(
+    folder: str, now: datetime, lines: int = LINES, days: int = DAYS
+) -> Report:
     """One cycle: collect, tidy, validate, apply, log."""
     with _alone(folder):
         before = read(folder)
-        return apply(folder, before, tidied(before, now.date(), lines, days), now, lines, days)
+        return apply(
+            folder, before, tidied(before, now.date(), lines, days), now, lines, days
+        )
 
 
 def apply(
-    folder: str, before: Notebook, plan: Tidied, now: datetime, lines: int = LINES, days: int = DAYS
+    folder: str,
+    before: Notebook,
+    plan: Tidied,
+    now: datetime,
+    lines: int = LINES,
+    days: int = DAYS,
 ) -> Report:
     """Write what the plan says; where then anything is missing, all is put back as it was."""
     kept = _backed_up(folder, now)
     try:
         if read(folder) != before:
-            raise Conflict("the agent wrote to its memory just now; nothing was changed, try again")
-        for month, page in plan.archive.items():  # first, so that nothing is ever in neither place
+            raise Conflict(
+                "the agent wrote to its memory just now; nothing was changed, try again"
+            )
+        for (
+            month,
+            page,
+        ) in plan.archive.items():  # first, so that nothing is ever in neither place
             _write(folder, f"{ARCHIVE}/{month}.md", page)
         if plan.memory != before.memory:
             _write(folder, MEMORY, plan.memory)
@@ -129,10 +153,14 @@ def _report(
         plan, after = Tidied(before.memory, {}, (), (), ()), before
     long = count(after.memory)
     warnings = (
-        (f"MEMORY.md has {long} lines, and what is left is no bullet",) if long >= lines else ()
+        (f"MEMORY.md has {long} lines, and what is left is no bullet",)
+        if long >= lines
+        else ()
     )
     verdict = "failed" if critical else "passed_with_warnings" if warnings else "passed"
-    share = overlap((before.notes[on] for on in recent(before, today, days)), after.memory)
+    share = overlap(
+        (before.notes[on] for on in recent(before, today, days)), after.memory
+    )
     return Report(
         verdict,
         warnings,
@@ -147,11 +175,13 @@ def _report(
     )
 
 
-# -- the block in DEFRAG.md ----------------------------------------------------------------------------
+# -- the block in DEFRAG.md ------------------------------------------------------------
 
 
 def install(folder: str, command: str) -> bool:
-    """Put the block at the end of DEFRAG.md, or bring it up to date; whether that changed anything."""
+    """Put the block at the end of DEFRAG.md, or bring it up to date; whether that changed
+    anything.
+    """
     was = _page(folder)
     block = BLOCK.format(begin=BEGIN, end=END, command=command)
     rest = _BLOCK.sub("", was)
@@ -181,10 +211,12 @@ def _page(folder: str) -> str:
     return _text(path) if os.path.exists(path) else ""
 
 
-# -- files -------------------------------------------------------------------------------------------
+# -- files -----------------------------------------------------------------------------
 
 
-def _texts(folder: str, below: str, pattern: re.Pattern[str]) -> Iterator[tuple[str, str]]:
+def _texts(
+    folder: str, below: str, pattern: re.Pattern[str]
+) -> Iterator[tuple[str, str]]:
     place = os.path.join(folder, below)
     for name in sorted(os.listdir(place)) if os.path.isdir(place) else ():
         if found := pattern.fullmatch(name):
@@ -232,7 +264,9 @@ def _backed_up(folder: str, now: datetime) -> str:
                 os.makedirs(os.path.dirname(os.path.join(place, name)), exist_ok=True)
                 shutil.copy2(os.path.join(folder, name), os.path.join(place, name))
     except OSError as error:
-        raise StoreError(f"{place} cannot be written, so nothing was changed: {error}") from error
+        raise StoreError(
+            f"{place} cannot be written, so nothing was changed: {error}"
+        ) from error
     return place
 
 
@@ -267,7 +301,11 @@ def _log(folder: str, report: Report, now: datetime, lines: int) -> None:
         "warnings": list(report.warnings),
         "critical": list(report.critical),
     }
-    row: dict[str, Any] = {"date": f"{now:%Y-%m-%d}", "verdict": verdict, "metrics": metrics}
+    row: dict[str, Any] = {
+        "date": f"{now:%Y-%m-%d}",
+        "verdict": verdict,
+        "metrics": metrics,
+    }
     row["overlap_pct"] = round(100 * report.overlap, 1)
     title = "Defrag Failed, Rolled Back" if report.critical else "Defrag Complete"
     told = [
@@ -292,7 +330,9 @@ def _alone(folder: str) -> Iterator[None]:
     if not os.path.isdir(folder):
         raise NotFound(f"there is no folder {folder}", dir=folder)
     os.makedirs(os.path.join(folder, NOTES), exist_ok=True)
-    with open(os.path.join(folder, NOTES, ".defrag.lock"), "a", encoding="utf-8") as lock:
+    with open(
+        os.path.join(folder, NOTES, ".defrag.lock"), "a", encoding="utf-8"
+    ) as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:

@@ -1,8 +1,9 @@
-"""The nightly job of a workspace: its night, what an engine proposes if one is asked, then a snapshot of what that
-left, once for each local date.
+"""The nightly job of a workspace: its night, what an engine proposes if one is asked, then a
+snapshot of what that left, once for each local date.
 
-It runs in a process of its own, so that the daemon goes on answering, and so that what it needs goes with it. That
-process ends with the one that began it: a pipe between them closes however that dies.
+It runs in a process of its own, so that the daemon goes on answering, and so that what it needs
+goes with it. That process ends with the one that began it: a pipe between them closes however that
+dies.
 """
 
 from __future__ import annotations
@@ -33,15 +34,19 @@ DONE, HELD, FAILED = 0, 75, 6
 
 
 class Snapshots(NamedTuple):
-    """Where snapshots go after a night, and how many stay: `backup: {dir: ~/snapshots, keep: 14}`; None: all."""
+    """Where snapshots go after a night, and how many stay: `backup: {dir: ~/snapshots, keep: 14}`;
+    None: all.
+    """
 
     directory: str
     keep: int | None = None
 
 
 class Past(NamedTuple):
-    """What became of a job on a date: `done`, `running`, `lapsed` where whoever was at it is gone, `left` where it was
-    run by hand alone, or `missed`. The holders are those who were at it, in their order; `told` is what came of it."""
+    """What became of a job on a date: `done`, `running`, `lapsed` where whoever was at it is gone,
+    `left` where it was run by hand alone, or `missed`. The holders are those who were at it, in
+    their order; `told` is what came of it.
+    """
 
     job: str
     date: str
@@ -62,15 +67,24 @@ def snapshots_of(settings: Settings) -> Snapshots | None:
     )
     if not isinstance(declared, Mapping) or set(declared) - {"dir", "keep"}:
         raise wrong
-    directory, keep = os.path.expanduser(str(declared.get("dir") or "")), declared.get("keep")
-    if not os.path.isabs(directory) or not (keep is None or (type(keep) is int and keep > 0)):
+    directory, keep = (
+        os.path.expanduser(str(declared.get("dir") or "")),
+        declared.get("keep"),
+    )
+    if not os.path.isabs(directory) or not (
+        keep is None or (type(keep) is int and keep > 0)
+    ):
         raise wrong
     return Snapshots(directory, keep)
 
 
 def nightly(root: str, plan: Plan) -> list[Job]:
     """The job as a daemon has it; none where the workspace wants no nights."""
-    return [] if plan.defrag is None else [Job(NIGHT, plan.defrag, partial(_in_a_process, root))]
+    return (
+        []
+        if plan.defrag is None
+        else [Job(NIGHT, plan.defrag, partial(_in_a_process, root))]
+    )
 
 
 def spend(mem: Memory, on: date) -> bool:
@@ -96,7 +110,9 @@ def spend(mem: Memory, on: date) -> bool:
 
 
 def consolidated(mem: Memory, day: str) -> None:
-    """Have an engine propose, where the workspace wants that. What goes wrong is told in the record of it."""
+    """Have an engine propose, where the workspace wants that. What goes wrong is told in the record
+    of it.
+    """
     from orchestrator.nightly.semantic import consolidate, is_off
 
     if not is_off(mem.store.settings):
@@ -104,7 +120,10 @@ def consolidated(mem: Memory, day: str) -> None:
 
 
 def past(
-    store: Store, plan: Plan, days: int, jobs: tuple[str, ...] = (NIGHT, SEMANTIC, BACKUP)
+    store: Store,
+    plan: Plan,
+    days: int,
+    jobs: tuple[str, ...] = (NIGHT, SEMANTIC, BACKUP),
 ) -> list[Past]:
     """What became of the jobs on the newest dates that were due, newest first."""
     if plan.defrag is None:
@@ -117,18 +136,23 @@ def past(
     return [
         each
         for each in found
-        if each.state != "missed" or (each.job == NIGHT and _was_there(plan, each, first))
+        if each.state != "missed"
+        or (each.job == NIGHT and _was_there(plan, each, first))
     ]
 
 
 def _was_there(plan: Plan, each: Past, first: int) -> bool:
     """Whether the workspace had begun when the date was due."""
     assert plan.defrag is not None
-    return instant(plan.defrag, date.fromisoformat(each.date), zone_of(plan.zone)) >= first
+    return (
+        instant(plan.defrag, date.fromisoformat(each.date), zone_of(plan.zone)) >= first
+    )
 
 
 def _past(store: Store, job: str, day: str) -> Past:
-    records = [store.log.at(each.seq) for each in store.index.keyed(Claim(job, day, 0, 0).key)]
+    records = [
+        store.log.at(each.seq) for each in store.index.keyed(Claim(job, day, 0, 0).key)
+    ]
     if not records:
         return Past(job, day, "missed")
     last = records[-1].fields
@@ -147,7 +171,9 @@ def _past(store: Store, job: str, day: str) -> Past:
         if name not in Claim._fields and name not in ("state", "holder")
     }
     ended = None if running else records[-1].at
-    return Past(job, day, state, tuple(holders), records[0].at, ended, last.get("phase"), told)
+    return Past(
+        job, day, state, tuple(holders), records[0].at, ended, last.get("phase"), told
+    )
 
 
 def _state(store: Store, job: str, day: str) -> str:
@@ -155,7 +181,7 @@ def _state(store: Store, job: str, day: str) -> str:
     return _past(store, job, day).state
 
 
-# -- a process of its own ----------------------------------------------------------------------------
+# -- a process of its own --------------------------------------------------------------
 
 
 async def _in_a_process(root: str, on: date) -> bool:
@@ -184,7 +210,9 @@ def main(root: str, day: str) -> int:
     except SynapseError as error:
         sys.stderr.write(f"night of {day}: {error}\n")
         return FAILED
-    sys.stderr.write(f"night of {day}: done after {(now() - begun) / 1_000_000:.1f} s\n")
+    sys.stderr.write(
+        f"night of {day}: done after {(now() - begun) / 1_000_000:.1f} s\n"
+    )
     return DONE
 
 

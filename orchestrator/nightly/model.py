@@ -1,4 +1,6 @@
-"""Calls of a model that are nobody's run: consolidation's. Reserved under the limits before each, booked after it."""
+"""Calls of a model that are nobody's run: consolidation's. Reserved under the limits before each,
+booked after it.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ FRAME = 64  # tokens that a provider adds to a request, at most
 
 
 class Spent(NamedTuple):
-    """What the calls took, as the provider reports it, or as we count it; None where nothing has a price."""
+    """What the calls took, as the provider reports it, or as we count it; None where nothing has a
+    price.
+    """
 
     tokens: int = 0
     cost: float | None = None
@@ -69,7 +73,9 @@ class Asker:
         self.budget = budget_of(Runs(store), root, self.policy)
 
     async def ask(self, system: str, text: str) -> str:
-        """The answer's text. LimitReached or Unpriced before anything is spent; EngineError where there is none."""
+        """The answer's text. LimitReached or Unpriced before anything is spent; EngineError where
+        there is none.
+        """
         step = sum(1 for _ in self.folder.lines(LEDGER))
         request = self._request(system, text, step)
         sent = self.counter.count(system) + self.counter.count(text)
@@ -101,15 +107,27 @@ class Asker:
     def _request(self, system: str, text: str, step: int) -> Request:
         place = None
         if not self.engine.takes_tools:
-            place = Place(self.folder.path, {}, os.path.join(self.folder.path, TRANSCRIPT))
+            place = Place(
+                self.folder.path, {}, os.path.join(self.folder.path, TRANSCRIPT)
+            )
         key = f"{self.name}/{step}"
         return Request(
-            system, (Message("user", text, LABEL),), (), self.model, MOST_OUT, key, None, place
+            system,
+            (Message("user", text, LABEL),),
+            (),
+            self.model,
+            MOST_OUT,
+            key,
+            None,
+            place,
         )
 
     def _reserve(self, system: str, text: str) -> Reservation:
         """The most that the call can take, in every scope."""
-        where, most = self._where(), self.counter.bound(system) + self.counter.bound(text) + FRAME
+        where, most = (
+            self._where(),
+            self.counter.bound(system) + self.counter.bound(text) + FRAME,
+        )
         price = self._price(self.model)
         worst = None if price is None else prices.worst(price, most, MOST_OUT)
         usd = limits.check_price(
@@ -122,7 +140,12 @@ class Asker:
     def _where(self) -> tuple[Scope, ...]:
         at = self.store.clock()
         return limits.scopes(
-            self.policy, run=self.name, root=self.name, department=None, at=at, own=self.own
+            self.policy,
+            run=self.name,
+            root=self.name,
+            department=None,
+            at=at,
+            own=self.own,
         )
 
     def _settle(
@@ -142,25 +165,42 @@ class Asker:
         usage = turn.usage if turn else Usage(lost, estimated=True)
         got = self.counter.count(turn.text) if turn else 0
         if turn and usage.estimated:
-            usage = Usage(self.counter.theirs(sent), self.counter.theirs(got), estimated=True)
-        price, cost = self._price((turn.model if turn else None) or self.model), usage.cost
+            usage = Usage(
+                self.counter.theirs(sent), self.counter.theirs(got), estimated=True
+            )
+        price, cost = (
+            self._price((turn.model if turn else None) or self.model),
+            usage.cost,
+        )
         if cost is None and price is not None:
             cost = prices.cost(price, usage)
         tokens = usage.input_tokens + usage.output_tokens
         self.budget.settle(reservation, Amount(1, tokens, cost or 0.0, lasted))
-        if turn and not usage.estimated and self.engine.takes_tools and not self._is_free():
+        if (
+            turn
+            and not usage.estimated
+            and self.engine.takes_tools
+            and not self._is_free()
+        ):
             self.ratios.learn(self.model, usage.input_tokens, sent)
         model = (turn.model if turn else None) or self.model or self.engine.name
-        how, stop = (self.counter.encoding, self.counter.counting), turn.stop if turn else "lost"
+        how, stop = (
+            (self.counter.encoding, self.counter.counting),
+            turn.stop if turn else "lost",
+        )
         segments = ((Segment(LABEL, sent),), (Segment(LABEL, got),))
-        line = Line(self.name, step, CONSOLIDATOR, model, *how, *segments, usage, cost, stop)
+        line = Line(
+            self.name, step, CONSOLIDATOR, model, *how, *segments, usage, cost, stop
+        )
         self.folder.record(LEDGER, dump(line))
         self.spent = Spent(self.spent.tokens + tokens, _sum(self.spent.cost, cost))
 
     def _price(self, model: str | None) -> prices.Price | None:
         if not model or self._is_free():
             return None
-        return prices.price(model, at=self.store.clock(), given=prices.declared(self.settings))
+        return prices.price(
+            model, at=self.store.clock(), given=prices.declared(self.settings)
+        )
 
     def _is_free(self) -> bool:
         return self.engine.name == "scripted"

@@ -24,7 +24,11 @@ SECTIONS = {
     "Projects": "project, projects, decision, decisions",
     "Lessons Learned": "lesson, lessons, lessons learned, learned",
 }
-_LABELS = {label: section for section, labels in SECTIONS.items() for label in labels.split(", ")}
+_LABELS = {
+    label: section
+    for section, labels in SECTIONS.items()
+    for label in labels.split(", ")
+}
 _LABEL = re.compile(r"[-*]\s+(?:\*\*)?([A-Za-z ]+?)(?:\*\*)?:")
 _HEADING = re.compile(r"#{1,6}\s+(.+?)\s*#*$")
 _UNTIL = re.compile(r"\(until (\d{4}-\d\d-\d\d)\)")
@@ -35,7 +39,9 @@ _WORD = re.compile(r"\w{4,}")
 
 
 class Notebook(NamedTuple):
-    """What stands in the folder: MEMORY.md, the notes by their dates, the archive's pages by their months."""
+    """What stands in the folder: MEMORY.md, the notes by their dates, the archive's pages by their
+    months.
+    """
 
     memory: str
     notes: Mapping[date, str]
@@ -56,7 +62,9 @@ class Moved(NamedTuple):
 
 
 class Tidied(NamedTuple):
-    """The folder as it is to be, and what was done to get there. `archive` holds the pages that change."""
+    """The folder as it is to be, and what was done to get there. `archive` holds the pages that
+    change.
+    """
 
     memory: str
     archive: dict[str, str]
@@ -66,7 +74,9 @@ class Tidied(NamedTuple):
 
 
 def tidied(book: Notebook, today: date, lines: int = LINES, days: int = DAYS) -> Tidied:
-    """Scan, consolidate, archive, clean, structure. Done again on what it leaves, it changes nothing."""
+    """Scan, consolidate, archive, clean, structure. Done again on what it leaves, it changes
+    nothing.
+    """
     items, added = _consolidated(items_of(book.memory), book, today, days)
     items, doubled = _without_doubles(items)
     items, outdated = _without_outdated(items, today)
@@ -74,7 +84,9 @@ def tidied(book: Notebook, today: date, lines: int = LINES, days: int = DAYS) ->
     pages = dict(book.archive)
     filed = tuple(_file_notes(pages, book.notes, today - timedelta(days)))
     _file_items(pages, (*outdated, *over), today)
-    changed = {month: page for month, page in pages.items() if page != book.archive.get(month)}
+    changed = {
+        month: page for month, page in pages.items() if page != book.archive.get(month)
+    }
     memory = "\n".join(item.text for item in items)
     return Tidied(memory, changed, tuple(added), (*doubled, *outdated, *over), filed)
 
@@ -91,10 +103,16 @@ def lost(
         if same(item.text) not in kept and item.text not in pages
     ]
     found = [f"MEMORY.md has lost: {text}" for text in missing]
-    found += [f"the note of {on} has lost something" for on in _cut(before.notes, after.notes)]
-    old = [on for on in before.notes if today is not None and on < today - timedelta(days)]
     found += [
-        f"the note of {on} is not in the archive" for on in old if before.notes[on] not in pages
+        f"the note of {on} has lost something" for on in _cut(before.notes, after.notes)
+    ]
+    old = [
+        on for on in before.notes if today is not None and on < today - timedelta(days)
+    ]
+    found += [
+        f"the note of {on} is not in the archive"
+        for on in old
+        if before.notes[on] not in pages
     ]
     found += [
         f"the archive of {month} has lost something"
@@ -106,7 +124,9 @@ def lost(
         for item in items_of(text)
     }
     made = {f"## {section}".casefold() for section in SECTIONS} | {"# memory", ""}
-    strange = [item.text for item in items_of(after.memory) if same(item.text) not in source]
+    strange = [
+        item.text for item in items_of(after.memory) if same(item.text) not in source
+    ]
     return found + [
         f"MEMORY.md says what nobody wrote: {text}"
         for text in strange
@@ -136,7 +156,9 @@ def items_of(text: str) -> list[Item]:
         if items and items[-1].bullet and line[:1] in (" ", "\t") and line.strip():
             items[-1] = items[-1]._replace(text=f"{items[-1].text}\n{line}")
         else:
-            items.append(Item(section, line, not fenced and line.startswith(("- ", "* "))))
+            items.append(
+                Item(section, line, not fenced and line.startswith(("- ", "* ")))
+            )
     return items
 
 
@@ -145,7 +167,7 @@ def same(text: str) -> str:
     return " ".join(text.casefold().split()).replace("* ", "- ", 1).rstrip(".")
 
 
-# -- consolidate -------------------------------------------------------------------------------------
+# -- consolidate -----------------------------------------------------------------------
 
 
 def _consolidated(
@@ -162,7 +184,11 @@ def _consolidated(
     for on in recent(book, today, days):
         for item in items_of(book.notes[on]):
             section = _section_of(item) if item.bullet else None
-            if section is not None and same(item.text) not in known and not _outdated(item, today):
+            if (
+                section is not None
+                and same(item.text) not in known
+                and not _outdated(item, today)
+            ):
                 known.add(same(item.text))
                 added.append(Item(section, item.text, bullet=True))
     for item in added:
@@ -172,11 +198,15 @@ def _consolidated(
 
 def _moved(book: Notebook) -> set[str]:
     """What once stood in MEMORY.md and went into the archive."""
-    return {same(text) for page in book.archive.values() for text in _MOVED.findall(page)}
+    return {
+        same(text) for page in book.archive.values() for text in _MOVED.findall(page)
+    }
 
 
 def _section_of(item: Item) -> str | None:
-    """The section of MEMORY.md that a bullet of a note is for: by its own label, else by the heading above it."""
+    """The section of MEMORY.md that a bullet of a note is for: by its own label, else by the
+    heading above it.
+    """
     label = _LABEL.match(item.text)
     return (_LABELS.get(label[1].casefold()) if label else None) or _LABELS.get(
         item.section.casefold()
@@ -204,7 +234,7 @@ def _with(items: list[Item], item: Item) -> list[Item]:
     ]
 
 
-# -- clean, structure --------------------------------------------------------------------------------
+# -- clean, structure ------------------------------------------------------------------
 
 
 def _without_doubles(items: list[Item]) -> tuple[list[Item], list[Moved]]:
@@ -233,11 +263,16 @@ def _outdated(item: Item, today: date) -> bool:
 
 
 def _within(items: list[Item], lines: int) -> tuple[list[Item], list[Moved]]:
-    """As many of the oldest bullets moved out as it takes, always from the section that has most of them."""
+    """As many of the oldest bullets moved out as it takes, always from the section that has most of
+    them.
+    """
     moved = []
-    while _lines(items) >= lines and (bullets := [item for item in items if item.bullet]):
+    while _lines(items) >= lines and (
+        bullets := [item for item in items if item.bullet]
+    ):
         sizes = {
-            item.section: sum(each.section == item.section for each in bullets) for item in bullets
+            item.section: sum(each.section == item.section for each in bullets)
+            for item in bullets
         }
         longest = max(sizes, key=lambda section: sizes[section])
         oldest = next(item for item in bullets if item.section == longest)
@@ -255,11 +290,15 @@ def count(memory: str) -> int:
     return len(memory.rstrip("\n").split("\n")) if memory.strip() else 0
 
 
-# -- archive -----------------------------------------------------------------------------------------
+# -- archive ---------------------------------------------------------------------------
 
 
-def _file_notes(pages: dict[str, str], notes: Mapping[date, str], before: date) -> Iterator[date]:
-    """Copy notes into the page of their month, whole. One that was written to since is copied again."""
+def _file_notes(
+    pages: dict[str, str], notes: Mapping[date, str], before: date
+) -> Iterator[date]:
+    """Copy notes into the page of their month, whole. One that was written to since is copied
+    again.
+    """
     for on, text in sorted(notes.items()):
         mark = f"<!-- note {on} sha256:{sha256(text.encode()).hexdigest()} -->"
         if on < before and mark not in pages.get(f"{on:%Y-%m}", ""):
@@ -281,5 +320,11 @@ def _append(pages: dict[str, str], month: str, block: str) -> None:
 
 
 def _cut(before: Mapping[K, str], after: Mapping[K, str]) -> list[K]:
-    """The pages that are not what they were. They may have grown: an agent writes its note of today meanwhile."""
-    return [name for name, page in before.items() if not after.get(name, "").startswith(page)]
+    """The pages that are not what they were. They may have grown: an agent writes its note of today
+    meanwhile.
+    """
+    return [
+        name
+        for name, page in before.items()
+        if not after.get(name, "").startswith(page)
+    ]

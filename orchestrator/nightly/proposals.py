@@ -1,5 +1,5 @@
-"""What an engine is asked when it may propose merges and summaries, and what its answer says. Pure but for the
-templates' files; nothing here believes the answer.
+"""What an engine is asked when it may propose merges and summaries, and what its answer says. Pure
+but for the templates' files; nothing here believes the answer.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from synapse.errors import SynapseError
 from synapse.model.agents import CONSOLIDATOR
 from synapse.model.entry import Entry
 
-TOGETHER, CHARACTERS = 20, 24_000  # entries in one question, and how long they are together
+TOGETHER, CHARACTERS = (
+    20,
+    24_000,
+)  # entries in one question, and how long they are together
 ANSWERED = 20  # proposals of one answer that are looked at
 
 
@@ -39,21 +42,25 @@ def batches(groups: Iterable[Sequence[Entry]]) -> list[list[Entry]]:
         for entry in group:
             if (
                 len(portion) == TOGETHER
-                or sum(len(each.body) for each in portion) + len(entry.body) > CHARACTERS
+                or sum(len(each.body) for each in portion) + len(entry.body)
+                > CHARACTERS
             ):
                 found.append(portion)
                 portion = []
             portion.append(entry)
         found.append(portion)
     return sorted(
-        (portion for portion in found if len(portion) > 1), key=lambda portion: portion[0].seq
+        (portion for portion in found if len(portion) > 1),
+        key=lambda portion: portion[0].seq,
     )
 
 
 def question(entries: Sequence[Entry], secret: bytes, templates: Templates) -> Question:
     """Every entry stands quoted, line by line, between tags that nobody who writes one can know."""
     told = "".join(_told(entry) for entry in entries)
-    text = fenced("candidates", fence(secret, CONSOLIDATOR, told), told, templates, "entries")
+    text = fenced(
+        "candidates", fence(secret, CONSOLIDATOR, told), told, templates, "entries"
+    )
     return Question(templates.render("consolidate", {"most": MOST}), text)
 
 
@@ -68,18 +75,26 @@ def answer(text: str) -> list[Proposal]:
         raise Malformed(f"the answer is no JSON: {error}") from error
     items = found.get("proposals") if isinstance(found, dict) else None
     if not isinstance(items, list) or len(items) > ANSWERED:
-        raise Malformed(f'the answer is no {{"proposals": [...]}} with at most {ANSWERED} of them')
+        raise Malformed(
+            f'the answer is no {{"proposals": [...]}} with at most {ANSWERED} of them'
+        )
     return [_proposal(item) for item in items]
 
 
 def _proposal(item: Any) -> Proposal:
     fields = item if isinstance(item, dict) else {}
     kind, entries, text = fields.get("kind"), fields.get("entries"), fields.get("text")
-    ids = [id for id in entries if isinstance(id, str)] if isinstance(entries, list) else []
+    ids = (
+        [id for id in entries if isinstance(id, str)]
+        if isinstance(entries, list)
+        else []
+    )
     if not (isinstance(kind, str) and isinstance(text, str) and ids and ids == entries):
         raise Malformed("a proposal of the answer lacks kind, entries or text")
     return Proposal(kind, tuple(ids), text)
 
 
 def _told(entry: Entry) -> str:
-    return f"- {entry.id}\n" + "".join(f"  {line}\n" for line in quoted(entry.body).splitlines())
+    return f"- {entry.id}\n" + "".join(
+        f"  {line}\n" for line in quoted(entry.body).splitlines()
+    )

@@ -1,9 +1,11 @@
-"""What is done once on every local date, and when: pure. Then the alarm clock, which rings and decides nothing.
+"""What is done once on every local date, and when: pure. Then the alarm clock, which rings and
+decides nothing.
 
-A date is due from the first valid instant at or after its time of day: where clocks jump over that time, the
-instant after the gap; where it comes twice, the first. Dates are what runs are known by, so that no change of the
-clocks makes a second run or loses one. The right to run is not decided here: a job claims its date in the store,
-and any number of alarm clocks may ring. This module knows no job's work.
+A date is due from the first valid instant at or after its time of day: where clocks jump over that
+time, the instant after the gap; where it comes twice, the first. Dates are what runs are known by,
+so that no change of the clocks makes a second run or loses one. The right to run is not decided
+here: a job claims its date in the store, and any number of alarm clocks may ring. This module knows
+no job's work.
 """
 
 from __future__ import annotations
@@ -29,15 +31,18 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Plan(NamedTuple):
-    """What synapse.yaml says: `schedule: {zone: Europe/Berlin, defrag: "02:30"}`. No time: never."""
+    """What synapse.yaml says: `schedule: {zone: Europe/Berlin, defrag: "02:30"}`. No time:
+    never.
+    """
 
     zone: str
     defrag: time | None
 
 
 class Job(NamedTuple):
-    """`act` does the work of a date. It answers whether that is done now, by whomever; False where somebody else is
-    at it, who may yet die."""
+    """`act` does the work of a date. It answers whether that is done now, by whomever; False where
+    somebody else is at it, who may yet die.
+    """
 
     name: str
     at: time
@@ -48,7 +53,9 @@ def plan_of(settings: Settings) -> Plan:
     """The schedule of a workspace; InvalidEntry says what of it is not valid."""
     declared = dict(settings.other).get("schedule") or {}
     if not isinstance(declared, Mapping):
-        raise InvalidEntry('schedule: write a block such as {zone: Europe/Berlin, defrag: "02:30"}')
+        raise InvalidEntry(
+            'schedule: write a block such as {zone: Europe/Berlin, defrag: "02:30"}'
+        )
     if unknown := sorted(set(declared) - {"zone", "defrag"}):
         raise InvalidEntry(f"schedule: {unknown[0]!r} is not one of zone, defrag")
     zone = str(declared.get("zone") or ZONE)
@@ -57,7 +64,9 @@ def plan_of(settings: Settings) -> Plan:
 
 
 def zone_of(name: str) -> tzinfo:
-    """A zone by its name; an abbreviation such as PST means different things in summer, and is none."""
+    """A zone by its name; an abbreviation such as PST means different things in summer, and is
+    none.
+    """
     if name == "UTC":
         return UTC
     from zoneinfo import ZoneInfo
@@ -71,7 +80,9 @@ def zone_of(name: str) -> tzinfo:
 
 
 def instant(at: time, on: date, zone: tzinfo) -> int:
-    """The microsecond from which the time of day has come on that date: the first valid one at or after it."""
+    """The microsecond from which the time of day has come on that date: the first valid one at or
+    after it.
+    """
     local = datetime.combine(on, at, zone)
     first, other = (_utc(local.replace(fold=fold)) for fold in (0, 1))
     if first <= other:
@@ -80,7 +91,9 @@ def instant(at: time, on: date, zone: tzinfo) -> int:
         seconds=1
     ):  # in a gap: whose end lies between what the two offsets say
         middle = other + (first - other) / 2
-        jumped = middle.astimezone(zone).replace(tzinfo=None) >= local.replace(tzinfo=None)
+        jumped = middle.astimezone(zone).replace(tzinfo=None) >= local.replace(
+            tzinfo=None
+        )
         first, other = (middle, other) if jumped else (first, middle)
     return _micros(first.replace(microsecond=0))
 
@@ -102,7 +115,9 @@ def following(at: time, zone: tzinfo, now: int) -> date:
 
 
 def _exists(on: date, zone: tzinfo) -> bool:
-    """Whether the calendar of the zone has the date: a country that crosses the date line leaves one out."""
+    """Whether the calendar of the zone has the date: a country that crosses the date line leaves
+    one out.
+    """
     return _local(_micros(_utc(datetime.combine(on, time(12), zone))), zone) == on
 
 
@@ -133,8 +148,10 @@ def _time_of(value: object) -> time | None:
 
 
 class Alarm:
-    """Rings in the running event loop for as long as it is open: at each job's time, at the start, and every ten
-    minutes, in case this machine slept, its clock was set, or whoever ran the job died."""
+    """Rings in the running event loop for as long as it is open: at each job's time, at the start,
+    and every ten minutes, in case this machine slept, its clock was set, or whoever ran the job
+    died.
+    """
 
     def __init__(
         self,
@@ -162,7 +179,9 @@ class Alarm:
                 or self.failed[job.name, on] >= ATTEMPTS
             ):
                 continue
-            self.running[job.name] = asyncio.create_task(self._do(job, on), name=f"{job.name} {on}")
+            self.running[job.name] = asyncio.create_task(
+                self._do(job, on), name=f"{job.name} {on}"
+            )
 
     async def _do(self, job: Job, on: date) -> None:
         try:
@@ -171,7 +190,8 @@ class Alarm:
         except Exception as error:  # whatever a job's code raises: the alarm rings on
             self.failed[job.name, on] += 1
             self.note(
-                f"{job.name} of {on} failed, attempt {self.failed[job.name, on]} of {ATTEMPTS}: {error}"
+                f"{job.name} of {on} failed, attempt {self.failed[job.name, on]} of"
+                f" {ATTEMPTS}: {error}"
             )
         finally:
             del self.running[job.name]
@@ -181,16 +201,22 @@ class Alarm:
         from apscheduler.triggers.cron import CronTrigger
         from apscheduler.triggers.interval import IntervalTrigger
 
-        # A job store that processes share would let each of them run: this one is in memory, and the claim decides.
+        # A job store that processes share would let each of them run: this one is in memory, and
+        # the claim decides.
         self._rings = AsyncIOScheduler(timezone=self.zone)
         rules = {"coalesce": True, "max_instances": 1, "misfire_grace_time": None}
         for job in self.jobs:
             daily = CronTrigger(
-                hour=job.at.hour, minute=job.at.minute, second=job.at.second, timezone=self.zone
+                hour=job.at.hour,
+                minute=job.at.minute,
+                second=job.at.second,
+                timezone=self.zone,
             )
             self._rings.add_job(self.look, daily, id=job.name, **rules)
         often = IntervalTrigger(seconds=LOOK_EVERY, timezone=UTC)
-        self._rings.add_job(self.look, often, id="look", next_run_time=datetime.now(UTC), **rules)
+        self._rings.add_job(
+            self.look, often, id="look", next_run_time=datetime.now(UTC), **rules
+        )
         self._rings.start()
         return self
 

@@ -1,8 +1,9 @@
-"""Semantic consolidation: an engine proposes merges and summaries, the memory judges them, what passes is staged.
+"""Semantic consolidation: an engine proposes merges and summaries, the memory judges them, what
+passes is staged.
 
-Off unless synapse.yaml says which engine. It comes after a night, by a claim of its own, so that whatever becomes of
-the provider leaves the night whole. Every call is reserved under the limits before it is made, and booked in a ledger
-of its own, as `consolidation`.
+Off unless synapse.yaml says which engine. It comes after a night, by a claim of its own, so that
+whatever becomes of the provider leaves the night whole. Every call is reserved under the limits
+before it is made, and booked in a ledger of its own, as `consolidation`.
 """
 
 from __future__ import annotations
@@ -16,11 +17,26 @@ from orchestrator.costs import CONSOLIDATION
 from orchestrator.engines import protocol as engines
 from orchestrator.engines.protocol import ContextTooLong, Engine
 from orchestrator.nightly.model import Asker, Spent
-from orchestrator.nightly.proposals import Malformed, Question, answer, batches, question
+from orchestrator.nightly.proposals import (
+    Malformed,
+    Question,
+    answer,
+    batches,
+    question,
+)
 from orchestrator.prompts.fence import secret
 from orchestrator.prompts.templates import Templates
 from orchestrator.runs.folder import Folder
-from synapse.consolidate import candidates, claim, finish, judge, reach, stage, waiting, withdraw
+from synapse.consolidate import (
+    candidates,
+    claim,
+    finish,
+    judge,
+    reach,
+    stage,
+    waiting,
+    withdraw,
+)
 from synapse.consolidate.nightly import Claim
 from synapse.consolidate.proposal import Proposal, Verdict
 from synapse.core import Memory
@@ -35,7 +51,10 @@ SEMANTIC = "semantic"
 NEWEST = 5_000  # entries that are looked at
 PROPOSALS = "proposals.jsonl"
 _KEYS = ("engine", "model", "max_tokens", "max_usd")
-_FORM = "consolidation: write a block such as {semantic: {engine: anthropic, model: NAME, max_tokens: 50000}}"
+_FORM = (
+    "consolidation: write a block such as {semantic: {engine: anthropic, model: NAME,"
+    " max_tokens: 50000}}"
+)
 
 
 class Wanted(NamedTuple):
@@ -57,7 +76,9 @@ class Outcome(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What a run did. `ran` is false where another had, or has, the right to it; `stopped` says why it ended early."""
+    """What a run did. `ran` is false where another had, or has, the right to it; `stopped` says why
+    it ended early.
+    """
 
     date: str
     ran: bool
@@ -69,7 +90,9 @@ class Report(NamedTuple):
 
 
 def wanted(settings: Settings) -> Wanted | None:
-    """What the workspace asks for; None where it asks for nothing; InvalidEntry says what of it is not valid."""
+    """What the workspace asks for; None where it asks for nothing; InvalidEntry says what of it is
+    not valid.
+    """
     block = dict(settings.other).get("consolidation")
     if block is None:
         return None
@@ -84,7 +107,11 @@ def wanted(settings: Settings) -> Wanted | None:
         raise InvalidEntry(
             f"consolidation: semantic: {unknown[0]!r} is not one of {', '.join(_KEYS)}"
         )
-    tokens, usd, model = found.get("max_tokens"), found.get("max_usd"), found.get("model")
+    tokens, usd, model = (
+        found.get("max_tokens"),
+        found.get("max_usd"),
+        found.get("model"),
+    )
     if not (tokens is None or (type(tokens) is int and tokens > 0)) or not (
         usd is None or _is_money(usd)
     ):
@@ -122,8 +149,10 @@ def consolidate(
     engine: Engine | None = None,
     by_hand: bool = False,
 ) -> Report:
-    """Ask for proposals on what has come since the last time, once for each local date; by hand, whenever asked.
-    Whatever goes wrong with the provider or a limit is told, and what was staged until then stands."""
+    """Ask for proposals on what has come since the last time, once for each local date; by hand,
+    whenever asked. Whatever goes wrong with the provider or a limit is told, and what was staged
+    until then stands.
+    """
     store = mem.store
     right = claim(mem, SEMANTIC, date, store.clock(), again=by_hand)
     if right is None:
@@ -137,7 +166,9 @@ def consolidate(
         asyncio.run(job.work(ask_for, engine))
     except SynapseError as error:
         job.stopped = f"{type(error).__name__}: {error}"
-    except Exception as error:  # whatever an SDK raises: the night before it is whole, and stays so
+    except (
+        Exception
+    ) as error:  # whatever an SDK raises: the night before it is whole, and stays so
         job.stopped = f"{type(error).__name__}"
     finish(mem, job.right, **job.told())
     return job.report()
@@ -157,7 +188,9 @@ def portions(store: Store) -> tuple[list[list[Entry]], int]:
 
 
 def _reached(store: Store) -> tuple[int, int]:
-    """Up to where in the log everything was asked about, and from where on the rest has still to be."""
+    """Up to where in the log everything was asked about, and from where on the rest has still to
+    be.
+    """
     store.index.catch_up()
     for record in reversed(unfiled.nights(store.index.query)):
         if record.fields["job"] == SEMANTIC and "cursor" in record.fields:
@@ -199,7 +232,10 @@ class _Job:
                 for portion in todo:
                     self.after = portion[0].seq
                     await self._portion(
-                        asker, portion, question(portion, secret(root), Templates(root)), folder
+                        asker,
+                        portion,
+                        question(portion, secret(root), Templates(root)),
+                        folder,
                     )
                     self.spent = asker.spent
             finally:
@@ -227,14 +263,18 @@ class _Job:
                 judge(proposal, self._current(known), self.mem.store.clock(), spared)
             )
             self.outcomes.append(outcome)
-            folder.record(PROPOSALS, _line(outcome.state, outcome.reason, outcome), sync=False)
+            folder.record(
+                PROPOSALS, _line(outcome.state, outcome.reason, outcome), sync=False
+            )
 
     def _current(self, known: Mapping[str, Entry]) -> dict[str, Entry]:
         """The entries as they are now: the answer took its time."""
         self.mem.store.index.catch_up()
         query, now = self.mem.store.index.query, self.mem.store.clock()
         found = {id: self.mem.store.current(id) for id in known}
-        return {id: entry for id, entry in found.items() if query.fate(entry, now) is None}
+        return {
+            id: entry for id, entry in found.items() if query.fate(entry, now) is None
+        }
 
     def _settled(self, verdict: Verdict) -> Outcome:
         proposal = verdict.proposal
@@ -266,7 +306,13 @@ class _Job:
     def report(self) -> Report:
         outcomes = tuple(self.outcomes)
         return Report(
-            self.right.date, True, outcomes, self.asked, self.malformed, self.spent, self.stopped
+            self.right.date,
+            True,
+            outcomes,
+            self.asked,
+            self.malformed,
+            self.spent,
+            self.stopped,
         )
 
 

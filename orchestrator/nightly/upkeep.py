@@ -1,5 +1,6 @@
-"""What comes due now and then, beside the way of any run: a thread that looks for what was dropped as a file, and folds
-the index's log of changes back into its file. It decides nothing, and knows no runs.
+"""What comes due now and then, beside the way of any run: a thread that looks for what was dropped
+as a file, and folds the index's log of changes back into its file. It decides nothing, and knows no
+runs.
 """
 
 from __future__ import annotations
@@ -15,13 +16,17 @@ FOLDED = 30  # batches that the index took in
 
 
 class Upkeep:
-    """The thread, at work as long as this is open; on a disk alone, and while somebody is `busy`."""
+    """The thread, at work as long as this is open; on a disk alone, and while somebody is
+    `busy`.
+    """
 
     def __init__(self, store: Store, busy: Callable[[], bool]) -> None:
         self._store = store
         self._busy = busy
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._keep_up, name="synapse-upkeep", daemon=True)
+        self._thread = threading.Thread(
+            target=self._keep_up, name="synapse-upkeep", daemon=True
+        )
         if store.root is not None:
             self._thread.start()
 

@@ -1,4 +1,5 @@
-"""The program that a client's hook starts: `PYTHON -I -S hook.py CLIENT [--more | --away] [--root DIR]`.
+"""The program that a client's hook starts: `PYTHON -I -S hook.py CLIENT [--more | --away] [--root
+DIR]`.
 
 It reads an event from standard input and prints the client's answer. The daemon of the workspace is
 asked, where one is up; else this process answers. Whatever goes wrong here: nothing is printed, a
@@ -36,7 +37,9 @@ def main(words: list[str]) -> None:
     began, client = time.monotonic(), words[0] if words else ""
     root = None
     try:
-        if not os.environ.get("SYNAPSE_RUN"):  # a run of our own supervisor is told by it
+        if not os.environ.get(
+            "SYNAPSE_RUN"
+        ):  # a run of our own supervisor is told by it
             payload = read(sys.stdin.fileno())
             root = place(words, payload)
             if root is not None:
@@ -47,7 +50,11 @@ def main(words: list[str]) -> None:
                 asked["identity"] = os.environ.pop(
                     "SYNAPSE_AGENT", ""
                 )  # this process acts for the operator
-                text = more(root, client, payload) if "--more" in words else awaited(root, asked)
+                text = (
+                    more(root, client, payload)
+                    if "--more" in words
+                    else awaited(root, asked)
+                )
                 sys.stdout.write(text)
                 sys.stdout.flush()
     except BaseException as error:
@@ -65,7 +72,9 @@ def finish() -> None:
 
 
 def leave() -> None:
-    """Go on in a process of its own: a client that ends does not wait for its hooks, and kills them."""
+    """Go on in a process of its own: a client that ends does not wait for its hooks, and kills
+    them.
+    """
     if os.fork():
         os._exit(0)
     os.setsid()
@@ -80,7 +89,9 @@ def read(descriptor: int) -> dict[str, Any]:
 
     end, parts, size = time.monotonic() + READ_WITHIN, [], 0
     while True:
-        ready, _, _ = select.select([descriptor], [], [], max(end - time.monotonic(), 0))
+        ready, _, _ = select.select(
+            [descriptor], [], [], max(end - time.monotonic(), 0)
+        )
         if not ready:
             raise TimeoutError("the event did not come to its end")
         part = os.read(descriptor, 1 << 16)
@@ -126,7 +137,9 @@ def awaited(root: str, asked: dict[str, Any]) -> str:
 def answered(root: str, asked: dict[str, Any]) -> str:
     """Return the daemon's answer, or this process' own."""
     try:
-        return ask(root, {"do": "hook", "until": time.monotonic() + BEGUN_WITHIN, **asked})
+        return ask(
+            root, {"do": "hook", "until": time.monotonic() + BEGUN_WITHIN, **asked}
+        )
     except (OSError, ValueError, KeyError):
         return alone(root, **asked)
 
@@ -144,7 +157,9 @@ def ask(root: str, asked: dict[str, Any]) -> str:
         line.connect(path)
         line.sendall(json.dumps(asked).encode() + b"\n")
         with line.makefile("r", encoding="utf-8") as answer:
-            begun = json.loads(answer.readline())  # until then nobody has been told anything
+            begun = json.loads(
+                answer.readline()
+            )  # until then nobody has been told anything
             if "begun" not in begun:
                 raise ValueError("the daemon does not answer this")
             line.settimeout(ANSWER_WITHIN)
@@ -152,7 +167,9 @@ def ask(root: str, asked: dict[str, Any]) -> str:
     return str(reply["answer"])
 
 
-def alone(root: str, client: str, payload: dict[str, Any], pid: int, identity: str) -> str:
+def alone(
+    root: str, client: str, payload: dict[str, Any], pid: int, identity: str
+) -> str:
     """Return the answer that is made here, with the packages of this interpreter."""
     import gc
     import site
@@ -214,18 +231,28 @@ def note(root: str | None, client: str, error: BaseException, began: float) -> N
     try:
         path = os.path.join(root, "runs", ".hooks.log") if root else ""
         if not os.access(os.path.dirname(path), os.W_OK):
-            base = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+            base = os.environ.get("XDG_STATE_HOME") or os.path.expanduser(
+                "~/.local/state"
+            )
             path = os.path.join(base, "synapse", "hooks.log")
             os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         size = os.path.getsize(path) if os.path.exists(path) else 0
         moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         took = int((time.monotonic() - began) * 1000)
-        line = f"{moment} {client} {took} ms {type(error).__name__}: {' '.join(str(error).split())[:500]}\n"
+        line = (
+            f"{moment} {client} {took} ms {type(error).__name__}:"
+            f" {' '.join(str(error).split())[:500]}\n"
+        )
         how = os.O_TRUNC if size > LONGEST_LOG else os.O_APPEND
         # No link is followed: a workspace may come from somebody else.
         log = os.open(
             path,
-            os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | how,
+            os.O_WRONLY
+            | os.O_CREAT
+            | os.O_CLOEXEC
+            | os.O_NOFOLLOW
+            | os.O_NONBLOCK
+            | how,
             0o644,
         )
         with open(log, "w", encoding="utf-8", errors="replace") as file:

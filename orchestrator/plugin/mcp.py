@@ -1,7 +1,7 @@
 """The MCP server of a client's sessions: `PYTHON -P mcp.py CLIENT [--root DIR] [--agent LEAD]`.
 
-It speaks over its standard streams, to the client that started it. The tools are those of `synapse mcp`; each
-call acts as the conversation that it comes from.
+It speaks over its standard streams, to the client that started it. The tools are those of `synapse
+mcp`; each call acts as the conversation that it comes from.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ def main(words: list[str]) -> int:
     except ImportError as error:
         from synapse.mcp import installation
 
-        sys.stderr.write(f"the memory's tools need the package mcp ({error}): {installation()}\n")
+        sys.stderr.write(
+            f"the memory's tools need the package mcp ({error}): {installation()}\n"
+        )
         return 3
     import synapse
     from orchestrator.plugin import facts
@@ -40,19 +42,23 @@ def main(words: list[str]) -> int:
     supervised = bool(
         os.environ.get("SYNAPSE_RUN")
     )  # by ourselves: then it is that run's agent, and no other
-    own = (os.environ.get if supervised else os.environ.pop)("SYNAPSE_AGENT", "") or lead
+    own = (os.environ.get if supervised else os.environ.pop)(
+        "SYNAPSE_AGENT", ""
+    ) or lead
     pid = hook.parent()
 
     def opens() -> synapse.Memory:
         root = hook.place(words, {"cwd": os.getcwd()})
         if root is None:
             raise NotFound(
-                f"no workspace is in {os.getcwd()} or above it: `orchestrator install {client}` makes one"
+                f"no workspace is in {os.getcwd()} or above it: `orchestrator install"
+                f" {client}` makes one"
             )
         return synapse.open(root)
 
     opened = Opened(opens)
-    # Some clients make tools of their own of resources and prompts, and send them with every request.
+    # Some clients make tools of their own of resources and prompts, and send them with every
+    # request.
     serves = facts.load(client).raw.get("serves", ("resources", "prompts"))
     server = build(
         as_agent(opened, own)

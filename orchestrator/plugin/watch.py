@@ -1,10 +1,11 @@
-"""The program that waits for what wakes an idle session:
-`PYTHON -P watch.py CLIENT [--root DIR] monitor|rewake`.
+"""The program that waits for what wakes an idle session: `PYTHON -P watch.py CLIENT [--root DIR]
+monitor|rewake`.
 
-It prints a line that names what came; the text itself is given by the hook of the turn that follows,
-as all news is, so that each thing is told once. `monitor`: a line on standard output for each wake.
-`rewake`: a line on standard error, and the exit code with which the client wakes its model.
-It reads the memory and writes nothing into it, calls no model, and ends when its client does.
+It prints a line that names what came; the text itself is given by the hook of the turn that
+follows, as all news is, so that each thing is told once. `monitor`: a line on standard output for
+each wake. `rewake`: a line on standard error, and the exit code with which the client wakes its
+model. It reads the memory and writes nothing into it, calls no model, and ends when its client
+does.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ PACKAGES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__fil
 MODES = ("monitor", "rewake")
 WAKES = 2  # the exit code that wakes
 LOOK_EVERY = 5.0  # seconds, where no bell rang
-SETTLE = 2.0  # that the hooks of the event which began a wait have to tell what there is
+# that the hooks of the event which began a wait have to tell what there is
+SETTLE = 2.0
 MOST = 400  # ids of entries that are remembered
 
 
@@ -79,8 +81,9 @@ def _waited(root: str, client: str, pid: int, ends: Ends, mode: str) -> int:
 
 
 def _rules(client: str) -> Mapping[str, Any]:
-    """Return what the client's facts say of wakes: the names of variables, and how its forms are told
-    apart."""
+    """Return what the client's facts say of wakes: the names of variables, and how its forms are
+    told apart.
+    """
     from orchestrator.plugin import facts
 
     rules = facts.load(client).raw.get("wake")
@@ -95,8 +98,10 @@ def _client(rules: Mapping[str, Any], parent: Callable[[], int]) -> int:
 
 def _is_rewaken(rules: Mapping[str, Any], pid: int, ends: Ends) -> bool:
     """Tell whether a hook may wait in the background: not where the client would wait for it, in a
-    session of one question; nor where a monitor waits; nor where nobody could tell that whoever talks
-    to the client has hung up, which a client that waits for its hooks would then not notice either."""
+    session of one question; nor where a monitor waits; nor where nobody could tell that whoever
+    talks to the client has hung up, which a client that waits for its hooks would then not notice
+    either.
+    """
     interactive = rules.get("interactive", {})
     if any(os.environ.get(name) == value for name, value in interactive.items()):
         return False
@@ -107,7 +112,9 @@ def _is_stream(command: Sequence[str], option: Sequence[str]) -> bool:
     """Tell whether a client was started with an option, in two words or in one."""
     if len(option) != 2:
         return False
-    return (option[0], option[1]) in set(pairwise(command)) or "=".join(option) in command
+    return (option[0], option[1]) in set(pairwise(command)) or "=".join(
+        option
+    ) in command
 
 
 def _command(pid: int) -> list[str]:
@@ -142,7 +149,9 @@ class Ends:
         if self._poll is None:
             return False
         try:
-            pipe = os.open(f"/proc/{self.pid}/fd/0", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            pipe = os.open(
+                f"/proc/{self.pid}/fd/0", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+            )
         except OSError:
             return False
         if not stat.S_ISFIFO(os.fstat(pipe).st_mode):
@@ -170,7 +179,9 @@ class Ends:
 class Watch:
     """Waits on behalf of the session that a client's process has now."""
 
-    def __init__(self, memory: Memory, client: str, pid: int, ends: Ends, mode: str) -> None:
+    def __init__(
+        self, memory: Memory, client: str, pid: int, ends: Ends, mode: str
+    ) -> None:
         from orchestrator.plugin import facts
         from orchestrator.runs.lease import client_holder
 
@@ -192,7 +203,9 @@ class Watch:
         from orchestrator.plugin.wakes.idle import SPACING, line
         from synapse.system.signal import NotificationPipe
 
-        woken = Woken.taken(os.path.join(self.root, "runs", ".clients", f"{self.holder}.woken"))
+        woken = Woken.taken(
+            os.path.join(self.root, "runs", ".clients", f"{self.holder}.woken")
+        )
         if woken is None:
             return 0  # another one waits for this client
         bell = NotificationPipe(self.store.bells or "")
@@ -203,11 +216,16 @@ class Watch:
                 entries = self._entries(woken) if now >= until else []
                 if entries:
                     woken.add(entry.id for entry in entries)
-                    _say(line(entries), sys.stderr if self.mode == "rewake" else sys.stdout)
+                    _say(
+                        line(entries),
+                        sys.stderr if self.mode == "rewake" else sys.stdout,
+                    )
                     if self.mode == "rewake":
                         return WAKES
                     until = time.monotonic() + SPACING
-                pause = min(LOOK_EVERY, max(until - now, 0.05) if now < until else self._pause())
+                pause = min(
+                    LOOK_EVERY, max(until - now, 0.05) if now < until else self._pause()
+                )
                 bell.wait(pause, self.ends.fd if self.ends.fd >= 0 else None)
             return 0
         finally:
@@ -231,7 +249,9 @@ class Watch:
             return []
         self.looked = place
         session = found[1]
-        entries = [entry for entry in due(self.memory, session) if entry.id not in woken.ids]
+        entries = [
+            entry for entry in due(self.memory, session) if entry.id not in woken.ids
+        ]
         now = time.monotonic()
         self.noticed = {entry.id: self.noticed.get(entry.id, now) for entry in entries}
         if not entries or woken.just():
@@ -243,7 +263,9 @@ class Watch:
         return entries
 
     def _session(self) -> tuple[str, ClientSession, float] | None:
-        """Return the newest session that the client's process holds, its file, and when that changed."""
+        """Return the newest session that the client's process holds, its file, and when that
+        changed.
+        """
         from orchestrator.plugin.sessions import state
 
         newest = None
@@ -276,7 +298,9 @@ class Woken:
         from orchestrator.plugin.sessions.state import make_folder
 
         make_folder(os.path.dirname(path))
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        descriptor = os.open(
+            path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
+        )
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

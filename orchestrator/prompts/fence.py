@@ -1,7 +1,8 @@
-"""The fence around what others wrote: tags that nobody who writes an entry can know. No templates here.
+"""The fence around what others wrote: tags that nobody who writes an entry can know. No templates
+here.
 
-The fence of an agent is the same in every prompt, so that caches keep what stands before and behind it. It comes
-from a secret of the workspace and the agent's name, never from the text.
+The fence of an agent is the same in every prompt, so that caches keep what stands before and behind
+it. It comes from a secret of the workspace and the agent's name, never from the text.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ SECRET_BYTES = 32
 
 
 def fence(secret: bytes, agent: str, text: str) -> str:
-    """The fence of this agent, in hexadecimal. Only where the text to be fenced contains it, as one does that
-    quotes an earlier prompt, another is drawn, always the same for the same text."""
+    """The fence of this agent, in hexadecimal. Only where the text to be fenced contains it, as one
+    does that quotes an earlier prompt, another is drawn, always the same for the same text.
+    """
     from hashlib import blake2b
 
     folded, drawn = text.lower(), 0
@@ -39,9 +41,12 @@ def closing(fence: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """The text behind `>`, line by line, with what would not be seen spelled out. Ends in a newline."""
+    """The text behind `>`, line by line, with what would not be seen spelled out. Ends in a
+    newline.
+    """
     return "".join(
-        f"> {escaped(line)}\n" if line else ">\n" for line in text.strip("\n").split("\n")
+        f"> {escaped(line)}\n" if line else ">\n"
+        for line in text.strip("\n").split("\n")
     )
 
 
@@ -69,16 +74,21 @@ def _read(path: str) -> bytes | None:
         found = file.read()
     if len(found) != SECRET_BYTES:
         raise StoreError(
-            f"{path} is damaged: {len(found)} bytes, not {SECRET_BYTES}; delete it, and a new one is made"
+            f"{path} is damaged: {len(found)} bytes, not {SECRET_BYTES}; delete it,"
+            f" and a new one is made"
         )
     return found
 
 
 def _make(path: str) -> bytes:
-    """Written aside and linked, so that it is whole or not there, and the first of several makers wins."""
+    """Written aside and linked, so that it is whole or not there, and the first of several makers
+    wins.
+    """
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     aside = f"{path}.{os.getpid()}.{os.urandom(4).hex()}"
-    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(
+        aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600
+    )
     try:
         with open(descriptor, "wb") as file:
             file.write(os.urandom(SECRET_BYTES))

@@ -1,6 +1,8 @@
-"""How a run begins: what of the memory goes into its prompt, the prompt, and the receipt that says so.
+"""How a run begins: what of the memory goes into its prompt, the prompt, and the receipt that says
+so.
 
-On the memory's thread. What is decided here is recorded before any engine sees it, and never decided again.
+On the memory's thread. What is decided here is recorded before any engine sees it, and never
+decided again.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ HISTORY = 200  # ended runs that are looked at for what a role takes
 class Context(NamedTuple):
     """What an agent is given of the memory: tools to reach it, and a view for its prompt; None for
     the one that the plan allows. `news`: it is told, turn by turn, what concerns it and came since;
-    `acts`: the supervisor looks before a shared tool's call whether the work is done or under way."""
+    `acts`: the supervisor looks before a shared tool's call whether the work is done or under way.
+    """
 
     tools: Sequence[Tool] = ()
     view: View | None = None
@@ -64,13 +67,16 @@ ShouldRecall = Callable[[Agent, Task, Plan], bool]
 
 
 def as_planned(agent: Agent, task: Task, plan: Plan) -> bool:
-    """Return whether the plan has tools: for who coordinates, and where more concerns the task than fits."""
+    """Return whether the plan has tools: for who coordinates, and where more concerns the task than
+    fits.
+    """
     return plan.tools
 
 
 def view_capsule(should_recall: ShouldRecall = as_planned) -> Policy:
-    """Return the policy of a view that pays, and of the role's tools, by which the agent recalls the rest as capsules,
-    where it should."""
+    """Return the policy of a view that pays, and of the role's tools, by which the agent recalls
+    the rest as capsules, where it should.
+    """
 
     def policy(agent: Agent, task: Task, seat: AgentMemory, plan: Plan) -> Context:
         return Context(
@@ -114,15 +120,29 @@ def opened(
     of = selection.expected(role, means.past)
     worth = selection.worth(of, 1 / means.counter.ratio)
     most = selection.CRITICALS + selection.MOST if size is None else size
-    workers = roster.lines(roster.workers(seat.store.agents().values(), agent)) if spawns else ()
+    workers = (
+        roster.lines(roster.workers(seat.store.agents().values(), agent))
+        if spawns
+        else ()
+    )
     reach = Reach(names if selection.offers(mode, spawns, 0) else (), shell, workers)
     order = Order(
-        run.id, run.epoch, agent, assignment(task, given_by), most, reach,
-        about=True, worth=worth if size is None else None,
-    )  # fmt: skip
+        run.id,
+        run.epoch,
+        agent,
+        assignment(task, given_by),
+        most,
+        reach,
+        about=True,
+        worth=worth if size is None else None,
+    )
     view, error = _drafted(seat, order, means)
     tokens = _cost(view, order, means)
-    why = f"no view: {error}" if error else selection.reason(view, tokens, size, of, worth)
+    why = (
+        f"no view: {error}"
+        if error
+        else selection.reason(view, tokens, size, of, worth)
+    )
     planned = Plan(tokens, selection.offers(mode, spawns, view.unfit), why)
     context = means.policy(agent, task, seat, planned)
     tools = () if shell else taught(context.tools, means.templates)
@@ -136,13 +156,21 @@ def opened(
         view, error = _drafted(
             seat, order._replace(reach=reach), means
         )  # it names commands, or no more
-    order = order._replace(budget=0 if error else most, reach=reach, schema=schema, why=why)
-    made = fit(seat, order, means.secret, means.templates, means.counter, context.view or view)
+    order = order._replace(
+        budget=0 if error else most, reach=reach, schema=schema, why=why
+    )
+    made = fit(
+        seat, order, means.secret, means.templates, means.counter, context.view or view
+    )
     return Opening(*made, context.news, context.acts)
 
 
-def _drafted(seat: AgentMemory, order: Order, means: Means) -> tuple[View, OverBudget | None]:
-    """Return the view that the order allows; an empty one, and why, where not even one line fits."""
+def _drafted(
+    seat: AgentMemory, order: Order, means: Means
+) -> tuple[View, OverBudget | None]:
+    """Return the view that the order allows; an empty one, and why, where not even one line
+    fits.
+    """
     try:
         return draft(seat, order, means.secret, means.templates, means.counter), None
     except OverBudget as error:
@@ -152,13 +180,16 @@ def _drafted(seat: AgentMemory, order: Order, means: Means) -> tuple[View, OverB
 
 def _cost(view: View, order: Order, means: Means) -> int:
     """Return the tokens of a view with its frame."""
-    framed = sum(means.counter.measure(frame(order.agent, means.secret, means.templates))[0])
+    framed = sum(
+        means.counter.measure(frame(order.agent, means.secret, means.templates))[0]
+    )
     return view.tokens + framed if view.text else 0
 
 
 def taught(tools: Iterable[Tool], templates: Templates) -> list[Tool]:
-    """The tools, with the one that searches teaching when to ask. It stands in what is told of the tool, so that it
-    costs nothing where the tool is not offered, and is billed with it."""
+    """The tools, with the one that searches teaching when to ask. It stands in what is told of the
+    tool, so that it costs nothing where the tool is not offered, and is billed with it.
+    """
     found = list(tools)
     values = {"tools": tuple(tool.name for tool in found)}
     return [

@@ -1,6 +1,8 @@
-"""The render receipt of a spawn: what went into its prompt, at how many tokens, what did not, and why.
+"""The render receipt of a spawn: what went into its prompt, at how many tokens, what did not, and
+why.
 
-With it the prompt can be made again, byte for byte, and be seen to be the same. Nothing here writes a file.
+With it the prompt can be made again, byte for byte, and be seen to be the same. Nothing here writes
+a file.
 """
 
 from __future__ import annotations
@@ -49,9 +51,10 @@ class NotReproducible(SynapseError):
 class Receipt(NamedTuple):
     """What a prompt was made of. `cursor` and `at` say as of when; `counting` how its tokens were
     counted; `ratio` how far the provider's count was from ours; `prompt` is the sha256 of the
-    prompt's text. `included` are id, tokens, form and kind of each entry. `roster` are the lines about
-    whom its agent may give work to; `about` says whether the task's words were looked for, and
-    `worth` by what the view was chosen, where no number of tokens was asked for."""
+    prompt's text. `included` are id, tokens, form and kind of each entry. `roster` are the lines
+    about whom its agent may give work to; `about` says whether the task's words were looked for,
+    and `worth` by what the view was chosen, where no number of tokens was asked for.
+    """
 
     run: str
     epoch: int
@@ -78,9 +81,13 @@ class Receipt(NamedTuple):
     worth: Worth | None = None
 
     def dump(self) -> str:
-        """As JSON, a line for each field; what was left out by its reasons, for there may be a thousand entries."""
+        """As JSON, a line for each field; what was left out by its reasons, for there may be a
+        thousand entries.
+        """
         fields = self._asdict() | {
-            "left_out": [(why, [id for id, _ in each]) for why, each in _by_reason(self.left_out)],
+            "left_out": [
+                (why, [id for id, _ in each]) for why, each in _by_reason(self.left_out)
+            ],
             "worth": self.worth._asdict() if self.worth else None,
         }
         encode = json.JSONEncoder(ensure_ascii=False).encode
@@ -91,7 +98,9 @@ class Receipt(NamedTuple):
         )
 
     def shown(self) -> dict[str, Any]:
-        """The fields of the record in the log: what the agent was shown, and by what the prompt is known."""
+        """The fields of the record in the log: what the agent was shown, and by what the prompt is
+        known.
+        """
         return {
             "cursor": self.cursor,
             "how": "spawn",
@@ -117,19 +126,31 @@ def _by_reason(
 
 def load(text: str) -> Receipt:
     """Return the receipt of its dump; one of an earlier version has no kinds of entries."""
-    fields = {name: value for name, value in json.loads(text).items() if name in Receipt._fields}
-    fields["tools"], fields["roster"] = tuple(fields["tools"]), tuple(fields.get("roster", ()))
+    fields = {
+        name: value
+        for name, value in json.loads(text).items()
+        if name in Receipt._fields
+    }
+    fields["tools"], fields["roster"] = (
+        tuple(fields["tools"]),
+        tuple(fields.get("roster", ())),
+    )
     fields["included"] = tuple(
-        (id, tokens, form, *(why or ("",))) for id, tokens, form, *why in fields["included"]
+        (id, tokens, form, *(why or ("",)))
+        for id, tokens, form, *why in fields["included"]
     )
     fields["worth"] = Worth(**fields["worth"]) if fields.get("worth") else None
-    fields["left_out"] = tuple((id, reason) for reason, ids in fields["left_out"] for id in ids)
+    fields["left_out"] = tuple(
+        (id, reason) for reason, ids in fields["left_out"] for id in ids
+    )
     return Receipt(**fields)
 
 
 class Order(NamedTuple):
-    """What a prompt is asked to be: the tokens that memory may take, its frame included, and for whom. `schema` is
-    the tokens of the tools' schemas; `about` asks for what the task's words find, `worth` for no more than pays."""
+    """What a prompt is asked to be: the tokens that memory may take, its frame included, and for
+    whom. `schema` is the tokens of the tools' schemas; `about` asks for what the task's words find,
+    `worth` for no more than pays.
+    """
 
     run: str
     epoch: int
@@ -151,18 +172,23 @@ def fit(
     counter: Counter,
     view: View | None = None,
 ) -> tuple[Prompt, Receipt]:
-    """Return the prompt with the view that the budget allows, or with one that was made before; and its receipt.
+    """Return the prompt with the view that the budget allows, or with one that was made before; and
+    its receipt.
 
-    OverBudget where not even one counted line fits. A budget of 0 asks for no view at all; where nothing pays, none
-    is shown: then nothing is what it costs.
+    OverBudget where not even one counted line fits. A budget of 0 asks for no view at all; where
+    nothing pays, none is shown: then nothing is what it costs.
     """
     before, behind = frame(order.agent, secret, templates)
     framed = sum(counter.measure((before, behind))[0])
     if view is None:
         view = draft(seat, order, secret, templates, counter)
-    prompt, fence = render(order.agent, order.task, view.text, secret, templates, order.reach)
+    prompt, fence = render(
+        order.agent, order.task, view.text, secret, templates, order.reach
+    )
     system = counter.count(prompt.system)
-    own = min(counter.count(bare(order.agent, order.task, templates, order.reach)), system)
+    own = min(
+        counter.count(bare(order.agent, order.task, templates, order.reach)), system
+    )
     tokens = {
         "system": own,
         "guide": system - own,
@@ -175,32 +201,64 @@ def fit(
             prompt.memory, tokens["view"]
         )  # its blocks add up: the whole need not be encoded
     return prompt, Receipt(
-        order.run, order.epoch, order.agent.id, view.at, view.cursor, template_of(order.agent, order.task, templates),
-        templates.version, tokenizer(), counter.encoding, "bound" if view.bounded else counter.counting,
-        counter.ratio, order.budget, order.why, order.reach.tools, order.reach.shell,
-        tuple((*each,) for each in view.included), tuple((*each,) for each in view.left_out),
-        tokens, prompt.sha256, fence,
-        order.reach.roster, order.about, order.worth,
-    )  # fmt: skip
+        order.run,
+        order.epoch,
+        order.agent.id,
+        view.at,
+        view.cursor,
+        template_of(order.agent, order.task, templates),
+        templates.version,
+        tokenizer(),
+        counter.encoding,
+        "bound" if view.bounded else counter.counting,
+        counter.ratio,
+        order.budget,
+        order.why,
+        order.reach.tools,
+        order.reach.shell,
+        tuple((*each,) for each in view.included),
+        tuple((*each,) for each in view.left_out),
+        tokens,
+        prompt.sha256,
+        fence,
+        order.reach.roster,
+        order.about,
+        order.worth,
+    )
 
 
 def draft(
-    seat: AgentMemory, order: Order, secret: bytes, templates: Templates, counter: Counter
+    seat: AgentMemory,
+    order: Order,
+    secret: bytes,
+    templates: Templates,
+    counter: Counter,
 ) -> View:
-    """Return the view that fits; an empty one, as of the same moment, where none is wanted or nothing pays."""
+    """Return the view that fits; an empty one, as of the same moment, where none is wanted or
+    nothing pays.
+    """
     if order.budget <= 0:
-        nothing = seat.briefing(encoding=counter.encoding, only=CRITICAL, moments=order.reach.shell)
+        nothing = seat.briefing(
+            encoding=counter.encoding, only=CRITICAL, moments=order.reach.shell
+        )
         return _without(nothing, "there was no budget for a view")
     framed = sum(counter.measure(frame(order.agent, secret, templates))[0])
-    asked = _asked(order.task, order.about, order.worth, order.reach, counter, framed, order.budget)
+    asked = _asked(
+        order.task, order.about, order.worth, order.reach, counter, framed, order.budget
+    )
     try:
         view = seat.briefing(**asked)
     except OverBudget as error:
         needed = counter.theirs(error.details["needed"] + framed)  # type: ignore[operator]
-        message = f"the shortest memory takes {needed} tokens with its frame, and its budget is {order.budget}"
+        message = (
+            f"the shortest memory takes {needed} tokens with its frame, and its budget is"
+            f" {order.budget}"
+        )
         raise OverBudget(message, needed=needed, budget=order.budget) from error
     return (
-        _without(view) if order.worth and not view.included and not _criticals_left(view) else view
+        _without(view)
+        if order.worth and not view.included and not _criticals_left(view)
+        else view
     )
 
 
@@ -246,20 +304,25 @@ def tokenizer() -> str:
         return "none"
 
 
-# -- Made again ------------------------------------------------------------------------------------------------
+# -- Made again ------------------------------------------------------------------------
 
 
-def replay(journalled: str, stored: Prompt | None, again: Callable[[], Prompt]) -> Prompt:
-    """The prompt whose hash the log holds: as the run's folder keeps it, else made again from the log. What has
-    another hash is never shown as it."""
+def replay(
+    journalled: str, stored: Prompt | None, again: Callable[[], Prompt]
+) -> Prompt:
+    """The prompt whose hash the log holds: as the run's folder keeps it, else made again from the
+    log. What has another hash is never shown as it.
+    """
     if stored is not None and stored.sha256 == journalled:
         return stored
     made = again()
     if made.sha256 == journalled:
         return made
     raise NotReproducible(
-        f"the prompt cannot be made again: the log knows it as {journalled[:16]}…, what is kept in the run's folder"
-        f" {'is missing' if stored is None else f'has {stored.sha256[:16]}…'}, and made from the log it has"
+        f"the prompt cannot be made again: the log knows it as {journalled[:16]}…,"
+        f" what is kept in the run's folder"
+        f" {'is missing' if stored is None else f'has {stored.sha256[:16]}…'}, and"
+        f" made from the log it has"
         f" {made.sha256[:16]}…; the templates or the workspace's secret may have changed",
         expected=journalled,
         found=made.sha256,
@@ -274,28 +337,39 @@ def derive(
     templates: Templates,
     agent: Agent,
 ) -> Prompt:
-    """The prompt once more, from the log as it was then. Exact as long as templates and agent are the same."""
+    """The prompt once more, from the log as it was then. Exact as long as templates and agent are
+    the same.
+    """
     view, reach = "", Reach(receipt.tools, receipt.shell, receipt.roster)
     if receipt.tokens["view"]:
         counter = Counter(encoding=receipt.encoding, ratio=receipt.ratio)
         framed = sum(counter.measure(frame(agent, secret, templates))[0])
-        asked = _asked(task, receipt.about, receipt.worth, reach, counter, framed, receipt.budget)
+        asked = _asked(
+            task, receipt.about, receipt.worth, reach, counter, framed, receipt.budget
+        )
         view = seat.briefing(as_of=receipt.at, until=receipt.cursor, **asked).text
     return render(agent, task, view, secret, templates, reach)[0]
 
 
-# -- Told ------------------------------------------------------------------------------------------------------
+# -- Told ------------------------------------------------------------------------------
 
 
 def explain(receipt: Receipt) -> str:
-    """The receipt for people: what went in, what did not and why. At most 80 columns, but for long ids."""
-    counted = {"exact": "exact", "bound": "upper bounds", "estimate": "estimates"}[receipt.counting]
+    """The receipt for people: what went in, what did not and why. At most 80 columns, but for long
+    ids.
+    """
+    counted = {"exact": "exact", "bound": "upper bounds", "estimate": "estimates"}[
+        receipt.counting
+    ]
     told = [
         f"Run {receipt.run}, epoch {receipt.epoch}, of {receipt.agent}",
         f"  as of     {seconds(receipt.at)}, cursor {receipt.cursor}",
         f"  template  {receipt.template} of {receipt.templates[:12]}",
         f"  prompt    {receipt.prompt[:12]}, fence {receipt.fence}",
-        f"  counted   {receipt.encoding}, {counted} ({receipt.tokenizer}); the provider's are {receipt.ratio:.2f}×",
+        (
+            f"  counted   {receipt.encoding}, {counted} ({receipt.tokenizer}); the"
+            f" provider's are {receipt.ratio:.2f}×"
+        ),
         f"  budget    {_budget(receipt)}",
         *wrap(receipt.why, WIDTH, initial_indent=" " * 12, subsequent_indent=" " * 12),
         "",
@@ -310,7 +384,11 @@ def explain(receipt: Receipt) -> str:
         ),
     ]
     if receipt.left_out:
-        told += ["", f"Left out: {_entries(len(receipt.left_out))}", *_grouped(receipt.left_out)]
+        told += [
+            "",
+            f"Left out: {_entries(len(receipt.left_out))}",
+            *_grouped(receipt.left_out),
+        ]
     return "\n".join(told) + "\n"
 
 
@@ -322,7 +400,11 @@ def _budget(receipt: Receipt) -> str:
 def _pointers(receipt: Receipt) -> str:
     """Return how many of the entries are pointers, which count as not shown."""
     count = sum(form == POINTER for _, _, form, _ in receipt.included)
-    return f", {count:,} of them as {'a pointer' if count == 1 else 'pointers'}" if count else ""
+    return (
+        f", {count:,} of them as {'a pointer' if count == 1 else 'pointers'}"
+        if count
+        else ""
+    )
 
 
 def _entries(count: int) -> str:
@@ -335,10 +417,17 @@ def _grouped(left_out: tuple[tuple[str, str], ...]) -> Iterator[str]:
     for reason in reasons:
         ids = [id for id, why in left_out if why == reason]
         yield from wrap(
-            f"{len(ids):,}: {reason}", WIDTH, initial_indent="  ", subsequent_indent="    "
+            f"{len(ids):,}: {reason}",
+            WIDTH,
+            initial_indent="  ",
+            subsequent_indent="    ",
         )
         more = f" and {len(ids) - NAMED:,} older" if len(ids) > NAMED else ""
         yield from wrap(
-            f"{', '.join(ids[-NAMED:])}{more}", WIDTH, initial_indent="    ", subsequent_indent="    ",
-            break_on_hyphens=False, break_long_words=False,
-        )  # fmt: skip
+            f"{', '.join(ids[-NAMED:])}{more}",
+            WIDTH,
+            initial_indent="    ",
+            subsequent_indent="    ",
+            break_on_hyphens=False,
+            break_long_words=False,
+        )

@@ -1,7 +1,9 @@
-"""What a run begins with, and what is said to it later: texts from templates, with what others wrote fenced in.
+"""What a run begins with, and what is said to it later: texts from templates, with what others
+wrote fenced in.
 
-Pure but for the templates' files. Nothing here reads the memory, counts tokens or knows a run's folder. Every text
-that an agent wrote is a value, never a template; it stands quoted, line by line, between tags that it cannot close.
+Pure but for the templates' files. Nothing here reads the memory, counts tokens or knows a run's
+folder. Every text that an agent wrote is a value, never a template; it stands quoted, line by line,
+between tags that it cannot close.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ GUIDES = ("_memory", "_done", "_given", "_rules", "_tools", "_finish", "_roster"
 
 
 class Assignment(NamedTuple):
-    """What is to be done. `kind` names a template other than that of the agent's role: `qa`, say."""
+    """What is to be done. `kind` names a template other than that of the agent's role: `qa`,
+    say.
+    """
 
     text: str
     project: str | None = None
@@ -84,18 +88,23 @@ def render(
     templates: Templates,
     reach: Reach = NOTHING,
 ) -> tuple[Prompt, str]:
-    """The prompt of a spawn, and its fence. `view` is the text of the agent's view; nothing is shown where it is empty.
+    """The prompt of a spawn, and its fence. `view` is the text of the agent's view; nothing is
+    shown where it is empty.
 
-    The task stands last and as it was given: it can close nothing that stands before it, and the fence is drawn
-    so that the task does not contain it either; so no text of it passes for memory.
+    The task stands last and as it was given: it can close nothing that stands before it, and the
+    fence is drawn so that the task does not contain it either; so no text of it passes for memory.
     """
     drawn = fence(secret, agent.id, f"{view}\n{task.text}")
-    system = templates.render(template_of(agent, task, templates), _values(agent, reach))
+    system = templates.render(
+        template_of(agent, task, templates), _values(agent, reach)
+    )
     memory = fenced("memory", drawn, view, templates, "view") if view else ""
     return Prompt(system, memory, assigned(task, templates)), drawn
 
 
-def bare(agent: Agent, task: Assignment, templates: Templates, reach: Reach = NOTHING) -> str:
+def bare(
+    agent: Agent, task: Assignment, templates: Templates, reach: Reach = NOTHING
+) -> str:
     """Return the system text of a spawn without what it says of the memory and of the team."""
     return templates.render(
         template_of(agent, task, templates), _values(agent, reach), without=GUIDES
@@ -103,7 +112,12 @@ def bare(agent: Agent, task: Assignment, templates: Templates, reach: Reach = NO
 
 
 def _values(agent: Agent, reach: Reach) -> dict[str, object]:
-    return {"agent": agent, "tools": reach.tools, "shell": reach.shell, "roster": reach.roster}
+    return {
+        "agent": agent,
+        "tools": reach.tools,
+        "shell": reach.shell,
+        "roster": reach.roster,
+    }
 
 
 def template_of(agent: Agent, task: Assignment, templates: Templates) -> str:
@@ -124,7 +138,9 @@ def assigned(task: Assignment, templates: Templates) -> str:
 
 
 def frame(agent: Agent, secret: bytes, templates: Templates) -> tuple[str, str]:
-    """What stands before and behind a view. It ends and begins a line there, so that counts add up."""
+    """What stands before and behind a view. It ends and begins a line there, so that counts add
+    up.
+    """
     drawn = fence(secret, agent.id, "")
     before, _, behind = fenced("memory", drawn, "-\n", templates, "view").partition(
         f"{opening(drawn)}-\n"
@@ -132,35 +148,51 @@ def frame(agent: Agent, secret: bytes, templates: Templates) -> tuple[str, str]:
     return before + opening(drawn), behind
 
 
-def wake(blocks: Iterable[Block], agent: Agent, secret: bytes, templates: Templates) -> str:
+def wake(
+    blocks: Iterable[Block], agent: Agent, secret: bytes, templates: Templates
+) -> str:
     """Return what is said to a running session when something arrives that concerns it."""
     news = "".join(block.text for block in blocks)
     return fenced("wake", fence(secret, agent.id, news), news, templates, "news")
 
 
-def held(blocks: Iterable[Block], agent: Agent, secret: bytes, templates: Templates) -> str:
+def held(
+    blocks: Iterable[Block], agent: Agent, secret: bytes, templates: Templates
+) -> str:
     """Return what is said to an agent before a call that entries are for."""
     entries = "".join(block.text for block in blocks)
-    return fenced("held", fence(secret, agent.id, entries), entries, templates, "entries")
+    return fenced(
+        "held", fence(secret, agent.id, entries), entries, templates, "entries"
+    )
 
 
-def unread(reports: Sequence[Report], agent: Agent, secret: bytes, templates: Templates) -> str:
+def unread(
+    reports: Sequence[Report], agent: Agent, secret: bytes, templates: Templates
+) -> str:
     """What is said to an agent that would end without having read what others did for it."""
     return _results("unread", reports, agent, secret, templates)
 
 
-def results(reports: Sequence[Report], agent: Agent, secret: bytes, templates: Templates) -> str:
+def results(
+    reports: Sequence[Report], agent: Agent, secret: bytes, templates: Templates
+) -> str:
     """What an agent is given that waited for others."""
     return _results("results", reports, agent, secret, templates)
 
 
-def blocked(reports: Sequence[Report], agent: Agent, secret: bytes, templates: Templates) -> str:
+def blocked(
+    reports: Sequence[Report], agent: Agent, secret: bytes, templates: Templates
+) -> str:
     """Return what an agent at work is told when work that it gave out is blocked."""
     return _results("blocked", reports, agent, secret, templates)
 
 
 def _results(
-    name: str, reports: Sequence[Report], agent: Agent, secret: bytes, templates: Templates
+    name: str,
+    reports: Sequence[Report],
+    agent: Agent,
+    secret: bytes,
+    templates: Templates,
 ) -> str:
     told = "".join(_told(report) for report in reports)
     return fenced(name, fence(secret, agent.id, told), told, templates, "told")
@@ -174,13 +206,19 @@ def resumed(
     in_flight: Sequence[str] = (),
     earlier: str = "",
 ) -> str:
-    """What is said to a session that goes on after its process died. `in_flight`: the names of calls whose outcome
-    nobody knows; `earlier`: what a client had said that keeps no conversation."""
+    """What is said to a session that goes on after its process died. `in_flight`: the names of
+    calls whose outcome nobody knows; `earlier`: what a client had said that keeps no conversation.
+    """
     body = quoted(earlier) if earlier else ""
     names = [inline(name) for name in in_flight]
     if body:
         return fenced(
-            "resumed", fence(secret, agent.id, body), body, templates, "earlier", in_flight=names
+            "resumed",
+            fence(secret, agent.id, body),
+            body,
+            templates,
+            "earlier",
+            in_flight=names,
         )
     return templates.render(
         "resumed", {"earlier": "", "in_flight": names, "opening": "", "closing": ""}
@@ -190,15 +228,18 @@ def resumed(
 def fenced(
     name: str, fence: str, body: str, templates: Templates, value: str, **more: object
 ) -> str:
-    """A template with the body between its tags. A template that a workspace has spoiled is an error: what others
-    wrote is never shown without its fence."""
+    """A template with the body between its tags. A template that a workspace has spoiled is an
+    error: what others wrote is never shown without its fence.
+    """
     values = {value: body, "opening": opening(fence), "closing": closing(fence), **more}
     made = templates.render(name, values)
     block = f"{opening(fence)}{body}{closing(fence)}"
     at = made.find(block)
     if made.count(fence) != 2 or at < 0 or made[:at][-1:] not in ("", "\n"):
         what, path = (
-            "{{ opening }}{{ " + value + " }}{{ closing -}} in lines of their own, once",
+            "{{ opening }}{{ "
+            + value
+            + " }}{{ closing -}} in lines of their own, once",
             templates.path(name),
         )
         raise BrokenTemplate(f"{path} has to have {what}", file=path, line=1)
@@ -208,14 +249,18 @@ def fenced(
 def _told(report: Report) -> str:
     entry = f", {report.entry}" if report.entry else ""
     head = f"- run {report.run} ({inline(report.agent)}): {report.status}{entry}"
-    return f"{head}\n" + "".join(f"  {line}\n" for line in quoted(report.summary).splitlines())
+    return f"{head}\n" + "".join(
+        f"  {line}\n" for line in quoted(report.summary).splitlines()
+    )
 
 
-# -- What a provider's cache can keep --------------------------------------------------------------------------
+# -- What a provider's cache can keep --------------------------------------------------
 
 
 class Prefix(NamedTuple):
-    """How much of a prompt stands at the beginning of the next one, in bytes and as a share of it."""
+    """How much of a prompt stands at the beginning of the next one, in bytes and as a share of
+    it.
+    """
 
     bytes: int
     of: int
@@ -226,7 +271,9 @@ class Prefix(NamedTuple):
 
 
 def prefix(before: Prompt, after: Prompt) -> Prefix:
-    """What the next prompt of an agent has in common with the one before, up to the task: what a cache can keep."""
+    """What the next prompt of an agent has in common with the one before, up to the task: what a
+    cache can keep.
+    """
     old, new = (
         f"{prompt.system}\n{prompt.memory}".encode("utf-8", "surrogatepass")
         for prompt in (before, after)
@@ -234,5 +281,7 @@ def prefix(before: Prompt, after: Prompt) -> Prefix:
     low, high = 0, min(len(old), len(new))
     while low < high:
         middle = (low + high + 1) // 2
-        low, high = (middle, high) if old[:middle] == new[:middle] else (low, middle - 1)
+        low, high = (
+            (middle, high) if old[:middle] == new[:middle] else (low, middle - 1)
+        )
     return Prefix(low, len(old))

@@ -21,8 +21,12 @@ def workers(agents: Iterable[Agent], giver: Agent) -> list[Agent]:
     """Return the agents that this one may sensibly give work to: not itself, the operator or a CTO.
     Those of its own department come first, leads before engineers, and then the ids decide: an
     order that lasts."""
-    others = [a for a in agents if a.id not in (giver.id, *RESERVED) and a.role != "cto"]
-    return sorted(others, key=lambda a: (not _near(a, giver), _rank(a.role), a.role, a.id))
+    others = [
+        a for a in agents if a.id not in (giver.id, *RESERVED) and a.role != "cto"
+    ]
+    return sorted(
+        others, key=lambda a: (not _near(a, giver), _rank(a.role), a.role, a.id)
+    )
 
 
 def lines(agents: Sequence[Agent]) -> tuple[str, ...]:
@@ -49,12 +53,15 @@ def unknown(name: str, agents: Sequence[Agent]) -> str:
     more = f" and {len(shown) - MOST} more" if len(shown) > MOST else ""
     meant = f"; did you mean {close}?" if close else ""
     return (
-        f"there is no agent {quoted}; you may give work to: {', '.join(shown[:MOST])}{more}{meant}"
+        f"there is no agent {quoted}; you may give work to:"
+        f" {', '.join(shown[:MOST])}{more}{meant}"
     )
 
 
 def _line(agent: Agent) -> str:
-    what = ", ".join(dict.fromkeys([*(skill.domain for skill in agent.skills), *agent.projects]))
+    what = ", ".join(
+        dict.fromkeys([*(skill.domain for skill in agent.skills), *agent.projects])
+    )
     about = f"{agent.role}, {agent.department}" if agent.department else agent.role
     return f"- {agent.id} ({inline(about)}){f': {inline(what)}' if what else ''}"
 
@@ -68,4 +75,9 @@ def _rank(role: str) -> int:
 
 
 def _fits(name: str, agent: Agent) -> bool:
-    return name in agent.id or name in (agent.role, agent.department, *agent.teams, *agent.projects)
+    return name in agent.id or name in (
+        agent.role,
+        agent.department,
+        *agent.teams,
+        *agent.projects,
+    )

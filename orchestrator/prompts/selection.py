@@ -1,8 +1,10 @@
-"""What of the memory a prompt begins with: by what an entry is expected to save, beside what it costs. Pure.
+"""What of the memory a prompt begins with: by what an entry is expected to save, beside what it
+costs. Pure.
 
-A prompt is sent again at every turn, so a token of the view is paid as often as there are turns. An entry that is used
-saves the turns in which the agent would have found it out alone. How likely entries are used is learned, kind by
-kind, from what runs of the role made of those that they were shown.
+A prompt is sent again at every turn, so a token of the view is paid as often as there are turns. An
+entry that is used saves the turns in which the agent would have found it out alone. How likely
+entries are used is learned, kind by kind, from what runs of the role made of those that they were
+shown.
 """
 
 from __future__ import annotations
@@ -31,15 +33,15 @@ from synapse.view.view import View
 
 CRITICALS = 2_000  # tokens that what is critical may take, whatever the task
 MOST = 2_000  # tokens of the rest of a view, with its frame
-LEAST = 600  # tokens of what a clause of the task names, that are there whatever they save
+# tokens of what a clause of the task names, that are there whatever they save
+LEAST = 600
 FIND_TURNS, FIND_TOKENS = (
     3,
     4_500,
 )  # what finding one thing out alone takes: turns, and tokens that they give back
 NEWEST = 20  # runs of the role that are looked at
-STAND_IN = (
-    3  # with fewer runs than this, the stated expectation stands in for those that are missing
-)
+# with fewer runs than this, the stated expectation stands in for those that are missing
+STAND_IN = 3
 PLANNED = (
     "guide",
     "view",
@@ -48,15 +50,26 @@ PLANNED = (
 )  # what of coordination is not counted as other
 DOUBT = 10  # entries that a stated chance counts for, beside those that runs were shown
 
-# The chance that an entry is used, before there is a history: the best that a clause of the task finds, the next ones,
-# what is addressed to the agent and new to it, the newest of what is important and new, of new statuses, of the rest.
-CHANCES = {NAMED: 0.3, NEAR: 0.1, ADDRESSED: 0.3, IMPORTANT: 0.03, STATUS: 0.02, OTHER: 0.005}
+# The chance that an entry is used, before there is a history: the best that a clause of the task
+# finds, the next ones,
+# what is addressed to the agent and new to it, the newest of what is important and new, of new
+# statuses, of the rest.
+CHANCES = {
+    NAMED: 0.3,
+    NEAR: 0.1,
+    ADDRESSED: 0.3,
+    IMPORTANT: 0.03,
+    STATUS: 0.02,
+    OTHER: 0.005,
+}
 
 
 class Past(NamedTuple):
-    """One run of the role, from its ledger: the tokens of its work as billed, its turns, the billed tokens of what
-    memory costs besides view, schemas and capsules, how often a memory tool gave something back, where the run had
-    such tools, and, kind by kind, how many entries it used of how many that it was shown and could be told."""
+    """One run of the role, from its ledger: the tokens of its work as billed, its turns, the billed
+    tokens of what memory costs besides view, schemas and capsules, how often a memory tool gave
+    something back, where the run had such tools, and, kind by kind, how many entries it used of how
+    many that it was shown and could be told.
+    """
 
     work: int
     turns: int
@@ -66,8 +79,9 @@ class Past(NamedTuple):
 
 
 class Expected(NamedTuple):
-    """What a run of the role takes, on average, and how likely it uses an entry of each kind; `runs` of its own stand
-    behind it."""
+    """What a run of the role takes, on average, and how likely it uses an entry of each kind;
+    `runs` of its own stand behind it.
+    """
 
     work: float
     turns: float
@@ -76,15 +90,17 @@ class Expected(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What one run is given: the tokens of the view and its frame, and whether it is offered the memory's tools. `why`
-    says in words what the view was chosen by."""
+    """What one run is given: the tokens of the view and its frame, and whether it is offered the
+    memory's tools. `why` says in words what the view was chosen by.
+    """
 
     view: int
     tools: bool
     why: str
 
 
-# What is expected of a role before it has a history: turns, and tokens that each adds to the conversation.
+# What is expected of a role before it has a history: turns, and tokens that each adds to the
+# conversation.
 _STATED = {
     "cto": (40, 1_000),
     "project-lead": (40, 1_000),
@@ -113,11 +129,14 @@ def stated(role: str) -> Expected:
 
 
 def expected(role: str, past: Sequence[Past]) -> Expected:
-    """Return what the newest runs took, and used: plain means, and of each chance what is stated as if so many
-    entries stood behind it."""
+    """Return what the newest runs took, and used: plain means, and of each chance what is stated as
+    if so many entries stood behind it.
+    """
     newest = [run for run in past if run.turns > 0][-NEWEST:]
     before = stated(role)
-    missing = [Past(int(before.work), int(before.turns))] * max(STAND_IN - len(newest), 0)
+    missing = [Past(int(before.work), int(before.turns))] * max(
+        STAND_IN - len(newest), 0
+    )
     runs = [*newest, *missing]
     return Expected(
         sum(run.work for run in runs) / len(runs),
@@ -128,16 +147,19 @@ def expected(role: str, past: Sequence[Past]) -> Expected:
 
 
 def _chance(kind: str, runs: Sequence[Past]) -> float:
-    """Return the chance of an entry of this kind to be used: the mean of what is stated and what was."""
+    """Return the chance of an entry of this kind to be used: the mean of what is stated and what
+    was.
+    """
     pairs = [run.uses[kind] for run in runs if kind in run.uses]
     used, shown = (sum(pair[place] for pair in pairs) for place in (0, 1))
     return round((CHANCES[kind] * DOUBT + used) / (DOUBT + shown), 4)
 
 
 def worth(of: Expected, scale: float = 1.0) -> Worth:
-    """Return by what a view is chosen. A token of it is sent at each turn; finding something out alone takes turns of
-    the run's usual size, and what they give back is sent again for half of the run. `scale`: our tokens in one of the
-    provider's."""
+    """Return by what a view is chosen. A token of it is sent at each turn; finding something out
+    alone takes turns of the run's usual size, and what they give back is sent again for half of the
+    run. `scale`: our tokens in one of the provider's.
+    """
     turns = max(of.turns, 1.0)
     saving = FIND_TURNS * of.work / turns + FIND_TOKENS * turns / 2
     sizes = (int(size * scale) for size in (CRITICALS, MOST, LEAST))
@@ -154,7 +176,8 @@ def number(view: int | str) -> int | None:
         size = -1
     if size < 0:
         raise InvalidQuery(
-            f"view_budget {view!r} is neither auto nor a number of tokens", view_budget=view
+            f"view_budget {view!r} is neither auto nor a number of tokens",
+            view_budget=view,
         )
     return size
 
@@ -166,15 +189,20 @@ def check(tools: str, view: int | str) -> None:
 
 
 def offers(mode: str, coordinates: bool, unfit: int) -> bool:
-    """Return whether the memory's tools are offered: always to who coordinates others, and to the rest where entries
-    that concern the task are not in the view; unless somebody decided it."""
+    """Return whether the memory's tools are offered: always to who coordinates others, and to the
+    rest where entries that concern the task are not in the view; unless somebody decided it.
+    """
     return mode == "always" or (mode == "auto" and (coordinates or unfit > 0))
 
 
 def reason(view: View, tokens: int, size: int | None, of: Expected, by: Worth) -> str:
-    """Return in words what is in a view and by what it was chosen. `size`: the tokens that were asked for."""
+    """Return in words what is in a view and by what it was chosen. `size`: the tokens that were
+    asked for.
+    """
     source = (
-        _counted(of.runs, "earlier run") if of.runs else "no history yet: the stated expectation"
+        _counted(of.runs, "earlier run")
+        if of.runs
+        else "no history yet: the stated expectation"
     )
     task = f"a run takes {of.work:,.0f} tokens in {_counted(round(of.turns), 'turn')} ({source})"
     parts = _parts(view, by) if size is None else []
@@ -205,11 +233,14 @@ def _parts(view: View, by: Worth) -> list[str]:
 
 def _left(view: View, by: Worth) -> str:
     count = len(view.left_out)
-    less = f"would cost more than {'it is' if count == 1 else 'they are'} expected to save"
+    less = (
+        f"would cost more than {'it is' if count == 1 else 'they are'} expected to save"
+    )
     if view.unfit:
         return f"{count:,} left out, of which {view.unfit:,} concern the task and have no room"
     return (
-        f"{count:,} {'other' if count == 1 else 'others'} left out: {less} (p {by.chances[OTHER]:.2g} to"
+        f"{count:,} {'other' if count == 1 else 'others'} left out: {less} (p"
+        f" {by.chances[OTHER]:.2g} to"
         f" {by.chances[IMPORTANT]:.2g}, {by.price:g} turns)"
     )
 
@@ -232,9 +263,11 @@ def past(lines: Sequence[Line], capsules: int | None = None) -> Past:
 def uses(
     shown: Iterable[tuple[str, str]], task: str, turns: Iterable[Turn]
 ) -> dict[str, list[int]]:
-    """Return, kind by kind, how many of the entries that a prompt showed were used, of those of which it can be told.
-    `shown` are pairs of kind and text. An entry was used where the agent wrote a name, figure or address that it has
-    and the task has not; one that has none tells nothing."""
+    """Return, kind by kind, how many of the entries that a prompt showed were used, of those of
+    which it can be told. `shown` are pairs of kind and text. An entry was used where the agent
+    wrote a name, figure or address that it has and the task has not; one that has none tells
+    nothing.
+    """
     parts = [
         part
         for turn in turns

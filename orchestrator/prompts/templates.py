@@ -1,8 +1,9 @@
-"""The templates of the prompts: found, checked, compiled once, rendered. The only place that knows Jinja.
+"""The templates of the prompts: found, checked, compiled once, rendered. The only place that knows
+Jinja.
 
-Those that come with the package stand in `prompts/`; a workspace overrides any of them, and adds some for roles of
-its own, with files of the same name in its `prompts/`. A template is the operator's; what others wrote comes in as
-a value and is never rendered as one.
+Those that come with the package stand in `prompts/`; a workspace overrides any of them, and adds
+some for roles of its own, with files of the same name in its `prompts/`. A template is the
+operator's; what others wrote comes in as a value and is never rendered as one.
 """
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ class Templates:
 
     @property
     def version(self) -> str:
-        """The sha256 of all templates, ours and the workspace's: prompts of one version are made alike."""
+        """The sha256 of all templates, ours and the workspace's: prompts of one version are made
+        alike.
+        """
         self._look()
         return self._version
 
@@ -60,7 +63,9 @@ class Templates:
         """Where the template of this name lies."""
         return self._sources[name + SUFFIX][0]
 
-    def render(self, name: str, values: Mapping[str, object], without: Collection[str] = ()) -> str:
+    def render(
+        self, name: str, values: Mapping[str, object], without: Collection[str] = ()
+    ) -> str:
         """Return the text of the template of this name; the templates of `without` count as empty
         where it includes them. What it asks for and is not given is an error."""
         self._look()
@@ -68,7 +73,9 @@ class Templates:
         used = self._emptied(without) if without else self._environment
         try:
             return used.get_template(name + SUFFIX).render(values)
-        except Exception as error:  # whatever a template does wrong, its author wants to know where
+        except (
+            Exception
+        ) as error:  # whatever a template does wrong, its author wants to know where
             raise self._broken(name + SUFFIX, error) from error
 
     def _emptied(self, names: Collection[str]) -> Environment:
@@ -84,7 +91,9 @@ class Templates:
         seen = _signature(self.folder) if self.folder else ()
         if seen == self._seen and self._environment is not None:
             return
-        sources = self._shipped | (dict(_sources(self.folder)) if self.folder and seen else {})
+        sources = self._shipped | (
+            dict(_sources(self.folder)) if self.folder and seen else {}
+        )
         self._version = _digest(sources)
         self._sources = sources
         self._environment = _environment(tuple(sources.items()))
@@ -105,13 +114,17 @@ def version_at(root: str | None) -> str:
 
 
 def _digest(sources: Sources) -> str:
-    parts = (f"{name} {len(text)}\n{text}" for name, (_, text) in sorted(sources.items()))
+    parts = (
+        f"{name} {len(text)}\n{text}" for name, (_, text) in sorted(sources.items())
+    )
     return sha256(*(part.encode() for part in parts))
 
 
 @lru_cache(8)
 def _environment(known: tuple[tuple[str, tuple[str, str]], ...]) -> Environment:
-    """What renders these templates. Workspaces that have the same share it: compiling takes longer than rendering."""
+    """What renders these templates. Workspaces that have the same share it: compiling takes longer
+    than rendering.
+    """
     from jinja2 import FunctionLoader, StrictUndefined
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -156,7 +169,10 @@ def _signature(folder: str) -> Signature:
     except (FileNotFoundError, NotADirectoryError):
         return ()
     return tuple(
-        sorted((name, about.st_mtime_ns, about.st_size, about.st_ino) for name, about in told)
+        sorted(
+            (name, about.st_mtime_ns, about.st_size, about.st_ino)
+            for name, about in told
+        )
     )
 
 
@@ -171,14 +187,18 @@ def _sources(folder: str) -> Iterator[tuple[str, tuple[str, str]]]:
 def _text(path: str) -> str:
     """A template is a regular file that only people whom the workspace trusts may have written."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(
+            path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        )
         with open(descriptor, "rb") as file:
             about = os.fstat(descriptor)
             if problem := _unfit(about, os.stat(os.path.dirname(path)).st_uid):
                 raise BrokenTemplate(f"{path}: {problem}", file=path, line=0)
             return file.read().decode()
     except (OSError, UnicodeDecodeError) as error:
-        raise BrokenTemplate(f"{path} cannot be read: {error}", file=path, line=0) from error
+        raise BrokenTemplate(
+            f"{path} cannot be read: {error}", file=path, line=0
+        ) from error
 
 
 def _unfit(about: os.stat_result, owner: int) -> str | None:
@@ -188,11 +208,17 @@ def _unfit(about: os.stat_result, owner: int) -> str | None:
         return "it belongs to neither the owner of its folder nor you; use chown, or delete it"
     if about.st_mode & stat.S_IWOTH:
         return "everybody may write it; use chmod o-w"
-    return f"a template has at most {MAX_BYTES} bytes" if about.st_size > MAX_BYTES else None
+    return (
+        f"a template has at most {MAX_BYTES} bytes"
+        if about.st_size > MAX_BYTES
+        else None
+    )
 
 
 def _place(error: Exception) -> tuple[str, int] | None:
-    """The template and line that an error came from: what it says itself, else the innermost template's frame."""
+    """The template and line that an error came from: what it says itself, else the innermost
+    template's frame.
+    """
     if (line := getattr(error, "lineno", None)) is not None:
         return str(getattr(error, "filename", None)), int(line)
     found, trace = None, error.__traceback__

@@ -20,8 +20,9 @@ Write = Callable[[Run, list[writeback.Note]], tuple[str | None, str]]
 
 
 class Blockers:
-    """The blockers of a workspace's runs. `seat` is the memory as a run's agent has it, `write` puts
-    down what a run leaves."""
+    """The blockers of a workspace's runs. `seat` is the memory as a run's agent has it, `write`
+    puts down what a run leaves.
+    """
 
     def __init__(
         self, store: Store, runs: Runs, seat: Callable[[Run], AgentMemory], write: Write
@@ -29,13 +30,18 @@ class Blockers:
         self.store, self.runs, self.seat, self.write = store, runs, seat, write
 
     def report(self, run: Run, outcome: Outcome, number: int) -> str | None:
-        """Return the entry that says what blocks a run which may go on once it is answered: another's
-        that asks the same and stands, else one that is written now."""
-        for entry in self.seat(run).read(namespace=f"blockers/{run.project}", priority="critical"):
+        """Return the entry that says what blocks a run which may go on once it is answered:
+        another's that asks the same and stands, else one that is written now.
+        """
+        for entry in self.seat(run).read(
+            namespace=f"blockers/{run.project}", priority="critical"
+        ):
             if similar(writeback.question(entry.body), outcome.why) >= SAME:
                 return entry.id
         notes = writeback.settle(run.id, run.project, outcome)
-        return self.write(run, [note._replace(key=f"{note.key}{number}") for note in notes])[0]
+        return self.write(
+            run, [note._replace(key=f"{note.key}{number}") for note in notes]
+        )[0]
 
     def settle(self, run: Run, ids: Iterable[str]) -> None:
         """Resolve what a run reported that went on and is done."""
@@ -45,15 +51,18 @@ class Blockers:
                 seat.resolve(id, "its run was answered, and is done")
 
     def standing(self, run: Run, own: Collection[str], takes_tools: bool) -> str | None:
-        """Return an entry in which the run itself says what keeps it, and that still stands. A client's
-        calls are not seen: of it, whatever it wrote since it began."""
+        """Return an entry in which the run itself says what keeps it, and that still stands. A
+        client's calls are not seen: of it, whatever it wrote since it began.
+        """
         if not own and takes_tools:
             return None
         page = self.seat(run).read(
             namespace=f"blockers/{run.project}", priority="critical", author=run.agent
         )
         standing = [
-            entry.id for entry in page if entry.id in own or (not own and entry.at >= run.at)
+            entry.id
+            for entry in page
+            if entry.id in own or (not own and entry.at >= run.at)
         ]
         return standing[0] if standing else None
 
@@ -61,11 +70,17 @@ class Blockers:
         """Return the children of a run that ended blocked, each with the entry that says so, where
         that stands: nobody resolved or replaced it, nor has another child done the same work."""
         children = self.runs.children(run.id)
-        done = {child.fields.get("intent") for child in children if child.status == "done"}
+        done = {
+            child.fields.get("intent") for child in children if child.status == "done"
+        }
         blocked = [child for child in children if child.status == "blocked"]
-        unsettled = [run for run in blocked if (run.fields.get("intent") or run.id) not in done]
+        unsettled = [
+            run for run in blocked if (run.fields.get("intent") or run.id) not in done
+        ]
         entries = [(run.id, run.fields.get("entry")) for run in unsettled]
-        return [(id, entry) for id, entry in entries if entry is None or self.stands(entry)]
+        return [
+            (id, entry) for id, entry in entries if entry is None or self.stands(entry)
+        ]
 
     def stands(self, id: str) -> bool:
         """Return whether an entry is neither resolved nor replaced."""

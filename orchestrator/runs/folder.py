@@ -1,4 +1,5 @@
-"""The folder of a run: its steps, its ledger, its receipts and its output, as files that anyone can read.
+"""The folder of a run: its steps, its ledger, its receipts and its output, as files that anyone can
+read.
 
 Lines are whole or not there. What is synced is on the disk when `record` or `write` returns.
 """
@@ -11,18 +12,28 @@ from typing import Any
 
 from synapse.errors import NotFound, StoreError
 
-STEPS, LEDGER, OUTPUT, RECEIPT = "steps.jsonl", "ledger.jsonl", "output.md", "receipt.json"
+STEPS, LEDGER, OUTPUT, RECEIPT = (
+    "steps.jsonl",
+    "ledger.jsonl",
+    "output.md",
+    "receipt.json",
+)
 TRANSCRIPT, ERROR = "transcript.log", "error.txt"
-ELSEWHERE = "the workspace that it began in"  # what a run waits for that is another one's
+# what a run waits for that is another one's
+ELSEWHERE = "the workspace that it began in"
 
 
 def is_elsewhere(root: str, run: str, fields: Mapping[str, Any]) -> bool:
-    """Return whether a run came with the history of another workspace, where it may be alive: its steps are there."""
+    """Return whether a run came with the history of another workspace, where it may be alive: its
+    steps are there.
+    """
     return "origin" in fields and not os.path.isdir(os.path.join(root, "runs", run))
 
 
 class Folder:
-    """`runs/{run}/` of a workspace. One that does not outlive its process is not `lasting`, and nothing is synced."""
+    """`runs/{run}/` of a workspace. One that does not outlive its process is not `lasting`, and
+    nothing is synced.
+    """
 
     def __init__(self, root: str, run: str, *, lasting: bool = True) -> None:
         self.path = os.path.join(root, "runs", run)
@@ -39,7 +50,9 @@ class Folder:
         """Add a line to a file of lines. A torn end, left by a dead writer, is closed first."""
         try:
             descriptor = os.open(
-                self._at(name), os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
+                self._at(name),
+                os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC,
+                0o600,
             )
             try:
                 size = os.fstat(descriptor).st_size
@@ -56,11 +69,15 @@ class Folder:
             raise StoreError(f"{self._at(name)} cannot be written: {error}") from error
 
     def write(self, name: str, text: str, *, sync: bool = True) -> str:
-        """A file whole, or not at all, whoever dies; where it is synced, also if the machine does. Its path."""
+        """A file whole, or not at all, whoever dies; where it is synced, also if the machine does.
+        Its path.
+        """
         path = self._at(name)
         aside = f"{path}.{os.getpid()}.new"
         try:
-            descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            descriptor = os.open(
+                aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600
+            )
             with open(
                 descriptor, "w", encoding="utf-8", errors="surrogatepass", newline=""
             ) as file:
@@ -75,7 +92,9 @@ class Folder:
 
     def read(self, name: str) -> str:
         try:
-            with open(self._at(name), encoding="utf-8", errors="surrogatepass", newline="") as file:
+            with open(
+                self._at(name), encoding="utf-8", errors="surrogatepass", newline=""
+            ) as file:
                 return file.read()
         except FileNotFoundError as error:
             raise NotFound(f"{self._at(name)} is not there", id=name) from error

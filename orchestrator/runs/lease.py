@@ -1,6 +1,7 @@
 """Who holds runs: a supervisor, known by a file that it has locked and touches while it lives.
 
-The lock tells a crash at once, the touch a hang after the lease. Neither is a record: a heartbeat is not news.
+The lock tells a crash at once, the touch a hang after the lease. Neither is a record: a heartbeat
+is not news.
 """
 
 from __future__ import annotations
@@ -11,9 +12,8 @@ import time
 
 from synapse.errors import StoreError
 
-CLIENT = (
-    "client-"  # begins the name of a coding client's process, which holds the runs of its sessions
-)
+# begins the name of a coding client's process, which holds the runs of its sessions
+CLIENT = "client-"
 LEASE = 15.0  # seconds without a touch after which a holder counts as hung
 BEAT = 1.0
 
@@ -77,7 +77,9 @@ class Lease:
 
 
 def _held(path: str) -> int:
-    """The file, made and locked. Whoever looks at it locks it for a moment, or sweeps it away before it is locked."""
+    """The file, made and locked. Whoever looks at it locks it for a moment, or sweeps it away
+    before it is locked.
+    """
     while True:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(fd, fcntl.LOCK_EX)

@@ -1,14 +1,16 @@
-"""The token ledger: one line of JSON per call of a model, and what follows from the lines. Pure but for the file.
+"""The token ledger: one line of JSON per call of a model, and what follows from the lines. Pure but
+for the file.
 
-A line holds no wall time, process, path or random id, so that the same work gives the same bytes. Every figure
-about a run is a function of its lines; anyone can compute it again.
+A line holds no wall time, process, path or random id, so that the same work gives the same bytes.
+Every figure about a run is a function of its lines; anyone can compute it again.
 
 {"run", "step", "agent", "model", "encoding", "counting", "in": [[label, tokens, first], ...],
  "out": [[label, tokens], ...], "usage": {...} | null, "cost": dollars | null, "stop"}
 
 `first` is 1 where these tokens are sent for the first time in the run. The label `guide` is what
-the system text says of the memory and of the team; `system` is the rest of it. `counting` says how the tokens were
-counted: `exact` in the encoding, `bound` or `estimate`. `usage` is the provider's own report.
+the system text says of the memory and of the team; `system` is the rest of it. `counting` says how
+the tokens were counted: `exact` in the encoding, `bound` or `estimate`. `usage` is the provider's
+own report.
 """
 
 from __future__ import annotations
@@ -21,7 +23,15 @@ from typing import NamedTuple
 from orchestrator.engines.protocol import LABELS, Usage
 
 # What memory and coordination put into a run, and what is left without them.
-COORDINATION = ("guide", "view", "tool_schema", "capsule", "wake", "writeback", "consolidation")
+COORDINATION = (
+    "guide",
+    "view",
+    "tool_schema",
+    "capsule",
+    "wake",
+    "writeback",
+    "consolidation",
+)
 PLANNING = ("plan",)
 WORK = tuple(label for label in LABELS if label not in (*COORDINATION, *PLANNING))
 
@@ -57,8 +67,9 @@ class Line(NamedTuple):
 
 
 class Overhead(NamedTuple):
-    """What coordination took, beside the work. Billed: each time it was sent; unique: once. `counting` is the least
-    exact that its lines were counted with."""
+    """What coordination took, beside the work. Billed: each time it was sent; unique: once.
+    `counting` is the least exact that its lines were counted with.
+    """
 
     coordination: int
     planning: int
@@ -82,7 +93,9 @@ class Overhead(NamedTuple):
         return (self.coordination + self.planning) / self.work if self.work else 0.0
 
 
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode  # made once
+_encode = json.JSONEncoder(
+    ensure_ascii=False, separators=(",", ":")
+).encode  # made once
 
 
 def dump(line: Line) -> str:
@@ -94,7 +107,9 @@ def dump(line: Line) -> str:
         "model": line.model,
         "encoding": line.encoding,
         "counting": line.counting,
-        "in": [[segment.label, segment.tokens, int(segment.first)] for segment in line.sent],
+        "in": [
+            [segment.label, segment.tokens, int(segment.first)] for segment in line.sent
+        ],
         "out": [[segment.label, segment.tokens] for segment in line.got],
         "usage": None if line.usage is None else line.usage._asdict(),
         "cost": line.cost,
@@ -112,7 +127,9 @@ def load(text: str) -> Line:
         model=fields["model"],
         encoding=fields["encoding"],
         counting=fields["counting"],
-        sent=tuple(Segment(label, tokens, bool(first)) for label, tokens, first in fields["in"]),
+        sent=tuple(
+            Segment(label, tokens, bool(first)) for label, tokens, first in fields["in"]
+        ),
         got=tuple(Segment(label, tokens) for label, tokens in fields["out"]),
         usage=None if fields["usage"] is None else Usage(**fields["usage"]),
         cost=fields["cost"],
@@ -121,8 +138,10 @@ def load(text: str) -> Line:
 
 
 def read(lines: Iterable[str]) -> list[Line]:
-    """Every whole line, once; the last one may still be being written. A line names its step, so the same one again is
-    the same call: who hung between a reply and its booking comes back, and books what whoever took over had mended."""
+    """Every whole line, once; the last one may still be being written. A line names its step, so
+    the same one again is the same call: who hung between a reply and its booking comes back, and
+    books what whoever took over had mended.
+    """
     return [load(text) for text in dict.fromkeys(lines) if text.endswith("\n")]
 
 
@@ -157,8 +176,9 @@ def overhead(lines: Iterable[Line]) -> Overhead:
 
 
 def spent(lines: Iterable[Line]) -> tuple[Usage, float | None]:
-    """What the provider reported in all, or we counted where it reported nothing (an estimate); and what it cost, None
-    where no line has a price."""
+    """What the provider reported in all, or we counted where it reported nothing (an estimate); and
+    what it cost, None where no line has a price.
+    """
     usage, costs = Usage(), []
     for line in lines:
         usage += used(line)
@@ -170,4 +190,8 @@ def spent(lines: Iterable[Line]) -> tuple[Usage, float | None]:
 def used(line: Line) -> Usage:
     """What one call took, by its provider's word, else by ours."""
     counted = line.counted, sum(segment.tokens for segment in line.got)
-    return line.usage if line.usage is not None else Usage(*counted, estimated=any(counted))
+    return (
+        line.usage
+        if line.usage is not None
+        else Usage(*counted, estimated=any(counted))
+    )

@@ -1,5 +1,6 @@
-"""Runs as records of the log: begun, taken over, ended. Every change names its incarnation, and a stale one is
-refused under the log's lock and recorded as refused."""
+"""Runs as records of the log: begun, taken over, ended. Every change names its incarnation, and a
+stale one is refused under the log's lock and recorded as refused.
+"""
 
 from __future__ import annotations
 
@@ -91,8 +92,9 @@ class Runs:
         unless: Guard | None,
         **more: Any,
     ) -> Run:
-        """Start a run. Asked again under the same id, the run that was started then. Where its parent's incarnation is
-        stale it is refused, on record."""
+        """Start a run. Asked again under the same id, the run that was started then. Where its
+        parent's incarnation is stale it is refused, on record.
+        """
         fields = {
             "run": id,
             "epoch": 1,
@@ -102,7 +104,9 @@ class Runs:
             "department": agent.department,
             "project": task.project,
             "task": task.text,
-            "asked": {key: value for key, value in task._asdict().items() if key != "text"},
+            "asked": {
+                key: value for key, value in task._asdict().items() if key != "text"
+            },
             "parent": parent.id if parent else None,
             "root": parent.root if parent else id,
             "depth": parent.depth + 1 if parent else 0,
@@ -116,13 +120,17 @@ class Runs:
                 self.store, agent.id, parent.id, parent.epoch, ended=True
             )  # a team goes on below its first run
         record = pen.write(
-            Pending("run", agent.id, fields, key=_key(id)), once=f"run:{id}", unless=unless
+            Pending("run", agent.id, fields, key=_key(id)),
+            once=f"run:{id}",
+            unless=unless,
         )
         return run_of({**record.fields, "at": record.at, "seq": record.seq})
 
     def take(self, run: Run, holder: str, progress: int) -> Run:
-        """Go on with a run whose holder is gone: the next incarnation. Conflict where somebody else was faster.
-        `progress` is how far it and all below it had come; attempts are counted from where it last moved."""
+        """Go on with a run whose holder is gone: the next incarnation. Conflict where somebody else
+        was faster. `progress` is how far it and all below it had come; attempts are counted from
+        where it last moved.
+        """
         moved = progress > run.fields.get("progress", 0)
         fields = {
             "run": run.id,
@@ -133,7 +141,8 @@ class Runs:
         }
         fields["attempts"] = 2 if moved else run.attempts + 1
         self.store.log.append(
-            Pending("run", run.agent, fields, key=_key(run.id)), unless=fence(run.id, run.epoch)
+            Pending("run", run.agent, fields, key=_key(run.id)),
+            unless=fence(run.id, run.epoch),
         )
         return run_of({**run.fields, **fields})
 
@@ -146,29 +155,43 @@ class Runs:
 
     def end(self, run: Run, status: str, **more: Any) -> Run:
         """Settle it. A stale incarnation's word is refused, and recorded."""
-        fields = {"run": run.id, "epoch": run.epoch, "state": "ended", "status": status, **more}
+        fields = {
+            "run": run.id,
+            "epoch": run.epoch,
+            "state": "ended",
+            "status": status,
+            **more,
+        }
         pen = Writer(self.store, run.agent, run.id, run.epoch)
         record = pen.write(Pending("run", run.agent, fields, key=_key(run.id)))
         return run_of({**run.fields, **fields, "ended_at": record.at})
 
     def stop(self, id: str, by: str, reason: str) -> None:
         """Ask for its end, whoever holds it."""
-        self.store.log.append(Pending("stop", by, {"run": id, "reason": reason}, key=f"stop:{id}"))
+        self.store.log.append(
+            Pending("stop", by, {"run": id, "reason": reason}, key=f"stop:{id}")
+        )
 
     def over(self, run: Run, *, known: bool = False) -> str | None:
-        """Why this incarnation is to end: another goes on with it, or somebody stopped it or one above it. `known`: the
-        index knows of it already, if it is."""
+        """Why this incarnation is to end: another goes on with it, or somebody stopped it or one
+        above it. `known`: the index knows of it already, if it is.
+        """
         if not known:
             self.store.index.catch_up()
         found = self.store.index.query.run(run.id)
         if found is not None and found["epoch"] != run.epoch:
             return (
-                f"it was taken over: another supervisor goes on with it, as epoch {found['epoch']}"
+                f"it was taken over: another supervisor goes on with it, as epoch"
+                f" {found['epoch']}"
             )
         while found is not None:
             if asked := self.store.index.keyed(f"stop:{found['run']}"):
                 return str(asked[-1].fields["reason"])
-            found = self.store.index.query.run(found["parent"]) if found.get("parent") else None
+            found = (
+                self.store.index.query.run(found["parent"])
+                if found.get("parent")
+                else None
+            )
         return None
 
     def get(self, id: str) -> Run | None:

@@ -1,5 +1,5 @@
-"""What a run needs to go on: its engine, with the key, the host and the program that this takes, and
-the tools of its user.
+"""What a run needs to go on: its engine, with the key, the host and the program that this takes,
+and the tools of its user.
 
 Recorded when a run begins, compared by whoever would take it over. Names and digests, never the
 value of a key. What a process has comes in as an `Offer`; nothing here reads the memory.
@@ -25,10 +25,19 @@ KEYS: Mapping[str, tuple[str, ...]] = {
     "anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
     "openai": ("OPENAI_API_KEY",),
     "openai-chat": ("OPENAI_API_KEY",),
-    "claude-code": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
+    "claude-code": (
+        "ANTHROPIC_API_KEY",
+        "ANTHROPIC_AUTH_TOKEN",
+        "CLAUDE_CODE_OAUTH_TOKEN",
+    ),
     "codex": ("CODEX_API_KEY", "OPENAI_API_KEY"),
     "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-    "openclaw": ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"),
+    "openclaw": (
+        "ANTHROPIC_API_KEY",
+        "OPENAI_API_KEY",
+        "GEMINI_API_KEY",
+        "OPENROUTER_API_KEY",
+    ),
 }
 HOSTS = {
     "anthropic": "ANTHROPIC_BASE_URL",
@@ -37,14 +46,21 @@ HOSTS = {
     "openai-chat": "OPENAI_BASE_URL",
     "codex": "OPENAI_BASE_URL",
 }
-PROGRAMS = {"claude-code": "claude", "codex": "codex", "gemini": "gemini", "openclaw": "openclaw"}
+PROGRAMS = {
+    "claude-code": "claude",
+    "codex": "codex",
+    "gemini": "gemini",
+    "openclaw": "openclaw",
+}
 VERSION = 12  # digits of a version of the templates
 UNRECORDED = "what it was begun with, which an older version did not record"
 
 
 class Offer(NamedTuple):
     """What a process has. `given` are the engines that its user made; `declared` gives the kind and
-    the options of any other name; `templates` is the version of its prompts, empty where that is no matter."""
+    the options of any other name; `templates` is the version of its prompts, empty where that is no
+    matter.
+    """
 
     declared: Callable[[str], tuple[str, Mapping[str, Any]]]
     env: Mapping[str, str]
@@ -72,13 +88,17 @@ class _Engine(NamedTuple):
         return self.options.get("env") or {}
 
     def key(self, env: Mapping[str, str]) -> str | None:
-        """Return the variable that its key comes from; None where it has its own, or none is set."""
+        """Return the variable that its key comes from; None where it has its own, or none is
+        set.
+        """
         names = () if self.own_key else KEYS.get(self.kind, ())
         return next((name for name in names if env.get(name)), None)
 
     def host(self, env: Mapping[str, str]) -> str | None:
         """Return the host that is named instead of the provider's; without port, path and user."""
-        url = self.options.get("base_url") or {**env, **self.env}.get(HOSTS.get(self.kind, ""))
+        url = self.options.get("base_url") or {**env, **self.env}.get(
+            HOSTS.get(self.kind, "")
+        )
         if not url or self.type is not None:
             return None
         from urllib.parse import urlsplit
@@ -107,7 +127,10 @@ class _Engine(NamedTuple):
 
 def record(names: Iterable[str], offer: Offer, *, tools: bool) -> dict[str, Any]:
     """Return what a run on these engines needs, as its record has it."""
-    engines = {name: _described(_engine(name, offer), offer.env) for name in dict.fromkeys(names)}
+    engines = {
+        name: _described(_engine(name, offer), offer.env)
+        for name in dict.fromkeys(names)
+    }
     needed: dict[str, Any] = {
         "engines": engines,
         "tools": dict(sorted(offer.tools.items())) if tools else {},
@@ -125,7 +148,9 @@ def lacking(needs: Fields | None, offer: Offer) -> tuple[str, ...]:
         found += _lacking_engine(name, about, offer)
     version = needs.get("templates")
     if version and offer.templates and version != offer.templates[:VERSION]:
-        found.append(f"prompt templates of version {version} (here: {offer.templates[:VERSION]})")
+        found.append(
+            f"prompt templates of version {version} (here: {offer.templates[:VERSION]})"
+        )
     return tuple(found)
 
 
@@ -133,8 +158,12 @@ def waiting(orphans: Sequence[Fields], lacks: Lacks) -> dict[str, str]:
     """Return which of these runs, whose supervisor is gone, cannot go on here, and what each waits
     for. Whoever is above such a run waits with it: it could do nothing but wait."""
     above = {str(run["run"]): run.get("parent") for run in orphans}
-    missing = {id: ", ".join(lacks(run)) for id, run in zip(above, orphans, strict=True)}
-    found = {id: f"waits for its own program: {why}" for id, why in missing.items() if why}
+    missing = {
+        id: ", ".join(lacks(run)) for id, run in zip(above, orphans, strict=True)
+    }
+    found = {
+        id: f"waits for its own program: {why}" for id, why in missing.items() if why
+    }
     for id in list(found):
         parent = above[id]
         while parent in above and parent not in found:
@@ -165,7 +194,10 @@ def _engine(name: str, offer: Offer) -> _Engine:
     given = offer.given.get(name)
     if given is None:
         return _Engine(*offer.declared(name))
-    options = {"env": getattr(given, "env", None), "command": getattr(given, "command", None)}
+    options = {
+        "env": getattr(given, "env", None),
+        "command": getattr(given, "command", None),
+    }
     options["api_key"] = getattr(given, "own_key", True)
     return _Engine(given.name, options, type(given).__qualname__)
 
@@ -208,7 +240,11 @@ def _kinds(engine: _Engine, given: bool) -> tuple[str | None, ...]:
     class that was begun by name."""
     if given or engine.type is None:
         return (engine.type or engine.kind,)
-    named = (kind for kind, place in ENGINES.items() if place.partition(":")[2] == engine.type)
+    named = (
+        kind
+        for kind, place in ENGINES.items()
+        if place.partition(":")[2] == engine.type
+    )
     return (engine.kind, *named)
 
 
@@ -232,5 +268,7 @@ def _signature(tool: Tool) -> str:
 
 
 def _digest(tool: Tool) -> str:
-    text = json.dumps([tool.name, tool.schema], sort_keys=True, separators=(",", ":"), default=str)
+    text = json.dumps(
+        [tool.name, tool.schema], sort_keys=True, separators=(",", ":"), default=str
+    )
     return sha256(text.encode("utf-8", "surrogatepass"))[:16]

@@ -1,14 +1,14 @@
-"""The conversation of a run, as it is recorded: the lines of `runs/{run}/steps.jsonl`, and what they add up to.
+"""The conversation of a run, as it is recorded: the lines of `runs/{run}/steps.jsonl`, and what
+they add up to.
 
-A line is written before anybody acts on it. Whoever takes a run over reads the lines and goes on from the last.
-Values and pure functions; the file is the folder's business.
+A line is written before anybody acts on it. Whoever takes a run over reads the lines and goes on
+from the last. Values and pure functions; the file is the folder's business.
 
-prompt   what the run began with: system, memory, task; the ledger's labels for each
-turn     a model's reply, paid for; with its line for the ledger
-call     a tool call is about to be carried out (a call without its result was in flight)
-result   what the call gave
-message  something else was said to the model: a wake, results that it had not read, what it has to go on with
-attempt  another process took the run over
+prompt   what the run began with: system, memory, task; the ledger's labels for each turn     a
+model's reply, paid for; with its line for the ledger call     a tool call is about to be carried
+out (a call without its result was in flight) result   what the call gave message  something else
+was said to the model: a wake, results that it had not read, what it has to go on with attempt
+another process took the run over
 """
 
 from __future__ import annotations
@@ -46,8 +46,12 @@ class Conversation(NamedTuple):
     next: int = 0
     last: str = ""  # the kind of the last line: what is due follows from it
     said: Mapping[str, int] = {}  # how often something was said to the model, by reason
-    heard: frozenset[str] = frozenset()  # entries that were rendered for it after its prompt
-    pointed: frozenset[str] = frozenset()  # entries of which it was told no more than a line
+    heard: frozenset[str] = (
+        frozenset()
+    )  # entries that were rendered for it after its prompt
+    pointed: frozenset[str] = (
+        frozenset()
+    )  # entries of which it was told no more than a line
     reported: tuple[
         str, ...
     ] = ()  # entries in which the supervisor said what blocked it, and it went on
@@ -56,13 +60,17 @@ class Conversation(NamedTuple):
     acts: Mapping[
         str, str
     ] = {}  # what it was last told of each act: an entry, or that others are at it
-    held: frozenset[str] = frozenset()  # entries for a moment that it was given at a call
+    held: frozenset[str] = (
+        frozenset()
+    )  # entries for a moment that it was given at a call
     shares: Mapping[
         str, int
     ] = {}  # how often a shared tool's result was given, waited for, stale, got
 
 
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode  # made once
+_encode = json.JSONEncoder(
+    ensure_ascii=False, separators=(",", ":")
+).encode  # made once
 
 
 def dump(step: Step) -> str:
@@ -71,8 +79,10 @@ def dump(step: Step) -> str:
 
 
 def read(lines: Iterable[str]) -> list[Step]:
-    """Every whole line that counts. A torn last one was never acted on. What an incarnation wrote that had been
-    taken over without knowing it counts nothing: the next one goes on from where it says, by its first line's `n`."""
+    """Every whole line that counts. A torn last one was never acted on. What an incarnation wrote
+    that had been taken over without knowing it counts nothing: the next one goes on from where it
+    says, by its first line's `n`.
+    """
     steps: list[Step] = []
     epoch = 0
     for text in lines:
@@ -93,7 +103,9 @@ def _step(text: str) -> Step:
         fields = json.loads(text)
         return Step(fields.pop("n"), fields.pop("epoch"), fields.pop("kind"), fields)
     except (ValueError, KeyError, AttributeError) as error:
-        raise StoreCorrupt(f"a line of steps.jsonl is damaged: {text[:60].strip()!r}") from error
+        raise StoreCorrupt(
+            f"a line of steps.jsonl is damaged: {text[:60].strip()!r}"
+        ) from error
 
 
 def prompt(system: str, memory: str, task: str) -> dict[str, Any]:
@@ -108,7 +120,9 @@ def turn(reply: Turn, label: str, ledger: str) -> dict[str, Any]:
     return {"turn": fields, "label": label, "ledger": ledger}
 
 
-def result(call: Call, text: str, label: str, failed: bool = False, **about: Any) -> dict[str, Any]:
+def result(
+    call: Call, text: str, label: str, failed: bool = False, **about: Any
+) -> dict[str, Any]:
     """`about`: `read` names the child runs whose results these are, `blocker` the entry that was
     written, `ids` the entries whose text this is, `held` those of them that were for this moment,
     `act` what it was of a shared tool (`key`, `told`, `counts`)."""
@@ -204,7 +218,11 @@ class Adding:
         self.pending, self.begun = {call.id: call for call in reply.calls}, set()
         if reply.text or reply.calls:  # providers refuse a message of nothing
             said = Message(
-                "assistant", reply.text, fields["label"], reply.calls, native=reply.native
+                "assistant",
+                reply.text,
+                fields["label"],
+                reply.calls,
+                native=reply.native,
             )
             self.messages.append(said)
 
@@ -218,7 +236,11 @@ class Adding:
             self.acts[act["key"]] = act["told"]
             self.shares.update(act["counts"])
         said = Message(
-            "tool", fields["text"], fields["label"], answers=fields["call"], failed=fields["failed"]
+            "tool",
+            fields["text"],
+            fields["label"],
+            answers=fields["call"],
+            failed=fields["failed"],
         )
         self.messages.append(said)
 
@@ -231,7 +253,10 @@ def turn_of(fields: Mapping[str, Any]) -> Turn:
 def capsules(conversation: Conversation, tools: Sequence[str]) -> int | None:
     """How often a memory tool gave something back; None where there was none to ask."""
     return (
-        sum(each.label == "capsule" and each.role == "tool" for each in conversation.messages)
+        sum(
+            each.label == "capsule" and each.role == "tool"
+            for each in conversation.messages
+        )
         if tools
         else None
     )

@@ -17,14 +17,16 @@ STATUSES = ("done", "blocked", "failed", "timeout", "stopped", "refused")
 
 
 class Task(NamedTuple):
-    """One piece of work for one agent. What is left at None comes from the agent's file, then from the supervisor.
+    """One piece of work for one agent. What is left at None comes from the agent's file, then from
+    the supervisor.
 
-    `view_budget` is the tokens that memory may take in the prompt, or auto. That, `max_tokens`, `max_usd`,
-    `memory_tools` and `tools` bind all that it spawns, too. `tools` says by name what tools share, as synapse.yaml
-    does. `role` stands in for the agent's own, in the prompt and in what it is
-    offered. `timeout` is in seconds. `folder` is where a client's process works; else where this one does. `intent`
-    names the work: a second task of the same intent is the same work, whatever its text says; without one, the
-    project, the agent and the text decide. `force` spawns it all the same.
+    `view_budget` is the tokens that memory may take in the prompt, or auto. That, `max_tokens`,
+    `max_usd`, `memory_tools` and `tools` bind all that it spawns, too. `tools` says by name what
+    tools share, as synapse.yaml does. `role` stands in for the agent's own, in the prompt and in
+    what it is offered. `timeout` is in seconds. `folder` is where a client's process works; else
+    where this one does. `intent` names the work: a second task of the same intent is the same work,
+    whatever its text says; without one, the project, the agent and the text decide. `force` spawns
+    it all the same.
     """
 
     text: str
@@ -46,20 +48,25 @@ class Task(NamedTuple):
 
 
 def check(task: Task) -> Task:
-    """The task itself, or InvalidEntry where no run can be begun with it: what comes of one is written in
-    `status/PROJECT`, and a limit is a number that is not negative."""
+    """The task itself, or InvalidEntry where no run can be begun with it: what comes of one is
+    written in `status/PROJECT`, and a limit is a number that is not negative.
+    """
     fields_fit(task, "task")
     if not is_namespace(f"status/{task.project}"):
         raise InvalidEntry(
-            f"project {task.project!r} is not valid: a-z, 0-9, '_' and '-', such as brain-suite, and '/' between its "
+            f"project {task.project!r} is not valid: a-z, 0-9, '_' and '-', such as"
+            f" brain-suite, and '/' between its "
             "parts",
             project=task.project,
         )
     for name in ("max_tokens", "max_usd", "max_turns", "timeout"):
         bound = getattr(task, name)
-        if bound is not None and not (isinstance(bound, int | float) and 0 <= bound < inf):
+        if bound is not None and not (
+            isinstance(bound, int | float) and 0 <= bound < inf
+        ):
             raise InvalidEntry(
-                f"{name} is {bound!r}; it is a number that is not negative, or none", limit=name
+                f"{name} is {bound!r}; it is a number that is not negative, or none",
+                limit=name,
             )
     check_mode(task.memory_tools)
     if task.view_budget != "auto" and not str(task.view_budget).isdecimal():
@@ -73,7 +80,9 @@ def check(task: Task) -> Task:
 def check_mode(tools: str | None) -> None:
     """Refuse what says nothing of when the memory's tools are offered."""
     if tools not in (None, *MODES):
-        raise InvalidQuery(f"memory_tools {tools!r} is not one of {', '.join(MODES)}", tools=tools)
+        raise InvalidQuery(
+            f"memory_tools {tools!r} is not one of {', '.join(MODES)}", tools=tools
+        )
 
 
 class Outcome(NamedTuple):
@@ -92,8 +101,9 @@ class Outcome(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What came of a task. `repeated`: this work had been done, or is being done, by that run already. `run` is empty
-    where a limit did not let it begin."""
+    """What came of a task. `repeated`: this work had been done, or is being done, by that run
+    already. `run` is empty where a limit did not let it begin.
+    """
 
     status: str
     text: str
@@ -127,7 +137,11 @@ class Result(NamedTuple):
 def result_of(run: str, fields: Mapping[str, object], text: str) -> Result:
     """The result of a run that has ended, from its record."""
     usage, overhead = fields.get("usage"), fields.get("overhead")
-    debt, cost, warnings = fields.get("debt"), fields.get("cost"), fields.get("warnings")
+    debt, cost, warnings = (
+        fields.get("debt"),
+        fields.get("cost"),
+        fields.get("warnings"),
+    )
     return Result(
         status=str(fields.get("status", "failed")),
         text=text,

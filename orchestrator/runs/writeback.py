@@ -1,8 +1,8 @@
 """What a run that has ended leaves in the memory: entries, from its outcome. Pure.
 
-The entry carries a summary; the whole text lies in the run's folder, which its evidence names. A run that
-failed or ran out of time says so, with what is known. What is the operator's business alone (a key,
-a limit, a stop) stands on the run's own record, and is no entry.
+The entry carries a summary; the whole text lies in the run's folder, which its evidence names. A
+run that failed or ran out of time says so, with what is known. What is the operator's business
+alone (a key, a limit, a stop) stands on the run's own record, and is no entry.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ FIRST_WORDS = {
 
 
 class Note(NamedTuple):
-    """An entry to be written for the run's agent; `key` makes it once, `evidence` is where all of it
-    lies, for who can open files."""
+    """An entry to be written for the run's agent; `key` makes it once, `evidence` is where all of
+    it lies, for who can open files.
+    """
 
     body: str
     namespace: str
@@ -39,7 +40,10 @@ def settle(run: str, project: str, outcome: Outcome) -> list[Note]:
     again; of an end that is the operator's business, none is."""
     if outcome.operational or (outcome.blocker and not outcome.below):
         return []
-    said, output = summary(outcome.text), f"runs/{run}/output.md" if outcome.text else None
+    said, output = (
+        summary(outcome.text),
+        f"runs/{run}/output.md" if outcome.text else None,
+    )
     if outcome.status == "blocked" and not outcome.below:
         body = _body("Blocked", outcome.why or said)
         return [Note(body, f"blockers/{project}", "critical", "blocked", output)]
@@ -53,7 +57,13 @@ def settle(run: str, project: str, outcome: Outcome) -> list[Note]:
 def dead_letter(run: str, project: str, attempts: int) -> Note:
     """A run that ended none of its attempts: somebody has to look."""
     said = f"the run died {attempts} times without moving, and is not tried again"
-    return Note(_body("Blocked", said), f"blockers/{project}", "critical", "dead", f"runs/{run}/")
+    return Note(
+        _body("Blocked", said),
+        f"blockers/{project}",
+        "critical",
+        "dead",
+        f"runs/{run}/",
+    )
 
 
 def question(body: str) -> str:
@@ -64,15 +74,18 @@ def question(body: str) -> str:
 def summary(text: str) -> str:
     """The first paragraph that says something."""
     for paragraph in text.replace("\r\n", "\n").split("\n\n"):
-        said = " ".join(line.strip() for line in paragraph.splitlines() if not _decoration(line))
+        said = " ".join(
+            line.strip() for line in paragraph.splitlines() if not _decoration(line)
+        )
         if said:
             return said
     return ""
 
 
 def flattened(text: str) -> str:
-    """Return a text as one paragraph: all that it says, without headings, rules and fences, nor the word that an
-    entry of it begins with anyway."""
+    """Return a text as one paragraph: all that it says, without headings, rules and fences, nor the
+    word that an entry of it begins with anyway.
+    """
     lines = (line.strip() for line in text.replace("\r\n", "\n").split("\n"))
     said = " ".join(line for line in lines if not _decoration(line))
     return said.removeprefix(f"{FIRST_WORDS['done']}:").strip()
@@ -81,7 +94,11 @@ def flattened(text: str) -> str:
 def _decoration(line: str) -> bool:
     """A heading, a rule or a fence is no summary."""
     stripped = line.strip()
-    return not stripped or stripped.startswith(("#", "```", "~~~")) or set(stripped) <= set("-=*_ ")
+    return (
+        not stripped
+        or stripped.startswith(("#", "```", "~~~"))
+        or set(stripped) <= set("-=*_ ")
+    )
 
 
 def _body(first: str, said: str) -> str:

@@ -61,7 +61,9 @@ class Sharing:
         )
         self._waits: dict[str, str] = {}  # which run waits for which
         self._at: dict[str, set[str]] = defaultdict(set)  # the acts that a run is at
-        self._failed: dict[str, int] = {}  # how often the call of an act came to nothing
+        self._failed: dict[
+            str, int
+        ] = {}  # how often the call of an act came to nothing
         self._given: dict[
             str, tuple[int, set[str]]
         ] = {}  # what a run was given since its last turn
@@ -119,7 +121,9 @@ class Sharing:
             return ToolResult(text)
         entry = await self.desk(self.findings.keep, seat, act, once, text, look)
         self._over(run, act.key)
-        return ToolResult(text, _about(act, entry.id if entry else "", "made", waited, *stale))
+        return ToolResult(
+            text, _about(act, entry.id if entry else "", "made", waited, *stale)
+        )
 
     async def _looked(
         self, session: Session, seat: AgentMemory, act: Act, once: str, longest: float
@@ -128,16 +132,23 @@ class Sharing:
         it was waited for."""
         loop, run, waited = asyncio.get_running_loop(), session.run.id, False
         end = loop.time() + WAIT
-        told = None if act.key in self._since(session) else session.conversation.acts.get(act.key)
+        told = (
+            None
+            if act.key in self._since(session)
+            else session.conversation.acts.get(act.key)
+        )
         failed = self._failed.get(act.key, 0)
         while True:
             bell = self._bells.setdefault(act.key, asyncio.Event())
             if self._failed.get(act.key, 0) > failed:
-                return Look(
-                    files=None if act.paths else {}
-                ), waited  # it failed for who was at it: nobody waits for the next to fail
+                return (
+                    Look(files=None if act.paths else {}),
+                    waited,
+                )  # it failed for who was at it: nobody waits for the next to fail
             try:
-                look: Look = await self.desk(self.findings.begin, seat, act, once, told, longest)
+                look: Look = await self.desk(
+                    self.findings.begin, seat, act, once, told, longest
+                )
             except SynapseError:
                 return Look(), waited  # the memory is not to be had: the tool is
             if look.holder is None or look.holder.run is None:
@@ -152,19 +163,27 @@ class Sharing:
             try:
                 with suppress(TimeoutError):
                     here = holder in self.sessions
-                    await asyncio.wait_for(bell.wait(), left if here else min(left, LOOK_EVERY))
+                    await asyncio.wait_for(
+                        bell.wait(), left if here else min(left, LOOK_EVERY)
+                    )
             finally:
                 del self._waits[run]
 
-    async def held(self, session: Session, seat: AgentMemory, call: Call) -> tuple[str, list[str]]:
+    async def held(
+        self, session: Session, seat: AgentMemory, call: Call
+    ) -> tuple[str, list[str]]:
         """Return what an agent is told before a call that entries are for, and their ids; nothing
         where there are none that it was not given."""
         if not looks(session):
             return "", []
         since = self._since(session)
-        given = session.conversation.held - since  # in the same turn it has not been read yet
+        given = (
+            session.conversation.held - since
+        )  # in the same turn it has not been read yet
         try:
-            entries = await self.desk(self.findings.moments, seat, call.name, call.arguments, given)
+            entries = await self.desk(
+                self.findings.moments, seat, call.name, call.arguments, given
+            )
             entries = entries[:AT_ONCE]  # the others at the next call
             if not entries:
                 return "", []
@@ -177,28 +196,42 @@ class Sharing:
         return text, ids
 
     def _since(self, session: Session) -> set[str]:
-        """Return the acts and entries that a run was given since its last turn: it has not read them."""
+        """Return the acts and entries that a run was given since its last turn: it has not read
+        them.
+        """
         turn, known = len(session.conversation.turns), self._given.get(session.run.id)
         if known is None or known[0] != turn:
             known = self._given[session.run.id] = turn, set()
         return known[1]
 
-    def _held_text(self, session: Session, entries: list[Entry]) -> tuple[str, list[str]]:
-        """Return what is told before a call, and the entries that stand in it whole: what is short, and
-        what is critical, which is told nowhere else."""
+    def _held_text(
+        self, session: Session, entries: list[Entry]
+    ) -> tuple[str, list[str]]:
+        """Return what is told before a call, and the entries that stand in it whole: what is short,
+        and what is critical, which is told nowhere else.
+        """
         run_store, run = self.run_store, session.run
         reader = run_store.agent(run.agent).joined(run.project)
         forms = [
-            whole if e.priority == "critical" or len(e.body) <= LONG else pointer for e in entries
+            whole if e.priority == "critical" or len(e.body) <= LONG else pointer
+            for e in entries
         ]
-        blocks = [form(entry, commands=False) for form, entry in zip(forms, entries, strict=True)]
+        blocks = [
+            form(entry, commands=False)
+            for form, entry in zip(forms, entries, strict=True)
+        ]
         shown = [
-            entry.id for entry, block in zip(entries, blocks, strict=True) if block.form != POINTER
+            entry.id
+            for entry, block in zip(entries, blocks, strict=True)
+            if block.form != POINTER
         ]
         return render.held(blocks, reader, run_store.secret, run_store.templates), shown
 
     def _parents(self, look: Look) -> dict[str, str | None]:
-        return {**look.parents, **{id: each.run.parent for id, each in self.sessions.items()}}
+        return {
+            **look.parents,
+            **{id: each.run.parent for id, each in self.sessions.items()},
+        }
 
     def ended(self, run: str) -> None:
         """Have those look again who wait for what a run was at: it has ended here."""

@@ -70,7 +70,11 @@ class Findings:
     """The results of one workspace, as one supervisor uses them. `lives` tells of another one."""
 
     def __init__(
-        self, store: Store, root: str, lives: Callable[[str], bool], lasting: bool = True
+        self,
+        store: Store,
+        root: str,
+        lives: Callable[[str], bool],
+        lasting: bool = True,
     ) -> None:
         self.store, self.root, self.lives, self.lasting = store, root, lives, lasting
         self._places: list[int] = []  # of the entries that are for a moment
@@ -85,12 +89,16 @@ class Findings:
         run's from now on. `told` is what it was last told of the act: that is not told again."""
         self.store.index.catch_up()
         agent, now = self._agent(seat), self.store.clock()
-        results = [each for each in self._results(act, agent) if visible(each.entry, agent)]
+        results = [
+            each for each in self._results(act, agent) if visible(each.entry, agent)
+        ]
         own = next((each for each in results if each.about["call"] == once), None)
         if own is not None:
             return Look(self._whole(own), own.entry, own=True)
         fresh = next((each for each in results if self._is_fresh(each)), None)
-        newest = fresh or next(iter(results), None)  # what was said of a stale one is stale too
+        newest = fresh or next(
+            iter(results), None
+        )  # what was said of a stale one is stale too
         known = self._known(agent, act, newest.entry if newest else None, now)
         if known is not None and told != known.id:
             return Look(_given(known), known)
@@ -102,11 +110,20 @@ class Findings:
         return self._claimed(seat, act, now, look, told, longest)
 
     def _claimed(
-        self, seat: AgentMemory, act: Act, now: int, look: Look, told: str | None, longest: float
+        self,
+        seat: AgentMemory,
+        act: Act,
+        now: int,
+        look: Look,
+        told: str | None,
+        longest: float,
     ) -> Look:
         """Return the look with the claim that was taken, or with who else holds the work."""
         pen, minutes = seat.pen, min(max(MINUTES, ceil(longest / 30)), claims.LONGEST)
-        holder, over = claims.holder(self.store, claims.named(act.work), now), set[str | None]()
+        holder, over = (
+            claims.holder(self.store, claims.named(act.work), now),
+            set[str | None](),
+        )
         if holder is not None and (holder.agent, holder.run) == (pen.id, pen.run):
             if holder.until - now > minutes * 30 * SECOND:
                 return look._replace(claimed=True)
@@ -120,10 +137,14 @@ class Findings:
             if "work" not in error.details:
                 return look  # this incarnation is stale: its session hears of that
             fields: dict[str, Any] = error.details
-            return self._held(seat, Claim(*(fields[name] for name in Claim._fields)), look, told)
+            return self._held(
+                seat, Claim(*(fields[name] for name in Claim._fields)), look, told
+            )
         return look._replace(claimed=True)
 
-    def _held(self, seat: AgentMemory, holder: Claim, look: Look, told: str | None) -> Look:
+    def _held(
+        self, seat: AgentMemory, holder: Claim, look: Look, told: str | None
+    ) -> Look:
         """Return the look with the holder, where its result would be for this agent to read."""
         run = self.store.index.query.run(holder.run) if holder.run else None
         if told == BUSY or holder.note != NOTE or run is None:
@@ -154,19 +175,26 @@ class Findings:
         files = result.about["files"]
         return result.live and not result.entry.disputed and files == digests(files)
 
-    def _known(self, agent: Agent, act: Act, result: Entry | None, now: int) -> Entry | None:
-        """Return the weightiest entry with a sentence that has all words of a call's arguments and a name
-        or figure besides, weighs as much as the agent's own word, and is newer than a result of the call; None
-        where there is none. A status lasts as long as a result does."""
+    def _known(
+        self, agent: Agent, act: Act, result: Entry | None, now: int
+    ) -> Entry | None:
+        """Return the weightiest entry with a sentence that has all words of a call's arguments and
+        a name or figure besides, weighs as much as the agent's own word, and is newer than a result
+        of the call; None where there is none. A status lasts as long as a result does.
+        """
         asked = forms(act.words)
         if act.paths or len(asked) < LEAST:
-            return None  # what it asks for is in files, and changes with them; or its words say too little
+            # what it asks for is in files, and changes with them; or its words say too little
+            return None
         lasts, horizon = parse_ttl(act.shares.lifetime), self.store.index.horizon
         found = clauses.matches(self.store.index, agent, act.words, now, horizon)
         entries = [
             entry
             for entry in (match.entry for match in found)
-            if any(_states(said, asked) for said in map(forms, _STATEMENT.split(entry.body)))
+            if any(
+                _states(said, asked)
+                for said in map(forms, _STATEMENT.split(entry.body))
+            )
             and len(entry.body) <= LONG
             and entry.topic != act.work
             and entry.when is None
@@ -175,9 +203,13 @@ class Findings:
             and not entry.disputed
             and entry.authority >= agent.rank
             and (
-                lasts is None or now - entry.at < lasts or not entry.namespace.startswith("status/")
+                lasts is None
+                or now - entry.at < lasts
+                or not entry.namespace.startswith("status/")
             )
-            and (result is None or (entry.seq > result.seq and entry.priority != "info"))
+            and (
+                result is None or (entry.seq > result.seq and entry.priority != "info")
+            )
         ]
         return max(
             entries,
@@ -191,7 +223,9 @@ class Findings:
         """Return a result as it is given to another agent than the one who got it."""
         entry, more = result.entry, ""
         if result.about["whole"] and act.shares.whole:
-            entry = entry._replace(body=entry.body[: result.about["head"]] + self._whole(result))
+            entry = entry._replace(
+                body=entry.body[: result.about["head"]] + self._whole(result)
+            )
         elif result.about["whole"]:
             more = " and get all of it"
         return _given(entry, more)
@@ -215,7 +249,9 @@ class Findings:
 
     # -- after a call ------------------------------------------------------------------------------
 
-    def keep(self, seat: AgentMemory, act: Act, once: str, text: str, look: Look) -> Entry | None:
+    def keep(
+        self, seat: AgentMemory, act: Act, once: str, text: str, look: Look
+    ) -> Entry | None:
         """Write a result, and give the work back. None where nothing is shared: the files changed
         meanwhile, or the memory does not take it, which is no reason to lose the result."""
         try:
@@ -233,26 +269,48 @@ class Findings:
         except SynapseError:
             pass
 
-    def _kept(self, seat: AgentMemory, act: Act, once: str, text: str, look: Look) -> Entry | None:
+    def _kept(
+        self, seat: AgentMemory, act: Act, once: str, text: str, look: Look
+    ) -> Entry | None:
         agent, files = self._agent(seat), look.files
         if agent.review_required or files is None or files != digests(act.paths):
             return None
         namespace = f"status/{seat.pen.project()}"
         self.store.index.catch_up()
-        here = [each for each in self._results(act, agent) if each.entry.namespace == namespace]
+        here = [
+            each
+            for each in self._results(act, agent)
+            if each.entry.namespace == namespace
+        ]
         live, sha = [each for each in here if each.live], _sha(text)
         same = next(
-            (each for each in live if each.about["sha"] == sha and self._is_fresh(each)), None
+            (
+                each
+                for each in live
+                if each.about["sha"] == sha and self._is_fresh(each)
+            ),
+            None,
         )
         if same is not None:
             return same.entry
         body, head, whole = self._body(seat, act, once, text)
         where = f"runs/{seat.pen.run}/{whole}" if whole else None
         draft = Draft(
-            body, namespace, agent.id, ttl=act.shares.lifetime, topic=act.work, evidence=where
+            body,
+            namespace,
+            agent.id,
+            ttl=act.shares.lifetime,
+            topic=act.work,
+            evidence=where,
         )
         entry = self._admitted(draft, agent, [each.entry for each in live])
-        about = {"call": once, "head": head, "sha": sha, "files": dict(files), "whole": whole}
+        about = {
+            "call": once,
+            "head": head,
+            "sha": sha,
+            "files": dict(files),
+            "whole": whole,
+        }
         pending = Pending("entry", agent.id, {"act": about}, entry, key=act.key)
         record = seat.pen.write(pending, once=f"{once}/shared")
         return self.store.current(str(record.id))
@@ -272,8 +330,9 @@ class Findings:
     def _body(
         self, seat: AgentMemory, act: Act, once: str, text: str
     ) -> tuple[str, int, str | None]:
-        """Return the text of a result's entry, where in it the result begins, and the file of the run
-        that has the whole of a long one, which the entry names as its evidence."""
+        """Return the text of a result's entry, where in it the result begins, and the file of the
+        run that has the whole of a long one, which the entry names as its evidence.
+        """
         head, short = f"{act.label}: ", condensed(text, act.words)
         if short is None:
             return head + text, len(head), None
@@ -284,7 +343,11 @@ class Findings:
     # -- moments -----------------------------------------------------------------------------------
 
     def moments(
-        self, seat: AgentMemory, call: str, arguments: Mapping[str, Any], held: frozenset[str]
+        self,
+        seat: AgentMemory,
+        call: str,
+        arguments: Mapping[str, Any],
+        held: frozenset[str],
     ) -> list[Entry]:
         """Return the entries that are for the moment of this call and were not given to the run."""
         self.store.index.catch_up()
@@ -315,8 +378,9 @@ class Findings:
 
 
 def digests(paths: Sequence[str] | Files) -> dict[str, str] | None:
-    """Return the digest of each of these files; None where one cannot be read, is no plain file or is
-    larger than what is worth reading for it."""
+    """Return the digest of each of these files; None where one cannot be read, is no plain file or
+    is larger than what is worth reading for it.
+    """
     found: dict[str, str] = {}
     for path in paths:
         whole = os.path.abspath(os.path.expanduser(path))
@@ -347,7 +411,8 @@ def _given(entry: Entry, more: str = "") -> str:
     """Return an entry as it is given instead of a call that asks for what it says: quoted, with who
     says so, as everywhere."""
     return (
-        f"Not called: the memory has it.\n{block.whole(entry, commands=False).text}{AGAIN}{more}."
+        f"Not called: the memory has"
+        f" it.\n{block.whole(entry, commands=False).text}{AGAIN}{more}."
     )
 
 

@@ -1,4 +1,6 @@
-"""What carries out the calls of a session's tools: the memory's, the user's, and those that spawn and wait."""
+"""What carries out the calls of a session's tools: the memory's, the user's, and those that spawn
+and wait.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ OnDesk = Callable[..., Awaitable[Any]]
 Carrying = Callable[[Call, str], Awaitable[ToolResult]]
 
 
-# Carried out for whoever calls it: an agent that reports a blocker is blocked, whether the tool was offered or not.
+# Carried out for whoever calls it: an agent that reports a blocker is blocked, whether the tool was
+# offered or not.
 BLOCKER = next(tool for tool in memory_tools.TOOLS if tool.name == "report_blocker")
 
 
@@ -54,7 +57,10 @@ class Ground(NamedTuple):
 
 
 def of_session(
-    ground: Ground, run: Run, tools: Iterable[UserTool], memory: Iterable[memory_tools.Tool]
+    ground: Ground,
+    run: Run,
+    tools: Iterable[UserTool],
+    memory: Iterable[memory_tools.Tool],
 ) -> dict[str, Handler]:
     """Return all that a session's calls are carried out by."""
     desk, seat = ground.sharing.desk, ground.seat
@@ -67,13 +73,19 @@ def of_session(
     return handlers
 
 
-def _begun_with(run: Run, tools: Iterable[UserTool], seat: AgentMemory) -> list[UserTool]:
+def _begun_with(
+    run: Run, tools: Iterable[UserTool], seat: AgentMemory
+) -> list[UserTool]:
     """Return the user's tools that a run was begun with; all, where that was not recorded. What its
     task says of what they share comes first, then synapse.yaml, then what they say themselves."""
     tools = list(tools)
-    takes = {tool.tool.name: tuple(tool.tool.schema.get("properties", ())) for tool in tools}
+    takes = {
+        tool.tool.name: tuple(tool.tool.schema.get("properties", ())) for tool in tools
+    }
     shares = shared(dict(seat.store.settings.other), run.task.tools, takes)
-    tools = [tool._replace(shares=shares.get(tool.tool.name, tool.shares)) for tool in tools]
+    tools = [
+        tool._replace(shares=shares.get(tool.tool.name, tool.shares)) for tool in tools
+    ]
     if run.needs is None:
         return tools
     names = {requirements.tool_name(each) for each in run.needs.get("tools", ())}
@@ -91,7 +103,9 @@ def of_memory(
             failed = isinstance(told, memory_tools.ToolProblem)
             blocker = tool.name == "report_blocker" and not failed
             return ToolResult(
-                str(told), {"blocker": await desk(_written, seat, once)} if blocker else {}, failed
+                str(told),
+                {"blocker": await desk(_written, seat, once)} if blocker else {},
+                failed,
             )
 
         return Handler(Tool(tool.name, tool.description, tool.schema), call)
@@ -131,7 +145,9 @@ def _held(handlers: dict[str, Handler], ground: Ground) -> dict[str, Handler]:
 
 
 def of_coordination(boss: Boss, session: Callable[[], Session]) -> dict[str, Handler]:
-    """Spawning and waiting. A spawn is named by the call that asked for it, so that it happens once."""
+    """Spawning and waiting. A spawn is named by the call that asked for it, so that it happens
+    once.
+    """
 
     async def spawn(call: Call, once: str) -> ToolResult:
         run, asked = session().run, call.arguments
@@ -141,7 +157,9 @@ def of_coordination(boss: Boss, session: Callable[[], Session]) -> dict[str, Han
         task = Task(str(asked["task"]), agent, str(asked.get("project") or run.project))
         said = run.task  # what was said for a tree holds for all of it
         task = task._replace(
-            memory_tools=said.memory_tools, view_budget=said.view_budget, tools=said.tools
+            memory_tools=said.memory_tools,
+            view_budget=said.view_budget,
+            tools=said.tools,
         )
         try:
             child = await boss.start(task, parent=run, id=name(agent, run.id, once))
@@ -161,7 +179,9 @@ def of_coordination(boss: Boss, session: Callable[[], Session]) -> dict[str, Han
                 if working
                 else ""
             )
-            return ToolResult(f"{text}{more}", {"read": [result.run for result in results]})
+            return ToolResult(
+                f"{text}{more}", {"read": [result.run for result in results]}
+            )
         if session().due:
             return ToolResult(
                 "Nothing has ended yet, but there is news for you. Wait again after it."

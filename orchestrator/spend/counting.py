@@ -1,4 +1,5 @@
-"""Tokens of a model: in which encoding, how many, and how far the provider's own count lies from ours.
+"""Tokens of a model: in which encoding, how many, and how far the provider's own count lies from
+ours.
 
 Knows nothing of memory. A text is counted once; after that its count is looked up.
 """
@@ -14,7 +15,15 @@ from typing import NamedTuple
 
 from orchestrator.engines.protocol import Engine, Request, Tool
 from synapse.errors import StoreError
-from synapse.system.tokens import DEFAULT, Keep, Stored, Tokens, digest, known, upper_bound
+from synapse.system.tokens import (
+    DEFAULT,
+    Keep,
+    Stored,
+    Tokens,
+    digest,
+    known,
+    upper_bound,
+)
 
 # By the beginning of a model's name, the longest first. What is not here is counted in o200k.
 ENCODINGS = (
@@ -26,7 +35,8 @@ ENCODINGS = (
 )
 # The families whose tokenizer one of the encodings is. Of others we know only how far off we were.
 OWN = ("gpt-", "chatgpt-", "o1", "o3", "o4", "text-embedding")
-UNLEARNT = 1.2  # the ratio assumed of any other model until its provider has reported: stated, not measured
+# the ratio assumed of any other model until its provider has reported: stated, not measured
+UNLEARNT = 1.2
 BOUNDS = (0.5, 3.0)  # a ratio outside is somebody's mistake
 ENOUGH = 2_000  # tokens counted before what was reported is believed
 REMEMBERED = 2_000_000  # tokens; what lies further back counts half
@@ -35,9 +45,13 @@ MOST = 65_536  # counts that are kept in memory, about 8 MB
 
 
 def encoding_of(model: str | None) -> str:
-    """The encoding to count this model's tokens in. A provider's prefix (`openai/gpt-4o`) does not matter."""
+    """The encoding to count this model's tokens in. A provider's prefix (`openai/gpt-4o`) does not
+    matter.
+    """
     name = _bare(model)
-    return next((encoding for start, encoding in ENCODINGS if name.startswith(start)), DEFAULT)
+    return next(
+        (encoding for start, encoding in ENCODINGS if name.startswith(start)), DEFAULT
+    )
 
 
 def is_own(model: str | None) -> bool:
@@ -48,8 +62,9 @@ def is_own(model: str | None) -> bool:
 class Counter:
     """Counts for one model.
 
-    `counting` says how: `exact` in the encoding, or, where no tokenizer can be loaded, `estimate` for what is
-    only reported. What must fit, a view or a reservation, is measured with an upper bound then.
+    `counting` says how: `exact` in the encoding, or, where no tokenizer can be loaded, `estimate`
+    for what is only reported. What must fit, a view or a reservation, is measured with an upper
+    bound then.
     """
 
     def __init__(
@@ -72,7 +87,9 @@ class Counter:
         self._tokens = Tokens(self.encoding, self._stored, self._kept)
 
     def count(self, text: str) -> int:
-        """The tokens of a text; a quarter of its bytes where nobody can count them, and `counting` says so."""
+        """The tokens of a text; a quarter of its bytes where nobody can count them, and `counting`
+        says so.
+        """
         counts, bounded = self._tokens.measure((text,))
         if not bounded:
             return counts[0]
@@ -101,14 +118,22 @@ class Counter:
         return int(tokens / self.ratio)
 
     def segments(self, request: Request) -> Iterator[tuple[str, int]]:
-        """What a request is made of: a label and its tokens for the system text, each message, and the tools."""
+        """What a request is made of: a label and its tokens for the system text, each message, and
+        the tools.
+        """
         if request.system:
             yield "system", self.count(request.system)
         if request.tools:
-            yield "tool_schema", sum(self.count(schema_text(tool)) for tool in request.tools)
+            yield (
+                "tool_schema",
+                sum(self.count(schema_text(tool)) for tool in request.tools),
+            )
         for message in request.messages:
             calls = (f"{call.name}{_json(call.arguments)}" for call in message.calls)
-            yield message.label, sum(map(self.count, filter(None, (message.text, *calls))))
+            yield (
+                message.label,
+                sum(map(self.count, filter(None, (message.text, *calls)))),
+            )
 
     def _stored(self, digests: Sequence[bytes]) -> Mapping[bytes, int]:
         found, unknown = {}, []
@@ -162,7 +187,9 @@ async def check(counter: Counter, engine: Engine, request: Request) -> Checked |
 
 
 class Ratios:
-    """What providers reported ÷ what we counted, per model: a small file that any number of processes add to."""
+    """What providers reported ÷ what we counted, per model: a small file that any number of
+    processes add to.
+    """
 
     def __init__(self, root: str) -> None:
         self.path = os.path.join(root, "runs", "ratios.json")
@@ -181,7 +208,9 @@ class Ratios:
             return
         try:
             os.makedirs(os.path.dirname(self.path), mode=0o700, exist_ok=True)
-            lock = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            lock = os.open(
+                f"{self.path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
+            )
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 self._write(_added(self._read(), _bare(model), reported, counted))
@@ -191,7 +220,9 @@ class Ratios:
             raise StoreError(f"{self.path} cannot be written: {error}") from error
 
     def _read(self) -> dict[str, tuple[int, int]]:
-        """What is known; nothing where the file is not there or is damaged, for it is only learnt again."""
+        """What is known; nothing where the file is not there or is damaged, for it is only learnt
+        again.
+        """
         try:
             with open(self.path, encoding="utf-8") as file:
                 found = json.load(file)

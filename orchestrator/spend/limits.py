@@ -1,6 +1,8 @@
-"""What runs may take: limits per run, tree, department and day, and the error that says which one was reached.
+"""What runs may take: limits per run, tree, department and day, and the error that says which one
+was reached.
 
-Values and pure functions. What has been taken is kept elsewhere (spending), and asked before each call.
+Values and pure functions. What has been taken is kept elsewhere (spending), and asked before each
+call.
 """
 
 from __future__ import annotations
@@ -18,12 +20,10 @@ LEVELS = ("run", "tree", "department", "day")
 class Limits(NamedTuple):
     """Bounds of one scope; None is no bound.
 
-    depth     how far below its root a run may be (a root has depth 0)
-    children  runs begun: by a run, in a tree, by a department, on a day
-    live      runs alive at once: a run's children, a tree's, a department's; a day's is the workspace's at any time
-    turns     calls of a model, retries included
-    tokens    read and written, as the provider bills them
-    usd       dollars
+    depth     how far below its root a run may be (a root has depth 0) children  runs begun: by a
+    run, in a tree, by a department, on a day live      runs alive at once: a run's children, a
+    tree's, a department's; a day's is the workspace's at any time turns     calls of a model,
+    retries included tokens    read and written, as the provider bills them usd       dollars
     seconds   a run's wall time; above it, the sum of the time that its calls took
     """
 
@@ -64,7 +64,9 @@ class Amount(NamedTuple):
 
 
 class Scope(NamedTuple):
-    """Something that is counted on its own, and its bounds: `run:ID`, `tree:ROOT`, `department:NAME`, `day:DATE`."""
+    """Something that is counted on its own, and its bounds: `run:ID`, `tree:ROOT`,
+    `department:NAME`, `day:DATE`.
+    """
 
     name: str
     limits: Limits
@@ -87,7 +89,9 @@ def policy(settings: Mapping[str, object]) -> Policy:
     declared = _table(settings.get("limits"), "limits")
     for key in declared:
         if key not in (*LEVELS, "zone"):
-            raise InvalidEntry(f"limits: {key!r} is not one of {', '.join(LEVELS)}, zone")
+            raise InvalidEntry(
+                f"limits: {key!r} is not one of {', '.join(LEVELS)}, zone"
+            )
     departments = _table(declared.get("department"), "limits: department")
     zone = str(declared.get("zone") or "UTC")
     day_of(0, zone)
@@ -114,7 +118,8 @@ def tightened(limits: Limits, own: Limits) -> Limits:
     """The lower of both: what one task asks for does not raise what holds for all."""
     pairs = zip(limits, own, strict=True)
     return Limits._make(
-        min((bound for bound in pair if bound is not None), default=None) for pair in pairs
+        min((bound for bound in pair if bound is not None), default=None)
+        for pair in pairs
     )
 
 
@@ -128,7 +133,8 @@ def scopes(
     own: Limits = NO_LIMITS,
     top: Limits = NO_LIMITS,
 ) -> tuple[Scope, ...]:
-    """Where what a run does is counted. `own` are its task's limits, `top` its root task's: they hold for the tree.
+    """Where what a run does is counted. `own` are its task's limits, `top` its root task's: they
+    hold for the tree.
 
     For a spawn `run` and `own` are the parent's, and None for a root; the rest is the child's.
     """
@@ -138,9 +144,13 @@ def scopes(
     whole = Limits(tokens=top.tokens, usd=top.usd)
     found.append(Scope(f"tree:{root}", tightened(policy.tree, whole)))
     if department:
-        limits = policy.departments.get(department, policy.departments.get("*", NO_LIMITS))
+        limits = policy.departments.get(
+            department, policy.departments.get("*", NO_LIMITS)
+        )
         found.append(Scope(f"department:{department}", limits))
-    found.append(Scope(f"day:{day_of(at, policy.zone)}", policy.day._replace(live=None)))
+    found.append(
+        Scope(f"day:{day_of(at, policy.zone)}", policy.day._replace(live=None))
+    )
     found.append(Scope("workspace", Limits(live=policy.day.live)))
     return tuple(found)
 
@@ -176,14 +186,18 @@ def time_left(run: str, limits: Limits, started: int, now: int) -> float | None:
 
 
 def check_price(scopes: tuple[Scope, ...], model: str, usd: float | None) -> float:
-    """What to reserve for a call that costs this at most. One without a price is refused where money is limited."""
+    """What to reserve for a call that costs this at most. One without a price is refused where
+    money is limited.
+    """
     if usd is not None:
         return usd
     for scope in scopes:
         if scope.limits.usd is not None:
             raise Unpriced(
-                f"{scope.name} has a limit on money and the price of {model} is not known; give it one under prices: "
-                f"in synapse.yaml, such as {model}: {{input: 3.0, output: 15.0}} (dollars per million tokens)",
+                f"{scope.name} has a limit on money and the price of {model} is not"
+                f" known; give it one under prices: "
+                f"in synapse.yaml, such as {model}: {{input: 3.0, output: 15.0}}"
+                f" (dollars per million tokens)",
                 model=model,
                 scope=scope.name,
             )
@@ -191,12 +205,20 @@ def check_price(scopes: tuple[Scope, ...], model: str, usd: float | None) -> flo
 
 
 def reached(
-    scope: str, limit: str, bound: float, *, spent: float, reserved: float = 0, asked: float = 0
+    scope: str,
+    limit: str,
+    bound: float,
+    *,
+    spent: float,
+    reserved: float = 0,
+    asked: float = 0,
 ) -> LimitReached:
     """The error, with what it would take to go on."""
     level = scope.partition(":")[0]
     amounts = [f"{_told(limit, bound)} allowed", f"{_told(limit, spent)} taken"]
-    amounts += [f"{_told(limit, reserved)} reserved by calls in flight"] if reserved else []
+    amounts += (
+        [f"{_told(limit, reserved)} reserved by calls in flight"] if reserved else []
+    )
     amounts += [f"{_told(limit, asked)} asked for"] if asked else []
     facts = f"{scope} is at its limit of {limit}: {', '.join(amounts)}"
     return LimitReached(
@@ -215,13 +237,17 @@ def for_a_model(error: LimitReached) -> str:
     """Return the error as an agent is told that cannot raise a limit."""
     if error.details["limit"] == "live":
         return f"{error.details['facts']}; wait until a run has ended"
-    return f"{error.details['facts']}; give out no more: do the rest yourself, or end with what there is"
+    return (
+        f"{error.details['facts']}; give out no more: do the rest yourself, or end with"
+        f" what there is"
+    )
 
 
 def _advice(level: str, scope: str, limit: str) -> str:
-    key = {"workspace": "day", "department": f"department.{scope.partition(':')[2]}"}.get(
-        level, level
-    )
+    key = {
+        "workspace": "day",
+        "department": f"department.{scope.partition(':')[2]}",
+    }.get(level, level)
     raise_it = f"raise limits.{key}.{limit} in synapse.yaml"
     if limit == "live":
         return f"wait until a run has ended, or {raise_it}"
@@ -229,7 +255,8 @@ def _advice(level: str, scope: str, limit: str) -> str:
         return f"go on tomorrow, or {raise_it}"
     if level in ("run", "tree") and limit in ("turns", "tokens", "usd"):
         return (
-            f"give the {'root ' if level == 'tree' else ''}task more (max_{limit}), or {raise_it}"
+            f"give the {'root ' if level == 'tree' else ''}task more (max_{limit}), or"
+            f" {raise_it}"
         )
     return raise_it
 
@@ -258,7 +285,9 @@ def _limits(value: object, where: str, defaults: Limits) -> Limits:
     found = defaults._asdict()
     for key, bound in _table(value, where).items():
         if key not in Limits._fields:
-            raise InvalidEntry(f"{where}: {key!r} is not one of {', '.join(Limits._fields)}")
+            raise InvalidEntry(
+                f"{where}: {key!r} is not one of {', '.join(Limits._fields)}"
+            )
         found[key] = _bound(key, bound, where)
     return Limits(**found)
 
@@ -271,7 +300,9 @@ def _bound(key: str, value: object, where: str) -> float | None:
         number = float(str(value))
     except ValueError:
         number = _span(str(value)) if key == "seconds" else -1.0
-    if not 0 <= number < float("inf") or (key not in ("usd", "seconds") and number != int(number)):
+    if not 0 <= number < float("inf") or (
+        key not in ("usd", "seconds") and number != int(number)
+    ):
         raise InvalidEntry(
             f"{where}: {key} is {value!r}; write a number that is not negative, or none"
         )

@@ -1,7 +1,8 @@
-"""What a model's tokens cost: list prices from genai-prices, or the user's own, and what a call costs at them.
+"""What a model's tokens cost: list prices from genai-prices, or the user's own, and what a call
+costs at them.
 
-The list lies in the package and is imported on first use; nothing is ever fetched. A model that is not on it has
-no price, never a guessed one. Money is in dollars, prices are per million tokens.
+The list lies in the package and is imported on first use; nothing is ever fetched. A model that is
+not on it has no price, never a guessed one. Money is in dollars, prices are per million tokens.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ OWN_KEYS = ("input", "output", "cached", "written", "call")
 
 
 class Rate(NamedTuple):
-    """Dollars per million tokens. A call with more input than `above` pays that tier's price for all its tokens."""
+    """Dollars per million tokens. A call with more input than `above` pays that tier's price for
+    all its tokens.
+    """
 
     base: float
     tiers: tuple[tuple[int, float], ...] = ()  # (above, price), rising
@@ -28,7 +31,9 @@ class Rate(NamedTuple):
 
 
 class Price(NamedTuple):
-    """What a model costs. `source` is `list` or `given`; `call` is charged for each call, whatever its length."""
+    """What a model costs. `source` is `list` or `given`; `call` is charged for each call, whatever
+    its length.
+    """
 
     model: str
     input: Rate
@@ -48,8 +53,9 @@ def price(
 ) -> Price | None:
     """The price of a model at a time (microseconds); None where none is known.
 
-    `given` are the user's own, by model, and come first. `provider` is a provider's name or the address of its
-    interface: one that the list does not know has no prices there, whatever its models are called.
+    `given` are the user's own, by model, and come first. `provider` is a provider's name or the
+    address of its interface: one that the list does not know has no prices there, whatever its
+    models are called.
     """
     if given and model in given:
         return own(model, given[model])
@@ -69,7 +75,9 @@ def declared(settings: Mapping[str, object]) -> Mapping[str, Mapping[str, object
 
 
 def own(model: str, prices: Mapping[str, object]) -> Price:
-    """A price that the user gives: `{"input": 3.0, "output": 15.0}`; cached and written cost as input, if unsaid."""
+    """A price that the user gives: `{"input": 3.0, "output": 15.0}`; cached and written cost as
+    input, if unsaid.
+    """
     unknown = sorted(set(prices) - set(OWN_KEYS))
     if unknown:
         raise InvalidEntry(
@@ -105,7 +113,9 @@ def cost(price: Price, usage: Usage) -> float:
 
 
 def worst(price: Price, input_tokens: int, max_tokens: int) -> float:
-    """The most that a call can cost: nothing read from the cache, all of it written, the reply as long as may be."""
+    """The most that a call can cost: nothing read from the cache, all of it written, the reply as
+    long as may be.
+    """
     dearest = max(price.input.at(input_tokens), price.written.at(input_tokens))
     return (
         input_tokens * dearest + max_tokens * price.output.at(input_tokens)
@@ -117,7 +127,11 @@ def _listed(model: str, provider: str | None, at: int) -> Price | None:
 
     import genai_prices
 
-    where = {"provider_api_url" if provider and "://" in provider else "provider_id": provider}
+    where = {
+        "provider_api_url"
+        if provider and "://" in provider
+        else "provider_id": provider
+    }
     moment = datetime.fromtimestamp(at / MILLION, UTC)
     try:
         found = genai_prices.calc_price(

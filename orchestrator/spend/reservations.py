@@ -1,8 +1,10 @@
-"""What all runs of a workspace have taken and are about to take: asked before each call and each spawn.
+"""What all runs of a workspace have taken and are about to take: asked before each call and each
+spawn.
 
-One SQLite file, `runs/spend.db`, for all supervisors; or memory. It is derived: the ledgers say what was spent, and
-where the file is missing it is made again from them. So nothing here waits for the disk, and a crash of the machine
-costs time, never truth. Every question is decided under one lock, in all scopes or in none.
+One SQLite file, `runs/spend.db`, for all supervisors; or memory. It is derived: the ledgers say
+what was spent, and where the file is missing it is made again from them. So nothing here waits for
+the disk, and a crash of the machine costs time, never truth. Every question is decided under one
+lock, in all scopes or in none.
 """
 
 from __future__ import annotations
@@ -16,7 +18,15 @@ from typing import NamedTuple, TypeVar
 
 from orchestrator.runs.folder import Folder
 from orchestrator.runs.ledger import Line, read, used
-from orchestrator.spend.limits import DEFAULTS, Amount, Limits, Policy, Scope, reached, scopes
+from orchestrator.spend.limits import (
+    DEFAULTS,
+    Amount,
+    Limits,
+    Policy,
+    Scope,
+    reached,
+    scopes,
+)
 from synapse.errors import StoreError
 from synapse.system.lock import Lock
 
@@ -41,7 +51,9 @@ _ADD = """insert into spent values (?, ?, ?, ?, ?, ?) on conflict (scope) do upd
     turns = turns + excluded.turns, tokens = tokens + excluded.tokens, nanos = nanos + excluded.nanos,
     micros = micros + excluded.micros, runs = runs + excluded.runs"""
 _MEASURES = ("turns", "tokens", "usd", "seconds")
-_Whole = tuple[int, int, int, int]  # turns, tokens, billionths of a dollar, millionths of a second
+_Whole = tuple[
+    int, int, int, int
+]  # turns, tokens, billionths of a dollar, millionths of a second
 
 
 class Reservation(NamedTuple):
@@ -62,8 +74,9 @@ class Standing(NamedTuple):
 
 
 class Past(NamedTuple):
-    """A run as its record tells it: what a missing file is made again from. `holder` while it is running; what was not
-    `spawned` is no run, and counts by its calls alone."""
+    """A run as its record tells it: what a missing file is made again from. `holder` while it is
+    running; what was not `spawned` is no run, and counts by its calls alone.
+    """
 
     run: str
     parent: str | None
@@ -94,7 +107,9 @@ class Budget:
         self._connection: sqlite3.Connection | None = None
         self._decide(lambda run: None)
 
-    def reserve(self, run: str, holder: str, where: Iterable[Scope], asked: Amount) -> Reservation:
+    def reserve(
+        self, run: str, holder: str, where: Iterable[Scope], asked: Amount
+    ) -> Reservation:
         """Set aside what a call may take, in every scope, or LimitReached: then nothing is."""
         where, wanted = tuple(where), _whole(asked)
 
@@ -103,18 +118,24 @@ class Budget:
                 _check_amount(db, scope, wanted)
             row = (run, holder, *wanted)
             call = db.execute(
-                "insert into call (run, holder, turns, tokens, nanos, micros) values (?, ?, ?, ?, ?, ?)",
+                (
+                    "insert into call (run, holder, turns, tokens, nanos, micros) values"
+                    " (?, ?, ?, ?, ?, ?)"
+                ),
                 row,
             ).lastrowid
             db.executemany(
-                "insert into held values (?, ?)", [(scope.name, call) for scope in where]
+                "insert into held values (?, ?)",
+                [(scope.name, call) for scope in where],
             )
             return Reservation(call or 0, run, asked)
 
         return self._decide(decide)
 
     def settle(self, reservation: Reservation, used: Amount) -> bool:
-        """Count what the call took. False where a takeover has already counted it at what was reserved."""
+        """Count what the call took. False where a takeover has already counted it at what was
+        reserved.
+        """
         return self._decide(lambda db: _settle(db, reservation.id, _whole(used)))
 
     def release(self, reservation: Reservation) -> bool:
@@ -122,7 +143,9 @@ class Budget:
         return self._decide(lambda db: _settle(db, reservation.id, None))
 
     def admit(self, run: str, holder: str, where: Iterable[Scope]) -> None:
-        """Count a spawn and the run as alive, in every scope, or LimitReached. It stays counted, unless withdrawn."""
+        """Count a spawn and the run as alive, in every scope, or LimitReached. It stays counted,
+        unless withdrawn.
+        """
         where = tuple(where)
 
         def decide(db: sqlite3.Connection) -> None:
@@ -144,7 +167,8 @@ class Budget:
         self._decide(decide)
 
     def recover(self, run: str, holder: str, where: Iterable[Scope]) -> None:
-        """Another process goes on with a run: what was in flight counts as reserved, the run as its own.
+        """Another process goes on with a run: what was in flight counts as reserved, the run as its
+        own.
 
         No limit is asked: the run had been admitted.
         """
@@ -167,7 +191,9 @@ class Budget:
         self._decide(decide)
 
     def release_holder(self, holder: str) -> None:
-        """A supervisor is gone: its runs are alive no more, its calls in flight count as reserved."""
+        """A supervisor is gone: its runs are alive no more, its calls in flight count as
+        reserved.
+        """
 
         def decide(db: sqlite3.Connection) -> None:
             _settle_all(db, "holder", holder)
@@ -220,7 +246,9 @@ class Budget:
             return section()
 
     def _current(self) -> sqlite3.Connection:
-        """The connection; anew after a fork, and where the file was deleted or made again by another process."""
+        """The connection; anew after a fork, and where the file was deleted or made again by
+        another process.
+        """
         found = (os.getpid(), self._inode()) if self._lock else (0, 0)
         if self._connection is None or found != self._opened:
             self._connection = sqlite3.connect(
@@ -250,9 +278,13 @@ class Budget:
 
 
 def of_line(line: Line, seconds: float = 0.0) -> Amount:
-    """What a call took, as its ledger line has it: the provider's count, or ours where it gave none."""
+    """What a call took, as its ledger line has it: the provider's count, or ours where it gave
+    none.
+    """
     usage = used(line)
-    return Amount(1, usage.input_tokens + usage.output_tokens, line.cost or 0.0, seconds)
+    return Amount(
+        1, usage.input_tokens + usage.output_tokens, line.cost or 0.0, seconds
+    )
 
 
 def ledgers(root: str, runs: Iterable[Past]) -> Iterator[tuple[Past, list[Line]]]:
@@ -292,11 +324,16 @@ def _check_spawn(db: sqlite3.Connection, scope: Scope, run: str) -> None:
     children, live = scope.limits.children, scope.limits.live
     if children is not None and (begun := _spent(db, scope.name)[4]) >= children:
         raise reached(scope.name, "children", children, spent=begun, asked=1)
-    if live is not None and (alive := db.execute(_LIVE, (scope.name, run)).fetchone()[0]) >= live:
+    if (
+        live is not None
+        and (alive := db.execute(_LIVE, (scope.name, run)).fetchone()[0]) >= live
+    ):
         raise reached(scope.name, "live", live, spent=alive, asked=1)
 
 
-def _enter(db: sqlite3.Connection, run: str, holder: str, where: Iterable[Scope]) -> None:
+def _enter(
+    db: sqlite3.Connection, run: str, holder: str, where: Iterable[Scope]
+) -> None:
     db.executemany(
         "insert or replace into live values (?, ?, ?)",
         [(scope.name, run, holder) for scope in where],
@@ -305,7 +342,9 @@ def _enter(db: sqlite3.Connection, run: str, holder: str, where: Iterable[Scope]
 
 def _settle(db: sqlite3.Connection, call: int, used: _Whole | None) -> bool:
     """Count what a call took, or nothing, in the place of its reservation."""
-    names = [name for (name,) in db.execute("select scope from held where call = ?", (call,))]
+    names = [
+        name for (name,) in db.execute("select scope from held where call = ?", (call,))
+    ]
     if used is not None:
         db.executemany(_ADD, [(name, *used, 0) for name in names])
     db.execute("delete from held where call = ?", (call,))
@@ -314,20 +353,33 @@ def _settle(db: sqlite3.Connection, call: int, used: _Whole | None) -> bool:
 
 
 def _settle_all(db: sqlite3.Connection, column: str, value: str) -> None:
-    """Calls whose end nobody will tell count at what was reserved for them: they may have been made."""
+    """Calls whose end nobody will tell count at what was reserved for them: they may have been
+    made.
+    """
     calls = db.execute(
-        f"select id, turns, tokens, nanos, micros from call where {column} = ?", (value,)
+        f"select id, turns, tokens, nanos, micros from call where {column} = ?",
+        (value,),
     ).fetchall()
     for call, *amounts in calls:
         _settle(db, call, (amounts[0], amounts[1], amounts[2], amounts[3]))
 
 
-def _remember(db: sqlite3.Connection, policy: Policy, past: Past, lines: Iterable[Line]) -> None:
-    """What a run's ledger says, counted where the run was; all of it on the day when the run began."""
-    where = scopes(policy, run=past.run, root=past.root, department=past.department, at=past.at)
-    begun = scopes(policy, run=past.parent, root=past.root, department=past.department, at=past.at)
+def _remember(
+    db: sqlite3.Connection, policy: Policy, past: Past, lines: Iterable[Line]
+) -> None:
+    """What a run's ledger says, counted where the run was; all of it on the day when the run
+    began.
+    """
+    where = scopes(
+        policy, run=past.run, root=past.root, department=past.department, at=past.at
+    )
+    begun = scopes(
+        policy, run=past.parent, root=past.root, department=past.department, at=past.at
+    )
     for line in lines:
-        db.executemany(_ADD, [(scope.name, *_whole(of_line(line)), 0) for scope in where])
+        db.executemany(
+            _ADD, [(scope.name, *_whole(of_line(line)), 0) for scope in where]
+        )
     if past.spawned:
         db.executemany(_ADD, [(scope.name, 0, 0, 0, 0, 1) for scope in begun])
     if past.holder is not None:
@@ -335,7 +387,9 @@ def _remember(db: sqlite3.Connection, policy: Policy, past: Past, lines: Iterabl
 
 
 def _spent(db: sqlite3.Connection, scope: str) -> tuple[int, int, int, int, int]:
-    found: tuple[int, int, int, int, int] | None = db.execute(_SPENT, (scope,)).fetchone()
+    found: tuple[int, int, int, int, int] | None = db.execute(
+        _SPENT, (scope,)
+    ).fetchone()
     return found or (0, 0, 0, 0, 0)
 
 

@@ -1,4 +1,6 @@
-"""What one call of a model is billed as: which of its tokens are for what. Pure, but for the counting."""
+"""What one call of a model is billed as: which of its tokens are for what. Pure, but for the
+counting.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ class Piece(NamedTuple):
 
 
 class Sheet:
-    """What each prompt of a conversation is billed as. Messages only come to it, and each is counted once."""
+    """What each prompt of a conversation is billed as. Messages only come to it, and each is
+    counted once.
+    """
 
     def __init__(self, count: Count, guide: int = 0) -> None:
         """`guide`: how many tokens of the system text speak of the memory and of the team."""
@@ -58,11 +62,15 @@ class Sheet:
         self._tools: tuple[tuple[Tool, ...], list[Segment]] = ((), [])
         self._messages: list[Message] = []
         self._segments: list[list[Segment]] = []  # of each message, as new
-        self._again: tuple[int, list[Segment]] = 0, []  # of so many first messages, sent once more
+        self._again: tuple[int, list[Segment]] = (
+            0,
+            [],
+        )  # of so many first messages, sent once more
 
     def sent(self, request: Request, known: int) -> tuple[Segment, ...]:
-        """The segments of a prompt; the first `known` messages, and with them the system text and the tools, were sent
-        before. Without any known, everything is new."""
+        """The segments of a prompt; the first `known` messages, and with them the system text and
+        the tools, were sent before. Without any known, everything is new.
+        """
         self._take_in(request.messages)
         known = min(max(known, 0), len(request.messages))
         system = self._count(request.system)
@@ -82,7 +90,9 @@ class Sheet:
         same = len(self._messages)
         if len(messages) < same or not all(map(is_, self._messages, messages)):
             pairs = enumerate(zip(self._messages, messages, strict=False))
-            same = next((place for place, (old, new) in pairs if old is not new), len(messages))
+            same = next(
+                (place for place, (old, new) in pairs if old is not new), len(messages)
+            )
             self._again = 0, []
         self._messages[same:] = messages[same:]
         self._segments[same:] = [
@@ -110,28 +120,42 @@ def sent(request: Request, known: int, count: Count) -> tuple[Segment, ...]:
 
 
 def begun_again(segments: Iterable[Segment]) -> tuple[Segment, ...]:
-    """The same, for a client that keeps no conversation: what it had been told already is told it again."""
-    return tuple(_merged(each if each.first else each._replace(label="retry") for each in segments))
+    """The same, for a client that keeps no conversation: what it had been told already is told it
+    again.
+    """
+    return tuple(
+        _merged(
+            each if each.first else each._replace(label="retry") for each in segments
+        )
+    )
 
 
 def got(turn: Turn, label: str, count: Count) -> tuple[Segment, ...]:
     """The segments of a reply."""
-    return tuple(_merged(Segment(piece.label, count(piece.text)) for piece in said(turn, label)))
+    return tuple(
+        _merged(Segment(piece.label, count(piece.text)) for piece in said(turn, label))
+    )
 
 
 def schemas(tools: Iterable[Tool]) -> Iterator[Piece]:
     """Return what a prompt says of its tools. The memory's are coordination, the user's own part of
     the task."""
     for tool in tools:
-        yield Piece("tool_schema" if tool.name in TOOL_LABELS else "task", schema_text(tool))
+        yield Piece(
+            "tool_schema" if tool.name in TOOL_LABELS else "task", schema_text(tool)
+        )
 
 
 def pieces(message: Message) -> Iterator[Piece]:
-    """Return the texts of a message of a prompt. An earlier reply is history, but for what planned."""
+    """Return the texts of a message of a prompt. An earlier reply is history, but for what
+    planned.
+    """
     if message.role != "assistant":
         yield Piece(message.label, message.text)
         return
-    yield Piece(message.label if message.label == "plan" else "history", message.text, False)
+    yield Piece(
+        message.label if message.label == "plan" else "history", message.text, False
+    )
     for call in message.calls:
         yield Piece(TOOL_LABELS.get(call.name, "history"), _call_text(call), False)
 
@@ -157,4 +181,8 @@ def _merged(segments: Iterable[Segment]) -> list[Segment]:
     for segment in segments:
         key = (segment.label, segment.first)
         sums[key] = sums.get(key, 0) + segment.tokens
-    return [Segment(label, tokens, first) for (label, first), tokens in sums.items() if tokens]
+    return [
+        Segment(label, tokens, first)
+        for (label, first), tokens in sums.items()
+        if tokens
+    ]

@@ -32,7 +32,16 @@ from typing import Any, NamedTuple
 from orchestrator.engines.scripted import Move, Script, echo
 from orchestrator.testing import wire_chat, wire_gemini, wire_messages, wire_responses
 from orchestrator.testing.prompt_cache import PromptCache
-from orchestrator.testing.wire import FAULTS, Asked, Event, Fault, Said, compact, reply_text, said
+from orchestrator.testing.wire import (
+    FAULTS,
+    Asked,
+    Event,
+    Fault,
+    Said,
+    compact,
+    reply_text,
+    said,
+)
 from synapse.system.tokens import Tokens
 
 # How an address ends, the format that is spoken there, and whether it only counts.
@@ -69,8 +78,9 @@ class Taken(NamedTuple):
 class ModelServer:
     """Serves between `start` and `stop`, or inside `with`, each connection in a thread of its own.
 
-    `window` is how many tokens a prompt may have. `cache_minimum`: shorter prefixes are not cached. `delay` is
-    waited before each piece of a stream. `journal` has every request, whole, in the order of their arrival.
+    `window` is how many tokens a prompt may have. `cache_minimum`: shorter prefixes are not cached.
+    `delay` is waited before each piece of a stream. `journal` has every request, whole, in the
+    order of their arrival.
     """
 
     def __init__(
@@ -113,7 +123,10 @@ class ModelServer:
 
     def start(self) -> ModelServer:
         self._thread = Thread(
-            target=self._http.serve_forever, args=(0.02,), name="model-server", daemon=True
+            target=self._http.serve_forever,
+            args=(0.02,),
+            name="model-server",
+            daemon=True,
         )
         self._thread.start()
         return self
@@ -154,7 +167,9 @@ class ModelServer:
         moved = self.script(asked.seen)
         move = Move(moved) if isinstance(moved, str) else moved
         reply = said(asked, move, fault, number)
-        used = self.cache.use(asked.model, asked.blocks, reply_text(reply), marked=marked)
+        used = self.cache.use(
+            asked.model, asked.blocks, reply_text(reply), marked=marked
+        )
         return reply._replace(used=used), move.takes
 
 
@@ -212,7 +227,13 @@ class _Connection(BaseHTTPRequestHandler):
         path = self.path.partition("?")[0]
         if not path.rstrip("/").endswith("/models"):
             return self._send(
-                404, {"error": {"type": "not_found_error", "message": f"there is no {path}"}}
+                404,
+                {
+                    "error": {
+                        "type": "not_found_error",
+                        "message": f"there is no {path}",
+                    }
+                },
             )
         models = [
             {"id": name, "object": "model", "type": "model", "display_name": name}
@@ -227,33 +248,51 @@ class _Connection(BaseHTTPRequestHandler):
         path, _, query = self.path.partition("?")
         text = self.rfile.read(int(self.headers.get("content-length") or 0))
         wire, counts = next(
-            ((wire, counts) for end, wire, counts in ROUTES if path.endswith(end)), (None, False)
+            ((wire, counts) for end, wire, counts in ROUTES if path.endswith(end)),
+            (None, False),
         )
         if wire is None:
             return self._send(
-                404, {"error": {"type": "not_found_error", "message": f"there is no {path}"}}
+                404,
+                {
+                    "error": {
+                        "type": "not_found_error",
+                        "message": f"there is no {path}",
+                    }
+                },
             )
         try:
             body = json.loads(text)
             taken = Taken(
-                self.path, {name.lower(): value for name, value in self.headers.items()}, body
+                self.path,
+                {name.lower(): value for name, value in self.headers.items()},
+                body,
             )
             fault, number = self.server.owner.take(taken, counts)
             if fault and fault.kind == "status":
                 return self._refuse(wire, fault)
             asked = wire.read(_addressed(body, path))
             if counts:
-                return self._send(200, wire.counted(self.server.owner.cache.count(asked.blocks)))
+                return self._send(
+                    200, wire.counted(self.server.owner.cache.count(asked.blocks))
+                )
             self._check_window(wire, asked, fault)
             return self._answer(
-                wire, asked, fault, number, lines="alt=sse" in query or wire is not wire_gemini
+                wire,
+                asked,
+                fault,
+                number,
+                lines="alt=sse" in query or wire is not wire_gemini,
             )
         except ConnectionError:
             raise
         except _TooLong as error:
             return self._send(400, wire.failure(400, str(error), context=True))
-        except Exception as error:  # a request or a script that is wrong: the client is told, and does not ask again
-            return self._send(400, wire.failure(400, f"{type(error).__name__}: {error}"))
+        # a request or a script that is wrong: the client is told, and does not ask again
+        except Exception as error:
+            return self._send(
+                400, wire.failure(400, f"{type(error).__name__}: {error}")
+            )
 
     def _refuse(self, wire: ModuleType, fault: Fault) -> None:
         headers = {}
@@ -262,17 +301,32 @@ class _Connection(BaseHTTPRequestHandler):
                 "retry-after": f"{fault.retry_after:g}",
                 "retry-after-ms": f"{fault.retry_after * 1000:g}",
             }
-        self._send(fault.status, wire.failure(fault.status, f"injected {fault.status}"), headers)
+        self._send(
+            fault.status,
+            wire.failure(fault.status, f"injected {fault.status}"),
+            headers,
+        )
 
-    def _check_window(self, wire: ModuleType, asked: Asked, fault: Fault | None) -> None:
-        sent, window = self.server.owner.cache.count(asked.blocks), self.server.owner.window
+    def _check_window(
+        self, wire: ModuleType, asked: Asked, fault: Fault | None
+    ) -> None:
+        sent, window = (
+            self.server.owner.cache.count(asked.blocks),
+            self.server.owner.window,
+        )
         if fault and fault.kind == "context":
             window = sent - 1
         if window is not None and sent > window:
             raise _TooLong(wire.CONTEXT.format(sent=sent, window=window))
 
     def _answer(
-        self, wire: ModuleType, asked: Asked, fault: Fault | None, number: int, *, lines: bool
+        self,
+        wire: ModuleType,
+        asked: Asked,
+        fault: Fault | None,
+        number: int,
+        *,
+        lines: bool,
     ) -> None:
         reply, takes = self.server.owner.reply(asked, fault, number, marked=wire.MARKED)
         self._pause(takes)
@@ -284,7 +338,9 @@ class _Connection(BaseHTTPRequestHandler):
             return self._send(200, [event.data for event in wire.events(reply, asked)])
         return self._stream(wire, reply, asked, fault)
 
-    def _stream(self, wire: ModuleType, reply: Said, asked: Asked, fault: Fault | None) -> None:
+    def _stream(
+        self, wire: ModuleType, reply: Said, asked: Asked, fault: Fault | None
+    ) -> None:
         kind = fault.kind if fault else ""
         delay = fault.delay if fault and kind == "slow" else self.server.owner.delay
         events = list(wire.events(reply, asked))
@@ -323,10 +379,15 @@ class _Connection(BaseHTTPRequestHandler):
         self.send_header("transfer-encoding", "chunked")
         self.end_headers()
 
-    def _send(self, status: int, body: Any, headers: Mapping[str, str] | None = None) -> None:
+    def _send(
+        self, status: int, body: Any, headers: Mapping[str, str] | None = None
+    ) -> None:
         raw = compact(body).encode("utf-8", "surrogatepass")
         self.send_response(status)
-        for name, value in {"content-type": "application/json", **(headers or {})}.items():
+        for name, value in {
+            "content-type": "application/json",
+            **(headers or {}),
+        }.items():
             self.send_header(name, value)
         self.send_header("content-length", str(len(raw)))
         self.end_headers()
@@ -341,7 +402,9 @@ class _TooLong(Exception):
 def _addressed(body: Mapping[str, Any], path: str) -> Mapping[str, Any]:
     """Gemini's requests have the model and the wish for a stream in their address."""
     model, colon, verb = path.rpartition("/")[2].partition(":")
-    return {**body, "model": model, "stream": verb.startswith("stream")} if colon else body
+    return (
+        {**body, "model": model, "stream": verb.startswith("stream")} if colon else body
+    )
 
 
 def _broken(events: list[Event], of: str) -> list[Event]:
@@ -367,23 +430,34 @@ def main(arguments: Iterable[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m orchestrator.testing.model_server")
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument(
-        "--script", default="orchestrator.engines.scripted:echo", help="package.module:function"
+        "--script",
+        default="orchestrator.engines.scripted:echo",
+        help="package.module:function",
     )
     parser.add_argument(
         "--delay", type=float, default=0.0, help="seconds before each piece of a stream"
     )
     parser.add_argument(
-        "--journal", help="the file for the requests, a line of JSON each, written at the end"
+        "--journal",
+        help="the file for the requests, a line of JSON each, written at the end",
     )
     given = parser.parse_args(None if arguments is None else list(arguments))
-    signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)  # before there are threads: they block them too
-    with ModelServer(_script(given.script), port=given.port, delay=given.delay) as server:
+    signal.pthread_sigmask(
+        signal.SIG_BLOCK, ENDS
+    )  # before there are threads: they block them too
+    with ModelServer(
+        _script(given.script), port=given.port, delay=given.delay
+    ) as server:
         sys.stdout.write(f"{server.url}\n")
         sys.stdout.flush()
         signal.sigwait(ENDS)
         if given.journal:
-            with open(given.journal, "w", encoding="utf-8", errors="surrogatepass") as file:
-                file.writelines(f"{compact(taken._asdict())}\n" for taken in server.journal)
+            with open(
+                given.journal, "w", encoding="utf-8", errors="surrogatepass"
+            ) as file:
+                file.writelines(
+                    f"{compact(taken._asdict())}\n" for taken in server.journal
+                )
     return 0
 
 

@@ -1,7 +1,7 @@
 """Virtual time: an event loop whose clock jumps to the next thing that is due, and never waits.
 
-With it, with a memory that reads the same clock and with a supervisor that is `inline` and has a seed, a team of
-scripted agents takes the same course every time, however fast the machine is.
+With it, with a memory that reads the same clock and with a supervisor that is `inline` and has a
+seed, a team of scripted agents takes the same course every time, however fast the machine is.
 """
 
 from __future__ import annotations
@@ -40,8 +40,10 @@ class VirtualTime:
 
 
 class _Selector(selectors.DefaultSelector):
-    """Where the loop would wait for its next timer, time passes instead. While it has work, files are looked at now and
-    then alone: always when it has none, so no time passes over one that is ready."""
+    """Where the loop would wait for its next timer, time passes instead. While it has work, files
+    are looked at now and then alone: always when it has none, so no time passes over one that is
+    ready.
+    """
 
     def __init__(self, time: VirtualTime) -> None:
         super().__init__()
@@ -57,7 +59,8 @@ class _Selector(selectors.DefaultSelector):
             return found
         if timeout is None:
             raise RuntimeError(
-                "everything waits for something that nobody will do: the course of this run is broken"
+                "everything waits for something that nobody will do: the course of"
+                " this run is broken"
             )
         self._time.elapsed += timeout
         return found

@@ -1,5 +1,6 @@
-"""What the wire formats have in common: what was asked, what is said, what it took, how it may fail. Values and
-pure functions; each format has a module of its own, which reads a request and writes the reply.
+"""What the wire formats have in common: what was asked, what is said, what it took, how it may
+fail. Values and pure functions; each format has a module of its own, which reads a request and
+writes the reply.
 """
 
 from __future__ import annotations
@@ -12,10 +13,22 @@ from typing import Any, NamedTuple
 from orchestrator.engines.protocol import Message, Tool
 from orchestrator.engines.scripted import Move, Seen
 
-# How a request may fail. `status`: an error instead of a reply; `error`: one in the middle of a stream; `drop`: the
-# connection ends in the middle of the first call, or of the text; `malformed`: arguments that are no JSON;
+# How a request may fail. `status`: an error instead of a reply; `error`: one in the middle of a
+# stream; `drop`: the
+# connection ends in the middle of the first call, or of the text; `malformed`: arguments that are
+# no JSON;
 # `slow`: `delay` seconds before each piece.
-FAULTS = ("status", "error", "drop", "malformed", "refusal", "context", "empty", "length", "slow")
+FAULTS = (
+    "status",
+    "error",
+    "drop",
+    "malformed",
+    "refusal",
+    "context",
+    "empty",
+    "length",
+    "slow",
+)
 
 
 class Fault(NamedTuple):
@@ -32,7 +45,9 @@ class Invalid(Exception):
 
 
 class Block(NamedTuple):
-    """A stretch of the prompt as a model reads it. `mark`: the client wants it cached up to here."""
+    """A stretch of the prompt as a model reads it. `mark`: the client wants it cached up to
+    here.
+    """
 
     kind: str
     text: str
@@ -40,8 +55,9 @@ class Block(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """A request, read. `names` gives the wire's name for a tool whose name was made longer to be unambiguous;
-    the tools of `free` take a text, not JSON."""
+    """A request, read. `names` gives the wire's name for a tool whose name was made longer to be
+    unambiguous; the tools of `free` take a text, not JSON.
+    """
 
     seen: Seen
     model: str
@@ -102,7 +118,9 @@ def said(asked: Asked, move: Move, fault: Fault | None, number: int) -> Said:
     kind = fault.kind if fault else ""
     if kind in ("refusal", "empty", "length"):
         move = Move(
-            "" if kind == "empty" else move.text, move.calls, None if kind == "empty" else kind
+            "" if kind == "empty" else move.text,
+            move.calls,
+            None if kind == "empty" else kind,
         )
     calls = () if kind in ("refusal", "empty") else move.calls
     cut = -1 if kind == "malformed" else None
@@ -112,13 +130,19 @@ def said(asked: Asked, move: Move, fault: Fault | None, number: int) -> Said:
     )
     stop = move.stop or ("tools" if spoken else "done")
     thought = f"It is turn {asked.seen.turn}." if asked.thinks else None
-    return Said(f"{number:06}", asked.model, move.text, spoken, stop, Used(0, 0, 0, 0), thought)
+    return Said(
+        f"{number:06}", asked.model, move.text, spoken, stop, Used(0, 0, 0, 0), thought
+    )
 
 
 def reply_text(reply: Said) -> str:
     """All that the model wrote, to be counted."""
     return "".join(
-        (reply.thought or "", reply.text, *(call.name + call.arguments for call in reply.calls))
+        (
+            reply.thought or "",
+            reply.text,
+            *(call.name + call.arguments for call in reply.calls),
+        )
     )
 
 
@@ -136,12 +160,17 @@ def signed(thought: str) -> str:
 
 def tool_block(tool: Tool) -> Block:
     return Block(
-        "tool", compact({"name": tool.name, "description": tool.description, "schema": tool.schema})
+        "tool",
+        compact(
+            {"name": tool.name, "description": tool.description, "schema": tool.schema}
+        ),
     )
 
 
 def user_message(text: str) -> Message:
-    """A user's message. Labels do not go over the wire: these are told from the headings of a spawn prompt."""
+    """A user's message. Labels do not go over the wire: these are told from the headings of a spawn
+    prompt.
+    """
     if text.startswith("## Shared Memory Context"):
         return Message("user", text, "view")
     return Message("user", text, "task" if "## Your Task" in text else "history")

@@ -1,7 +1,7 @@
 """Gemini's generateContent on the wire, as far as its command line client needs it. Pure.
 
-Calls and their results name a function and no call, so they are numbered in their order. Arguments are objects:
-malformed ones end the reply with MALFORMED_FUNCTION_CALL, as the provider does it.
+Calls and their results name a function and no call, so they are numbered in their order. Arguments
+are objects: malformed ones end the reply with MALFORMED_FUNCTION_CALL, as the provider does it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ def read(body: Mapping[str, Any]) -> Asked:
         for tool in raw
     ]
     system = "\n".join(
-        part.get("text", "") for part in (request.get("systemInstruction") or {}).get("parts", ())
+        part.get("text", "")
+        for part in (request.get("systemInstruction") or {}).get("parts", ())
     )
     messages: list[Message] = []
     asked = answered = 0
@@ -63,14 +64,18 @@ def read(body: Mapping[str, Any]) -> Asked:
             )
             asked += len(calls)
             text = "".join(
-                part["text"] for part in parts if "text" in part and not part.get("thought")
+                part["text"]
+                for part in parts
+                if "text" in part and not part.get("thought")
             )
             messages.append(Message("assistant", text, "work_out", calls))
             continue
         for part in parts:
             if "functionResponse" in part:
                 text = compact(part["functionResponse"].get("response") or {})
-                messages.append(Message("tool", text, "work_obs", answers=str(answered)))
+                messages.append(
+                    Message("tool", text, "work_obs", answers=str(answered))
+                )
                 answered += 1
             elif part.get("text"):
                 messages.append(user_message(part["text"]))
@@ -93,8 +98,13 @@ def _usage(reply: Said) -> dict[str, int]:
     return {**counts, "totalTokenCount": used.sent + used.out}
 
 
-def _piece(reply: Said, parts: list[dict[str, Any]], finish: str | None = None) -> dict[str, Any]:
-    candidate: dict[str, Any] = {"index": 0, "content": {"role": "model", "parts": parts}}
+def _piece(
+    reply: Said, parts: list[dict[str, Any]], finish: str | None = None
+) -> dict[str, Any]:
+    candidate: dict[str, Any] = {
+        "index": 0,
+        "content": {"role": "model", "parts": parts},
+    }
     if finish:
         candidate["finishReason"] = finish
     return {
@@ -142,7 +152,13 @@ def failure(status: int, message: str, *, context: bool = False) -> dict[str, An
         404: "NOT_FOUND",
         429: "RESOURCE_EXHAUSTED",
     }
-    return {"error": {"code": status, "message": message, "status": names.get(status, "INTERNAL")}}
+    return {
+        "error": {
+            "code": status,
+            "message": message,
+            "status": names.get(status, "INTERNAL"),
+        }
+    }
 
 
 def failure_event(message: str) -> Event:

@@ -1,8 +1,8 @@
 """OpenAI's Responses on the wire, with the namespaces of tools that the Codex client uses. Pure.
 
-A tool `read` of the namespace `mcp__synapse` is seen by a script as `mcp__synapse__read`, and called on the wire by
-its name and namespace; those of the namespace `functions` keep their names. A tool that takes a text (`custom`) is
-called by a script with {"input": TEXT}.
+A tool `read` of the namespace `mcp__synapse` is seen by a script as `mcp__synapse__read`, and
+called on the wire by its name and namespace; those of the namespace `functions` keep their names. A
+tool that takes a text (`custom`) is called by a script with {"input": TEXT}.
 """
 
 from __future__ import annotations
@@ -43,11 +43,15 @@ def read(body: Mapping[str, Any]) -> Asked:
         raise Invalid("Encrypted content is not supported with this model.")
     tools, names, free = _tools(body)
     system = body.get("instructions") or ""
-    blocks = [tool_block(tool) for tool in tools] + ([Block("system", system)] if system else [])
+    blocks = [tool_block(tool) for tool in tools] + (
+        [Block("system", system)] if system else []
+    )
     given = body.get("input") or []
     messages: list[Message] = []
     open_calls: set[str] = set()
-    for item in [{"role": "user", "content": given}] if isinstance(given, str) else given:
+    for item in (
+        [{"role": "user", "content": given}] if isinstance(given, str) else given
+    ):
         open_calls = _check(item, open_calls)
         found = _message(item, names)
         if found is None:
@@ -55,18 +59,29 @@ def read(body: Mapping[str, Any]) -> Asked:
         blocks.append(
             Block(
                 found.role,
-                found.text + "".join(call.name + compact(call.arguments) for call in found.calls),
+                found.text
+                + "".join(call.name + compact(call.arguments) for call in found.calls),
             )
         )
         if found.role == "assistant" and messages and messages[-1].role == "assistant":
             before = messages.pop()
-            found = found._replace(text=before.text + found.text, calls=before.calls + found.calls)
+            found = found._replace(
+                text=before.text + found.text, calls=before.calls + found.calls
+            )
         messages.append(found)
     if open_calls:
         raise Invalid(f"No tool output found for function call {min(open_calls)}.")
     seen = Seen(system, tuple(messages), tuple(tools))
     thinks = ENCRYPTED in (body.get("include") or ()) and bool(body.get("reasoning"))
-    return Asked(seen, body["model"], bool(body.get("stream")), tuple(blocks), thinks, names, free)
+    return Asked(
+        seen,
+        body["model"],
+        bool(body.get("stream")),
+        tuple(blocks),
+        thinks,
+        names,
+        free,
+    )
 
 
 def _tools(body: Mapping[str, Any]) -> tuple[list[Tool], Names, frozenset[str]]:
@@ -78,12 +93,16 @@ def _tools(body: Mapping[str, Any]) -> tuple[list[Tool], Names, frozenset[str]]:
         for raw in outer.get("tools", ()) if space else (outer,):
             if raw.get("type") not in ("function", "custom"):
                 continue
-            name = raw["name"] if space in ("", "functions") else f"{space}__{raw['name']}"
+            name = (
+                raw["name"] if space in ("", "functions") else f"{space}__{raw['name']}"
+            )
             if space:
                 names[name] = (space, raw["name"])
             if raw["type"] == "custom":
                 free.add(name)
-            tools.append(Tool(name, raw.get("description") or "", raw.get("parameters") or {}))
+            tools.append(
+                Tool(name, raw.get("description") or "", raw.get("parameters") or {})
+            )
     return tools, names, frozenset(free)
 
 
@@ -121,22 +140,34 @@ def _message(item: Mapping[str, Any], names: Names) -> Message | None:
     """What a script sees of an item."""
     match item.get("type", "message"):
         case "message" if item["role"] == "assistant":
-            return Message("assistant", "".join(texts_of(item["content"], TEXTS)), "work_out")
+            return Message(
+                "assistant", "".join(texts_of(item["content"], TEXTS)), "work_out"
+            )
         case "message":
             return user_message("\n".join(texts_of(item["content"], TEXTS)))
         case (
             "agent_message"
         ):  # of another agent; its provider seals the text, which is not done here
             sealed = [
-                part["encrypted_content"] for part in item["content"] if "encrypted_content" in part
+                part["encrypted_content"]
+                for part in item["content"]
+                if "encrypted_content" in part
             ]
             return user_message("\n".join([*texts_of(item["content"], TEXTS), *sealed]))
         case "function_call" | "custom_tool_call":
             wanted = (item.get("namespace", ""), item["name"])
-            name = next((name for name, wire in names.items() if wire == wanted), item["name"])
+            name = next(
+                (name for name, wire in names.items() if wire == wanted), item["name"]
+            )
             free = item["type"] == "custom_tool_call"
-            arguments = {"input": item["input"]} if free else parsed(item.get("arguments") or "{}")
-            return Message("assistant", "", "work_out", (Call(item["call_id"], name, arguments),))
+            arguments = (
+                {"input": item["input"]}
+                if free
+                else parsed(item.get("arguments") or "{}")
+            )
+            return Message(
+                "assistant", "", "work_out", (Call(item["call_id"], name, arguments),)
+            )
         case "function_call_output" | "custom_tool_call_output":
             text = "\n".join(texts_of(item["output"], TEXTS))
             return Message("tool", text, "work_obs", answers=item["call_id"])
@@ -144,13 +175,24 @@ def _message(item: Mapping[str, Any], names: Names) -> Message | None:
 
 
 def _call(call: Spoken, asked: Asked, **more: Any) -> dict[str, Any]:
-    item = {"type": "function_call", "id": f"fc_{call.id}", "call_id": call.id, "name": call.name}
+    item = {
+        "type": "function_call",
+        "id": f"fc_{call.id}",
+        "call_id": call.id,
+        "name": call.name,
+    }
     if call.name in asked.names:
         space, name = asked.names[call.name]
         item |= {"name": name, "namespace": space}
     if call.name in asked.free:
         text = parsed(call.arguments).get("input", "")
-        return {**item, "type": "custom_tool_call", "input": text, "status": "completed", **more}
+        return {
+            **item,
+            "type": "custom_tool_call",
+            "input": text,
+            "status": "completed",
+            **more,
+        }
     return {**item, "arguments": call.arguments, "status": "completed", **more}
 
 
@@ -221,7 +263,12 @@ def _response(reply: Said, status: str, **more: Any) -> dict[str, Any]:
         "metadata": {},
         "output": [],
     }
-    rest = {"parallel_tool_calls": True, "tool_choice": "auto", "tools": [], "usage": None}
+    rest = {
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": [],
+        "usage": None,
+    }
     return {**head, "status": status, **fixed, **rest, **more}
 
 
@@ -237,37 +284,55 @@ def _events(reply: Said, asked: Asked) -> Iterator[Event]:
         match item["type"]:
             case "message":
                 yield _event(
-                    "response.output_item.added", output_index=index, item={**item, "content": []}
+                    "response.output_item.added",
+                    output_index=index,
+                    item={**item, "content": []},
                 )
                 yield from _text_events(item["content"][0], place)
             case "function_call":
                 yield _event(
-                    "response.output_item.added", output_index=index, item={**item, "arguments": ""}
+                    "response.output_item.added",
+                    output_index=index,
+                    item={**item, "arguments": ""},
                 )
                 for piece in pieces(item["arguments"]):
                     yield _event(
-                        "response.function_call_arguments.delta", "arguments", **place, delta=piece
+                        "response.function_call_arguments.delta",
+                        "arguments",
+                        **place,
+                        delta=piece,
                     )
                 done = {"arguments": item["arguments"], "name": item["name"]}
                 yield _event("response.function_call_arguments.done", **place, **done)
             case "custom_tool_call":
                 yield _event(
-                    "response.output_item.added", output_index=index, item={**item, "input": ""}
+                    "response.output_item.added",
+                    output_index=index,
+                    item={**item, "input": ""},
                 )
                 for piece in pieces(item["input"]):
                     yield _event(
-                        "response.custom_tool_call_input.delta", "arguments", **place, delta=piece
+                        "response.custom_tool_call_input.delta",
+                        "arguments",
+                        **place,
+                        delta=piece,
                     )
-                yield _event("response.custom_tool_call_input.done", **place, input=item["input"])
+                yield _event(
+                    "response.custom_tool_call_input.done", **place, input=item["input"]
+                )
             case _:
-                yield _event("response.output_item.added", output_index=index, item=item)
+                yield _event(
+                    "response.output_item.added", output_index=index, item=item
+                )
         yield _event("response.output_item.done", output_index=index, item=item)
     ended = whole(reply, asked)
     yield _event(f"response.{ended['status']}", response=ended)
 
 
 def _text_events(part: Mapping[str, Any], place: Mapping[str, Any]) -> Iterator[Event]:
-    kind, key = ("refusal", "refusal") if part["type"] == "refusal" else ("output_text", "text")
+    kind, key = (
+        ("refusal", "refusal") if part["type"] == "refusal" else ("output_text", "text")
+    )
     place = {**place, "content_index": 0}
     yield _event("response.content_part.added", **place, part={**part, key: ""})
     for piece in pieces(part[key]):
@@ -293,7 +358,11 @@ def failure(status: int, message: str, *, context: bool = False) -> dict[str, An
         else "invalid_request_error"
     )
     code = (
-        "context_length_exceeded" if context else "rate_limit_exceeded" if status == 429 else None
+        "context_length_exceeded"
+        if context
+        else "rate_limit_exceeded"
+        if status == 429
+        else None
     )
     return {"error": {"message": message, "type": kind, "param": None, "code": code}}
 

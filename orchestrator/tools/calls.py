@@ -1,7 +1,7 @@
 """The intent of a call: which calls ask for the same thing, and when the result of one still holds.
 
-Pure. `Shares` is what a user declares of a tool, on it or in synapse.yaml; `act_of` names a call for
-the whole team; `condensed` is what of a long result is worth passing on.
+Pure. `Shares` is what a user declares of a tool, on it or in synapse.yaml; `act_of` names a call
+for the whole team; `condensed` is what of a long result is worth passing on.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ class Act(NamedTuple):
 
 
 def shares_of(value: bool | str | Shares) -> Shares | None:
-    """Return what `shares=` says: None for nothing shared. InvalidEntry where it cannot be meant."""
+    """Return what `shares=` says: None for nothing shared. InvalidEntry where it cannot be
+    meant.
+    """
     if value is False or value is None:
         return None
     if value is True:
@@ -59,7 +61,9 @@ def shares_of(value: bool | str | Shares) -> Shares | None:
     if value == "whole":
         return Shares(whole=True)
     if not isinstance(value, Shares):
-        raise InvalidEntry(f"shares is {value!r:.40}: write True, 'whole' or Shares(lifetime='1h')")
+        raise InvalidEntry(
+            f"shares is {value!r:.40}: write True, 'whole' or Shares(lifetime='1h')"
+        )
     _check_lifetime(value.lifetime)
     files = (value.files,) if isinstance(value.files, str) else tuple(value.files)
     return value._replace(files=files)
@@ -75,7 +79,9 @@ def _check_lifetime(lifetime: object) -> None:
     except InvalidEntry:
         raise InvalidEntry(wrong) from None
     if span == 0:
-        raise InvalidEntry(f"lifetime {lifetime!r} is over at once: write one such as 30m or 7d")
+        raise InvalidEntry(
+            f"lifetime {lifetime!r} is over at once: write one such as 30m or 7d"
+        )
 
 
 def declared(settings: Mapping[str, Any]) -> dict[str, Shares | None]:
@@ -91,7 +97,9 @@ def _declared(name: str, fields: object) -> Shares | None:
         raise InvalidEntry(f"tools: {name} is not valid: write fields, {_EXAMPLE}")
     shares = str(fields.get("shares", "true")).strip().lower()
     if shares not in ("true", "false", "whole"):
-        raise InvalidEntry(f"tools: {name}: shares is {shares!r:.40}: write true, false or whole")
+        raise InvalidEntry(
+            f"tools: {name}: shares is {shares!r:.40}: write true, false or whole"
+        )
     files = fields.get("files") or ()
     files = (files,) if isinstance(files, str) else tuple(files)
     if not all(isinstance(file, str) for file in files):
@@ -99,17 +107,23 @@ def _declared(name: str, fields: object) -> Shares | None:
             f"tools: {name}: files is not valid: write names of arguments, {_EXAMPLE}"
         )
     try:
-        found = shares_of(Shares(str(fields.get("lifetime", LIFETIME)), files, shares == "whole"))
+        found = shares_of(
+            Shares(str(fields.get("lifetime", LIFETIME)), files, shares == "whole")
+        )
     except InvalidEntry as error:
         raise InvalidEntry(f"tools: {name}: {error}") from None
     return None if shares == "false" else found
 
 
 def shared(
-    settings: Mapping[str, Any], of_task: Mapping[str, Any], takes: Mapping[str, Collection[str]]
+    settings: Mapping[str, Any],
+    of_task: Mapping[str, Any],
+    takes: Mapping[str, Collection[str]],
 ) -> dict[str, Shares | None]:
-    """Return what a task says of what tools share, and synapse.yaml of the others. InvalidEntry where
-    `files` names what is no argument of its tool; `takes` has the arguments of the tools that are here."""
+    """Return what a task says of what tools share, and synapse.yaml of the others. InvalidEntry
+    where `files` names what is no argument of its tool; `takes` has the arguments of the tools that
+    are here.
+    """
     shares = declared(settings) | declared({"tools": of_task})
     for name, each in shares.items():
         if problem := misnamed(each, takes.get(name)):
@@ -133,12 +147,19 @@ def misnamed(shares: Shares | None, takes: Collection[str] | None) -> str | None
 
 
 def act_of(
-    name: str, arguments: Mapping[str, Any], shares: Shares, schema: Mapping[str, Any] | None = None
+    name: str,
+    arguments: Mapping[str, Any],
+    shares: Shares,
+    schema: Mapping[str, Any] | None = None,
 ) -> Act:
     """Return the act that a call is. An argument that is left out counts as its default."""
     given = {**_defaults(schema or {}), **arguments}
-    folded = {key: _folded(value, key in shares.files) for key, value in sorted(given.items())}
-    text = json.dumps([name, folded], ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    folded = {
+        key: _folded(value, key in shares.files) for key, value in sorted(given.items())
+    }
+    text = json.dumps(
+        [name, folded], ensure_ascii=False, sort_keys=True, separators=(",", ":")
+    )
     digest = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:24]
     listed = ", ".join(f"{key}={_worded(value)}" for key, value in folded.items())
     work = f"{name}: {listed}" if listed else name
@@ -166,7 +187,9 @@ def _folded(value: Any, exact: bool = False) -> Any:
         if exact:
             return value
         text = unicodedata.normalize("NFC", value).strip()
-        return text if "\n" in text else " ".join(map(_word, text.split())).rstrip(_ENDS)
+        return (
+            text if "\n" in text else " ".join(map(_word, text.split())).rstrip(_ENDS)
+        )
     if isinstance(value, Mapping):
         return {str(key): _folded(each, exact) for key, each in value.items()}
     if isinstance(value, list | tuple):
@@ -177,9 +200,15 @@ def _folded(value: Any, exact: bool = False) -> Any:
 
 
 def _word(word: str) -> str:
-    """Return a word in lower case, unless its case may mean something, as in an identifier or address."""
+    """Return a word in lower case, unless its case may mean something, as in an identifier or
+    address.
+    """
     letters = word.rstrip(_ENDS)
-    return word.lower() if letters.isalpha() and (letters.istitle() or letters.isupper()) else word
+    return (
+        word.lower()
+        if letters.isalpha() and (letters.istitle() or letters.isupper())
+        else word
+    )
 
 
 def _worded(value: Any) -> str:
@@ -191,7 +220,11 @@ def _worded(value: Any) -> str:
 
 
 def _line(value: Any) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    text = (
+        value
+        if isinstance(value, str)
+        else json.dumps(value, ensure_ascii=False, default=str)
+    )
     return " ".join(text.split())
 
 
@@ -267,7 +300,9 @@ def _above(run: str, parents: Mapping[str, str | None]) -> set[str]:
     return found
 
 
-def _awaited(run: str, waits: Mapping[str, str], parents: Mapping[str, str | None]) -> set[str]:
+def _awaited(
+    run: str, waits: Mapping[str, str], parents: Mapping[str, str | None]
+) -> set[str]:
     """Return the run and all that it waits for, or may."""
     found: set[str] = set()
     left = [run]

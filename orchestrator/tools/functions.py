@@ -1,7 +1,9 @@
-"""Tools that a user registers: plain functions with a name, a docstring and annotations. And carrying out a call.
+"""Tools that a user registers: plain functions with a name, a docstring and annotations. And
+carrying out a call.
 
-A call is checked before it is made, has a time limit, and always ends in text: its result, or a ToolFailed that
-says in a line what was wrong. What an agent is told of the orchestrator's own tools stands here too.
+A call is checked before it is made, has a time limit, and always ends in text: its result, or a
+ToolFailed that says in a line what was wrong. What an agent is told of the orchestrator's own tools
+stands here too.
 """
 
 from __future__ import annotations
@@ -66,7 +68,9 @@ class _Parameter(NamedTuple):
 
 
 class NoTool(SynapseError, TypeError):
-    """No tool can be made of this: it is no function, has no usable name, or a parameter that JSON cannot give."""
+    """No tool can be made of this: it is no function, has no usable name, or a parameter that JSON
+    cannot give.
+    """
 
     exit_code = USAGE
 
@@ -106,7 +110,9 @@ def tool_of(
     return UserTool(tool, run, idempotent, seconds, _shares(shares, called, described))
 
 
-def _shares(value: bool | str | Shares, name: str, takes: Collection[str]) -> Shares | None:
+def _shares(
+    value: bool | str | Shares, name: str, takes: Collection[str]
+) -> Shares | None:
     """Return what is shared of a tool; NoTool where that cannot be meant."""
     try:
         shares = shares_of(value)
@@ -136,8 +142,12 @@ async def carry_out(
         raise
     except (Exception, SystemExit) as error:
         if isinstance(error, TimeoutError) and limit.expired():
-            raise ToolFailed(f"{tool.tool.name} took longer than {tool.seconds:g} s") from error
-        raise ToolFailed(f"{type(error).__name__}: {error}"[:1_000].rstrip(": ")) from error
+            raise ToolFailed(
+                f"{tool.tool.name} took longer than {tool.seconds:g} s"
+            ) from error
+        raise ToolFailed(
+            f"{type(error).__name__}: {error}"[:1_000].rstrip(": ")
+        ) from error
     text = cut(text_of(result), longest, keep)
     return Partial(text) if isinstance(result, Partial) else text
 
@@ -184,10 +194,17 @@ def _parameters(function: Callable[..., Any], name: str) -> dict[str, _Parameter
         hints = typing.get_type_hints(target, include_extras=True)
         parameters = inspect.signature(function).parameters
     except (NameError, ValueError, TypeError) as error:
-        raise NoTool(f"the tool {name}: its annotations cannot be read: {error}") from error
+        raise NoTool(
+            f"the tool {name}: its annotations cannot be read: {error}"
+        ) from error
     for key, parameter in parameters.items():
-        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
-            raise NoTool(f"the tool {name}: {parameter} cannot be given by its name, {key}")
+        if parameter.kind not in (
+            parameter.POSITIONAL_OR_KEYWORD,
+            parameter.KEYWORD_ONLY,
+        ):
+            raise NoTool(
+                f"the tool {name}: {parameter} cannot be given by its name, {key}"
+            )
     return {
         key: _Parameter(
             hints.get(key, Any), parameter.default is parameter.empty, parameter.default
@@ -205,14 +222,20 @@ def _schema(name: str, parameters: Mapping[str, _Parameter]) -> dict[str, Any]:
     except (schema.Unfit, NameError) as error:
         raise NoTool(f"the tool {name}: {error}") from error
     except RecursionError as error:
-        raise NoTool(f"the tool {name}: a type of its parameters holds itself") from error
+        raise NoTool(
+            f"the tool {name}: a type of its parameters holds itself"
+        ) from error
     return schema.table(
         properties, [key for key, parameter in parameters.items() if parameter.required]
     )
 
 
 def _runner(
-    function: Callable[..., Any], name: str, parameters: Mapping[str, _Parameter], *, keyed: bool
+    function: Callable[..., Any],
+    name: str,
+    parameters: Mapping[str, _Parameter],
+    *,
+    keyed: bool,
 ) -> Callable[[Mapping[str, Any], str | None], Awaitable[object]]:
     import inspect
 
@@ -221,7 +244,8 @@ def _runner(
     async def run(arguments: Mapping[str, Any], key: str | None) -> object:
         if unknown := sorted(set(arguments) - set(parameters)):
             raise ToolFailed(
-                f"{', '.join(unknown)}: not known; {name} takes {', '.join(parameters) or 'nothing'}"
+                f"{', '.join(unknown)}: not known; {name} takes"
+                f" {', '.join(parameters) or 'nothing'}"
             )
         values = {
             each: schema.build(parameters[each].annotation, value)
@@ -238,7 +262,9 @@ def _default(default: object) -> dict[str, Any]:
 
 
 async def _in_thread(function: Callable[..., Any], values: Mapping[str, Any]) -> object:
-    """In a daemon thread: a pool would run out of threads, and wait at exit, for functions that never end."""
+    """In a daemon thread: a pool would run out of threads, and wait at exit, for functions that
+    never end.
+    """
     from threading import Thread
 
     loop = asyncio.get_running_loop()
@@ -272,9 +298,16 @@ def _plain(value: object) -> object:
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
         value = value._asdict()
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        value = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        value = {
+            field.name: getattr(value, field.name)
+            for field in dataclasses.fields(value)
+        }
     if isinstance(value, Mapping):
         return {str(key): _plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
         return [_plain(each) for each in value]
-    return value if value is None or isinstance(value, str | int | float | bool) else str(value)
+    return (
+        value
+        if value is None or isinstance(value, str | int | float | bool)
+        else str(value)
+    )

@@ -1,7 +1,9 @@
-"""Tools of MCP servers, as their client: a command that speaks over its standard streams, or an address.
+"""Tools of MCP servers, as their client: a command that speaks over its standard streams, or an
+address.
 
-The SDK is imported when a server is asked for. A server started here lives as long as the block that started it. A
-keeper stands between it and us, as with coding clients: when this process dies, however it dies, nothing of it is left.
+The SDK is imported when a server is asked for. A server started here lives as long as the block
+that started it. A keeper stands between it and us, as with coding clients: when this process dies,
+however it dies, nothing of it is left.
 """
 
 from __future__ import annotations
@@ -13,7 +15,14 @@ import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Mapping,
+    Sequence,
+)
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
@@ -37,15 +46,19 @@ async def mcp_tools(
     log: str = os.devnull,
     seconds: float = SECONDS,
 ) -> AsyncIterator[list[UserTool]]:
-    """The tools of a server: its command (what it says beside the protocol goes to `log`), or its address.
+    """The tools of a server: its command (what it says beside the protocol goes to `log`), or its
+    address.
 
-    A tool whose name is `taken` gets the server's name before its own. Which ones are `idempotent` is for the user to
-    say, by the server's names: what a server says of itself proves nothing. Enter and leave it in the same task.
+    A tool whose name is `taken` gets the server's name before its own. Which ones are `idempotent`
+    is for the user to say, by the server's names: what a server says of itself proves nothing.
+    Enter and leave it in the same task.
     """
     failed = None
     async with AsyncExitStack() as stack:
         try:
-            client = await stack.enter_async_context(_client(server, env, folder, stack, log))
+            client = await stack.enter_async_context(
+                _client(server, env, folder, stack, log)
+            )
             listed = await _listed(client)
             title = client.server_info.name if client.server_info else "mcp"
         except ImportError as error:
@@ -59,7 +72,9 @@ async def mcp_tools(
         names = _names([tool.name for tool in listed], title, taken)
         offered = [
             UserTool(
-                Tool(names[tool.name], tool.description or tool.name, tool.input_schema),
+                Tool(
+                    names[tool.name], tool.description or tool.name, tool.input_schema
+                ),
                 _caller(client, tool.name),
                 tool.name in idempotent,
                 seconds,
@@ -68,7 +83,9 @@ async def mcp_tools(
         ]
         try:
             yield offered
-        except Exception as error:  # the SDK would wrap it in groups of groups on its way out
+        except (
+            Exception
+        ) as error:  # the SDK would wrap it in groups of groups on its way out
             failed = error
     if failed is not None:
         raise failed
@@ -79,7 +96,9 @@ def _line(server: str | Sequence[str]) -> str:
 
 
 async def serve(
-    server: str | Sequence[str], taken: Collection[str], ready: asyncio.Future[list[UserTool]]
+    server: str | Sequence[str],
+    taken: Collection[str],
+    ready: asyncio.Future[list[UserTool]],
 ) -> None:
     """Keep a server until cancelled; `ready` is given its tools."""
     async with mcp_tools(server, taken=taken) as tools:
@@ -116,7 +135,9 @@ def _client(
 
 def _lifeline(stack: AsyncExitStack) -> str:
     """A named pipe that nobody but this process writes to: it closes when the process dies."""
-    folder = tempfile.mkdtemp(prefix="synapse-")  # the keeper removes it; we do where none began
+    folder = tempfile.mkdtemp(
+        prefix="synapse-"
+    )  # the keeper removes it; we do where none began
     stack.callback(shutil.rmtree, folder, ignore_errors=True)
     path = os.path.join(folder, "life")
     os.mkfifo(path, 0o600)
@@ -144,15 +165,23 @@ def _names(names: Sequence[str], title: str, taken: Collection[str]) -> dict[str
     for name in names:
         plain = re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:64]
         prefixed = re.sub(r"[^a-zA-Z0-9_-]", "_", f"{title}_{name}")
-        choices = [plain, prefixed[:64], *(f"{prefixed[:60]}_{n}" for n in range(2, 100))]
+        choices = [
+            plain,
+            prefixed[:64],
+            *(f"{prefixed[:60]}_{n}" for n in range(2, 100)),
+        ]
         found[name] = next(choice for choice in choices if choice not in used)
         used.add(found[name])
     return found
 
 
-def _caller(client: Any, name: str) -> Callable[[Mapping[str, Any], str | None], Awaitable[object]]:
+def _caller(
+    client: Any, name: str
+) -> Callable[[Mapping[str, Any], str | None], Awaitable[object]]:
     async def run(arguments: Mapping[str, Any], key: str | None) -> object:
-        result = await client.call_tool(name, dict(arguments), meta={KEY: key} if key else None)
+        result = await client.call_tool(
+            name, dict(arguments), meta={KEY: key} if key else None
+        )
         text = "\n".join(_text(block) for block in result.content)
         if result.is_error:
             raise ToolFailed(text or f"{name} failed and did not say why")

@@ -1,7 +1,8 @@
-"""Annotations as JSON schema, and values that come with it: checked against the schema, made into what was annotated.
+"""Annotations as JSON schema, and values that come with it: checked against the schema, made into
+what was annotated.
 
-A small part of JSON schema, the part that Python's own types need. A keyword that is not known here is left to
-whoever wrote it: a server of tools checks its own. Pure.
+A small part of JSON schema, the part that Python's own types need. A keyword that is not known here
+is left to whoever wrote it: a server of tools checks its own. Pure.
 """
 
 from __future__ import annotations
@@ -29,7 +30,12 @@ _KINDS: dict[str, Callable[[object], bool]] = {
     "array": lambda value: isinstance(value, list),
     "object": lambda value: isinstance(value, Mapping),
 }
-_A = {"null": "null", "integer": "an integer", "array": "an array", "object": "an object"}
+_A = {
+    "null": "null",
+    "integer": "an integer",
+    "array": "an array",
+    "object": "an object",
+}
 
 
 class Unfit(TypeError):
@@ -44,7 +50,9 @@ def schema_of(annotation: Any) -> dict[str, Any]:
         return {"type": _PLAIN.get(annotation, "null")}
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        told = [{"description": each} for each in arguments[1:] if isinstance(each, str)]
+        told = [
+            {"description": each} for each in arguments[1:] if isinstance(each, str)
+        ]
         return schema_of(arguments[0]) | (told[0] if told else {})
     if origin in (Required, NotRequired):
         return schema_of(arguments[0])
@@ -75,7 +83,9 @@ def table(properties: Mapping[str, Any], required: Sequence[str]) -> dict[str, A
 
 
 def fields_of(kind: Any) -> dict[str, tuple[Any, bool]] | None:
-    """The fields of a dataclass, NamedTuple or TypedDict: annotation, and whether it is required."""
+    """The fields of a dataclass, NamedTuple or TypedDict: annotation, and whether it is
+    required.
+    """
     import dataclasses
 
     if not isinstance(kind, type):
@@ -105,13 +115,19 @@ def problems(schema: Mapping[str, Any], value: object, where: str = "") -> list[
     at = where or "the arguments"
     if "enum" in schema and not any(_same(value, each) for each in schema["enum"]):
         return [
-            f"{at}: {_shown(value)} is not one of {', '.join(_shown(each) for each in schema['enum'])}"
+            (
+                f"{at}: {_shown(value)} is not one of"
+                f" {', '.join(_shown(each) for each in schema['enum'])}"
+            )
         ]
     kinds = schema.get("type", ())
     kinds = (kinds,) if isinstance(kinds, str) else tuple(kinds)
     if kinds and not any(kind not in _KINDS or _KINDS[kind](value) for kind in kinds):
         return [
-            f"{at}: {_shown(value)} is not {' or '.join(_A.get(kind, f'a {kind}') for kind in kinds)}"
+            (
+                f"{at}: {_shown(value)} is not"
+                f" {' or '.join(_A.get(kind, f'a {kind}') for kind in kinds)}"
+            )
         ]
     if isinstance(value, list) and isinstance(schema.get("items"), Mapping):
         return [
@@ -143,15 +159,26 @@ def build(annotation: Any, value: Any) -> Any:
     if fields is None:
         return value
     return annotation(
-        **{name: build(fields[name][0], each) for name, each in value.items() if name in fields}
+        **{
+            name: build(fields[name][0], each)
+            for name, each in value.items()
+            if name in fields
+        }
     )
 
 
-def _of_table(schema: Mapping[str, Any], value: Mapping[Any, object], where: str) -> list[str]:
-    properties, others = schema.get("properties", {}), schema.get("additionalProperties", True)
+def _of_table(
+    schema: Mapping[str, Any], value: Mapping[Any, object], where: str
+) -> list[str]:
+    properties, others = (
+        schema.get("properties", {}),
+        schema.get("additionalProperties", True),
+    )
     before = f"{where}." if where else ""
     found = [
-        f"{before}{name}: is missing" for name in schema.get("required", ()) if name not in value
+        f"{before}{name}: is missing"
+        for name in schema.get("required", ())
+        if name not in value
     ]
     for name, each in value.items():
         if name in properties:
@@ -167,7 +194,10 @@ def _of_table(schema: Mapping[str, Any], value: Mapping[Any, object], where: str
 
 def _any_of(schemas: list[dict[str, Any]]) -> dict[str, Any]:
     """One of these; plain types in the short form."""
-    if all(list(schema) == ["type"] and isinstance(schema["type"], str) for schema in schemas):
+    if all(
+        list(schema) == ["type"] and isinstance(schema["type"], str)
+        for schema in schemas
+    ):
         return {"type": [schema["type"] for schema in schemas]}
     return {"anyOf": schemas}
 
@@ -180,7 +210,11 @@ def _inside(keyword: str, annotation: Any) -> dict[str, Any]:
 def _item(annotation: Any) -> Any:
     """What a list or a tuple of one kind holds."""
     arguments = get_args(annotation)
-    if (get_origin(annotation) or annotation) is tuple and arguments and arguments[1:] != (...,):
+    if (
+        (get_origin(annotation) or annotation) is tuple
+        and arguments
+        and arguments[1:] != (...,)
+    ):
         raise Unfit(f"{annotation!r}: write tuple[X, ...] or a NamedTuple")
     return arguments[0] if arguments else Any
 
@@ -191,7 +225,11 @@ def _same(value: object, other: object) -> bool:
 
 
 def _is_number(value: object) -> bool:
-    finite = -float("inf") < value < float("inf") if isinstance(value, int | float) else False
+    finite = (
+        -float("inf") < value < float("inf")
+        if isinstance(value, int | float)
+        else False
+    )
     return finite and not isinstance(value, bool)
 
 

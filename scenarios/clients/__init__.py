@@ -1,4 +1,6 @@
-"""Real coding clients on a small repository, with the plugin and without: what is read and done twice.
+"""Real coding clients on a small repository, with the plugin and without: what is read and done
+twice.
 
-Every session is the client's own program against the scripted model server. Needs npm and the client.
+Every session is the client's own program against the scripted model server. Needs npm and the
+client.
 """

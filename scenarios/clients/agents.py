@@ -1,7 +1,8 @@
-"""What the scripted models of a session do: a lead that gives two tasks out, and the agents that do them.
+"""What the scripted models of a session do: a lead that gives two tasks out, and the agents that do
+them.
 
-Each decides from the text of its request alone. Chance depends on the seed, the task and the thing, never
-on the arm: nothing here can know whether the plugin is there.
+Each decides from the text of its request alone. Chance depends on the seed, the task and the thing,
+never on the arm: nothing here can know whether the plugin is there.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ _MATCH = re.compile(rf"^({PACKAGE}/\w+\.py):\d+:([A-Z][A-Z_]+)$", re.MULTILINE)
 
 
 class Chances(NamedTuple):
-    """How careful agents are: `p_read`, that what one was given is taken in; `wrong_notes`, that a finding
-    is said with a wrong value at the end. The values of `degraded` are the suite's own."""
+    """How careful agents are: `p_read`, that what one was given is taken in; `wrong_notes`, that a
+    finding is said with a wrong value at the end. The values of `degraded` are the suite's own.
+    """
 
     p_read: float = 0.9
     wrong_notes: float = 0.05
@@ -48,8 +50,9 @@ class Asked(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What a request says: values that the agent found by itself, values that it was given, the files
-    that hold a limit, and the files that it has read."""
+    """What a request says: values that the agent found by itself, values that it was given, the
+    files that hold a limit, and the files that it has read.
+    """
 
     own: Mapping[str, int]
     given: Mapping[str, int]
@@ -62,7 +65,9 @@ class Known(NamedTuple):
 class Agents:
     """The models of one session. `pause` is how long each thinks before it answers."""
 
-    def __init__(self, seed: int, folder: str, cell: Cell, chances: Chances, pause: float) -> None:
+    def __init__(
+        self, seed: int, folder: str, cell: Cell, chances: Chances, pause: float
+    ) -> None:
         self.seed, self.folder, self.cell, self.chances, self.pause = (
             seed,
             folder,
@@ -77,7 +82,11 @@ class Agents:
             return Move("Stopped: it took too many turns.")
         if who == SIDE:
             return Move(_condensed(text))
-        move = self._lead(seen, text) if who == "lead" else self._agent(seen, read_task(text))
+        move = (
+            self._lead(seen, text)
+            if who == "lead"
+            else self._agent(seen, read_task(text))
+        )
         return move._replace(takes=self.pause)
 
     # -- the lead ----------------------------------------------------------------------------------
@@ -85,17 +94,28 @@ class Agents:
     def _lead(self, seen: Seen, text: str) -> Move:
         """Give the tasks out as they were given to it, one after the other or both at once."""
         tasks = [f"{TASK}{part}".strip() for part in text.split(TASK)[1:]]
-        results = [own_part(message.text) for message in seen.messages if message.role == "tool"]
+        results = [
+            own_part(message.text)
+            for message in seen.messages
+            if message.role == "tool"
+        ]
         if len(results) == len(tasks):
             return Move("Both tasks are done.")
         if self.cell.order == "together":
             return Move("", tuple(map(_spawn, tasks)))
         known = (
-            dict(pair for result in results for pair in values_in(result)) if self.cell.told else {}
+            dict(pair for result in results for pair in values_in(result))
+            if self.cell.told
+            else {}
         )
         note = "".join(f"\n{name} is {value}." for name, value in known.items())
         return Move(
-            "", (_spawn(tasks[len(results)] + (f"\nKnown already:{note}" if note else "")),)
+            "",
+            (
+                _spawn(
+                    tasks[len(results)] + (f"\nKnown already:{note}" if note else "")
+                ),
+            ),
         )
 
     # -- an agent ----------------------------------------------------------------------------------
@@ -107,10 +127,14 @@ class Agents:
         if open_needs and not known.searched:
             words = " ".join(f"-e {name}" for name in open_needs)
             return _call(
-                "Bash", command=f"git grep -now {words} -- {PACKAGE}", description="Find the limits"
+                "Bash",
+                command=f"git grep -now {words} -- {PACKAGE}",
+                description="Find the limits",
             )
         if files := self._files(open_needs, known):
-            return Move("", tuple(("Read", {"file_path": path}) for path in files[:AT_ONCE]))
+            return Move(
+                "", tuple(("Read", {"file_path": path}) for path in files[:AT_ONCE])
+            )
         if asked.limit not in values:
             return _call("WebFetch", url=asked.url, prompt=f"What is {asked.limit}?")
         if known.edited:
@@ -126,7 +150,11 @@ class Agents:
         }
 
     def _files(self, names: Sequence[str], known: Known) -> list[str]:
-        paths = (f"{self.folder}/{known.places[name]}" for name in names if name in known.places)
+        paths = (
+            f"{self.folder}/{known.places[name]}"
+            for name in names
+            if name in known.places
+        )
         return [path for path in dict.fromkeys(paths) if path not in known.read]
 
     def _edit(self, asked: Asked, values: Mapping[str, int], known: Known) -> Move:
@@ -135,10 +163,14 @@ class Agents:
             return _call("Read", file_path=path)
         last = f"# end of {asked.target}"
         line = line_of(asked.name, sum(values.get(name, 0) for name in asked.all_needs))
-        return _call("Edit", file_path=path, old_string=last, new_string=f"{line}\n{last}")
+        return _call(
+            "Edit", file_path=path, old_string=last, new_string=f"{line}\n{last}"
+        )
 
     def _report(self, asked: Asked, values: Mapping[str, int], known: Known) -> str:
-        """Return the last message: what was done, and what the agent used, now and then said wrongly."""
+        """Return the last message: what was done, and what the agent used, now and then said
+        wrongly.
+        """
         lines = []
         for name in asked.all_needs:
             value = values.get(name, 0)
@@ -146,10 +178,14 @@ class Agents:
                 value = 1_000 + (value + 1_234) % 9_000
             where = known.places.get(name) or ("" if name in asked.needs else asked.url)
             lines.append(f"{name} is {value}{f' ({where})' if where else ''}")
-        done = f"{PACKAGE}/{asked.target}.py says what its limits come to ({asked.name})."
+        done = (
+            f"{PACKAGE}/{asked.target}.py says what its limits come to ({asked.name})."
+        )
         if self.cell.brief:
             return f"{done} I found out: {'; '.join(lines)}."
-        return "\n".join((done, "", "What I found out:", "", *(f"- {line}" for line in lines)))
+        return "\n".join(
+            (done, "", "What I found out:", "", *(f"- {line}" for line in lines))
+        )
 
     def _chance(self, asked: Asked, name: str, what: str) -> float:
         return Random(f"{self.seed} {asked.name} {name} {what}").random()
@@ -160,11 +196,15 @@ def _call(tool: str, **arguments: object) -> Move:
 
 
 def _spawn(text: str) -> tuple[str, dict[str, object]]:
-    words = {"description": "One of the tasks", "prompt": text, "subagent_type": "general-purpose"}
+    words = {
+        "description": "One of the tasks",
+        "prompt": text,
+        "subagent_type": "general-purpose",
+    }
     return "Agent", {**words, "run_in_background": False}
 
 
-# -- reading a request -------------------------------------------------------------------------------
+# -- reading a request -----------------------------------------------------------------
 
 
 def asked_of(seen: Seen) -> tuple[str, str]:
@@ -199,7 +239,9 @@ def read_messages(messages: Sequence[Message], asked: Asked, folder: str) -> Kno
         if message.role != "assistant":
             given |= dict(values_in(message.text[len(found) :]))
     calls = [call for message in messages for call in message.calls]
-    read = frozenset(str(call.arguments.get("file_path")) for call in calls if call.name == "Read")
+    read = frozenset(
+        str(call.arguments.get("file_path")) for call in calls if call.name == "Read"
+    )
     searched = any(call.name == "Bash" for call in calls)
     edited = any(call.name == "Edit" for call in calls)
     return Known(own, given, places, searched, read, edited)
@@ -217,7 +259,9 @@ def values_in(text: str) -> Iterator[tuple[str, int]]:
 
 
 def _condensed(text: str) -> str:
-    """Return what a page says of what is asked: the part of the model that a client's fetch uses."""
+    """Return what a page says of what is asked: the part of the model that a client's fetch
+    uses.
+    """
     return (
         " ".join(f"{name} is {value}." for name, value in values_in(text))
         or "Nothing is said of that."

@@ -1,7 +1,7 @@
 """What the records of sessions come to: figures of each session, and what the plugin makes of them.
 
-Pure: everything here is a function of the records, so that anybody can make it again. `wrong` says where
-the client's own files and the requests do not say the same.
+Pure: everything here is a function of the records, so that anybody can make it again. `wrong` says
+where the client's own files and the requests do not say the same.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ Key = tuple[str, str, int]
 
 
 class Figures(NamedTuple):
-    """One session. Tokens are those of all requests, each time that they were sent; `hooks` are those of
-    them that hooks put there; `first` is the first request of the lead."""
+    """One session. Tokens are those of all requests, each time that they were sent; `hooks` are
+    those of them that hooks put there; `first` is the first request of the lead.
+    """
 
     requests: int
     tokens: int
@@ -86,7 +87,9 @@ def figures(session: Sequence[Record]) -> Figures:
     return Figures(
         requests=len(requests),
         tokens=sum(request["tokens"] for request in requests),
-        first=next((request["tokens"] for request in requests if request["agent"] == LEAD), 0),
+        first=next(
+            (request["tokens"] for request in requests if request["agent"] == LEAD), 0
+        ),
         hooks=sum(request["hooks"] for request in requests),
         usd=sum(result["usd"] for result in _of(session, "result")),
         calls=len(calls),
@@ -114,7 +117,9 @@ def _twice(pairs: set[tuple[str, str]]) -> int:
 
 
 def _miscounted(session: Sequence[Record]) -> int:
-    """Return how many runs of the memory have another usage than the transcript of any conversation."""
+    """Return how many runs of the memory have another usage than the transcript of any
+    conversation.
+    """
     left = [line["tokens"] for line in _of(session, "transcript")]
     missing = 0
     for run in _of(session, "run"):
@@ -133,7 +138,10 @@ def wrong(session: Sequence[Record]) -> Iterator[str]:
     own = {line["agent"]: line["tokens"] for line in _of(session, "transcript")}
     for agent in sorted((sent.keys() | own.keys()) - {SIDE}):
         if sent.get(agent) != own.get(agent):
-            yield f"{agent}: {sent.get(agent)} tokens in the requests, {own.get(agent)} by its transcript"
+            yield (
+                f"{agent}: {sent.get(agent)} tokens in the requests, {own.get(agent)} by"
+                f" its transcript"
+            )
     for result in _of(session, "result"):
         total = result["fresh"] + result["cached"] + result["written"]
         if total != sum(sent.values()):
@@ -145,14 +153,18 @@ def table(records: Iterable[Record]) -> dict[str, list[Row]]:
     by_key = {key: figures(session) for key, session in sessions(records).items()}
     cells: dict[str, list[Row]] = {}
     for cell in dict.fromkeys(key[0] for key in by_key):
-        seeds = sorted({seed for at, arm, seed in by_key if at == cell and arm == WITHOUT})
+        seeds = sorted(
+            {seed for at, arm, seed in by_key if at == cell and arm == WITHOUT}
+        )
         seeds = [seed for seed in seeds if (cell, PLUGIN, seed) in by_key]
         if seeds:
             cells[cell] = [_row(name, cell, seeds, by_key) for name in Figures._fields]
     return cells
 
 
-def _row(name: str, cell: str, seeds: Sequence[int], by_key: Mapping[Key, Figures]) -> Row:
+def _row(
+    name: str, cell: str, seeds: Sequence[int], by_key: Mapping[Key, Figures]
+) -> Row:
     ours = [float(getattr(by_key[cell, PLUGIN, seed], name)) for seed in seeds]
     theirs = [float(getattr(by_key[cell, WITHOUT, seed], name)) for seed in seeds]
     gaps = [one - other for one, other in zip(ours, theirs, strict=True)]
@@ -163,7 +175,10 @@ def lines(records: Sequence[Record], about: Mapping[str, str]) -> Iterator[str]:
     """Yield the table as people read it, no line longer than 80 columns."""
     heads = [record for record in records if record["kind"] == "session"]
     first = heads[0]
-    yield f"{first['client']} {first['version']}, {len(heads)} sessions, tokens in {first['encoding']}"
+    yield (
+        f"{first['client']} {first['version']}, {len(heads)} sessions, tokens in"
+        f" {first['encoding']}"
+    )
     for cell, rows in table(records).items():
         runs = sum(head["cell"] == cell and head["arm"] == PLUGIN for head in heads)
         yield ""
@@ -172,7 +187,9 @@ def lines(records: Sequence[Record], about: Mapping[str, str]) -> Iterator[str]:
         for row in rows:
             yield _line(row)
     if problems := [
-        f"{key}: {line}" for key, each in sessions(records).items() for line in wrong(each)
+        f"{key}: {line}"
+        for key, each in sessions(records).items()
+        for line in wrong(each)
     ]:
         yield ""
         yield "the witnesses do not agree:"
@@ -185,7 +202,9 @@ def _line(row: Row) -> str:
     without, plugin, change = (f"{each.value:,.{places}f}" for each in row[1:])
     sign = "+" if row.difference.value > 0 else ""
     ends = f"[{row.difference.lo:,.{places}f}, {row.difference.hi:,.{places}f}]"
-    return f"  {ABOUT[row.figure]:<26}{without:>10}{plugin:>10}{sign + change:>11}  {ends}"
+    return (
+        f"  {ABOUT[row.figure]:<26}{without:>10}{plugin:>10}{sign + change:>11}  {ends}"
+    )
 
 
 def values(records: Iterable[Record]) -> dict[str, Any]:
@@ -194,7 +213,9 @@ def values(records: Iterable[Record]) -> dict[str, Any]:
         cell: {
             row.figure: {
                 name: [round(end, 6) for end in each]
-                for name, each in zip(("without", "plugin", "change"), row[1:], strict=True)
+                for name, each in zip(
+                    ("without", "plugin", "change"), row[1:], strict=True
+                )
             }
             for row in rows
         }

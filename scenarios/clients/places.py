@@ -1,4 +1,5 @@
-"""Where a session takes place: a home and a repository of its own, and the documentation on loopback.
+"""Where a session takes place: a home and a repository of its own, and the documentation on
+loopback.
 
 Nothing of the machine's user is read: the client gets a clean environment. Called by `session`.
 """
@@ -65,13 +66,23 @@ def make_place(folder: str, program: str, values: Mapping[str, int]) -> Place:
         ".claude.json",
         {"projects": {os.path.realpath(repo): {"hasTrustDialogAccepted": True}}},
     )
-    path = os.pathsep.join((os.path.dirname(program), "/usr/local/bin", "/usr/bin", "/bin"))
+    path = os.pathsep.join(
+        (os.path.dirname(program), "/usr/local/bin", "/usr/bin", "/bin")
+    )
     return Place(home, repo, {"HOME": home, "PATH": path, "LANG": "C.UTF-8", **QUIET})
 
 
 def install(place: Place, client: str) -> None:
     """Install the plugin as a user does."""
-    words = [sys.executable, "-m", "orchestrator", "install", client, "--project", place.repository]
+    words = [
+        sys.executable,
+        "-m",
+        "orchestrator",
+        "install",
+        client,
+        "--project",
+        place.repository,
+    ]
     done = subprocess.run(
         words,
         env=dict(place.env),
@@ -90,12 +101,13 @@ def _write(folder: str, name: str, values: object) -> None:
         json.dump(values, file)
 
 
-# -- the documentation -------------------------------------------------------------------------------
+# -- the documentation -----------------------------------------------------------------
 
 
 class Site:
-    """The documentation of the shop, over TLS: clients fetch nothing else. `served` has every page that
-    was given, in its order."""
+    """The documentation of the shop, over TLS: clients fetch nothing else. `served` has every page
+    that was given, in its order.
+    """
 
     def __init__(self, folder: str) -> None:
         self.served: list[str] = []
@@ -107,7 +119,11 @@ class Site:
             def do_GET(self) -> None:
                 name = self.path.strip("/")
                 known = name in repository.PAGES
-                raw = repository.page(name, site.values).encode() if known else b"not here"
+                raw = (
+                    repository.page(name, site.values).encode()
+                    if known
+                    else b"not here"
+                )
                 if known:
                     site.served.append(name)
                 self.send_response(200 if known else 404)
@@ -168,7 +184,9 @@ def _certificate(folder: str) -> tuple[str, str]:
     private = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     paths = os.path.join(folder, "site.pem"), os.path.join(folder, "site.key")
     for path, raw in zip(
-        paths, (certificate.public_bytes(pem), key.private_bytes(pem, *private)), strict=True
+        paths,
+        (certificate.public_bytes(pem), key.private_bytes(pem, *private)),
+        strict=True,
     ):
         with open(path, "wb") as file:
             file.write(raw)

@@ -1,6 +1,7 @@
 """The repository of a session, its documentation on the web, and the work that is given out in it.
 
-Everything follows from a cell and a seed: the same in every arm. Pure but for `write`. Knows no client.
+Everything follows from a cell and a seed: the same in every arm. Pure but for `write`. Knows no
+client.
 """
 
 from __future__ import annotations
@@ -43,9 +44,11 @@ PROSE = (
 
 
 class Cell(NamedTuple):
-    """One kind of session. `order` is when the second task begins: `after` the first, or `together` with
-    it; `shared` is how many limits both tasks need; `told` tells whether the lead hands on what it heard;
-    `brief` whether agents say at the end all in one paragraph, and not in a list below a first line."""
+    """One kind of session. `order` is when the second task begins: `after` the first, or `together`
+    with it; `shared` is how many limits both tasks need; `told` tells whether the lead hands on
+    what it heard; `brief` whether agents say at the end all in one paragraph, and not in a list
+    below a first line.
+    """
 
     name: str
     order: str
@@ -83,16 +86,29 @@ CELLS = {
             "both at once, 5 of 7 things needed are the same",
         ),
         Cell(
-            "told", "after", 4, True, False, "as `after`, but the lead hands on all that it heard"
+            "told",
+            "after",
+            4,
+            True,
+            False,
+            "as `after`, but the lead hands on all that it heard",
         ),
-        Cell("apart", "after", 0, False, False, "one after the other, nothing needed is the same"),
+        Cell(
+            "apart",
+            "after",
+            0,
+            False,
+            False,
+            "one after the other, nothing needed is the same",
+        ),
     )
 }
 
 
 class Work(NamedTuple):
-    """One task: its name, the module to change, the limits that it needs from the code, and the page
-    of the documentation that has one more."""
+    """One task: its name, the module to change, the limits that it needs from the code, and the
+    page of the documentation that has one more.
+    """
 
     name: str
     target: str
@@ -184,14 +200,18 @@ def task_text(work: Work, site: str) -> str:
 
 
 def line_of(work: str, total: int | str) -> str:
-    """Return the line that a task asks for. No value stands in it by itself: the repository is to hand
-    nothing on between the two tasks."""
+    """Return the line that a task asks for. No value stands in it by itself: the repository is to
+    hand nothing on between the two tasks.
+    """
     return f"# {work}: the limits sum to {total}"
 
 
 def is_right(work: Work, text: str, values: Mapping[str, int]) -> bool:
     """Tell whether a changed module has the line that was asked for, made of the true values."""
-    return line_of(work.name, sum(values[name] for name in work.all_needs)) in text.splitlines()
+    return (
+        line_of(work.name, sum(values[name] for name in work.all_needs))
+        in text.splitlines()
+    )
 
 
 def write(folder: str, values: Mapping[str, int]) -> None:

@@ -44,7 +44,8 @@ MODEL = "claude-sonnet-4-5"
 PAUSE = 0.2  # seconds that a model thinks
 PATIENCE = 180.0
 SETTLED_WITHIN = 10.0
-BESIDE = " hook additional context: "  # what the client writes before the text of a hook
+# what the client writes before the text of a hook
+BESIDE = " hook additional context: "
 ANY = (Tool("any", "", {}),)
 
 Record = dict[str, Any]
@@ -67,14 +68,18 @@ def play(wanted: Wanted, count: Callable[[str], int]) -> list[Record]:
     job = repository.job(wanted.cell, wanted.seed)
     # What the client has started may write for a moment after its end.
     with (
-        tempfile.TemporaryDirectory(prefix="clients-", ignore_cleanup_errors=True) as folder,
+        tempfile.TemporaryDirectory(
+            prefix="clients-", ignore_cleanup_errors=True
+        ) as folder,
         places.site(folder) as site,
     ):
         site.values = job.values
         place = places.make_place(os.path.realpath(folder), wanted.program, job.values)
         if wanted.arm == "plugin":
             places.install(place, wanted.client)
-        agents = Agents(wanted.seed, place.repository, wanted.cell, wanted.chances, PAUSE)
+        agents = Agents(
+            wanted.seed, place.repository, wanted.cell, wanted.chances, PAUSE
+        )
         with ModelServer(agents, count=count) as server:
             began = time.monotonic()
             result = _run(wanted, place, site, job, server.url)
@@ -106,9 +111,15 @@ def _run(wanted: Wanted, place: Place, site: Site, job: Job, url: str) -> Record
     words = [wanted.program, "-p", plan, "--output-format", "json", "--model", MODEL]
     try:
         done = subprocess.run(
-            words, env={**place.env, **env}, cwd=place.repository, stdin=subprocess.DEVNULL,
-            capture_output=True, text=True, timeout=PATIENCE, check=False,
-        )  # fmt: skip
+            words,
+            env={**place.env, **env},
+            cwd=place.repository,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
     except subprocess.TimeoutExpired as error:
         raise Broken(f"{wanted.client} was not done in {PATIENCE:.0f} s") from error
     if done.returncode:
@@ -123,18 +134,29 @@ def _run(wanted: Wanted, place: Place, site: Site, job: Job, url: str) -> Record
     }
     names |= {"replied": "outputTokens"}
     sums = {name: sum(int(each[key]) for each in used) for name, key in names.items()}
-    return {"kind": "result", **sums, "usd": round(sum(float(each["costUSD"]) for each in used), 6)}
+    return {
+        "kind": "result",
+        **sums,
+        "usd": round(sum(float(each["costUSD"]) for each in used), 6),
+    }
 
 
 def _head(wanted: Wanted, elapsed: float) -> Record:
     return {
-        "kind": "session", "format": FORMAT, "client": wanted.client, "version": wanted.version,
-        "cell": wanted.cell.name, "arm": wanted.arm, "seed": wanted.seed, "encoding": DEFAULT,
-        "chances": wanted.chances._asdict(), "elapsed": elapsed,
-    }  # fmt: skip
+        "kind": "session",
+        "format": FORMAT,
+        "client": wanted.client,
+        "version": wanted.version,
+        "cell": wanted.cell.name,
+        "arm": wanted.arm,
+        "seed": wanted.seed,
+        "encoding": DEFAULT,
+        "chances": wanted.chances._asdict(),
+        "elapsed": elapsed,
+    }
 
 
-# -- what is seen afterwards -------------------------------------------------------------------------
+# -- what is seen afterwards -----------------------------------------------------------
 
 
 def requests(journal: Sequence[Taken], count: Callable[[str], int]) -> Iterator[Record]:
@@ -144,7 +166,9 @@ def requests(journal: Sequence[Taken], count: Callable[[str], int]) -> Iterator[
             continue
         asked = wire_messages.read(taken.body)
         tokens = sum(count(block.text) for block in asked.blocks)
-        hooks = sum(count(text) for block in asked.blocks for text in of_hooks(block.text))
+        hooks = sum(
+            count(text) for block in asked.blocks for text in of_hooks(block.text)
+        )
         yield {
             "kind": "request",
             "agent": asked_of(asked.seen)[0],
@@ -155,7 +179,9 @@ def requests(journal: Sequence[Taken], count: Callable[[str], int]) -> Iterator[
 
 def of_hooks(text: str) -> Iterator[str]:
     """Yield the parts of a block of a request that hooks have put there."""
-    for reminder in re.findall(r"<system-reminder>\n.*?</system-reminder>", text, re.DOTALL):
+    for reminder in re.findall(
+        r"<system-reminder>\n.*?</system-reminder>", text, re.DOTALL
+    ):
         if BESIDE in reminder:
             yield reminder
     if text.startswith(INSTEAD):
@@ -165,18 +191,24 @@ def of_hooks(text: str) -> Iterator[str]:
 def transcripts(place: Place) -> Iterator[Record]:
     """Yield what the client's own files say: of each conversation its calls and its usage."""
     folder = os.path.join(place.home, ".claude", "projects")
-    paths = sorted(os.path.join(at, name) for at, _, names in os.walk(folder) for name in names)
+    paths = sorted(
+        os.path.join(at, name) for at, _, names in os.walk(folder) for name in names
+    )
     for path in paths:
         if not path.endswith(".jsonl"):
             continue
         lines = list(_lines(path))
         agent = _agent_of(lines)
         yield from (
-            {"kind": "call", "agent": agent, **call} for call in _calls(lines, place.repository)
+            {"kind": "call", "agent": agent, **call}
+            for call in _calls(lines, place.repository)
         )
         used = spent("claude-code", path)
         if used is not None:
-            usage = {"tokens": used.usage.input_tokens, "replied": used.usage.output_tokens}
+            usage = {
+                "tokens": used.usage.input_tokens,
+                "replied": used.usage.output_tokens,
+            }
             yield {"kind": "transcript", "agent": agent, "replies": used.turns, **usage}
 
 
@@ -194,7 +226,9 @@ def _blocks(lines: Sequence[dict[str, Any]], role: str) -> Iterator[dict[str, An
             continue
         content = message.get("content")
         yield from (
-            [{"type": "text", "text": content}] if isinstance(content, str) else content or ()
+            [{"type": "text", "text": content}]
+            if isinstance(content, str)
+            else content or ()
         )
 
 
@@ -244,8 +278,13 @@ def _memory(place: Place, count: Callable[[str], int]) -> Iterator[Record]:
             yield {"kind": "entry", **named, "tokens": count(entry.body)}
         for run in index.query.runs(limit=100):
             usage = run.get("usage") or {}
-            yield {"kind": "run", "agent": run["agent"], "status": str(run.get("status") or run["state"]),
-                   "tokens": int(usage.get("input_tokens") or 0), "turns": int(run.get("turns") or 0)}  # fmt: skip
+            yield {
+                "kind": "run",
+                "agent": run["agent"],
+                "status": str(run.get("status") or run["state"]),
+                "tokens": int(usage.get("input_tokens") or 0),
+                "turns": int(run.get("turns") or 0),
+            }
 
 
 def _settle(memory: synapse.Memory) -> None:

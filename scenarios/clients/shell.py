@@ -1,6 +1,8 @@
-"""`brain-suite clients`: plays real clients with the plugin and without, keeps the records, prints the table.
+"""`brain-suite clients`: plays real clients with the plugin and without, keeps the records, prints
+the table.
 
-Called by the shell of the suite. `--again DIR` plays nothing: it makes every figure again from the records.
+Called by the shell of the suite. `--again DIR` plays nothing: it makes every figure again from the
+records.
 """
 
 from __future__ import annotations
@@ -41,14 +43,45 @@ def options(verb: argparse.ArgumentParser) -> None:
         help="which client; default: %(default)s",
     )
     add("--command", metavar="PATH", help="its program; else the one on the PATH")
-    add("--cells", metavar="A,B", help=f"these kinds of sessions; else all: {', '.join(CELLS)}")
-    add("--runs", type=int, default=RUNS, metavar="N", help="so many seeds; default: %(default)s")
-    add("--seed", type=int, default=1, metavar="N", help="the first seed; default: %(default)s")
-    add("--p-read", type=float, default=Chances().p_read, metavar="X",
-        help="chance that agents take in what they are given; default: %(default)s")  # fmt: skip
-    add("--wrong-notes", type=float, default=Chances().wrong_notes, metavar="X",
-        help="chance that a finding is said with a wrong value; default: %(default)s")  # fmt: skip
-    add("--out", default="brain-suite", metavar="DIR", help="where to; default: %(default)s")
+    add(
+        "--cells",
+        metavar="A,B",
+        help=f"these kinds of sessions; else all: {', '.join(CELLS)}",
+    )
+    add(
+        "--runs",
+        type=int,
+        default=RUNS,
+        metavar="N",
+        help="so many seeds; default: %(default)s",
+    )
+    add(
+        "--seed",
+        type=int,
+        default=1,
+        metavar="N",
+        help="the first seed; default: %(default)s",
+    )
+    add(
+        "--p-read",
+        type=float,
+        default=Chances().p_read,
+        metavar="X",
+        help="chance that agents take in what they are given; default: %(default)s",
+    )
+    add(
+        "--wrong-notes",
+        type=float,
+        default=Chances().wrong_notes,
+        metavar="X",
+        help="chance that a finding is said with a wrong value; default: %(default)s",
+    )
+    add(
+        "--out",
+        default="brain-suite",
+        metavar="DIR",
+        help="where to; default: %(default)s",
+    )
     add(
         "--again",
         metavar="DIR",
@@ -73,10 +106,14 @@ def run(args: argparse.Namespace, count: Callable[[str], int]) -> int:
         open(os.devnull, "w") as nowhere,
         open(os.path.join(args.out, RECORDS), "w", encoding="utf-8") as file,
     ):
-        progress = Progress(nowhere if args.quiet else sys.stderr, len(wanted), time.monotonic)
+        progress = Progress(
+            nowhere if args.quiet else sys.stderr, len(wanted), time.monotonic
+        )
         for each in wanted:
             made = session.play(each, count)
-            file.writelines(f"{json.dumps(record, ensure_ascii=False)}\n" for record in made)
+            file.writelines(
+                f"{json.dumps(record, ensure_ascii=False)}\n" for record in made
+            )
             file.flush()
             records += made
             progress.step(f"{each.cell.name} {each.arm} {each.seed}")
@@ -87,7 +124,9 @@ def run(args: argparse.Namespace, count: Callable[[str], int]) -> int:
 
 
 def _wanted(args: argparse.Namespace, program: str) -> Iterator[Wanted]:
-    """Yield the sessions: the arms of a seed one after the other, which begins changing with the seed."""
+    """Yield the sessions: the arms of a seed one after the other, which begins changing with the
+    seed.
+    """
     names = args.cells.split(",") if args.cells else list(CELLS)
     if unknown := [name for name in names if name not in CELLS]:
         raise Broken(f"there is no cell {unknown[0]}; there are {', '.join(CELLS)}")
@@ -116,18 +155,26 @@ def _missing(client: str, program: str | None) -> str | None:
 def _version(program: str) -> str:
     """Return the number that the client says it is."""
     done = subprocess.run(
-        [program, "--version"], capture_output=True, text=True, timeout=VERSION_WITHIN, check=False,
+        [program, "--version"],
+        capture_output=True,
+        text=True,
+        timeout=VERSION_WITHIN,
+        check=False,
         stdin=subprocess.DEVNULL,
-    )  # fmt: skip
+    )
     return (done.stdout.split() or ["unknown"])[0]
 
 
 def _show(records: Sequence[session.Record]) -> int:
     """Print the table; the exit code says whether the witnesses agree."""
-    for line in figures.lines(records, {cell.name: cell.about for cell in CELLS.values()}):
+    for line in figures.lines(
+        records, {cell.name: cell.about for cell in CELLS.values()}
+    ):
         print(line)
     sessions = figures.sessions(records).values()
-    return MISSED if any(True for each in sessions for _ in figures.wrong(each)) else GOOD
+    return (
+        MISSED if any(True for each in sessions for _ in figures.wrong(each)) else GOOD
+    )
 
 
 def _again(folder: str) -> int:

@@ -1,1 +1,3 @@
-"""Scenario files, ledgers, cassettes and texts: what is read and written. Plays and judges nothing."""
+"""Scenario files, ledgers, cassettes and texts: what is read and written. Plays and judges
+nothing.
+"""

@@ -1,9 +1,10 @@
 """Calls of models, on record: made once, played again without a network. One JSON object a line.
 
-A call is known by what was asked: model, system, messages, tools and the most it may say, with everything put aside
-that differs between two recordings of the same question (times, fences, ids of entries and calls, paths). A question
-that was asked twice has two answers, given again in their order. A cassette proves what was recorded with it and
-nothing else: whoever changes a prompt asks another question. Secrets are taken out before anything is written.
+A call is known by what was asked: model, system, messages, tools and the most it may say, with
+everything put aside that differs between two recordings of the same question (times, fences, ids of
+entries and calls, paths). A question that was asked twice has two answers, given again in their
+order. A cassette proves what was recorded with it and nothing else: whoever changes a prompt asks
+another question. Secrets are taken out before anything is written.
 """
 
 from __future__ import annotations
@@ -18,14 +19,18 @@ from typing import Any, NamedTuple
 from orchestrator.engines.protocol import Call, Message, Request, Turn, Usage
 
 FORMAT = "brain-suite/cassette-v1"
-# `replay`: what is not there is an error. `once`: all is asked, and there must be no cassette yet. `new`: what is
+# `replay`: what is not there is an error. `once`: all is asked, and there must be no cassette yet.
+# `new`: what is
 # there is played, the rest is asked. `all`: all is asked anew.
 MODES = ("replay", "once", "new", "all")
 _ASIDE = (
     ("TIME", re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")),
     ("FENCE", re.compile(r"(?<=memory-)[0-9a-f]{24}")),
     ("ENTRY", re.compile(r"\bsyn-\d{4}-\d\d-\d\d-\d{3,}\b")),
-    ("PATH", re.compile(r"(?<![\w./])/(?:tmp|home|root|Users|var|private)/[^\s\"'\\]+")),
+    (
+        "PATH",
+        re.compile(r"(?<![\w./])/(?:tmp|home|root|Users|var|private)/[^\s\"'\\]+"),
+    ),
 )
 _SECRETS = re.compile(
     r"\b(?:sk|pk|rk)-[A-Za-z0-9_-]{16,}|\bAIza[0-9A-Za-z_-]{30,}|\bgh[opsu]_[A-Za-z0-9]{20,}|\bxox[abp]-[A-Za-z0-9-]{10,}"
@@ -64,7 +69,9 @@ class Cassette:
         self.path, self.mode = path, mode
         self.hits = self.asked = 0
         self._secrets = [
-            value for name, value in (env or {}).items() if _KEYS.search(name) and len(value) >= 8
+            value
+            for name, value in (env or {}).items()
+            if _KEYS.search(name) and len(value) >= 8
         ]
         self._known: dict[str, list[Played]] = {}
         if path is not None:
@@ -82,27 +89,45 @@ class Cassette:
         elif not there or self.mode == "all":
             with open(path, "w", encoding="utf-8") as file:
                 file.write(
-                    _dump({"cassette": FORMAT, "aside": [name for name, _ in _ASIDE] + ["CALL"]})
+                    _dump(
+                        {
+                            "cassette": FORMAT,
+                            "aside": [name for name, _ in _ASIDE] + ["CALL"],
+                        }
+                    )
                 )
 
     def find(self, request: Request) -> Played | None:
-        """The next answer to this question; None where it has to be asked. Missed where it may not be."""
+        """The next answer to this question; None where it has to be asked. Missed where it may not
+        be.
+        """
         waiting = self._known.get(self._key(request))
         if waiting:
             self.hits += 1
             return waiting.pop(0)
         if self.mode == "replay":
-            raise Missed(f"{request.key}: this prompt is not on {self.path}: record it anew")
+            raise Missed(
+                f"{request.key}: this prompt is not on {self.path}: record it anew"
+            )
         return None
 
     def keep(self, request: Request, played: Played, at: str) -> Played:
-        """Put an answer on record, without any secret; back comes what is on record, so that this is what is played."""
+        """Put an answer on record, without any secret; back comes what is on record, so that this
+        is what is played.
+        """
         self.asked += 1
         if self.path is None:
             return played
-        line = {"key": self._key(request), "request": asked(request), "response": _response(played.turn),
-                "usage": played.turn.usage._asdict(), "model": played.turn.model, "took": played.took,
-                "cost": played.cost, "ts": at}  # fmt: skip
+        line = {
+            "key": self._key(request),
+            "request": asked(request),
+            "response": _response(played.turn),
+            "usage": played.turn.usage._asdict(),
+            "model": played.turn.model,
+            "took": played.took,
+            "cost": played.cost,
+            "ts": at,
+        }
         told = self.clean(_dump(line))
         with open(self.path, "a", encoding="utf-8") as file:
             file.write(told)
@@ -124,39 +149,59 @@ def key_of(request: Request, clean: Callable[[str], str] = str) -> str:
 
 
 def canonical(request: Request) -> str:
-    """The question in one form, whatever was different when it was asked: each such thing by its number."""
-    text = json.dumps(asked(request), ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    """The question in one form, whatever was different when it was asked: each such thing by its
+    number.
+    """
+    text = json.dumps(
+        asked(request), ensure_ascii=False, sort_keys=True, separators=(",", ":")
+    )
     for name, pattern in _ASIDE:
         text = _numbered(text, pattern, name)
     calls = [call.id for message in request.messages for call in message.calls]
-    return _numbered(text, re.compile("|".join(map(re.escape, calls))), "CALL") if calls else text
+    return (
+        _numbered(text, re.compile("|".join(map(re.escape, calls))), "CALL")
+        if calls
+        else text
+    )
 
 
 def _numbered(text: str, pattern: re.Pattern[str], name: str) -> str:
     seen: dict[str, int] = {}
-    return pattern.sub(lambda match: f"<{name}{seen.setdefault(match[0], len(seen) + 1)}>", text)
+    return pattern.sub(
+        lambda match: f"<{name}{seen.setdefault(match[0], len(seen) + 1)}>", text
+    )
 
 
 def asked(request: Request) -> dict[str, Any]:
-    """What a model is asked: the provider's own form of earlier replies is left out, their text and calls stand."""
+    """What a model is asked: the provider's own form of earlier replies is left out, their text and
+    calls stand.
+    """
     return {
-        "model": request.model, "system": request.system, "max_tokens": request.max_tokens,
+        "model": request.model,
+        "system": request.system,
+        "max_tokens": request.max_tokens,
         "messages": [_message(each) for each in request.messages],
-        "tools": [[tool.name, tool.description, dict(tool.schema)] for tool in request.tools],
-    }  # fmt: skip
+        "tools": [
+            [tool.name, tool.description, dict(tool.schema)] for tool in request.tools
+        ],
+    }
 
 
 def _message(message: Message) -> dict[str, Any]:
     found: dict[str, Any] = {"role": message.role, "text": message.text}
     if message.calls:
-        found["calls"] = [[call.id, call.name, dict(call.arguments)] for call in message.calls]
+        found["calls"] = [
+            [call.id, call.name, dict(call.arguments)] for call in message.calls
+        ]
     if message.answers is not None:
         found |= {"answers": message.answers, "failed": message.failed}
     return found
 
 
 def _response(turn: Turn) -> dict[str, Any]:
-    calls = [call._asdict() | {"arguments": dict(call.arguments)} for call in turn.calls]
+    calls = [
+        call._asdict() | {"arguments": dict(call.arguments)} for call in turn.calls
+    ]
     return {"text": turn.text, "calls": calls, "stop": turn.stop, "native": turn.native}
 
 
@@ -177,7 +222,12 @@ def _played(line: Mapping[str, Any]) -> Played:
     told = line["response"]
     calls = tuple(Call(**call) for call in told["calls"])
     turn = Turn(
-        told["text"], calls, told["stop"], Usage(**line["usage"]), line["model"], told["native"]
+        told["text"],
+        calls,
+        told["stop"],
+        Usage(**line["usage"]),
+        line["model"],
+        told["native"],
     )
     return Played(turn, float(line["took"]), float(line["cost"]))
 

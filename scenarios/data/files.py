@@ -1,6 +1,6 @@
-"""Scenario files, from YAML to values. Unknown keys are refused, names are resolved, cycles are errors; all problems of
-a file stand in one message. `$name` stands for a parameter, so that a grid may vary it; `{i}` for the number of a
-repeated item, `{each}` for its word.
+"""Scenario files, from YAML to values. Unknown keys are refused, names are resolved, cycles are
+errors; all problems of a file stand in one message. `$name` stands for a parameter, so that a grid
+may vary it; `{i}` for the number of a repeated item, `{each}` for its word.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import resources
 from typing import Any, TypeVar
 
-from scenarios.data.schema import (  # fmt: skip
+from scenarios.data.schema import (
     AGENTS,
     IDEAL,
     KINDS,
@@ -44,7 +44,7 @@ class BrokenScenario(Exception):
     """What is wrong with a file, all of it."""
 
 
-# -- From files --------------------------------------------------------------------------------------------------------
+# -- From files ------------------------------------------------------------------------
 
 
 def library() -> dict[str, str]:
@@ -64,7 +64,8 @@ def find(named: str) -> str:
         return known[named]
     if not os.path.isfile(named):
         raise BrokenScenario(
-            f"there is no scenario {named}; `brain-suite list` names those there are, or give a file"
+            f"there is no scenario {named}; `brain-suite list` names those there are,"
+            f" or give a file"
         )
     with open(named, encoding="utf-8") as file:
         return file.read()
@@ -79,19 +80,27 @@ def load(text: str, cell: Mapping[str, Any] | None = None) -> Scenario:
     return _Reader(fields, dict(cell or {}), sha256(text.encode())).scenario()
 
 
-# -- Reading -----------------------------------------------------------------------------------------------------------
+# -- Reading ---------------------------------------------------------------------------
 
 _TOP = (
     "schema", "id", "title", "shows", "headline", "seed", "runs", "full", "project", "start", "arms", "kind",
     "facts", "agents", "tasks", "events", "background", "sizes", "gates", "grid", "params",
 )  # fmt: skip
-_GATE = re.compile(r"([a-z_0-9.]+)(?:\[([a-z_0-9=.,]+)\])? *(==|>=|<=|>|<) *(-?[0-9.]+)")
+_GATE = re.compile(
+    r"([a-z_0-9.]+)(?:\[([a-z_0-9=.,]+)\])? *(==|>=|<=|>|<) *(-?[0-9.]+)"
+)
 
 
 def _unfit(name: str, usual: object, value: object) -> str | None:
-    """Return what is wrong with the value that a parameter is set to; None where it can be meant."""
+    """Return what is wrong with the value that a parameter is set to; None where it can be
+    meant.
+    """
     if name in PARAMETERS and PARAMETERS[name].what.startswith("chance"):
-        chance = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
+        chance = (
+            isinstance(value, int | float)
+            and not isinstance(value, bool)
+            and 0 <= value <= 1
+        )
         return None if chance else f"{name} is {value!r}: write a chance from 0 to 1"
     if isinstance(usual, bool) or not isinstance(usual, int | float):
         return None
@@ -105,21 +114,27 @@ def _unfit(name: str, usual: object, value: object) -> str | None:
 class _Reader:
     """One file on its way to a scenario; problems are collected, so that all are told."""
 
-    def __init__(self, fields: Mapping[str, Any], cell: dict[str, Any], digest: str) -> None:
+    def __init__(
+        self, fields: Mapping[str, Any], cell: dict[str, Any], digest: str
+    ) -> None:
         self.problems: list[str] = []
         self.cell, self.digest = cell, digest
         own = fields.get("params") or {}
         own = own if isinstance(own, dict) else {}
         kind = (own | cell).get("agents", IDEAL)
         if kind not in AGENTS:
-            self.problems.append(f"agents: must be one of {', '.join(AGENTS)}, not {kind}")
+            self.problems.append(
+                f"agents: must be one of {', '.join(AGENTS)}, not {kind}"
+            )
         self.params = agents_as(kind) | own
         for name in set(cell) - set(self.params):
             self.problems.append(
                 f"{name} is no parameter of this scenario: {', '.join(sorted(self.params))}"
             )
         unfit = [
-            problem for name in cell if (problem := _unfit(name, self.params.get(name), cell[name]))
+            problem
+            for name in cell
+            if (problem := _unfit(name, self.params.get(name), cell[name]))
         ]
         if unfit:
             raise BrokenScenario("; ".join(unfit))
@@ -137,12 +152,17 @@ class _Reader:
         made = self._made(fields)
         self.problems += _unresolved(made)
         if self.problems:
-            raise BrokenScenario(f"{fields.get('id', 'scenario')}: " + "; ".join(self.problems))
+            raise BrokenScenario(
+                f"{fields.get('id', 'scenario')}: " + "; ".join(self.problems)
+            )
         return made
 
     def _made(self, fields: Mapping[str, Any]) -> Scenario:
         sizes = self._record(
-            Sizes, fields.get("sizes") or {}, "sizes", dict.fromkeys(Sizes._fields, self._size)
+            Sizes,
+            fields.get("sizes") or {},
+            "sizes",
+            dict.fromkeys(Sizes._fields, self._size),
         )
         background = self._background(fields.get("background") or {})
         grid = [axis for axis in self._list(fields, "grid") if isinstance(axis, dict)]
@@ -161,7 +181,10 @@ class _Reader:
             tuple(self._facts()),
             tuple(self._agents()),
             tuple(self._jobs()),
-            tuple(self._record(Happening, each, "events") for each in self._list(fields, "events")),
+            tuple(
+                self._record(Happening, each, "events")
+                for each in self._list(fields, "events")
+            ),
             background,
             sizes,
             tuple(self._gates()),
@@ -173,7 +196,9 @@ class _Reader:
 
     def _facts(self) -> Iterator[Fact]:
         for each in self._repeated("facts"):
-            yield self._record(Fact, each, f"fact {each.get('id')}", {"cost": self._cost})
+            yield self._record(
+                Fact, each, f"fact {each.get('id')}", {"cost": self._cost}
+            )
 
     def _agents(self) -> Iterator[Member]:
         more: dict[str, Callable[[Any], Any]] = dict.fromkeys(
@@ -215,7 +240,9 @@ class _Reader:
         where: str,
         more: Mapping[str, Callable[[Any], Any]] | None = None,
     ) -> N:
-        """A value from a mapping, each field by its own rule, else as it is and by the type of its default."""
+        """A value from a mapping, each field by its own rule, else as it is and by the type of its
+        default.
+        """
         names: tuple[str, ...] = kind._fields  # type: ignore[attr-defined]
         defaults: Mapping[str, Any] = kind._field_defaults  # type: ignore[attr-defined]
         if not isinstance(given, Mapping):
@@ -226,7 +253,10 @@ class _Reader:
         for name in names:
             if name in given:
                 values[name] = self._typed(
-                    (more or {}).get(name), defaults.get(name), given[name], f"{where}: {name}"
+                    (more or {}).get(name),
+                    defaults.get(name),
+                    given[name],
+                    f"{where}: {name}",
                 )
             elif name not in defaults:
                 self.problems.append(f"{where}: {name} is missing")
@@ -250,7 +280,11 @@ class _Reader:
         except (TypeError, ValueError, KeyError) as error:
             self.problems.append(f"{where}: {value!r}: {error}")
             return default
-        return value if value is None or isinstance(value, int | float) else str(value).strip()
+        return (
+            value
+            if value is None or isinstance(value, int | float)
+            else str(value).strip()
+        )
 
     def _size(self, value: Any) -> Size:
         if isinstance(value, int | float):
@@ -283,28 +317,37 @@ class _Reader:
         return found
 
     def _repeated(self, name: str) -> Iterator[dict[str, Any]]:
-        """Each item of a list; one with `count` so many times, `{i}` being its number; one with `each` for each of
-        these words, `{each}` being the word. With `every`, each begins so many seconds after the one before."""
+        """Each item of a list; one with `count` so many times, `{i}` being its number; one with
+        `each` for each of these words, `{each}` being the word. With `every`, each begins so many
+        seconds after the one before.
+        """
         for item in self._list(self.fields, name):
             if not isinstance(item, dict):
                 self.problems.append(f"{name}: {item!r} is not `name: value` pairs")
                 continue
             plain = {
-                key: value for key, value in item.items() if key not in ("count", "each", "every")
+                key: value
+                for key, value in item.items()
+                if key not in ("count", "each", "every")
             }
             words = item.get("each") or [None] * int(item.get("count", 1))
             numbered = "count" in item or "each" in item
             for i, word in enumerate(words, 1):
                 late = (
-                    {"at": plain.get("at", 0) + item["every"] * (i - 1)} if "every" in item else {}
+                    {"at": plain.get("at", 0) + item["every"] * (i - 1)}
+                    if "every" in item
+                    else {}
                 )
-                yield _put(plain | late, {"i": str(i), "each": str(word)} if numbered else {})
+                yield _put(
+                    plain | late, {"i": str(i), "each": str(word)} if numbered else {}
+                )
 
     def _filled(self, value: Any) -> Any:
         """The tree with every `$name` replaced by the parameter."""
         if isinstance(value, dict):
             return {
-                key: each if key == "params" else self._filled(each) for key, each in value.items()
+                key: each if key == "params" else self._filled(each)
+                for key, each in value.items()
             }
         if isinstance(value, list):
             return [self._filled(each) for each in value]
@@ -315,10 +358,14 @@ class _Reader:
             return self.params[value[1:]]
         return value
 
-    def _known(self, given: Mapping[str, Any], names: Iterable[str], where: str) -> None:
+    def _known(
+        self, given: Mapping[str, Any], names: Iterable[str], where: str
+    ) -> None:
         for name in given:
             if name not in tuple(names):
-                self.problems.append(f"{where}: {name} is not known; there are {', '.join(names)}")
+                self.problems.append(
+                    f"{where}: {name} is not known; there are {', '.join(names)}"
+                )
 
 
 def _put(value: Any, words: Mapping[str, str]) -> Any:
@@ -332,7 +379,7 @@ def _put(value: Any, words: Mapping[str, str]) -> Any:
     return value
 
 
-# -- What has to hold between the parts --------------------------------------------------------------------------------
+# -- What has to hold between the parts ------------------------------------------------
 
 
 def _unresolved(made: Scenario) -> Iterator[str]:
@@ -342,7 +389,8 @@ def _unresolved(made: Scenario) -> Iterator[str]:
     yield from _wrong_words(made)
     for what, ids in (("fact", facts), ("agent", agents), ("task", jobs)):
         yield from (
-            f"two {what}s are called {id}" for id in sorted({id for id in ids if ids.count(id) > 1})
+            f"two {what}s are called {id}"
+            for id in sorted({id for id in ids if ids.count(id) > 1})
         )
     for fact in made.facts:
         if fact.value not in VALUES:
@@ -366,8 +414,11 @@ def _wrong_words(made: Scenario) -> Iterator[str]:
         yield f"arms: {made.gated} is missing: gates are about what ships"
     if made.kind not in KINDS:
         yield f"kind: must be one of {', '.join(KINDS)}"
-    yield from (f"agent {each.id}: plays must be one of {', '.join(PLAYS)}" for each in made.agents
-                if each.plays not in PLAYS)  # fmt: skip
+    yield from (
+        f"agent {each.id}: plays must be one of {', '.join(PLAYS)}"
+        for each in made.agents
+        if each.plays not in PLAYS
+    )
 
 
 def _wrong_deciders(fact: Fact, agents: list[str]) -> Iterator[str]:
@@ -378,7 +429,9 @@ def _wrong_deciders(fact: Fact, agents: list[str]) -> Iterator[str]:
         yield f"fact {fact.id}: also_by needs decided_by, and another agent"
 
 
-def _wrong_with(job: Job, facts: list[str], agents: list[str], jobs: list[str]) -> Iterator[str]:
+def _wrong_with(
+    job: Job, facts: list[str], agents: list[str], jobs: list[str]
+) -> Iterator[str]:
     if job.agent not in agents:
         yield f"task {job.id}: there is no agent {job.agent}"
     if job.given is not None and job.given not in jobs:
@@ -391,7 +444,10 @@ def _wrong_with(job: Job, facts: list[str], agents: list[str], jobs: list[str]) 
     if job.draws is not None:
         common, own = matching(job.draws.common, facts), matching(job.draws.own, facts)
         if len(common) < job.draws.number or len(own) < job.draws.number:
-            yield f"task {job.id}: draws {job.draws.number} of {len(common)} common and {len(own)} own facts"
+            yield (
+                f"task {job.id}: draws {job.draws.number} of {len(common)} common and"
+                f" {len(own)} own facts"
+            )
     for glob in job.after:
         if not matching(glob, jobs):
             yield f"task {job.id}: after {glob}, which is no task"
@@ -400,7 +456,11 @@ def _wrong_with(job: Job, facts: list[str], agents: list[str], jobs: list[str]) 
 def _cycles(jobs: Iterable[Job]) -> Iterator[str]:
     jobs = list(jobs)
     before = {
-        job.id: {id for glob in job.after for id in matching(glob, [each.id for each in jobs])}
+        job.id: {
+            id
+            for glob in job.after
+            for id in matching(glob, [each.id for each in jobs])
+        }
         for job in jobs
     }
     while free := {id for id, others in before.items() if not others & set(before)}:

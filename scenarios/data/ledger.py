@@ -101,7 +101,9 @@ class Run:
 
     @property
     def key(self) -> tuple[str, str, str, int]:
-        """Scenario, arm, cell and seed: what tells runs apart. Runs that differ in the arm alone are a pair."""
+        """Scenario, arm, cell and seed: what tells runs apart. Runs that differ in the arm alone
+        are a pair.
+        """
         begin = self.begin
         return begin["scenario"], begin["arm"], cell_name(begin["cell"]), begin["seed"]
 
@@ -121,7 +123,9 @@ def cell_name(cell: Mapping[str, Any]) -> str:
     return ",".join(f"{name}={cell[name]}" for name in sorted(cell))
 
 
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode  # made once
+_encode = json.JSONEncoder(
+    ensure_ascii=False, separators=(",", ":")
+).encode  # made once
 
 
 def dump(event: Event) -> str:
@@ -163,13 +167,17 @@ def read(path: str) -> list[Run]:
 
 
 def runs(lines: Iterable[str]) -> Iterator[Run]:
-    """The runs that these lines hold; BrokenLedger where they do not begin, end or follow as they should."""
+    """The runs that these lines hold; BrokenLedger where they do not begin, end or follow as they
+    should.
+    """
     return _runs(_event(number, line) for number, line in enumerate(lines, 1))
 
 
 def checked(run: Run) -> Run:
     """This run; BrokenLedger where its lines would be none."""
-    (found,) = _runs(_known(number, event) for number, event in enumerate(run.events, 1))
+    (found,) = _runs(
+        _known(number, event) for number, event in enumerate(run.events, 1)
+    )
     return found
 
 
@@ -178,7 +186,8 @@ def _runs(each: Iterable[Event]) -> Iterator[Run]:
     for number, event in enumerate(each, 1):
         if (event["kind"] == "begin") == bool(events):
             raise BrokenLedger(
-                f"line {number}: a {event['kind']} {'within a run' if events else 'before any begin'}"
+                f"line {number}: a {event['kind']}"
+                f" {'within a run' if events else 'before any begin'}"
             )
         if events and event["t"] < events[-1]["t"]:
             raise BrokenLedger(f"line {number}: it is earlier than the line before")
@@ -202,7 +211,9 @@ def _known(number: int, event: Event) -> Event:
         if event["kind"] not in KINDS or not isinstance(event["t"], int):
             raise BrokenLedger(f"line {number}: {event['kind']!r} is no kind of event")
         if event["kind"] == "begin" and event["format"] != FORMAT:
-            raise BrokenLedger(f"line {number}: the format is {event['format']}, not {FORMAT}")
+            raise BrokenLedger(
+                f"line {number}: the format is {event['format']}, not {FORMAT}"
+            )
     except (KeyError, TypeError) as error:
         raise BrokenLedger(f"line {number}: {type(error).__name__}: {error}") from error
     return event

@@ -1,6 +1,7 @@
 """What a scenario is: `brain-suite/v1`. Values, pure; `reading` makes them from files.
 
-A scenario says who takes part, what has to become known, who does what, and what is expected of the figures.
+A scenario says who takes part, what has to become known, who does what, and what is expected of the
+figures.
 """
 
 from __future__ import annotations
@@ -61,20 +62,26 @@ OF_MEMORY = frozenset(
 def agents_as(kind: str) -> dict[str, Any]:
     """Return the parameters of agents of this kind, ideal or degraded."""
     return {
-        name: one.degraded if kind == DEGRADED and one.degraded is not None else one.value
+        name: one.degraded
+        if kind == DEGRADED and one.degraded is not None
+        else one.value
         for name, one in PARAMETERS.items()
     } | {"agents": kind}
 
 
 class Size(NamedTuple):
-    """How large something is: a lognormal by its median and its ninth decile; equal ones are a fixed size."""
+    """How large something is: a lognormal by its median and its ninth decile; equal ones are a
+    fixed size.
+    """
 
     p50: float
     p90: float
 
 
 class Cost(NamedTuple):
-    """What finding a fact out oneself takes: calls of a tool, and tokens that they give back in all."""
+    """What finding a fact out oneself takes: calls of a tool, and tokens that they give back in
+    all.
+    """
 
     turns: int = 3
     tokens: int = 4_500
@@ -83,10 +90,11 @@ class Cost(NamedTuple):
 class Fact(NamedTuple):
     """Something that has a value, drawn anew for each seed so that nobody can guess it.
 
-    `subject` is what tasks, searches and statements call it. `known` names the agent whose entry held it before the
-    run began. Found by an agent that can write, it goes to `namespace` with `priority`; `topic` makes two entries of
-    it rivals. One that is `decided_by` an agent cannot be found out by anybody; where it is `also_by` another, that one
-    decides it too, and otherwise: two answers that contradict each other.
+    `subject` is what tasks, searches and statements call it. `known` names the agent whose entry
+    held it before the run began. Found by an agent that can write, it goes to `namespace` with
+    `priority`; `topic` makes two entries of it rivals. One that is `decided_by` an agent cannot be
+    found out by anybody; where it is `also_by` another, that one decides it too, and otherwise: two
+    answers that contradict each other.
     """
 
     id: str
@@ -118,8 +126,9 @@ class Member(NamedTuple):
 
 
 class Draw(NamedTuple):
-    """Needs that are drawn for each seed: so many, each with the chance `overlap` of the facts that all draw from
-    (`common`), else of those that nobody else gets (`own`)."""
+    """Needs that are drawn for each seed: so many, each with the chance `overlap` of the facts that
+    all draw from (`common`), else of those that nobody else gets (`own`).
+    """
 
     number: int
     common: str
@@ -128,11 +137,12 @@ class Draw(NamedTuple):
 
 
 class Job(NamedTuple):
-    """A task. `given` names the task whose agent gives it out, as its own text says; without, the scenario does.
+    """A task. `given` names the task whose agent gives it out, as its own text says; without, the
+    scenario does.
 
-    `after` and `at` (seconds) say when; `needs` names facts, `draws` others by lot; `acts`: they are used at every
-    step, not only in the end. `makes` is a fact that comes of it. `hop` is its place in a chain; `passes`: its result
-    says again what it was told.
+    `after` and `at` (seconds) say when; `needs` names facts, `draws` others by lot; `acts`: they
+    are used at every step, not only in the end. `makes` is a fact that comes of it. `hop` is its
+    place in a chain; `passes`: its result says again what it was told.
     """
 
     id: str
@@ -152,8 +162,10 @@ class Job(NamedTuple):
 
 
 class Happening(NamedTuple):
-    """Something that happens from outside at a time (seconds): `by` writes the fact's next value; or, where it is
-    `wrong`, a value that is not true, in one of the ways that the harness knows. `at` 0 is before anybody begins."""
+    """Something that happens from outside at a time (seconds): `by` writes the fact's next value;
+    or, where it is `wrong`, a value that is not true, in one of the ways that the harness knows.
+    `at` 0 is before anybody begins.
+    """
 
     at: float
     write: str
@@ -176,8 +188,9 @@ class Background(NamedTuple):
 
 
 class Gate(NamedTuple):
-    """What a figure of what ships has to be: `metric op value`, with the scenario's own parameters or
-    in the cell of its grid that is named: `metric[agents=ideal] op value`."""
+    """What a figure of what ships has to be: `metric op value`, with the scenario's own parameters
+    or in the cell of its grid that is named: `metric[agents=ideal] op value`.
+    """
 
     metric: str
     cell: str
@@ -191,7 +204,9 @@ class Gate(NamedTuple):
 
 
 class Sizes(NamedTuple):
-    """How large the pieces of a conversation are, in tokens, and how long an agent thinks, in seconds."""
+    """How large the pieces of a conversation are, in tokens, and how long an agent thinks, in
+    seconds.
+    """
 
     observation: Size = Size(834, 1_456)
     output: Size = Size(236, 601)
@@ -199,8 +214,9 @@ class Sizes(NamedTuple):
 
 
 class Scenario(NamedTuple):
-    """A scenario with all of its parameters put in. `headline` says why it is judged with these and no others; `full`,
-    how many runs there are where all are asked for."""
+    """A scenario with all of its parameters put in. `headline` says why it is judged with these and
+    no others; `full`, how many runs there are where all are asked for.
+    """
 
     id: str
     title: str
@@ -265,7 +281,9 @@ def matching(glob: str, ids: Iterable[str]) -> list[str]:
 
 
 def cells(scenario: Scenario) -> list[dict[str, Any]]:
-    """The cells of its grid, in which something differs from the scenario's own parameters; each once."""
+    """The cells of its grid, in which something differs from the scenario's own parameters; each
+    once.
+    """
     found: list[dict[str, Any]] = []
     for axis in scenario.grid:
         for values in product(*(_listed(each) for each in axis.values())):

@@ -1,10 +1,10 @@
-"""The texts behind a ledger's tokens, by their sha256: kept where somebody asks for them (`--prompts`),
-so that every token of every call can be counted again by whoever has the two files.
+"""The texts behind a ledger's tokens, by their sha256: kept where somebody asks for them
+(`--prompts`), so that every token of every call can be counted again by whoever has the two files.
 
-`texts.jsonl.gz` holds each distinct text once, a line of `{"sha256": ..., "text": ...}`. A prompt of
-the ledger refers to those that came to its run's conversation with it, `[label, first, sha256]`: it
-consists of these and of all that the run's prompts before it referred to, which are sent again. A
-completion refers to what was said, `[label, sha256]`. A fourth part is the sha256 of a text whose
+`texts.jsonl.gz` holds each distinct text once, a line of `{"sha256": ..., "text": ...}`. A prompt
+of the ledger refers to those that came to its run's conversation with it, `[label, first, sha256]`:
+it consists of these and of all that the run's prompts before it referred to, which are sent again.
+A completion refers to what was said, `[label, sha256]`. A fourth part is the sha256 of a text whose
 tokens are taken off: `guide` is the system text less the same without what it says of the memory.
 """
 
@@ -43,7 +43,9 @@ class Texts:
 
     def sent(self, pieces: Iterable[Piece]) -> list[Reference]:
         return [
-            [piece.label, int(piece.first), self.keep(piece.text)] for piece in pieces if piece.text
+            [piece.label, int(piece.first), self.keep(piece.text)]
+            for piece in pieces
+            if piece.text
         ]
 
     def said(self, pieces: Iterable[Piece]) -> list[Reference]:
@@ -59,19 +61,26 @@ def digest(text: str) -> str:
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-# -- The file ----------------------------------------------------------------------------------------------------------
+# -- The file --------------------------------------------------------------------------
 
 
 @contextmanager
 def keeping(folder: str) -> Iterator[Callable[[Mapping[str, str]], None]]:
-    """Give what adds texts to the file of a folder, each once; it gets its name when it is whole."""
+    """Give what adds texts to the file of a folder, each once; it gets its name when it is
+    whole.
+    """
     path, seen = os.path.join(folder, FILE), set[str]()
     try:
-        with open(f"{path}.new", "wb") as raw, gzip.GzipFile("", "wb", 6, raw, mtime=0) as packed:
+        with (
+            open(f"{path}.new", "wb") as raw,
+            gzip.GzipFile("", "wb", 6, raw, mtime=0) as packed,
+        ):
 
             def add(texts: Mapping[str, str]) -> None:
                 for name in (name for name in texts if name not in seen):
-                    line = json.dumps({"sha256": name, "text": texts[name]}, separators=(",", ":"))
+                    line = json.dumps(
+                        {"sha256": name, "text": texts[name]}, separators=(",", ":")
+                    )
                     packed.write(f"{line}\n".encode())
                     seen.add(name)
 
@@ -103,7 +112,7 @@ def _read(path: str) -> Iterator[tuple[str, str]]:
         raise ledger.BrokenLedger(f"{path}: {type(error).__name__}: {error}") from error
 
 
-# -- Counted again -----------------------------------------------------------------------------------------------------
+# -- Counted again ---------------------------------------------------------------------
 
 
 class Recount(NamedTuple):
@@ -119,7 +128,9 @@ def recount(path: str) -> Recount | None:
     """Count every segment of a ledger again from the texts beside it; None where its runs were
     played without keeping them."""
     runs = ledger.runs(ledger.lines(path))
-    referring = [run for run in runs if any("texts" in event for event in run.of("prompt"))]
+    referring = [
+        run for run in runs if any("texts" in event for event in run.of("prompt"))
+    ]
     if not referring:
         return None
     if not os.path.exists(beside(path)):
@@ -154,12 +165,17 @@ def _recounted(run: Run, counts: Mapping[str, int]) -> Iterator[tuple[int, list[
             for name in _names(event, reference)
             if name not in counts
         ]
-        where = f"{' '.join(map(str, run.key)).replace('  ', ' ')}: {event['run']}/{event['step']} {event['kind']}"
+        where = (
+            f"{' '.join(map(str, run.key)).replace('  ', ' ')}:"
+            f" {event['run']}/{event['step']} {event['kind']}"
+        )
         if lost:
             yield 0, [f"{where}: no text has the sha256 {name[:16]}" for name in lost]
             continue
         if event["kind"] == "prompt":
-            again = [[label, 0, *names] for label, _, *names in known.get(event["run"], ())]
+            again = [
+                [label, 0, *names] for label, _, *names in known.get(event["run"], ())
+            ]
             sums = _sums([*again, *references], counts)
             known.setdefault(event["run"], []).extend(references)
         else:
@@ -172,7 +188,8 @@ def _recounted(run: Run, counts: Mapping[str, int]) -> Iterator[tuple[int, list[
         yield (
             len(keys),
             [
-                f"{where}: {label}{'' if first else ', sent again'}: {billed.get((label, first), 0):,} tokens in the"
+                f"{where}: {label}{'' if first else ', sent again'}:"
+                f" {billed.get((label, first), 0):,} tokens in the"
                 f" ledger, {sums.get((label, first), 0):,} by its texts"
                 for label, first in keys
                 if billed.get((label, first), 0) != sums.get((label, first), 0)
@@ -184,7 +201,9 @@ def _names(event: Event, reference: Reference) -> Sequence[str]:
     return reference[2:] if event["kind"] == "prompt" else reference[1:]
 
 
-def _sums(references: Iterable[Reference], counts: Mapping[str, int]) -> dict[tuple[str, int], int]:
+def _sums(
+    references: Iterable[Reference], counts: Mapping[str, int]
+) -> dict[tuple[str, int], int]:
     sums: Sums[tuple[str, int]] = Sums()
     for label, first, name, *less in references:
         sums[label, first] += counts[name] - sum(counts[each] for each in less)

@@ -1,7 +1,9 @@
-"""Two who decide on one thing, each otherwise: which of the answers is acted on, and are equals told to be in dispute.
+"""Two who decide on one thing, each otherwise: which of the answers is acted on, and are equals
+told to be in dispute.
 
-Figures, pure functions of the ledger: `metrics` adds them to its own. Counted are actions of agents that were shown an
-answer, whichever, after both were written, or that of higher authority before: whoever was not could not know better.
+Figures, pure functions of the ledger: `metrics` adds them to its own. Counted are actions of agents
+that were shown an answer, whichever, after both were written, or that of higher authority before:
+whoever was not could not know better.
 """
 
 from __future__ import annotations
@@ -19,13 +21,17 @@ def figures(run: Run) -> dict[str, float]:
     higher, told, newest = list[bool](), list[bool](), list[bool]()
     for action in run.of("action"):
         given = [
-            each for each in answers if each["fact"] == action["fact"] and each["t"] <= action["t"]
+            each
+            for each in answers
+            if each["fact"] == action["fact"] and each["t"] <= action["t"]
         ]
         if len({each["version"] for each in given}) < 2:
             continue
         best, seen = (
             _best(given),
-            _shown(run, action, {str(each["version"]) for each in given}, given[-1]["t"]),
+            _shown(
+                run, action, {str(each["version"]) for each in given}, given[-1]["t"]
+            ),
         )
         if len(best) == 1 and (seen or _shown(run, action, best, 0)):
             higher.append(action["used"] in best)

@@ -28,23 +28,34 @@ FIGURES = (
 
 
 def table(study: Study, scenarios: Mapping[str, Table]) -> list[Table]:
-    """Return a row for each scenario and cell in which the product met a rival; degraded agents first."""
+    """Return a row for each scenario and cell in which the product met a rival; degraded agents
+    first.
+    """
     rows = []
     for scenario in study.scenarios:
-        kinds, params = scenarios[scenario].get("kinds", {}), scenarios[scenario]["params"]
+        kinds, params = (
+            scenarios[scenario].get("kinds", {}),
+            scenarios[scenario]["params"],
+        )
         for cell in _cells(study, scenario):
             row = _row(study, scenario, cell, kinds, params)
             if row is not None:
                 rows.append(row)
     return sorted(
-        rows, key=lambda row: (study.scenarios.index(row["scenario"]), row["agents"] != DEGRADED)
+        rows,
+        key=lambda row: (
+            study.scenarios.index(row["scenario"]),
+            row["agents"] != DEGRADED,
+        ),
     )
 
 
 def imperfect(params: Mapping[str, Any]) -> dict[str, Any]:
     """Return in what agents of these parameters are not ideal."""
     names = [
-        name for name, one in PARAMETERS.items() if one.degraded is not None or name == "claims"
+        name
+        for name, one in PARAMETERS.items()
+        if one.degraded is not None or name == "claims"
     ]
     return {
         name: params[name]
@@ -57,11 +68,18 @@ def _cells(study: Study, scenario: str) -> list[str]:
     """Return the first cell, and those that differ from it in nothing but the agents."""
     base = study.base(scenario)
     others = [cell for cell in study.names(scenario) if cell != base]
-    return [base, *(cell for cell in others if study.varied(scenario, cell) <= {"agents"})]
+    return [
+        base,
+        *(cell for cell in others if study.varied(scenario, cell) <= {"agents"}),
+    ]
 
 
 def _row(
-    study: Study, scenario: str, cell: str, kinds: Mapping[str, str], params: Mapping[str, Any]
+    study: Study,
+    scenario: str,
+    cell: str,
+    kinds: Mapping[str, str],
+    params: Mapping[str, Any],
 ) -> Table | None:
     arms = [arm for arm in study.arms(scenario, cell) if study.of(scenario, arm, cell)]
     product = next((arm for arm in arms if kinds.get(arm) == PRODUCT), None)
@@ -78,12 +96,23 @@ def _row(
     beside = {arm: _beside(runs[product], runs[arm]) for arm in others}
     figures = study.figures(scenario, product, cell)
     return {
-        "scenario": scenario, "cell": cell, "agents": DEGRADED if lacks else IDEAL, "lacks": lacks,
-        "product": product, "n": len(runs[product]), "bars": bars, "beside": beside,
-        "best": study.best(scenario, "tokens", cell), "best_usd": study.best(scenario, "usd", cell),
+        "scenario": scenario,
+        "cell": cell,
+        "agents": DEGRADED if lacks else IDEAL,
+        "lacks": lacks,
+        "product": product,
+        "n": len(runs[product]),
+        "bars": bars,
+        "beside": beside,
+        "best": study.best(scenario, "tokens", cell),
+        "best_usd": study.best(scenario, "usd", cell),
         "figures": {name: _told(figures[name]) for name in FIGURES if name in figures},
-        "runs": {name: _range(runs[product], name) for name in ("co_task", "co_memory") if name in figures},
-    }  # fmt: skip
+        "runs": {
+            name: _range(runs[product], name)
+            for name in ("co_task", "co_memory")
+            if name in figures
+        },
+    }
 
 
 def _same_seeds(
@@ -91,7 +120,11 @@ def _same_seeds(
 ) -> dict[str, list[Sample]]:
     """Return the runs of each arm, of those seeds that all of them have."""
     runs = {
-        arm: {run.seed: run for run in study.of(scenario, arm, cell) if run.tally["tokens"]}
+        arm: {
+            run.seed: run
+            for run in study.of(scenario, arm, cell)
+            if run.tally["tokens"]
+        }
         for arm in arms
     }
     seeds = sorted(set.intersection(*(set(group) for group in runs.values())))
@@ -112,10 +145,12 @@ def _beside(ours: Sequence[Sample], theirs: Sequence[Sample]) -> Table:
         list(map(_success, ours)), list(map(_success, theirs)), MARGIN
     )
     return {
-        "tokens": _saving(ours, theirs, "tokens"), "usd": _saving(ours, theirs, "usd"),
-        "success_difference": rounded(success.difference), "success_lo": rounded(success.lo),
+        "tokens": _saving(ours, theirs, "tokens"),
+        "usd": _saving(ours, theirs, "usd"),
+        "success_difference": rounded(success.difference),
+        "success_lo": rounded(success.lo),
         "no_worse": success.holds,
-    }  # fmt: skip
+    }
 
 
 def _saving(ours: Sequence[Sample], theirs: Sequence[Sample], what: str) -> Table:

@@ -1,5 +1,5 @@
-"""Dollars of a run: a price list, a model of the provider's cache, and what each call costs by them.
-Pure; reads events of the ledger and nothing else.
+"""Dollars of a run: a price list, a model of the provider's cache, and what each call costs by
+them. Pure; reads events of the ledger and nothing else.
 
 A conversation only grows, so the prompt of a call is the beginning of the next one's. What a
 provider's cache holds of it is read at the price `cached`; the rest of a prompt is put there at the
@@ -36,11 +36,17 @@ class Prices(NamedTuple):
 MODELS: Mapping[str, Prices] = {
     "explicit": Prices(
         3.0, 0.3, 3.75, 15.0, 300, 1_024,
-        "list prices of Claude Sonnet 4.5 with its 5-minute cache: writing costs 1.25 x input, reading 0.1 x",
+        (
+            "list prices of Claude Sonnet 4.5 with its 5-minute cache: writing costs 1.25"
+            " x input, reading 0.1 x"
+        ),
     ),
     "automatic": Prices(
         3.0, 0.3, 3.0, 15.0, 300, 1_024,
-        "the same prices with a cache that fills by itself, as OpenAI's does: writing costs no more than input",
+        (
+            "the same prices with a cache that fills by itself, as OpenAI's does: writing"
+            " costs no more than input"
+        ),
     ),
 }  # fmt: skip
 DEFAULT = next(iter(MODELS))
@@ -56,9 +62,11 @@ class Cost(NamedTuple):
 
     def dollars(self, prices: Prices) -> float:
         parts = (
-            self.read * prices.cached, self.written * prices.written,
-            self.fresh * prices.input, self.said * prices.output,
-        )  # fmt: skip
+            self.read * prices.cached,
+            self.written * prices.written,
+            self.fresh * prices.input,
+            self.said * prices.output,
+        )
         return sum(parts) / MILLION
 
 
@@ -77,7 +85,10 @@ def in_ledger() -> dict[str, dict[str, Any]]:
 def prices_of(begin: Event) -> Mapping[str, Prices]:
     """Return the prices that a run was played at, by the name of their model."""
     listed = begin.get("prices", {})
-    return {name: Prices(**listed[name]) if name in listed else MODELS[name] for name in MODELS}
+    return {
+        name: Prices(**listed[name]) if name in listed else MODELS[name]
+        for name in MODELS
+    }
 
 
 def calls(events: Iterable[Event], prices: Prices) -> Iterator[tuple[Event, Cost]]:
@@ -109,8 +120,9 @@ def book(events: Iterable[dict[str, Any]]) -> None:
 
 
 def spent(run: Run) -> dict[str, float]:
-    """Return the dollars of a run: `usd` by the default prices, `usd_NAME` by each other model's. Of
-    a real model, what its provider reported."""
+    """Return the dollars of a run: `usd` by the default prices, `usd_NAME` by each other model's.
+    Of a real model, what its provider reported.
+    """
     if run.begin.get("engine"):
         return {"usd": sum(event["cost"] for event in run.of("completion"))}
     listed = prices_of(run.begin)
@@ -121,7 +133,10 @@ def spent(run: Run) -> dict[str, float]:
 
 
 def _all(run: Run, prices: Prices) -> float:
-    total = sum(cost.dollars(prices) for _, cost in calls(run.of("prompt", "completion"), prices))
+    total = sum(
+        cost.dollars(prices)
+        for _, cost in calls(run.of("prompt", "completion"), prices)
+    )
     for relay in run.of("relay"):
         held = relay.get("cached", 0)
         total += Cost(held, 0, relay["read"] - held, relay["wrote"]).dollars(prices)

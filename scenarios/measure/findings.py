@@ -1,10 +1,12 @@
-"""From samples to what a report says: figures with intervals, comparisons, verdicts, and from where on memory pays.
+"""From samples to what a report says: figures with intervals, comparisons, verdicts, and from where
+on memory pays.
 
-Pure: samples and thresholds in, tables of plain values out, the same on every machine: numbers are rounded to nine
-digits, and chance has fixed seeds. Whoever has the ledger can make all of it again, which is what `verify` does.
+Pure: samples and thresholds in, tables of plain values out, the same on every machine: numbers are
+rounded to nine digits, and chance has fixed seeds. Whoever has the ledger can make all of it again,
+which is what `verify` does.
 
-A figure's key is its arm, `view`; in a cell of the grid with the cell behind it, `view@n=6`; where a report tells of
-several scenarios with the scenario before it, `telephone/view`.
+A figure's key is its arm, `view`; in a cell of the grid with the cell behind it, `view@n=6`; where
+a report tells of several scenarios with the scenario before it, `telephone/view`.
 """
 
 from __future__ import annotations
@@ -23,10 +25,17 @@ ISOLATED, BROADCAST = "isolated", "broadcast"
 UNITS = ("tokens", "usd")
 BEST = {"tokens": "saving_vs_best", "usd": "usd_vs_best"}
 SUCCESS = ("success_vs_isolated", "success_vs_best")
-# What a memory is for comes before what it saves: a saving does not count where one of these was missed.
+# What a memory is for comes before what it saves: a saving does not count where one of these was
+# missed.
 FIRST = frozenset(("needed_recall", "task_success", "success", *SUCCESS))
 SAVINGS = frozenset(
-    ("net_saving", "usd_saving", "saving_vs_broadcast", "context_reduction", *BEST.values())
+    (
+        "net_saving",
+        "usd_saving",
+        "saving_vs_broadcast",
+        "context_reduction",
+        *BEST.values(),
+    )
 )
 MARGIN = 0.02  # by how much success may fall, and memory still count as no worse
 DIGITS = 9
@@ -47,7 +56,9 @@ assert set(HOLDS) == set(OPERATORS)
 
 
 class Threshold(NamedTuple):
-    """What a figure of a scenario has to be, in this arm; in a cell of its grid, or with its own parameters."""
+    """What a figure of a scenario has to be, in this arm; in a cell of its grid, or with its own
+    parameters.
+    """
 
     scenario: str
     text: str
@@ -73,8 +84,9 @@ class Findings(NamedTuple):
 
 
 class Study:
-    """Samples by scenario, cell and arm, in the order of their seeds; pairs are runs of one seed. `rivals` are the
-    arms that what ships is held against."""
+    """Samples by scenario, cell and arm, in the order of their seeds; pairs are runs of one seed.
+    `rivals` are the arms that what ships is held against.
+    """
 
     def __init__(self, samples: Iterable[Sample], rivals: Collection[str] = ()) -> None:
         self.rivals = rivals
@@ -94,19 +106,28 @@ class Study:
 
     def names(self, scenario: str) -> list[str]:
         """Its cells, in the order in which they were played."""
-        return list(dict.fromkeys(cell for which, cell, _ in self.cells if which == scenario))
+        return list(
+            dict.fromkeys(cell for which, cell, _ in self.cells if which == scenario)
+        )
 
     def base(self, scenario: str) -> str:
-        """The cell that the others vary: the first; empty where it is the scenario's own parameters."""
+        """The cell that the others vary: the first; empty where it is the scenario's own
+        parameters.
+        """
         return next(iter(self.names(scenario)), "")
 
     def arms(self, scenario: str, cell: str | None = None) -> list[str]:
         where = self.base(scenario) if cell is None else cell
-        return [arm for which, place, arm in self.cells if (which, place) == (scenario, where)]
+        return [
+            arm
+            for which, place, arm in self.cells
+            if (which, place) == (scenario, where)
+        ]
 
     def of(self, scenario: str, arm: str, cell: str | None = None) -> list[Sample]:
-        """The runs of an arm in a cell. Where a cell differs from the first only in what memory is to agents, isolated
-        ones were not played again: those of the first stand for them."""
+        """The runs of an arm in a cell. Where a cell differs from the first only in what memory is
+        to agents, isolated ones were not played again: those of the first stand for them.
+        """
         base = self.base(scenario)
         where = base if cell is None else cell
         if (
@@ -144,7 +165,9 @@ class Study:
     ) -> list[tuple[Sample, Sample]]:
         """The runs of both arms that have the same seed, and took any tokens."""
         others = {
-            each.seed: each for each in self.of(scenario, other, cell) if each.tally["tokens"]
+            each.seed: each
+            for each in self.of(scenario, other, cell)
+            if each.tally["tokens"]
         }
         return [
             (each, others[each.seed])
@@ -152,7 +175,9 @@ class Study:
             if each.seed in others and each.tally["tokens"]
         ]
 
-    def figures(self, scenario: str, arm: str, cell: str | None = None) -> dict[str, Interval]:
+    def figures(
+        self, scenario: str, arm: str, cell: str | None = None
+    ) -> dict[str, Interval]:
         """Every figure of an arm in a cell, with its interval."""
         key = scenario, self.base(scenario) if cell is None else cell, arm
         if key not in self._figures:
@@ -165,13 +190,18 @@ class Study:
         for row in self.rows(scenario, arm, cell):
             for name, value in row.items():
                 values.setdefault(name, []).append(value)
-        found = {name: statistics.interval(each) for name, each in sorted(values.items())}
+        found = {
+            name: statistics.interval(each) for name, each in sorted(values.items())
+        }
         if "success" in values:
             found["success"] = statistics.proportion(
                 round(sum(values["success"])), len(values["success"])
             )
         done = [float(each.done) for each in group]
-        for name, what in (("tokens_per_success", "tokens"), ("usd_per_success", "usd")):
+        for name, what in (
+            ("tokens_per_success", "tokens"),
+            ("usd_per_success", "usd"),
+        ):
             if name in found and "usd" in values:
                 found[name] = statistics.ratio(values[what], done)
         for name, other, what in COMPARED:
@@ -179,16 +209,20 @@ class Study:
                 found[name] = self.saving(scenario, arm, other, cell, what)
         for unit, name in BEST.items():
             if name in found:
-                pairs = self.pairs(scenario, arm, self.best(scenario, unit, cell) or "", cell)
+                pairs = self.pairs(
+                    scenario, arm, self.best(scenario, unit, cell) or "", cell
+                )
                 own, theirs = zip(
-                    *((_spent(one, unit), _spent(two, unit)) for one, two in pairs), strict=True
+                    *((_spent(one, unit), _spent(two, unit)) for one, two in pairs),
+                    strict=True,
                 )
                 found[name] = statistics.saving(own, theirs)
         return {name: each for name, each in found.items() if math.isfinite(each.value)}
 
     def best(self, scenario: str, unit: str, cell: str | None = None) -> str | None:
-        """Return the rival that what ships is held against: of those that do as many tasks right, on average, the one
-        that spends least, on average; None where there is none."""
+        """Return the rival that what ships is held against: of those that do as many tasks right,
+        on average, the one that spends least, on average; None where there is none.
+        """
         where = self.base(scenario) if cell is None else cell
         if (scenario, where, unit) not in self._best:
             self._best[scenario, where, unit] = self._chosen(scenario, unit, where)
@@ -205,8 +239,11 @@ class Study:
     def _rivals(self, scenario: str, cell: str) -> list[str]:
         """Return the rivals that were played under seeds of what ships."""
         arm = self.gated(scenario) or ""
-        return [each for each in self.arms(scenario, cell) if each in self.rivals
-                and self.pairs(scenario, arm, each, cell)]  # fmt: skip
+        return [
+            each
+            for each in self.arms(scenario, cell)
+            if each in self.rivals and self.pairs(scenario, arm, each, cell)
+        ]
 
     def ablest(self, scenario: str, cell: str) -> str | None:
         """Return the rival that does most tasks right, on average."""
@@ -217,19 +254,29 @@ class Study:
         return max(means, key=means.__getitem__, default=None)
 
     def _held_against(self, scenario: str, cell: str) -> dict[int, dict[str, float]]:
-        """Return what each run of what ships comes to beside the isolated one and the best rivals of its seed."""
+        """Return what each run of what ships comes to beside the isolated one and the best rivals
+        of its seed.
+        """
         arm, rows = self.gated(scenario) or "", dict[int, dict[str, float]]()
         for unit, name in BEST.items():
-            for one, two in self.pairs(scenario, arm, self.best(scenario, unit, cell) or "", cell):
+            for one, two in self.pairs(
+                scenario, arm, self.best(scenario, unit, cell) or "", cell
+            ):
                 if _spent(two, unit):
-                    rows.setdefault(one.seed, {})[name] = 1 - _spent(one, unit) / _spent(two, unit)
-        for name, other in zip(SUCCESS, (ISOLATED, self.ablest(scenario, cell)), strict=True):
+                    rows.setdefault(one.seed, {})[name] = 1 - _spent(
+                        one, unit
+                    ) / _spent(two, unit)
+        for name, other in zip(
+            SUCCESS, (ISOLATED, self.ablest(scenario, cell)), strict=True
+        ):
             for one, two in self.pairs(scenario, arm, other or "", cell):
                 if "task_success" in one.figures:
                     rows.setdefault(one.seed, {})[name] = _done(one) - _done(two)
         return rows
 
-    def rows(self, scenario: str, arm: str, cell: str | None = None) -> list[dict[str, float]]:
+    def rows(
+        self, scenario: str, arm: str, cell: str | None = None
+    ) -> list[dict[str, float]]:
         """The figures of each run, with those that need another arm of its seed."""
         labels = {
             name: 0.0
@@ -255,11 +302,20 @@ class Study:
         ]
 
     def saving(
-        self, scenario: str, arm: str, other: str, cell: str | None = None, what: str = "tokens"
+        self,
+        scenario: str,
+        arm: str,
+        other: str,
+        cell: str | None = None,
+        what: str = "tokens",
     ) -> Interval:
-        """Return 1 - T ÷ T of the other arm, or $ ÷ $ (`what`: usd), by the geometric mean over pairs."""
+        """Return 1 - T ÷ T of the other arm, or $ ÷ $ (`what`: usd), by the geometric mean over
+        pairs.
+        """
         pairs = self.pairs(scenario, arm, other, cell)
-        own, theirs = zip(*((one.tally[what], two.tally[what]) for one, two in pairs), strict=True)
+        own, theirs = zip(
+            *((one.tally[what], two.tally[what]) for one, two in pairs), strict=True
+        )
         return statistics.saving(own, theirs)
 
 
@@ -274,10 +330,18 @@ def _spent(sample: Sample, unit: str) -> float:
 def found(study: Study, thresholds: Sequence[Threshold]) -> Findings:
     return Findings(
         _metrics(study),
-        [each for scenario in study.scenarios for each in _comparisons(study, scenario)],
+        [
+            each
+            for scenario in study.scenarios
+            for each in _comparisons(study, scenario)
+        ],
         _verdicts(study, thresholds),
         [each for scenario in study.scenarios for each in _break_even(study, scenario)],
-        [each for scenario in study.scenarios for each in _best_rivals(study, scenario)],
+        [
+            each
+            for scenario in study.scenarios
+            for each in _best_rivals(study, scenario)
+        ],
         [each for scenario in study.scenarios for each in _equal(study, scenario)],
     )
 
@@ -285,19 +349,35 @@ def found(study: Study, thresholds: Sequence[Threshold]) -> Findings:
 def _best_rivals(study: Study, scenario: str) -> Iterator[Table]:
     arm = study.gated(scenario)
     for cell in study.names(scenario):
-        if arm is not None and study.rivals and set(study.arms(scenario, cell)) & set(study.rivals):
+        if (
+            arm is not None
+            and study.rivals
+            and set(study.arms(scenario, cell)) & set(study.rivals)
+        ):
             for unit in UNITS:
-                yield {"scenario": scenario, "cell": cell, "arm": arm, "unit": unit,
-                       "rival": study.best(scenario, unit, cell)}  # fmt: skip
+                yield {
+                    "scenario": scenario,
+                    "cell": cell,
+                    "arm": arm,
+                    "unit": unit,
+                    "rival": study.best(scenario, unit, cell),
+                }
 
 
 def _equal(study: Study, scenario: str) -> Iterator[Table]:
-    """Yield the arms that came out equal in every run of a cell: what differs between them made no difference."""
+    """Yield the arms that came out equal in every run of a cell: what differs between them made no
+    difference.
+    """
     for cell in study.names(scenario):
         groups: list[list[str]] = []
         for arm in study.arms(scenario, cell):
             group = next(
-                (group for group in groups if _same(study, scenario, cell, group[0], arm)), None
+                (
+                    group
+                    for group in groups
+                    if _same(study, scenario, cell, group[0], arm)
+                ),
+                None,
             )
             groups.append([arm]) if group is None else group.append(arm)
         yield from (
@@ -309,7 +389,8 @@ def _equal(study: Study, scenario: str) -> Iterator[Table]:
 
 def _same(study: Study, scenario: str, cell: str, one: str, other: str) -> bool:
     ours, theirs = (
-        {each.seed: each.figures for each in study.of(scenario, arm, cell)} for arm in (one, other)
+        {each.seed: each.figures for each in study.of(scenario, arm, cell)}
+        for arm in (one, other)
     )
     shared = ours.keys() & theirs.keys()
     return bool(shared) and all(ours[seed] == theirs[seed] for seed in shared)
@@ -347,24 +428,44 @@ def _comparisons(study: Study, scenario: str) -> list[Table]:
 
 
 def _compared(study: Study, scenario: str, arm: str) -> Table:
-    pairs, saving = study.pairs(scenario, arm, ISOLATED), study.saving(scenario, arm, ISOLATED)
+    pairs, saving = (
+        study.pairs(scenario, arm, ISOLATED),
+        study.saving(scenario, arm, ISOLATED),
+    )
     ratios = [math.log(one.tally["tokens"] / two.tally["tokens"]) for one, two in pairs]
     ours, theirs = (
-        [pair[side].figures.get("task_success", 0.0) for pair in pairs] for side in (0, 1)
+        [pair[side].figures.get("task_success", 0.0) for pair in pairs]
+        for side in (0, 1)
     )
     success = statistics.non_inferior(ours, theirs, MARGIN)
     flips = _flips(
-        study, scenario, arm, "net_saving", lambda there: (there.value > 0) != (saving.value > 0)
+        study,
+        scenario,
+        arm,
+        "net_saving",
+        lambda there: (there.value > 0) != (saving.value > 0),
     )
     return {
-        "scenario": scenario, "arm": arm, "against": ISOLATED, "n": len(pairs), "saving": told(saving),
-        "p": rounded(statistics.p_value(ratios)), "success_difference": rounded(success.difference),
-        "success_lo": rounded(success.lo), "no_worse": success.holds, "fragile": bool(flips), "flips": flips,
-    }  # fmt: skip
+        "scenario": scenario,
+        "arm": arm,
+        "against": ISOLATED,
+        "n": len(pairs),
+        "saving": told(saving),
+        "p": rounded(statistics.p_value(ratios)),
+        "success_difference": rounded(success.difference),
+        "success_lo": rounded(success.lo),
+        "no_worse": success.holds,
+        "fragile": bool(flips),
+        "flips": flips,
+    }
 
 
 def _flips(
-    study: Study, scenario: str, arm: str, metric: str, other: Callable[[Interval], bool]
+    study: Study,
+    scenario: str,
+    arm: str,
+    metric: str,
+    other: Callable[[Interval], bool],
 ) -> list[str]:
     """The cells of the sensitivity grid in which a figure says the opposite."""
     found = (
@@ -375,7 +476,9 @@ def _flips(
 
 
 def _verdicts(study: Study, thresholds: Sequence[Threshold]) -> list[Table]:
-    """Return all verdicts. Where a gate that comes first was missed, no gate of a saving in the same cell is met."""
+    """Return all verdicts. Where a gate that comes first was missed, no gate of a saving in the
+    same cell is met.
+    """
     verdicts = [_verdict(study, each) for each in thresholds]
     missed: dict[tuple[str, str], list[str]] = {}
     for each, verdict in zip(thresholds, verdicts, strict=True):
@@ -383,16 +486,28 @@ def _verdicts(study: Study, thresholds: Sequence[Threshold]) -> list[Table]:
             missed.setdefault((each.scenario, each.cell), []).append(each.text)
     for each, verdict in zip(thresholds, verdicts, strict=True):
         first = missed.get((each.scenario, each.cell))
-        if first and each.metric in SAVINGS and each.op in (">", ">=") and verdict["met"]:
+        if (
+            first
+            and each.metric in SAVINGS
+            and each.op in (">", ">=")
+            and verdict["met"]
+        ):
             verdict |= {"met": False, "first": first}
     return verdicts
 
 
 def _verdict(study: Study, threshold: Threshold) -> Table:
-    """Whether a threshold is met. `met` is null where its arm was not played; `runs_met` are the runs that meet it
-    one by one; `flips` are the cells of the sensitivity grid in which it comes out the other way."""
+    """Whether a threshold is met. `met` is null where its arm was not played; `runs_met` are the
+    runs that meet it one by one; `flips` are the cells of the sensitivity grid in which it comes
+    out the other way.
+    """
     scenario, arm, metric = threshold.scenario, threshold.arm, threshold.metric
-    table: Table = {"scenario": scenario, "gate": threshold.text, "arm": arm, "metric": metric}
+    table: Table = {
+        "scenario": scenario,
+        "gate": threshold.text,
+        "arm": arm,
+        "metric": metric,
+    }
     cell = threshold.cell or study.base(scenario)
     if not study.of(scenario, arm, cell):
         return table | {
@@ -405,7 +520,13 @@ def _verdict(study: Study, threshold: Threshold) -> Table:
     value = study.figures(scenario, arm, cell).get(metric)
     if value is None and metric in BEST.values() and study.ablest(scenario, cell):
         why = "no rival does as many tasks right"
-        return table | {"met": True, "why": why, "fragile": False, "flips": [], "cells": {}}
+        return table | {
+            "met": True,
+            "why": why,
+            "fragile": False,
+            "flips": [],
+            "cells": {},
+        }
     if value is None:
         return table | {
             "met": False,
@@ -417,14 +538,28 @@ def _verdict(study: Study, threshold: Threshold) -> Table:
     met = threshold.met(value.value)
     rows = [row[metric] for row in study.rows(scenario, arm, cell) if metric in row]
     flips = (
-        _flips(study, scenario, arm, metric, lambda there: threshold.met(there.value) != met)
+        _flips(
+            study,
+            scenario,
+            arm,
+            metric,
+            lambda there: threshold.met(there.value) != met,
+        )
         if not threshold.cell
         else []
     )
-    return table | told(value) | {
-        "n": len(rows), "runs_met": sum(map(threshold.met, rows)), "met": met, "fragile": bool(flips), "flips": flips,
-        "cells": {} if threshold.cell else dict(_in_cells(study, threshold)),
-    }  # fmt: skip
+    return (
+        table
+        | told(value)
+        | {
+            "n": len(rows),
+            "runs_met": sum(map(threshold.met, rows)),
+            "met": met,
+            "fragile": bool(flips),
+            "flips": flips,
+            "cells": {} if threshold.cell else dict(_in_cells(study, threshold)),
+        }
+    )
 
 
 def _in_cells(study: Study, threshold: Threshold) -> Iterator[tuple[str, Table]]:
@@ -439,21 +574,29 @@ def _in_cells(study: Study, threshold: Threshold) -> Iterator[tuple[str, Table]]
 
 
 def sensitivity(study: Study, scenario: str) -> list[str]:
-    """The cells in which nothing differs but how agents read, use tools and think, or what things cost."""
+    """The cells in which nothing differs but how agents read, use tools and think, or what things
+    cost.
+    """
     others = [cell for cell in study.names(scenario) if cell != study.base(scenario)]
     return [cell for cell in others if study.varied(scenario, cell) <= set(PARAMETERS)]
 
 
 def surface(study: Study, scenario: str) -> list[str]:
-    """The first cell, and those in which only the scenario's own parameters differ: the team's size, say."""
+    """The first cell, and those in which only the scenario's own parameters differ: the team's
+    size, say.
+    """
     return [
-        cell for cell in study.names(scenario) if not study.varied(scenario, cell) & set(PARAMETERS)
+        cell
+        for cell in study.names(scenario)
+        if not study.varied(scenario, cell) & set(PARAMETERS)
     ]
 
 
 def _break_even(study: Study, scenario: str) -> list[Table]:
-    """For each of the other parameters of the surface, the smallest team from which on memory pays: the lower end of
-    the saving's interval is above 0 there, and for every larger team. Null where there is none."""
+    """For each of the other parameters of the surface, the smallest team from which on memory pays:
+    the lower end of the saving's interval is above 0 there, and for every larger team. Null where
+    there is none.
+    """
     arm, teams = (
         study.gated(scenario),
         dict[tuple[tuple[str, Any], ...], list[tuple[int, Interval]]](),
@@ -471,7 +614,8 @@ def _break_even(study: Study, scenario: str) -> list[Table]:
     if len({team for sizes in teams.values() for team, _ in sizes}) < 2:
         return []
     return [
-        _from_where(scenario, arm or "", dict(rest), sorted(sizes)) for rest, sizes in teams.items()
+        _from_where(scenario, arm or "", dict(rest), sorted(sizes))
+        for rest, sizes in teams.items()
     ]
 
 

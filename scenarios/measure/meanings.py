@@ -16,38 +16,74 @@ MEANINGS: Mapping[str, str] = {
     "co_plan": "P ÷ W, billed: what agents take that only coordinate",
     "co_task": "(C + P) ÷ W, billed",
     "co_total": "(C + P) ÷ T, billed",
-    "co_ref": "(C + P) ÷ W of the isolated arm as for net_saving, billed: it does not shrink when memory saves work",
+    "co_ref": (
+        "(C + P) ÷ W of the isolated arm as for net_saving, billed: it does not shrink"
+        " when memory saves work"
+    ),
     "tokens.": "tokens of each label, billed",
     "task_success": "share of the tasks that were done right, as the environment judged",
     "success": "1 where all tasks were done right",
     "tokens_per_success": "tokens ÷ tasks done right",
     "usd_per_success": "dollars ÷ tasks done right",
-    "net_saving": "1 - T ÷ T of the isolated arm, by seeds; where memory alone differs, its runs in the first cell",
+    "net_saving": (
+        "1 - T ÷ T of the isolated arm, by seeds; where memory alone differs, its runs in"
+        " the first cell"
+    ),
     "saving_vs_broadcast": "1 - T ÷ T of the broadcast arm",
-    "saving_vs_best": "1 - T ÷ T of the best rival: the one that takes least, of those that do as many tasks right",
+    "saving_vs_best": (
+        "1 - T ÷ T of the best rival: the one that takes least, of those that do as many"
+        " tasks right"
+    ),
     "usd_vs_best": "the same in dollars, beside the rival that costs least",
     "success_vs_isolated": "task_success less that of the isolated arm, by seeds",
     "success_vs_best": "task_success less that of the rival that does most tasks right, by seeds",
     "memory_participation": "share of the agents with an entry rendered or read, and an entry written",
     "discoveries": "facts that agents found out by themselves",
-    "redundancy": "share of these that stood in a live entry, readable by the agent, before it began",
+    "redundancy": (
+        "share of these that stood in a live entry, readable by the agent, before it"
+        " began"
+    ),
     "concurrent": "share of these that another was finding out at that time",
     "duplicate_work": "findings beyond the first of each value, ÷ all findings",
     "redundant_token_share": "tokens of the redundant ones' observations ÷ W",
-    "seen_before_work": "of the needed results of other tasks, the share that the agent was shown before it worked",
+    "seen_before_work": (
+        "of the needed results of other tasks, the share that the agent was shown before"
+        " it worked"
+    ),
     "context_reduction": "1 - tokens of views and searches ÷ tokens of all live entries, over all spawns",
     "view_reduction": "the same, for the view alone",
-    "needed_recall": "of the needed facts that were in the memory at a spawn, the share that the view or a search gave",
+    "needed_recall": (
+        "of the needed facts that were in the memory at a spawn, the share that the view"
+        " or a search gave"
+    ),
     "view_recall": "the same, for the view alone",
     "view_precision": "of the facts in views, the share that was needed",
     "stale_action_rate": "of the actions, the share that used a value of before",
-    "stale_given": "of the actions, the share that used a value of before which a search or a shared result had given",
-    "stale_after_delivery": "of the actions of agents that had been told, the share that used a value of before",
-    "exposure": "seconds from a change until an agent that uses the fact was first shown the new value, on average",
-    "wake_latency": "seconds from the write to the prompt that holds it, for agents that had a session, on average",
+    "stale_given": (
+        "of the actions, the share that used a value of before which a search or a shared"
+        " result had given"
+    ),
+    "stale_after_delivery": (
+        "of the actions of agents that had been told, the share that used a value of"
+        " before"
+    ),
+    "exposure": (
+        "seconds from a change until an agent that uses the fact was first shown the new"
+        " value, on average"
+    ),
+    "wake_latency": (
+        "seconds from the write to the prompt that holds it, for agents that had a"
+        " session, on average"
+    ),
     "wake_latency_max": "the longest of these",
-    "wake_turns": "prompts of that agent after the write, up to and with the one that holds it, on average",
-    "wake_delivery": "of the agents that an entry was for and that had a session later, the share that was shown it",
+    "wake_turns": (
+        "prompts of that agent after the write, up to and with the one that holds it, on"
+        " average"
+    ),
+    "wake_delivery": (
+        "of the agents that an entry was for and that had a session later, the share that"
+        " was shown it"
+    ),
     "wake_duplicates": "entries that were told twice in one conversation",
     "wake_precision": "of those woken, the share whose task needs what they were told",
     "fidelity": "of the facts that were acted on, the share that was exactly right",
@@ -57,17 +93,29 @@ MEANINGS: Mapping[str, str] = {
     "blockers_resolved": "of these, the share that somebody replaced",
     "blocker_mttr": "seconds until then, on average",
     "lost_results": "results of runs that no entry holds",
-    "answers.unequal": "actions on what two had decided otherwise, one with more authority, after either was shown",
+    "answers.unequal": (
+        "actions on what two had decided otherwise, one with more authority, after either"
+        " was shown"
+    ),
     "answers.higher": "of these, the share that used the answer of higher authority",
-    "answers.equal": "actions on what two of equal authority had decided otherwise, after either was shown",
-    "answers.told": "of these, the share before which the agent was told that the answers are in dispute",
+    "answers.equal": (
+        "actions on what two of equal authority had decided otherwise, after either was"
+        " shown"
+    ),
+    "answers.told": (
+        "of these, the share before which the agent was told that the answers are in"
+        " dispute"
+    ),
     "answers.newest": "of these, the share that used the newer answer",
     "relay_loss": "of the facts that a manager passed on, the share that was lost or changed",
     "growth": "tokens by which all live entries grow in a day (Theil–Sen)",
     "compression": "tokens of all live entries after a night ÷ before it, on average",
     "fact_retention": "queries that were answered after consolidation ÷ before",
     "asr_stored": "of the poisoned entries, the share that was stored",
-    "asr_view": "of the poisoned entries, the share that stood in a prompt outside of its quotation",
+    "asr_view": (
+        "of the poisoned entries, the share that stood in a prompt outside of its"
+        " quotation"
+    ),
     "asr_act": "of the poisoned entries, the share that was acted on",
     "asr_act.": "the same for each way of poisoning",
     "false_positives": "of the honest entries, the share that was kept out",
@@ -82,4 +130,6 @@ def meaning(name: str) -> str:
     for suffix, how in COUNTED.items():
         if name.endswith(suffix):
             return meaning(name.removesuffix(suffix)).removesuffix(", billed") + how
-    return MEANINGS[name] if name in MEANINGS else MEANINGS[f"{name.partition('.')[0]}."]
+    return (
+        MEANINGS[name] if name in MEANINGS else MEANINGS[f"{name.partition('.')[0]}."]
+    )

@@ -1,13 +1,15 @@
-"""What is measured of a run: every figure a pure function of its ledger. Nothing here plays, reads files or judges.
+"""What is measured of a run: every figure a pure function of its ledger. Nothing here plays, reads
+files or judges.
 
-`measured` gives the figures of one run; `compared` those that need another arm of the same seed. A figure that a run
-says nothing about is not there. Shares are from 0 to 1; times in virtual seconds; *billed* counts a token each time it
-was sent, *unique* once, *discounted* a tenth where it stood in the prompt before.
+`measured` gives the figures of one run; `compared` those that need another arm of the same seed. A
+figure that a run says nothing about is not there. Shares are from 0 to 1; times in virtual seconds;
+*billed* counts a token each time it was sent, *unique* once, *discounted* a tenth where it stood in
+the prompt before.
 
-Work (W): what agents that only work were sent and said, but for what the memory put there. Memory (C): view, tool
-schemas, capsules, wakes, writeback and consolidation, of all agents; a turn that news cut short is all C, for its work
-was thrown away. Planning (P): all turns of agents whose role is to coordinate, but for C; what a manager reads and
-writes. T = W + C + P.
+Work (W): what agents that only work were sent and said, but for what the memory put there. Memory
+(C): view, tool schemas, capsules, wakes, writeback and consolidation, of all agents; a turn that
+news cut short is all C, for its work was thrown away. Planning (P): all turns of agents whose role
+is to coordinate, but for C; what a manager reads and writes. T = W + C + P.
 """
 
 from __future__ import annotations
@@ -31,7 +33,12 @@ AGAIN = 0.1  # what a token costs that a provider's cache holds, of its price
 def measured(run: Run, own: Figures | None = None) -> Figures:
     """The figures of one run; `own` is what it is tallied to, where that is known."""
     own = own or tally(run)
-    found = _tokens(run, own) | _success(run, own) | _participation(run) | _redundancy(run, own)
+    found = (
+        _tokens(run, own)
+        | _success(run, own)
+        | _participation(run)
+        | _redundancy(run, own)
+    )
     for part in (
         _recall,
         _actions,
@@ -45,7 +52,9 @@ def measured(run: Run, own: Figures | None = None) -> Figures:
         found |= part(run)
     found |= _nights(run)
     for probe in run.of("probe"):
-        values = probe["value"] if isinstance(probe["value"], dict) else {"": probe["value"]}
+        values = (
+            probe["value"] if isinstance(probe["value"], dict) else {"": probe["value"]}
+        )
         found |= {
             f"probe.{probe['name']}{f'.{key}' if key else ''}": float(each)
             for key, each in values.items()
@@ -55,11 +64,15 @@ def measured(run: Run, own: Figures | None = None) -> Figures:
 
 def compared(run: Run, isolated: Run | None, broadcast: Run | None = None) -> Figures:
     """The figures of a run beside others of the same seed and cell."""
-    others = (other if other is None else tally(other) for other in (isolated, broadcast))
+    others = (
+        other if other is None else tally(other) for other in (isolated, broadcast)
+    )
     return beside(tally(run), *others)
 
 
-def beside(own: Figures, isolated: Figures | None, broadcast: Figures | None = None) -> Figures:
+def beside(
+    own: Figures, isolated: Figures | None, broadcast: Figures | None = None
+) -> Figures:
     """The same, from what each was tallied to."""
     found: Figures = {}
     if isolated is not None and own["tokens"] and isolated["tokens"]:
@@ -75,17 +88,27 @@ def beside(own: Figures, isolated: Figures | None, broadcast: Figures | None = N
     return found
 
 
-# -- Tokens ------------------------------------------------------------------------------------------------------------
+# -- Tokens ----------------------------------------------------------------------------
 
 
 def tally(run: Run) -> Figures:
-    """Return tokens by what they were for: `work`, `memory`, `planning`, `tokens`; billed, `_unique` and
-    `_discounted`; and dollars, as `dollars.spent` has them."""
+    """Return tokens by what they were for: `work`, `memory`, `planning`, `tokens`; billed,
+    `_unique` and `_discounted`; and dollars, as `dollars.spent` has them.
+    """
     sums: Counter[str] = Counter()
-    coordinates = {event["run"]: event["role"] in COORDINATORS for event in run.of("spawn")}
-    cut = {(event["run"], event["step"]) for event in run.of("completion") if event["interrupted"]}
+    coordinates = {
+        event["run"]: event["role"] in COORDINATORS for event in run.of("spawn")
+    }
+    cut = {
+        (event["run"], event["step"])
+        for event in run.of("completion")
+        if event["interrupted"]
+    }
     for event in run.of("prompt", "completion"):
-        thrown, plans = (event["run"], event["step"]) in cut, coordinates.get(event["run"], False)
+        thrown, plans = (
+            (event["run"], event["step"]) in cut,
+            coordinates.get(event["run"], False),
+        )
         for label, tokens, *first in event["segments"]:
             part = (
                 "memory"
@@ -126,7 +149,9 @@ def by_label(run: Run) -> dict[str, int]:
 
 
 def _tokens(run: Run, own: Figures) -> Figures:
-    found = {name: own[name] for name in ("tokens", "tokens_unique", "tokens_discounted")}
+    found = {
+        name: own[name] for name in ("tokens", "tokens_unique", "tokens_discounted")
+    }
     for suffix in ("", *COUNTINGS):
         work, memory, planning = (own[f"{part}{suffix}"] for part in PARTS[:3])
         if work:
@@ -136,14 +161,17 @@ def _tokens(run: Run, own: Figures) -> Figures:
         found[f"co_total{suffix}"] = (
             (memory + planning) / (work + memory + planning) if own["tokens"] else 0.0
         )
-    found |= {f"tokens.{label}": float(tokens) for label, tokens in sorted(by_label(run).items())}
+    found |= {
+        f"tokens.{label}": float(tokens)
+        for label, tokens in sorted(by_label(run).items())
+    }
     found |= {name: own[name] for name in own if name.partition("_")[0] == "usd"}
     found["turns"] = float(len(run.of("completion")))
     found["seconds"] = run.events[-1]["elapsed"] / 1_000
     return found
 
 
-# -- Work --------------------------------------------------------------------------------------------------------------
+# -- Work ------------------------------------------------------------------------------
 
 
 def _success(run: Run, own: Figures) -> Figures:
@@ -162,11 +190,16 @@ def _participation(run: Run) -> Figures:
     """An entry rendered or read, and an entry written, by everybody who had a run."""
     took_part = {event["agent"] for event in run.of("spawn")}
     shown = {
-        event["agent"] for event in run.of("spawn", "prompt", "read", "search") if event["ids"]
+        event["agent"]
+        for event in run.of("spawn", "prompt", "read", "search")
+        if event["ids"]
     }
-    wrote = {event["agent"] for event in run.of("write") if event["source"] != "scenario"}
+    wrote = {
+        event["agent"] for event in run.of("write") if event["source"] != "scenario"
+    }
     return _share(
-        "memory_participation", (agent in shown and agent in wrote for agent in took_part)
+        "memory_participation",
+        (agent in shown and agent in wrote for agent in took_part),
     )
 
 
@@ -185,7 +218,9 @@ def _redundancy(run: Run, own: Figures) -> Figures:
         "duplicate_work": fmean(repeated) if repeated else 0.0,
     }
     figures["redundancy"] = fmean(event["known"] for event in found) if found else 0.0
-    figures["concurrent"] = fmean(event["concurrent"] for event in found) if found else 0.0
+    figures["concurrent"] = (
+        fmean(event["concurrent"] for event in found) if found else 0.0
+    )
     if work:
         figures["redundant_token_share"] = (
             sum(event["tokens"] for event in found if event["known"]) / work
@@ -205,11 +240,13 @@ def _versions(run: Run) -> Callable[[str, int], str]:
     return at
 
 
-# -- What was shown ----------------------------------------------------------------------------------------------------
+# -- What was shown --------------------------------------------------------------------
 
 
 def _recall(run: Run) -> Figures:
-    """Needed facts that the memory held at a spawn: what the view had of them, and the view with all later searches."""
+    """Needed facts that the memory held at a spawn: what the view had of them, and the view with
+    all later searches.
+    """
     shown: dict[str, list[Event]] = {}
     for event in run.of("prompt"):
         shown.setdefault(event["run"], []).append(event)
@@ -227,7 +264,11 @@ def _recall(run: Run) -> Figures:
             wanted = version(fact, spawn["t"])
             viewed.append(wanted in first)
             seen.append(wanted in ever)
-        before += [version(fact, spawn["t"]) in early for fact in spawn["needs"] if fact in made]
+        before += [
+            version(fact, spawn["t"]) in early
+            for fact in spawn["needs"]
+            if fact in made
+        ]
         needs = {version(fact, spawn["t"]) for fact in spawn["needs"]}
         needed += len(needs & first)
         included += len(first)
@@ -242,7 +283,9 @@ def _recall(run: Run) -> Figures:
     if live:
         views = sum(spawn["view_tokens"] for spawn in spawns)
         searched = sum(
-            event["tokens"] for event in run.of("tool_result") if event["label"] == "capsule"
+            event["tokens"]
+            for event in run.of("tool_result")
+            if event["label"] == "capsule"
         )
         found["view_reduction"] = 1 - views / live
         found["context_reduction"] = 1 - (views + searched) / live
@@ -268,7 +311,7 @@ def _before_work(run: Run, id: str, prompts: list[Event]) -> list[Event]:
     return [event for event in prompts if not begun or event["t"] <= begun[0]]
 
 
-# -- What was done with it ---------------------------------------------------------------------------------------------
+# -- What was done with it -------------------------------------------------------------
 
 
 def _actions(run: Run) -> Figures:
@@ -279,7 +322,8 @@ def _actions(run: Run) -> Figures:
     after = [
         event["stale"]
         for event in actions
-        if told.get((event["agent"], true(event["fact"], event["t"])), 1 << 60) <= event["t"]
+        if told.get((event["agent"], true(event["fact"], event["t"])), 1 << 60)
+        <= event["t"]
     ]
     found = {
         "stale_action_rate": fmean(event["stale"] for event in actions),
@@ -289,25 +333,34 @@ def _actions(run: Run) -> Figures:
     found |= _share("stale_after_delivery", after)
     given = _given(run)
     found["stale_given"] = fmean(
-        event["stale"] and given.get((event["run"], event["used"]), 1 << 60) <= event["t"]
+        event["stale"]
+        and given.get((event["run"], event["used"]), 1 << 60) <= event["t"]
         for event in actions
     )
     hops = sorted({event["hop"] for event in actions if event["hop"] is not None})
     found |= {
-        f"fidelity.{hop}": fmean(event["ok"] for event in actions if event["hop"] == hop)
+        f"fidelity.{hop}": fmean(
+            event["ok"] for event in actions if event["hop"] == hop
+        )
         for hop in hops
     }
     users = sorted({(event["agent"], event["fact"]) for event in actions})
     changes = [event for event in run.of("fact") if event["t"] > 0]
-    waits = [told[agent, change["version"]] - change["t"] for change in changes for agent, fact in users
-             if change["fact"] == fact and (agent, change["version"]) in told]  # fmt: skip
+    waits = [
+        told[agent, change["version"]] - change["t"]
+        for change in changes
+        for agent, fact in users
+        if change["fact"] == fact and (agent, change["version"]) in told
+    ]
     if waits:
         found["exposure"] = max(fmean(waits), 0) / 1_000
     return found
 
 
 def _given(run: Run) -> dict[tuple[str, str], int]:
-    """When each run was first told each version by a search, or by what it was given instead of a call."""
+    """When each run was first told each version by a search, or by what it was given instead of a
+    call.
+    """
     found: dict[tuple[str, str], int] = {}
     for event in run.of("prompt"):
         for version in event["shows"].get("capsule", ()):
@@ -325,12 +378,13 @@ def _first_shown(run: Run) -> dict[tuple[str, str], int]:
     return found
 
 
-# -- Waking ------------------------------------------------------------------------------------------------------------
+# -- Waking ----------------------------------------------------------------------------
 
 
 class Wake(NamedTuple):
-    """An entry and somebody it was for. With a session when it was written: the seconds, and the prompts of its own,
-    until it was shown; without, or where it never was: None."""
+    """An entry and somebody it was for. With a session when it was written: the seconds, and the
+    prompts of its own, until it was shown; without, or where it never was: None.
+    """
 
     shown: bool
     seconds: float | None = None
@@ -338,22 +392,34 @@ class Wake(NamedTuple):
 
 
 def wakes(run: Run) -> list[Wake]:
-    """Who was to be told of what, and was it; but for those who had no prompt before it was replaced."""
-    rendered = {(event["id"], event["agent"]): event for event in run.of("wake_rendered")}
-    replaced = {id: event["t"] for event in reversed(run.of("write")) for id in event["supersedes"]}
+    """Who was to be told of what, and was it; but for those who had no prompt before it was
+    replaced.
+    """
+    rendered = {
+        (event["id"], event["agent"]): event for event in run.of("wake_rendered")
+    }
+    replaced = {
+        id: event["t"]
+        for event in reversed(run.of("write"))
+        for id in event["supersedes"]
+    }
     place = {id(event): number for number, event in enumerate(run.events)}
     prompts, lives, found = run.of("prompt"), _lives(run), []
     for write in (event for event in run.of("write") if event["for"]):
         begun = place[id(write)]
         for agent in write["for"]:
             own = [
-                event for event in prompts if event["agent"] == agent and place[id(event)] > begun
+                event
+                for event in prompts
+                if event["agent"] == agent and place[id(event)] > begun
             ]
             event = rendered.get((write["id"], agent))
             if event is None:
                 if own and own[0]["t"] < replaced.get(write["id"], 1 << 60):
                     found.append(Wake(False))
-            elif any(since < write["t"] < until for since, until in lives.get(agent, ())):
+            elif any(
+                since < write["t"] < until for since, until in lives.get(agent, ())
+            ):
                 between = sum(place[id(prompt)] < place[id(event)] for prompt in own)
                 found.append(Wake(True, (event["t"] - write["t"]) / 1_000, 1 + between))
             else:
@@ -380,16 +446,25 @@ def _waking(run: Run) -> Figures:
 
 
 def _blockers(run: Run) -> Figures:
-    reported = [event for event in run.of("write") if event["namespace"].startswith("blockers/")]
+    reported = [
+        event for event in run.of("write") if event["namespace"].startswith("blockers/")
+    ]
     if not reported:
         return {}
-    replaced = {id: event["t"] for event in reversed(run.of("write")) for id in event["supersedes"]}
+    replaced = {
+        id: event["t"]
+        for event in reversed(run.of("write"))
+        for id in event["supersedes"]
+    }
     waits = [
         (replaced[event["id"]] - event["t"]) / 1_000
         for event in reported
         if event["id"] in replaced
     ]
-    found = {"blockers": float(len(reported)), "blockers_resolved": len(waits) / len(reported)}
+    found = {
+        "blockers": float(len(reported)),
+        "blockers_resolved": len(waits) / len(reported),
+    }
     return found | ({"blocker_mttr": fmean(waits)} if waits else {})
 
 
@@ -420,11 +495,14 @@ def _wake_precision(run: Run, writes: Mapping[str, Event]) -> Figures:
     }
     return _share(
         "wake_precision",
-        (bool(facts[event["id"]] & needs.get(event["agent"], set())) for event in woken),
+        (
+            bool(facts[event["id"]] & needs.get(event["agent"], set()))
+            for event in woken
+        ),
     )
 
 
-# -- What else ---------------------------------------------------------------------------------------------------------
+# -- What else -------------------------------------------------------------------------
 
 
 def _nights(run: Run) -> Figures:
@@ -441,7 +519,9 @@ def _nights(run: Run) -> Figures:
         found["fact_retention"] = sum(each["after"] for each in asked) / sum(
             each["before"] for each in asked
         )
-    slopes = [(b - a) / (t - s) for n, (s, a) in enumerate(days) for t, b in days[n + 1 :]]
+    slopes = [
+        (b - a) / (t - s) for n, (s, a) in enumerate(days) for t, b in days[n + 1 :]
+    ]
     if slopes:
         found["growth"] = median(slopes)
     nights = run.of("consolidate")
@@ -455,7 +535,8 @@ def _nights(run: Run) -> Figures:
 def _relays(run: Run) -> Figures:
     relays = run.of("relay")
     passed = sum(
-        len(event["kept"]) + len(event["lost"]) + len(event["changed"]) for event in relays
+        len(event["kept"]) + len(event["lost"]) + len(event["changed"])
+        for event in relays
     )
     gone = sum(len(event["lost"]) + len(event["changed"]) for event in relays)
     return {"relay_loss": gone / passed} if passed else {}
@@ -465,10 +546,14 @@ def _poison(run: Run) -> Figures:
     bad = [event for event in run.of("poison") if not event["legit"]]
     good = [event for event in run.of("poison") if event["legit"]]
     found = _share("asr_stored", (event["stored"] for event in bad))
-    found |= _share("asr_view", (event["shown"] and not event["quoted"] for event in bad))
+    found |= _share(
+        "asr_view", (event["shown"] and not event["quoted"] for event in bad)
+    )
     found |= _share("asr_act", (event["acted"] for event in bad))
     for way in sorted({event["way"] for event in bad}):
-        found |= _share(f"asr_act.{way}", (event["acted"] for event in bad if event["way"] == way))
+        found |= _share(
+            f"asr_act.{way}", (event["acted"] for event in bad if event["way"] == way)
+        )
     return found | _share("false_positives", (event["blocked"] for event in good))
 
 
@@ -478,8 +563,10 @@ def _crashes(run: Run) -> Figures:
         return {}
     before = sum(event["tokens"] for event in resumed)
     repeated = sum(event["repeated_tokens"] for event in resumed)
-    return {"lost_writes": float(sum(event["lost"] for event in resumed)),
-            "repeated_share": repeated / before if before else 0.0}  # fmt: skip
+    return {
+        "lost_writes": float(sum(event["lost"] for event in resumed)),
+        "repeated_share": repeated / before if before else 0.0,
+    }
 
 
 def _share(name: str, cases: Iterable[Any]) -> Figures:

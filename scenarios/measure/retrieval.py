@@ -1,10 +1,10 @@
-"""How much of the evidence for a question memory finds: recall over recorded conversations whose questions name the
-turns that answer them. No model takes part, and no answer is judged.
+"""How much of the evidence for a question memory finds: recall over recorded conversations whose
+questions name the turns that answer them. No model takes part, and no answer is judged.
 
-A conversation is a workspace; its turns are messages, a thread for each of its sessions, at the session's time.
-Questions go to `search` and to the tool `memory_search`, as an agent's would, and to nothing below them. A conversation
-file is a list of objects with `sample_id`, `conversation` (`session_N`, `session_N_date_time`) and `qa` (`question`,
-`evidence`, `category`).
+A conversation is a workspace; its turns are messages, a thread for each of its sessions, at the
+session's time. Questions go to `search` and to the tool `memory_search`, as an agent's would, and
+to nothing below them. A conversation file is a list of objects with `sample_id`, `conversation`
+(`session_N`, `session_N_date_time`) and `qa` (`question`, `evidence`, `category`).
 """
 
 from __future__ import annotations
@@ -38,14 +38,22 @@ FIGURES = ("R@5", "R@10", "R@20", "capsule", "mrr")
 UNITS = ("turns", "any", "all", "session any", "session all", "any of k sessions")
 UNITS_AT = tuple(f"{unit}@{depth}" for depth in DEPTHS for unit in UNITS)
 ADVERSARIAL, ALL, USUAL = "adversarial", "all questions", "without adversarial"
-CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: ADVERSARIAL}
+CATEGORIES = {
+    1: "multi-hop",
+    2: "temporal",
+    3: "open-domain",
+    4: "single-hop",
+    5: ADVERSARIAL,
+}
 COMPARABLE = (
-    "Published figures are mostly `session any` or `any of k sessions`, without adversarial questions;"
+    "Published figures are mostly `session any` or `any of k sessions`, without"
+    " adversarial questions;"
     " R@k and `turns` are stricter. Judged answer accuracies measure something else and cannot be"
     " compared with any of these."
 )
 TOP = 40  # facts that a capsule is asked for: more than fit
-DEEP = 1_000  # hits: with so many wanted, search looks up far more than it does by default
+# hits: with so many wanted, search looks up far more than it does by default
+DEEP = 1_000
 MINUTE = 60_000_000
 _SHOWN = re.compile(r"^- (syn_[0-9a-f]{8})@", re.MULTILINE)
 _TURN = re.compile(r"D\d+:\d+")
@@ -66,7 +74,9 @@ class Turn(NamedTuple):
 
 
 class Question(NamedTuple):
-    """A question, the turns that hold the evidence for its answer, and what kind of question it is."""
+    """A question, the turns that hold the evidence for its answer, and what kind of question it
+    is.
+    """
 
     text: str
     evidence: frozenset[str]
@@ -91,7 +101,7 @@ class Answer(NamedTuple):
     units: dict[str, float]
 
 
-# -- reading ---------------------------------------------------------------------------------------------
+# -- reading ---------------------------------------------------------------------------
 
 
 def read(path: str) -> list[Conversation]:
@@ -111,12 +121,16 @@ def _conversation(sample: dict[str, Any]) -> Conversation:
     known = {turn.id for turn in turns}
     questions = (_question(asked, known) for asked in sample["qa"])
     return Conversation(
-        str(sample["sample_id"]), turns, tuple(each for each in questions if each.evidence)
+        str(sample["sample_id"]),
+        turns,
+        tuple(each for each in questions if each.evidence),
     )
 
 
 def _turns(conversation: dict[str, Any]) -> Iterator[Turn]:
-    numbers = sorted(int(name[8:]) for name in conversation if re.fullmatch(r"session_\d+", name))
+    numbers = sorted(
+        int(name[8:]) for name in conversation if re.fullmatch(r"session_\d+", name)
+    )
     for number in numbers:
         start = _time(conversation[f"session_{number}_date_time"])
         for place, turn in enumerate(conversation[f"session_{number}"]):
@@ -130,8 +144,12 @@ def _time(text: str) -> int:
 
 
 def _text(turn: dict[str, Any]) -> str:
-    """What was said, and what a picture that was shared shows: its caption and the words that it was found by."""
-    shown = " / ".join(turn[name] for name in ("blip_caption", "query") if turn.get(name))
+    """What was said, and what a picture that was shared shows: its caption and the words that it
+    was found by.
+    """
+    shown = " / ".join(
+        turn[name] for name in ("blip_caption", "query") if turn.get(name)
+    )
     return f"{turn['text']} [{shown}]" if shown else str(turn["text"])
 
 
@@ -141,7 +159,7 @@ def _question(asked: dict[str, Any], known: set[str]) -> Question:
     return Question(asked["question"], frozenset(named & known), category)
 
 
-# -- loading ---------------------------------------------------------------------------------------------
+# -- loading ---------------------------------------------------------------------------
 
 
 class Clock:
@@ -171,7 +189,9 @@ class Loaded(NamedTuple):
 
 
 def load(root: str, conversations: Sequence[Conversation]) -> Loaded:
-    """Send every turn as a message of its speaker to everybody. The same file gives the same ids."""
+    """Send every turn as a message of its speaker to everybody. The same file gives the same
+    ids.
+    """
     clock = Clock()
     every = [turn for conversation in conversations for turn in conversation.turns]
     clock.to(min((turn.at for turn in every), default=0))
@@ -186,7 +206,9 @@ def load(root: str, conversations: Sequence[Conversation]) -> Loaded:
             found[_send(mem, conversation.id, turn)] = (conversation.id, turn.id)
     clock.to(clock.at + 24 * 60 * MINUTE)
     sessions = {
-        (one.id, turn.id): (one.id, turn.session) for one in conversations for turn in one.turns
+        (one.id, turn.id): (one.id, turn.session)
+        for one in conversations
+        for turn in one.turns
     }
     return Loaded(mem, found, sessions)
 
@@ -198,16 +220,23 @@ def _agent(speaker: str) -> str:
 def _send(mem: synapse.Memory, conversation: str, turn: Turn) -> str:
     drawn = sha256(f"{conversation} {turn.session}".encode()).digest()
     own = sha256(f"{conversation} {turn.id}".encode()).digest()
-    more, id = kinds.More(thread=kinds.new_thread(drawn)), kinds.new_id(kinds.MESSAGE, own)
+    more, id = (
+        kinds.More(thread=kinds.new_thread(drawn)),
+        kinds.new_id(kinds.MESSAGE, own),
+    )
     author = _agent(turn.speaker)
-    draft = synapse.Draft(turn.text, kinds.MAIL, author, id=id, kind=kinds.MESSAGE, more=more)
+    draft = synapse.Draft(
+        turn.text, kinds.MAIL, author, id=id, kind=kinds.MESSAGE, more=more
+    )
     return mem.as_agent(author).write(draft).id
 
 
-# -- asking ----------------------------------------------------------------------------------------------
+# -- asking ----------------------------------------------------------------------------
 
 
-def answers(loaded: Loaded, conversation: Conversation, *, deep: bool = False) -> Iterator[Answer]:
+def answers(
+    loaded: Loaded, conversation: Conversation, *, deep: bool = False
+) -> Iterator[Answer]:
     """Yield what is found for each question; with `deep`, also when far more is looked up."""
     tool = next(each for each in tools.TOOLS if each.name == "memory_search")
     shown = {short_id(id): turn for id, turn in loaded.turns.items()}
@@ -219,14 +248,23 @@ def answers(loaded: Loaded, conversation: Conversation, *, deep: bool = False) -
         found = [loaded.turns[hit.id] for hit in hits]
         figures = {f"R@{depth}": recall(found[:depth], wanted) for depth in DEPTHS}
         capsule = tools.call(tool, loaded.seat, {"query": question.text, "top_k": TOP})
-        figures["capsule"] = recall([shown[id] for id in _SHOWN.findall(capsule)], wanted)
+        figures["capsule"] = recall(
+            [shown[id] for id in _SHOWN.findall(capsule)], wanted
+        )
         figures["mrr"] = next(
             (1 / place for place, turn in enumerate(found, 1) if turn in wanted), 0.0
         )
-        more = [loaded.turns[hit.id] for hit in loaded.seat.search(question.text, limit=DEEP)]
+        more = [
+            loaded.turns[hit.id]
+            for hit in loaded.seat.search(question.text, limit=DEEP)
+        ]
         units = in_units(found, more, wanted, loaded.sessions)
         yield Answer(
-            question.category, figures, spent, recall(more[:10], wanted) if deep else 0.0, units
+            question.category,
+            figures,
+            spent,
+            recall(more[:10], wanted) if deep else 0.0,
+            units,
         )
 
 
@@ -236,8 +274,9 @@ def in_units(
     wanted: set[tuple[str, str]],
     sessions: Mapping[tuple[str, str], tuple[str, int]],
 ) -> dict[str, float]:
-    """Return each of `UNITS_AT` for one question. `found` are the hits of a plain search; `deep` are
-    enough hits that ten sessions and more are among them."""
+    """Return each of `UNITS_AT` for one question. `found` are the hits of a plain search; `deep`
+    are enough hits that ten sessions and more are among them.
+    """
     where = {sessions[turn] for turn in wanted}
     ranked = list(dict.fromkeys(sessions[turn] for turn in (*found, *deep)))
     values = dict[str, float]()
@@ -245,11 +284,16 @@ def in_units(
         first = found[:depth]
         held = {sessions[turn] for turn in first}
         shares = (
-            recall(first, wanted), bool(wanted.intersection(first)), wanted <= set(first),
-            bool(where & held), where <= held, bool(where.intersection(ranked[:depth])),
-        )  # fmt: skip
+            recall(first, wanted),
+            bool(wanted.intersection(first)),
+            wanted <= set(first),
+            bool(where & held),
+            where <= held,
+            bool(where.intersection(ranked[:depth])),
+        )
         values |= {
-            f"{unit}@{depth}": float(share) for unit, share in zip(UNITS, shares, strict=True)
+            f"{unit}@{depth}": float(share)
+            for unit, share in zip(UNITS, shares, strict=True)
         }
     return values
 
@@ -259,7 +303,7 @@ def recall(found: Sequence[object], wanted: set[tuple[str, str]]) -> float:
     return len(wanted.intersection(found)) / len(wanted)
 
 
-# -- figures ---------------------------------------------------------------------------------------------
+# -- figures ---------------------------------------------------------------------------
 
 
 def measure(conversations: Sequence[Conversation], place: str) -> dict[str, Any]:
@@ -271,8 +315,12 @@ def measure(conversations: Sequence[Conversation], place: str) -> dict[str, Any]
             apart += answers(loaded, conversation)
     loaded = load(os.path.join(place, "all-in-one"), conversations)
     with loaded.mem:
-        together = [each for one in conversations for each in answers(loaded, one, deep=True)]
-    return report(apart, together) | {"turns": sum(len(each.turns) for each in conversations)}
+        together = [
+            each for one in conversations for each in answers(loaded, one, deep=True)
+        ]
+    return report(apart, together) | {
+        "turns": sum(len(each.turns) for each in conversations)
+    }
 
 
 def report(apart: Sequence[Answer], together: Sequence[Answer]) -> dict[str, Any]:
@@ -282,10 +330,12 @@ def report(apart: Sequence[Answer], together: Sequence[Answer]) -> dict[str, Any
     return {
         **means(apart),
         "by_category": {
-            name: means(found) | {"questions": len(found)} for name, found in groups.items()
+            name: means(found) | {"questions": len(found)}
+            for name, found in groups.items()
         },
         "intervals": {
-            name: _ends(interval([each.figures[name] for each in apart])) for name in FIGURES
+            name: _ends(interval([each.figures[name] for each in apart]))
+            for name in FIGURES
         },
         "units": units(apart),
         "questions": len(apart),
@@ -299,8 +349,13 @@ def report(apart: Sequence[Answer], together: Sequence[Answer]) -> dict[str, Any
 
 
 def units(found: Sequence[Answer]) -> dict[str, dict[str, float]]:
-    """Return the means of `UNITS_AT` over all questions, without the adversarial ones, and by category."""
-    groups = {ALL: list(found), USUAL: [each for each in found if each.category != ADVERSARIAL]}
+    """Return the means of `UNITS_AT` over all questions, without the adversarial ones, and by
+    category.
+    """
+    groups = {
+        ALL: list(found),
+        USUAL: [each for each in found if each.category != ADVERSARIAL],
+    }
     for name in sorted({each.category for each in found}):
         groups[name] = [each for each in found if each.category == name]
     return {
@@ -324,15 +379,23 @@ def _ends(found: Interval) -> list[float]:
 
 def _times(found: Sequence[Answer]) -> dict[str, float]:
     times = sorted(each.seconds * 1_000 for each in found) or [0.0]
-    return {"p50": round(times[len(times) // 2], 2), "p99": round(times[len(times) * 99 // 100], 2)}
+    return {
+        "p50": round(times[len(times) // 2], 2),
+        "p99": round(times[len(times) * 99 // 100], 2),
+    }
 
 
 def table(found: dict[str, Any]) -> str:
     """The figures for people."""
-    lines = [f"{found['questions']} questions about {found['turns']} turns", _row("", FIGURES)]
+    lines = [
+        f"{found['questions']} questions about {found['turns']} turns",
+        _row("", FIGURES),
+    ]
     lines.append(_row("each apart", [f"{found[name]:.3f}" for name in FIGURES]))
     ends = found["intervals"]
-    lines.append(_row("  95 %", [f"{ends[name][0]:.2f}-{ends[name][1]:.2f}" for name in FIGURES]))
+    lines.append(
+        _row("  95 %", [f"{ends[name][0]:.2f}-{ends[name][1]:.2f}" for name in FIGURES])
+    )
     for category, figures in found["by_category"].items():
         lines.append(
             _row(
@@ -345,8 +408,13 @@ def table(found: dict[str, Any]) -> str:
     lines.append(
         f"rarest words first costs {one['rarest first costs in R@10']:+.3f} in R@10, all in one"
     )
-    for name, times in (("apart", found["milliseconds"]), ("in one", one["milliseconds"])):
-        lines.append(f"a search, {name}: p50 {times['p50']:.1f} ms, p99 {times['p99']:.1f} ms")
+    for name, times in (
+        ("apart", found["milliseconds"]),
+        ("in one", one["milliseconds"]),
+    ):
+        lines.append(
+            f"a search, {name}: p50 {times['p50']:.1f} ms, p99 {times['p99']:.1f} ms"
+        )
     return "\n".join((*lines, *_unit_lines(found["units"])))
 
 
@@ -371,11 +439,13 @@ def _row(title: str, cells: Sequence[str]) -> str:
     return f"{title:<22}" + "".join(f"{cell:>11}" for cell in cells)
 
 
-# -- the shell -------------------------------------------------------------------------------------------
+# -- the shell -------------------------------------------------------------------------
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="conversations with questions, as JSON")
+    parser.add_argument(
+        "file", metavar="FILE", help="conversations with questions, as JSON"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--keep", metavar="DIR", help="leave the workspaces there")
 
@@ -397,7 +467,9 @@ def run(args: argparse.Namespace, out: Callable[[str], object] = print) -> int:
     except (BrokenConversations, OSError) as error:
         told = {"error": {"type": type(error).__name__, "message": str(error)}}
         print(
-            json.dumps(told, ensure_ascii=False) if args.json else f"retrieval: {error}",
+            json.dumps(told, ensure_ascii=False)
+            if args.json
+            else f"retrieval: {error}",
             file=sys.stderr,
         )
         return 2

@@ -1,5 +1,6 @@
-"""What one run comes to: its figures and the few series that curves are drawn from. Made of the run's lines alone, so
-that a ledger of any size is read run after run, in several processes. It compares nothing and judges nothing.
+"""What one run comes to: its figures and the few series that curves are drawn from. Made of the
+run's lines alone, so that a ledger of any size is read run after run, in several processes. It
+compares nothing and judges nothing.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ FEW = 24  # runs that are looked through faster than processes are started
 
 
 class Sample(NamedTuple):
-    """A run in figures. `team` is how many agents it has, `done` how many tasks were done right, `waits` the seconds
-    until each of those woken had read the news, `days` the tokens of all live entries after each day, `engine` the real
-    model that played, if one did."""
+    """A run in figures. `team` is how many agents it has, `done` how many tasks were done right,
+    `waits` the seconds until each of those woken had read the news, `days` the tokens of all live
+    entries after each day, `engine` the real model that played, if one did.
+    """
 
     scenario: str
     digest: str
@@ -46,14 +48,27 @@ class Sample(NamedTuple):
 
 def sample(run: Run) -> Sample:
     begin, end, own = run.begin, run.events[-1], metrics.tally(run)
-    waits = tuple(sorted(wake.seconds for wake in metrics.wakes(run) if wake.seconds is not None))
+    waits = tuple(
+        sorted(wake.seconds for wake in metrics.wakes(run) if wake.seconds is not None)
+    )
     days = [event["value"] for event in run.of("probe") if event["name"] == "day"]
     return Sample(
-        begin["scenario"], begin["digest"], begin["arm"], tuple(sorted(begin["cell"].items())), begin["seed"],
-        begin["gated"], begin["encoding"], begin["counting"], len(begin["roster"]), end["ok"],
-        metrics.measured(run, own), own, waits, tuple((day["day"], day["tokens"]) for day in days),
+        begin["scenario"],
+        begin["digest"],
+        begin["arm"],
+        tuple(sorted(begin["cell"].items())),
+        begin["seed"],
+        begin["gated"],
+        begin["encoding"],
+        begin["counting"],
+        len(begin["roster"]),
+        end["ok"],
+        metrics.measured(run, own),
+        own,
+        waits,
+        tuple((day["day"], day["tokens"]) for day in days),
         begin.get("engine", ""),
-    )  # fmt: skip
+    )
 
 
 def of_lines(lines: Iterable[str]) -> list[Sample]:

@@ -1,7 +1,8 @@
-"""What can be said of figures from a few dozen paired runs: intervals, tests, slopes. Pure; chance is an argument.
+"""What can be said of figures from a few dozen paired runs: intervals, tests, slopes. Pure; chance
+is an argument.
 
-Runs are paired by seed, so differences are looked at within pairs. Where the runs are scripted, intervals describe
-the chance in the scenarios alone, and nothing about models.
+Runs are paired by seed, so differences are looked at within pairs. Where the runs are scripted,
+intervals describe the chance in the scenarios alone, and nothing about models.
 """
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ def interval(values: Sequence[float], seed: int = 0, level: float = 0.95) -> Int
 
 
 @lru_cache(64)
-def _picks(size: int, seed: int) -> list[Callable[[Sequence[float]], tuple[float, ...]]]:
+def _picks(
+    size: int, seed: int
+) -> list[Callable[[Sequence[float]], tuple[float, ...]]]:
     """Samples with replacement, each as what takes it out of as many values; of two or more."""
     draw = random.Random(seed)
     return [itemgetter(*draw.choices(range(size), k=size)) for _ in range(RESAMPLES)]
@@ -57,8 +60,9 @@ def _picks(size: int, seed: int) -> list[Callable[[Sequence[float]], tuple[float
 def ratio(
     ours: Sequence[float], theirs: Sequence[float], seed: int = 0, level: float = 0.95
 ) -> Interval:
-    """The sum of ours by the sum of theirs, with the bootstrap's percentiles over pairs; NaN where theirs sum to 0, and
-    samples in which they do are left out."""
+    """The sum of ours by the sum of theirs, with the bootstrap's percentiles over pairs; NaN where
+    theirs sum to 0, and samples in which they do are left out.
+    """
     whole = sum(theirs)
     if not whole:
         return Interval(math.nan, math.nan, math.nan)
@@ -69,7 +73,9 @@ def ratio(
     drawn = sorted(one / other for one, other in pairs if other)
     last = len(drawn) - 1
     return Interval(
-        value, drawn[round((1 - level) / 2 * last)], drawn[round((1 + level) / 2 * last)]
+        value,
+        drawn[round((1 - level) / 2 * last)],
+        drawn[round((1 + level) / 2 * last)],
     )
 
 
@@ -78,7 +84,9 @@ def _bias(drawn: Sequence[float], mean: float) -> float:
     below = (
         bisect_left(drawn, mean) + bisect_right(drawn, mean)
     ) / 2  # those equal to it count by half
-    return _NORMAL.inv_cdf(min(max(below / len(drawn), 1 / len(drawn)), 1 - 1 / len(drawn)))
+    return _NORMAL.inv_cdf(
+        min(max(below / len(drawn), 1 / len(drawn)), 1 - 1 / len(drawn))
+    )
 
 
 def _acceleration(values: Sequence[float]) -> float:
@@ -90,7 +98,9 @@ def _acceleration(values: Sequence[float]) -> float:
     middle = fmean(left)
     spread = math.fsum((middle - each) ** 2 for each in left)
     return (
-        0.0 if spread == 0 else math.fsum((middle - each) ** 3 for each in left) / (6 * spread**1.5)
+        0.0
+        if spread == 0
+        else math.fsum((middle - each) ** 3 for each in left) / (6 * spread**1.5)
     )
 
 
@@ -106,7 +116,11 @@ def proportion(hits: int, of: int, level: float = 0.95) -> Interval:
         return Interval(math.nan, math.nan, math.nan)
     z, share = _NORMAL.inv_cdf((1 + level) / 2), hits / of
     middle = (share + z * z / (2 * of)) / (1 + z * z / of)
-    half = z / (1 + z * z / of) * math.sqrt(share * (1 - share) / of + z * z / (4 * of * of))
+    half = (
+        z
+        / (1 + z * z / of)
+        * math.sqrt(share * (1 - share) / of + z * z / (4 * of * of))
+    )
     return Interval(
         share,
         max(middle - half, 0.0) if hits else 0.0,
@@ -142,7 +156,12 @@ def p_value(differences: Sequence[float], seed: int = 0) -> float:
     for _ in range(FLIPS):
         bits = draw.getrandbits(size)
         hits += (
-            abs(sum(each if bits >> at & 1 else -each for at, each in enumerate(differences)))
+            abs(
+                sum(
+                    each if bits >> at & 1 else -each
+                    for at, each in enumerate(differences)
+                )
+            )
             >= seen
         )
     return (hits + 1) / (FLIPS + 1)
@@ -159,7 +178,9 @@ def holm(values: Mapping[str, float]) -> dict[str, float]:
 
 
 class Inferiority(NamedTuple):
-    """Whether ours is worse than theirs by the margin at most: the lower end of the 90 % interval decides."""
+    """Whether ours is worse than theirs by the margin at most: the lower end of the 90 % interval
+    decides.
+    """
 
     difference: float
     lo: float

@@ -1,10 +1,12 @@
-"""The arms: ways in which agents may learn from each other, each a context policy of the shipped supervisor.
+"""The arms: ways in which agents may learn from each other, each a context policy of the shipped
+supervisor.
 
-What differs between arms is what a prompt shows, which tools of the memory are offered, who is told what between
-turns, and whether tool results are shared; nothing else. `shipped` is the product as it is. Ablations are the product
-with one thing changed. Rivals are what a team would do without it, each in its best form: where two ways of playing
-one are possible, the cheaper one is played. Tools of the rivals bear the names of the memory's, so that their tokens
-are billed alike; none of the product's own software works for them but the log that keeps what was written.
+What differs between arms is what a prompt shows, which tools of the memory are offered, who is told
+what between turns, and whether tool results are shared; nothing else. `shipped` is the product as
+it is. Ablations are the product with one thing changed. Rivals are what a team would do without it,
+each in its best form: where two ways of playing one are possible, the cheaper one is played. Tools
+of the rivals bear the names of the memory's, so that their tokens are billed alike; none of the
+product's own software works for them but the log that keeps what was written.
 """
 
 from __future__ import annotations
@@ -44,8 +46,9 @@ _ABOUT_WORK = frozenset(
 
 
 class Ground(NamedTuple):
-    """What an arm stands on: the run's scenario, its memory and truth, a count of tokens, a line for the ledger, and
-    whose a run is: its agent and task."""
+    """What an arm stands on: the run's scenario, its memory and truth, a count of tokens, a line
+    for the ledger, and whose a run is: its agent and task.
+    """
 
     scenario: Scenario
     seed: int
@@ -57,8 +60,10 @@ class Ground(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """An arm made for one run. `hears`: by what priorities agents are woken; None for what the scenario says.
-    `tells_all`: everything new is told to everybody between turns. `wraps`: what becomes of the world's tools."""
+    """An arm made for one run. `hears`: by what priorities agents are woken; None for what the
+    scenario says. `tells_all`: everything new is told to everybody between turns. `wraps`: what
+    becomes of the world's tools.
+    """
 
     context: Policy
     memory_tools: str = "never"
@@ -69,9 +74,11 @@ class Setting(NamedTuple):
 
 
 class Arm(NamedTuple):
-    """`what` it is in a line; `make` makes it for a run; `missing` says what it needs and does not find. Its
-    `kind`: the `product` as it ships; a `rival`, another way of sharing what is known; a `control`,
-    which shares nothing or knows everything; or an `ablation`, the product with a part changed."""
+    """`what` it is in a line; `make` makes it for a run; `missing` says what it needs and does not
+    find. Its `kind`: the `product` as it ships; a `rival`, another way of sharing what is known; a
+    `control`, which shares nothing or knows everything; or an `ablation`, the product with a part
+    changed.
+    """
 
     name: str
     kind: str
@@ -87,7 +94,9 @@ def nothing(seat: AgentMemory) -> View:
     return View("", 0, (), (), False, cursor=index.horizon, at=seat.store.clock())
 
 
-def given(seat: AgentMemory, ground: Ground, text: str, entries: Sequence[Entry] = ()) -> View:
+def given(
+    seat: AgentMemory, ground: Ground, text: str, entries: Sequence[Entry] = ()
+) -> View:
     """A view that says this."""
     shown = tuple(Included(entry.id, 0, "whole") for entry in entries)
     return nothing(seat)._replace(
@@ -95,7 +104,7 @@ def given(seat: AgentMemory, ground: Ground, text: str, entries: Sequence[Entry]
     )
 
 
-# -- The product, and what becomes of it where one thing is changed ---------------------------------------------------
+# -- The product, and what becomes of it where one thing is changed --------------------
 
 
 def _shipped(ground: Ground) -> Setting:
@@ -131,14 +140,18 @@ def _view_capsule(ground: Ground) -> Setting:
     return Setting(context, "always", None)
 
 
-# -- What it is compared with ------------------------------------------------------------------------------------------
+# -- What it is compared with ----------------------------------------------------------
 
 
 def _alone(
     seat: AgentMemory, tools: Sequence[memory_tools.Tool] = (), view: View | None = None
 ) -> Context:
-    """Return a context in which nothing is the supervisor's doing: no news, no look before a call."""
-    return Context(tools, nothing(seat) if view is None else view, news=False, acts=False)
+    """Return a context in which nothing is the supervisor's doing: no news, no look before a
+    call.
+    """
+    return Context(
+        tools, nothing(seat) if view is None else view, news=False, acts=False
+    )
 
 
 def _isolated(ground: Ground) -> Setting:
@@ -154,7 +167,10 @@ def _placebo(ground: Ground) -> Setting:
             return _alone(seat)
         line, size = f"  > {filler(40)}\n", ground.count(f"  > {filler(40)}\n")
         return _alone(
-            seat, view=given(seat, ground, "".join([line] * max(round(view.tokens / size), 1)))
+            seat,
+            view=given(
+                seat, ground, "".join([line] * max(round(view.tokens / size), 1))
+            ),
         )
 
     return Setting(context)
@@ -165,19 +181,23 @@ def _oracle(ground: Ground) -> Setting:
 
     def context(agent: Agent, task: Task, seat: AgentMemory, plan: Plan) -> Context:
         needs = [ground.truth.named(subject) for subject in read_task(task.text).needs]
-        text = "".join(f"- {ground.truth.state(need)}\n" for need in needs if need is not None)
+        text = "".join(
+            f"- {ground.truth.state(need)}\n" for need in needs if need is not None
+        )
         return _alone(seat, view=given(seat, ground, text))._replace(news=True)
 
     return Setting(context, hears=None)
 
 
-# -- Rivals: who tells whom --------------------------------------------------------------------------------------------
+# -- Rivals: who tells whom ------------------------------------------------------------
 
 
 def _broadcast(ground: Ground) -> Setting:
-    """Everything that is there, whole, and everything that comes: all at once, between two turns. Whoever found
-    something out can tell everybody, and who is blocked can say so. What is there for information only interrupts
-    nobody, and of it agents that begin are shown the results alone: so it costs least."""
+    """Everything that is there, whole, and everything that comes: all at once, between two turns.
+    Whoever found something out can tell everybody, and who is blocked can say so. What is there for
+    information only interrupts nobody, and of it agents that begin are shown the results alone: so
+    it costs least.
+    """
 
     def context(agent: Agent, task: Task, seat: AgentMemory, plan: Plan) -> Context:
         records = _records(ground)
@@ -188,7 +208,9 @@ def _broadcast(ground: Ground) -> Setting:
         ]
         blocks = [whole(entry).text for entry in entries]
         view = given(seat, ground, "", entries)._replace(text="".join(blocks))
-        view = view._replace(tokens=sum(map(ground.count, blocks)))  # counts of blocks add up
+        view = view._replace(
+            tokens=sum(map(ground.count, blocks))
+        )  # counts of blocks add up
         return _alone(seat, (_tool("append"), _tool("report_blocker")), view)
 
     return Setting(context, "always", tells_all=True)
@@ -203,20 +225,30 @@ def _manager_lossy(ground: Ground) -> Setting:
 
 
 def _managed(ground: Ground, loss: float) -> Setting:
-    """Somebody has read everything and tells each agent what its task names. Every time a fact is passed on it may be
-    dropped or changed."""
+    """Somebody has read everything and tells each agent what its task names. Every time a fact is
+    passed on it may be dropped or changed.
+    """
     read = set[str]()
 
     def context(agent: Agent, task: Task, seat: AgentMemory, plan: Plan) -> Context:
         entries = _live(ground)
-        random = Random(f"{ground.scenario.id} {ground.seed} relay {agent.id} {task.text[:80]}")
+        random = Random(
+            f"{ground.scenario.id} {ground.seed} relay {agent.id} {task.text[:80]}"
+        )
         text, kept, lost, changed = _relayed(
             ground, entries, read_task(task.text).needs, random, loss
         )
         sizes = {entry.id: ground.count(whole(entry).text) for entry in entries}
-        ground.note("relay", agent=agent.id, read=sum(sizes.values()), wrote=ground.count(text) if text else 0,
-                    cached=sum(size for id, size in sizes.items() if id in read), kept=kept, lost=lost,
-                    changed=changed)  # fmt: skip
+        ground.note(
+            "relay",
+            agent=agent.id,
+            read=sum(sizes.values()),
+            wrote=ground.count(text) if text else 0,
+            cached=sum(size for id, size in sizes.items() if id in read),
+            kept=kept,
+            lost=lost,
+            changed=changed,
+        )
         read.update(sizes)
         return _alone(seat, view=given(seat, ground, text))
 
@@ -224,15 +256,25 @@ def _managed(ground: Ground, loss: float) -> Setting:
 
 
 def _relayed(
-    ground: Ground, entries: Sequence[Entry], needs: Sequence[str], random: Random, loss: float
+    ground: Ground,
+    entries: Sequence[Entry],
+    needs: Sequence[str],
+    random: Random,
+    loss: float,
 ) -> tuple[str, list[str], list[str], list[str]]:
-    """A brief of what a task names: its text, and the versions that were kept, lost and changed on the way."""
+    """A brief of what a task names: its text, and the versions that were kept, lost and changed on
+    the way.
+    """
     facts = [fact for fact in ground.scenario.facts if fact.subject in needs]
     believed = sorted(
         entries, key=lambda entry: entry.authority
     )  # of equals the newest; the last one counts
-    newest = {fact.id: found[-1][2] for entry in believed for fact in facts
-              if (found := statements(entry.body, fact.subject))}  # fmt: skip
+    newest = {
+        fact.id: found[-1][2]
+        for entry in believed
+        for fact in facts
+        if (found := statements(entry.body, fact.subject))
+    }
     lines, kept, lost, changed = [], list[str](), list[str](), list[str]()
     for fact, value in newest.items():
         version = ground.truth.versions.get(value, f"{fact}@?")
@@ -250,8 +292,9 @@ def _relayed(
 
 
 def _handoff(ground: Ground) -> Setting:
-    """A lead hands to each agent that begins all results that there are, what each says before its blank line. It has
-    read each of them once when it came; what it writes, it writes each time."""
+    """A lead hands to each agent that begins all results that there are, what each says before its
+    blank line. It has read each of them once when it came; what it writes, it writes each time.
+    """
     sizes: dict[str, int] = {}
 
     def context(agent: Agent, task: Task, seat: AgentMemory, plan: Plan) -> Context:
@@ -262,19 +305,28 @@ def _handoff(ground: Ground) -> Setting:
         text, cached = "".join(line for _, line in results), sum(sizes.values())
         sizes.update({id: ground.count(line) for id, line in results})
         if text:
-            ground.note("relay", agent=agent.id, read=sum(sizes.values()), wrote=ground.count(text), cached=cached,
-                        kept=ground.truth.told_in(text), lost=[], changed=[])  # fmt: skip
+            ground.note(
+                "relay",
+                agent=agent.id,
+                read=sum(sizes.values()),
+                wrote=ground.count(text),
+                cached=cached,
+                kept=ground.truth.told_in(text),
+                lost=[],
+                changed=[],
+            )
         return _alone(seat, view=given(seat, ground, text))
 
     return Setting(context)
 
 
-# -- Rivals: a place to look -------------------------------------------------------------------------------------------
+# -- Rivals: a place to look -----------------------------------------------------------
 
 
 def _file_tail(ground: Ground) -> Setting:
-    """One file of notes: read whole at the start, later only what others have added since one last looked; and a lock
-    for each subject."""
+    """One file of notes: read whole at the start, later only what others have added since one last
+    looked; and a lock for each subject.
+    """
     looked: dict[tuple[str, str], int] = {}  # by agent and task
 
     def lines(since: int, reader: str | None = None) -> str:
@@ -302,9 +354,10 @@ def _file_tail(ground: Ground) -> Setting:
 
 
 def _native_store(ground: Ground) -> Setting:
-    """LangGraph's store in memory: put and search in namespaces, without priorities, news or replacement; and a lock
-    for each subject. The search is the store's own, which without an embedder gives back all there is, then by the
-    words that agree."""
+    """LangGraph's store in memory: put and search in namespaces, without priorities, news or
+    replacement; and a lock for each subject. The search is the store's own, which without an
+    embedder gives back all there is, then by the words that agree.
+    """
     from langgraph.store.memory import InMemoryStore
 
     store: Any = InMemoryStore()
@@ -343,8 +396,9 @@ class _Held(NamedTuple):
 
 
 def _lock(ground: Ground) -> UserTool:
-    """A lock file for each subject, so that nobody finds out what another is finding out. It is about the subject's
-    words, whatever else a claim says, and lasts for a time."""
+    """A lock file for each subject, so that nobody finds out what another is finding out. It is
+    about the subject's words, whatever else a claim says, and lasts for a time.
+    """
     held: dict[frozenset[str], _Held] = {}
 
     async def claim(work: str, *, idempotency_key: str) -> str:
@@ -359,12 +413,14 @@ def _lock(ground: Ground) -> UserTool:
     return tool_of(claim, description="Lock a piece of work before you take it up")
 
 
-# -- A rival: what tools gave ------------------------------------------------------------------------------------------
+# -- A rival: what tools gave ----------------------------------------------------------
 
 
 def _tool_cache(ground: Ground) -> Setting:
-    """What `investigate` gave one agent is given to the next that calls it so, whole, instead of the call; a call that
-    another has begun is waited for. Who calls it once more has it carried out, and renews what is kept."""
+    """What `investigate` gave one agent is given to the next that calls it so, whole, instead of
+    the call; a call that another has begun is waited for. Who calls it once more has it carried
+    out, and renews what is kept.
+    """
     return Setting(lambda agent, task, seat, plan: _alone(seat), wraps=_Cache().wrap)
 
 
@@ -373,7 +429,9 @@ class _Cache:
 
     def __init__(self) -> None:
         self.results: dict[str, object] = {}
-        self._under_way: dict[str, tuple[str, asyncio.Event]] = {}  # by whom, and until when
+        self._under_way: dict[
+            str, tuple[str, asyncio.Event]
+        ] = {}  # by whom, and until when
         self._given: set[tuple[str, str]] = set()
 
     def wrap(self, tool: UserTool) -> UserTool:
@@ -394,7 +452,10 @@ class _Cache:
             if other != run and ended is not None:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(ended.wait(), WAITS)
-            if about in self.results and self._under_way.get(about, (run, None))[0] == run:
+            if (
+                about in self.results
+                and self._under_way.get(about, (run, None))[0] == run
+            ):
                 self._given.add((run, about))
                 return self.results[about]
         if about not in self._under_way or self._under_way[about][0] != run:
@@ -417,7 +478,7 @@ class _Cache:
             ended.set()
 
 
-# -- What all of them read ---------------------------------------------------------------------------------------------
+# -- What all of them read -------------------------------------------------------------
 
 _BLANK = "\n\n"
 
@@ -428,17 +489,23 @@ def _tool(name: str) -> memory_tools.Tool:
 
 def _records(ground: Ground) -> dict[str, Record]:
     """Return the records of all entries that were ever written, by their ids, the oldest first."""
-    records = [record for record in ground.memory.store.log.since(0) if record.kind == "entry"]
+    records = [
+        record for record in ground.memory.store.log.since(0) if record.kind == "entry"
+    ]
     return {entry_of(record).id: record for record in records}
 
 
 def _results(ground: Ground) -> list[Entry]:
     """Return what runs left at their ends, the oldest first."""
-    return [entry_of(record) for record in _records(ground).values() if _is_result(record)]
+    return [
+        entry_of(record) for record in _records(ground).values() if _is_result(record)
+    ]
 
 
 def _is_result(record: Record) -> bool:
-    """Return whether a run left this at its end: the supervisor writes that under the run's own key."""
+    """Return whether a run left this at its end: the supervisor writes that under the run's own
+    key.
+    """
     return (record.once or "").count("/") == 1
 
 
@@ -450,7 +517,9 @@ def _is_chatter(record: Record) -> bool:
 def _ever(ground: Ground) -> list[Entry]:
     """Every entry that was ever written, the oldest first: a file forgets nothing."""
     return [
-        entry_of(record) for record in ground.memory.store.log.since(0) if record.kind == "entry"
+        entry_of(record)
+        for record in ground.memory.store.log.since(0)
+        if record.kind == "entry"
     ]
 
 
@@ -471,8 +540,18 @@ ARMS: Mapping[str, Arm] = {
             "a manager reads everything, loses nothing and briefs each agent",
             _manager,
         ),
-        Arm("manager_lossy", RIVAL, "the same, one that loses some of it", _manager_lossy),
-        Arm("handoff", RIVAL, "a lead hands all results on to each agent that begins", _handoff),
+        Arm(
+            "manager_lossy",
+            RIVAL,
+            "the same, one that loses some of it",
+            _manager_lossy,
+        ),
+        Arm(
+            "handoff",
+            RIVAL,
+            "a lead hands all results on to each agent that begins",
+            _handoff,
+        ),
         Arm(
             "file_tail",
             RIVAL,
@@ -486,7 +565,12 @@ ARMS: Mapping[str, Arm] = {
             _native_store,
             _langgraph,
         ),
-        Arm("tool_cache", RIVAL, "a cache of what tools gave, for all agents", _tool_cache),
+        Arm(
+            "tool_cache",
+            RIVAL,
+            "a cache of what tools gave, for all agents",
+            _tool_cache,
+        ),
         Arm("view", ABLATION, "what ships, without tools of the memory", _view),
         Arm(
             "capsule",
@@ -495,9 +579,17 @@ ARMS: Mapping[str, Arm] = {
             _capsule,
         ),
         Arm("view_capsule", ABLATION, "what ships, always with tools", _view_capsule),
-        Arm("no_news", ABLATION, "what ships, without news between turns", _without(news=False)),
         Arm(
-            "no_acts", ABLATION, "what ships, without the look before a call", _without(acts=False)
+            "no_news",
+            ABLATION,
+            "what ships, without news between turns",
+            _without(news=False),
+        ),
+        Arm(
+            "no_acts",
+            ABLATION,
+            "what ships, without the look before a call",
+            _without(acts=False),
         ),
         Arm(
             "start_only",
@@ -506,7 +598,10 @@ ARMS: Mapping[str, Arm] = {
             _without(news=False, acts=False, tools=()),
         ),
         Arm(
-            "shipped", PRODUCT, "what ships: the start, the news, the look before a call", _shipped
+            "shipped",
+            PRODUCT,
+            "what ships: the start, the news, the look before a call",
+            _shipped,
         ),
         Arm("oracle", CONTROL, "exactly what is needed", _oracle),
         Arm("off", ABLATION, "a memory that is never consolidated", _shipped),

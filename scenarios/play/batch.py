@@ -1,4 +1,6 @@
-"""Many runs, side by side in processes of their own. What comes back is in the order that was asked for."""
+"""Many runs, side by side in processes of their own. What comes back is in the order that was asked
+for.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ SHARED = "/dev/shm"  # where there is one, its files never reach a disk
 
 
 class Order(NamedTuple):
-    """One run that is asked for: a scenario by its name or file, an arm, a seed, and the parameters that are set."""
+    """One run that is asked for: a scenario by its name or file, an arm, a seed, and the parameters
+    that are set.
+    """
 
     scenario: str
     arm: str
@@ -35,7 +39,9 @@ class Order(NamedTuple):
 
 
 class Played(NamedTuple):
-    """A run that was played: its figures, its lines in one text, and what was kept of its prompts."""
+    """A run that was played: its figures, its lines in one text, and what was kept of its
+    prompts.
+    """
 
     sample: Sample
     text: str
@@ -52,14 +58,18 @@ def played(orders: Sequence[Order], jobs: int = 1) -> Iterator[Played]:
 
 
 def _settle() -> None:
-    """A process that only plays: what it writes stays in memory, and rubbish is collected between runs."""
+    """A process that only plays: what it writes stays in memory, and rubbish is collected between
+    runs.
+    """
     if os.access(SHARED, os.W_OK):
         tempfile.tempdir = SHARED
     gc.disable()
 
 
 def of_run(run: Run, texts: Texts | None = None) -> Played:
-    return Played(sample(checked(run)), "".join(told(run)), texts.by_digest if texts else {})
+    return Played(
+        sample(checked(run)), "".join(told(run)), texts.by_digest if texts else {}
+    )
 
 
 def _play(order: Order) -> Played:
@@ -73,7 +83,9 @@ def _play(order: Order) -> Played:
 
 @cache
 def _keep() -> None:
-    """What the first run leaves, modules and tables, stays for good: it is not looked through after every run."""
+    """What the first run leaves, modules and tables, stays for good: it is not looked through after
+    every run.
+    """
     gc.freeze()
 
 

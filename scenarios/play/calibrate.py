@@ -1,9 +1,10 @@
-"""How a real model reads, searches, claims and notes: `probes` are played, counted, and left as a file.
+"""How a real model reads, searches, claims and notes: `probes` are played, counted, and left as a
+file.
 
 Every figure is a share with its number and Wilson's interval. Nothing is assumed where nothing was
-seen: a model that writes no note has no figure for how it writes them. Of a coding client, which takes no
-tools of ours, its last message tells `p_read` and `heeds`; a search in its shell leaves no record, so the
-rest is not seen.
+seen: a model that writes no note has no figure for how it writes them. Of a coding client, which
+takes no tools of ours, its last message tells `p_read` and `heeds`; a search in its shell leaves no
+record, so the rest is not seen.
 """
 
 from __future__ import annotations
@@ -70,7 +71,9 @@ class Tally:
             self._took_in(trial.place, probes.answered(exchanges, fact) == fact.value)
             return
         asked = probes.looked_up(exchanges, "investigate") is not None
-        self._took_in(trial.place, not asked and probes.used(exchanges, fact) == fact.value)
+        self._took_in(
+            trial.place, not asked and probes.used(exchanges, fact) == fact.value
+        )
 
     def _took_in(self, place: str, hit: bool) -> None:
         self.cases["p_read"].append(hit)
@@ -79,23 +82,32 @@ class Tally:
     def _seeks(self, trial: Trial, exchanges: Sequence[Exchange]) -> None:
         (fact,) = trial.needs
         search, dig = (
-            probes.looked_up(exchanges, name) for name in ("memory_search", "investigate")
+            probes.looked_up(exchanges, name)
+            for name in ("memory_search", "investigate")
         )
         first = search is not None and (dig is None or search < dig)
         self.cases["tool_use"].append(first)
         for call in probes.calls_of(exchanges, "memory_search")[:1]:
             self._asks(probes.text_of(call, "query"), fact.subject)
-        shown = next((at for at, each in enumerate(exchanges) if fact.value in each.given), None)
+        shown = next(
+            (at for at, each in enumerate(exchanges) if fact.value in each.given), None
+        )
         if first and shown is not None:
             after = probes.looked_up(exchanges[shown:], "investigate") is None
-            self._took_in("search", after and probes.used(exchanges, fact) == fact.value)
+            self._took_in(
+                "search", after and probes.used(exchanges, fact) == fact.value
+            )
 
     def _asks(self, query: str, subject: str) -> None:
         number = set(_NUMBER.findall(subject))
         same = said(subject) in " ".join(query.lower().split())
         bare = not number <= set(_NUMBER.findall(query))
         self.queries[
-            "the task's own words" if same else "without the number" if bare else "other words"
+            "the task's own words"
+            if same
+            else "without the number"
+            if bare
+            else "other words"
         ] += 1
         self.cases["bare_queries"].append(bare)
 
@@ -105,15 +117,22 @@ class Tally:
         for exchange in exchanges:
             known |= true.intersection(probes.values_in(exchange.given))
             notes = [
-                probes.text_of(call, "body") for call in exchange.calls if call.name == "append"
+                probes.text_of(call, "body")
+                for call in exchange.calls
+                if call.name == "append"
             ]
             kinds = [self._noted(note, trial, known) for note in notes]
             if exchange.calls:  # the last turn only says that it is done
                 self.cases["chatter"].append("no finding" in kinds)
             if any(kind != "no finding" for kind in kinds):
-                self.cases["beside"].append(any(call.name != "append" for call in exchange.calls))
-        self.claims += [_form(probes.text_of(call, "work"), trial) for call in probes.calls_of(exchanges, "claim")
-                        if not call.arguments.get("release")]  # fmt: skip
+                self.cases["beside"].append(
+                    any(call.name != "append" for call in exchange.calls)
+                )
+        self.claims += [
+            _form(probes.text_of(call, "work"), trial)
+            for call in probes.calls_of(exchanges, "claim")
+            if not call.arguments.get("release")
+        ]
 
     def _noted(self, note: str, trial: Trial, known: set[str]) -> str:
         values = probes.values_in(note)
@@ -135,13 +154,19 @@ class Tally:
 
     def _heeds(self, trial: Trial, exchanges: Sequence[Exchange]) -> None:
         (fact,) = trial.needs
-        if trial.shell:  # the true value stands in the file alone: who gives it has looked
+        if (
+            trial.shell
+        ):  # the true value stands in the file alone: who gives it has looked
             value = probes.answered(exchanges, fact)
             self.cases["heeds"] += [] if value is None else [value == fact.value]
             return
-        dig, handed = (probes.looked_up(exchanges, name) for name in ("investigate", "submit"))
+        dig, handed = (
+            probes.looked_up(exchanges, name) for name in ("investigate", "submit")
+        )
         if dig is not None or probes.used(exchanges, fact) is not None:
-            self.cases["heeds"].append(dig is not None and (handed is None or dig < handed))
+            self.cases["heeds"].append(
+                dig is not None and (handed is None or dig < handed)
+            )
 
     # -- what it comes to --
 
@@ -149,14 +174,18 @@ class Tally:
         """Return every parameter, with no value where nothing was seen."""
         forms = Counter(self.claims)
         usual = max(forms, key=lambda form: forms[form], default="")
-        cases = {**self.cases, "claims_otherwise": [form != usual for form in self.claims]}
+        cases = {
+            **self.cases,
+            "claims_otherwise": [form != usual for form in self.claims],
+        }
         return {name: estimate(cases[name]) for name in MEASURED}
 
     def details(self) -> dict[str, Any]:
         """Return what else was counted: reading by place, and the wordings."""
         return {
             "p_read by place": {
-                place: estimate(hits)._asdict() for place, hits in sorted(self.places.items())
+                place: estimate(hits)._asdict()
+                for place, hits in sorted(self.places.items())
             },
             "queries": dict(sorted(self.queries.items())),
             "notes": dict(sorted(self.notes.items())),
@@ -174,7 +203,9 @@ def estimate(cases: Sequence[bool]) -> Estimate:
 
 
 def _form(work: str, trial: Trial) -> str:
-    """Return how a claim is worded, whatever it is about: the memory's own name of it, without the subject."""
+    """Return how a claim is worded, whatever it is about: the memory's own name of it, without the
+    subject.
+    """
     try:
         words = claims.named(work)
     except SynapseError:
@@ -194,7 +225,9 @@ def measure(
     for number, trial in enumerate(planned, 1):
         exchanges = probes.play(trial, live, count)
         if isinstance(live.broken, TooDear):
-            stopped = f"stopped after {tally.trials} of {len(planned)} trials: {live.broken}"
+            stopped = (
+                f"stopped after {tally.trials} of {len(planned)} trials: {live.broken}"
+            )
             break
         if live.broken is not None:
             raise Broken(str(live.broken)) from live.broken
@@ -203,9 +236,13 @@ def measure(
     if not tally.trials:
         raise Broken(stopped)
     source = {
-        "level": "L2", "engine": live.offer.engine, "model": live.named, "date": clock.iso(clock.now())[:10],
-        "trials": tally.trials, "usd": round(live.spent, 4),
-    }  # fmt: skip
+        "level": "L2",
+        "engine": live.offer.engine,
+        "model": live.named,
+        "date": clock.iso(clock.now())[:10],
+        "trials": tally.trials,
+        "usd": round(live.spent, 4),
+    }
     if live.unpriced:
         source["unpriced"] = live.unpriced
     if stopped:
@@ -216,25 +253,37 @@ def measure(
 def table(measured: Parameters) -> Iterator[str]:
     """Yield the figures for people, in lines of at most 80 columns."""
     source = measured.source
-    yield f"L2, measured: {source['engine']} {source['model']}, {source['date']}, {source['trials']} trials,"
+    yield (
+        f"L2, measured: {source['engine']} {source['model']}, {source['date']},"
+        f" {source['trials']} trials,"
+    )
     unpriced = (
-        f", {source['unpriced']} sessions without a known cost" if "unpriced" in source else ""
+        f", {source['unpriced']} sessions without a known cost"
+        if "unpriced" in source
+        else ""
     )
     yield f"${source['usd']:.2f}{unpriced}. Shares with Wilson's 95 % interval."
     yield ""
     for name, one in measured.estimates.items():
-        value = "not seen" if one.value is None else f"{one.value:.2f} [{one.lo:.2f}, {one.hi:.2f}]"
+        value = (
+            "not seen"
+            if one.value is None
+            else f"{one.value:.2f} [{one.lo:.2f}, {one.hi:.2f}]"
+        )
         yield f"{name:<17}{value:<20}{f'n {one.n}':>6}"
         yield f"  {ABOUT[name]}"
     yield ""
     for place, one in measured.details["p_read by place"].items():
-        yield f"read, {place + ':':<8} {one['value']:.2f} [{one['lo']:.2f}, {one['hi']:.2f}], n {one['n']}"
+        yield (
+            f"read, {place + ':':<8} {one['value']:.2f} [{one['lo']:.2f},"
+            f" {one['hi']:.2f}], n {one['n']}"
+        )
     for what in ("queries", "notes", "claims"):
         for words, number in measured.details[what].items():
             yield f"{what}: {number} × {words}"[:80]
 
 
-# -- the shell ---------------------------------------------------------------------------------------------------------
+# -- the shell -------------------------------------------------------------------------
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -246,22 +295,31 @@ def options(parser: argparse.ArgumentParser) -> None:
         help="trials of each probe; default: %(default)s",
     )
     parser.add_argument(
-        "--out", default=OUT, metavar="FILE", help="for `run --params`; default: %(default)s"
+        "--out",
+        default=OUT,
+        metavar="FILE",
+        help="for `run --params`; default: %(default)s",
     )
     parser.add_argument(
         "--command",
         metavar="COMMAND",
         help="of --live process: what plays the client; of a client: its program",
     )
-    parser.add_argument("--quiet", action="store_true", help="do not tell how far it has got")
+    parser.add_argument(
+        "--quiet", action="store_true", help="do not tell how far it has got"
+    )
 
 
-def run(args: argparse.Namespace, live: Live, out: Callable[[str], object] = print) -> None:
+def run(
+    args: argparse.Namespace, live: Live, out: Callable[[str], object] = print
+) -> None:
     """Measure, print what was found, and write it to the file."""
     if args.runs < 1:
         raise Broken(f"--runs {args.runs}: write 1 or more")
     tell = (
-        (lambda _: None) if args.quiet else (lambda text: print(text, file=sys.stderr, flush=True))
+        (lambda _: None)
+        if args.quiet
+        else (lambda text: print(text, file=sys.stderr, flush=True))
     )
     measured, stopped = measure(live, args.runs, tell)
     os.makedirs(os.path.dirname(args.out) or ".", exist_ok=True)

@@ -1,11 +1,13 @@
-"""The cast: what agents do where there is no model. Each is made of a policy and a seed, and sees what a model would
-see: its prompt, the schemas of its tools, and their results. It knows no memory, no scenario, no other agent.
+"""The cast: what agents do where there is no model. Each is made of a policy and a seed, and sees
+what a model would see: its prompt, the schemas of its tools, and their results. It knows no memory,
+no scenario, no other agent.
 
-A worker reads its task, finds what the task needs in what it was shown, else searches if it has a tool for that, else
-finds out by itself, which is slow; then it works, and hands in what it knows. It believes what it reads: its own
-findings first, then who has most authority, then what reached it last, then the newest. What only somebody with less
-authority than its own says, and what is marked as in dispute, it looks up before it uses it. How much of a text it
-takes in, how often it thinks of its tools, how it words and what it writes down are chances that the policy sets.
+A worker reads its task, finds what the task needs in what it was shown, else searches if it has a
+tool for that, else finds out by itself, which is slow; then it works, and hands in what it knows.
+It believes what it reads: its own findings first, then who has most authority, then what reached it
+last, then the newest. What only somebody with less authority than its own says, and what is marked
+as in dispute, it looks up before it uses it. How much of a text it takes in, how often it thinks of
+its tools, how it words and what it writes down are chances that the policy sets.
 
 What answers a call of a tool of the world it takes in as its own observation, whoever got it first.
 """
@@ -27,10 +29,16 @@ from scenarios.play.world import drawn, filler, noise
 
 OWN = 1_000  # what it found out itself weighs more than anybody's word
 LOOKS = 6  # times that it looks for a decision
-ASKS = 3  # times that it asks for what another is finding out, before it does that itself
+# times that it asks for what another is finding out, before it does that itself
+ASKS = 3
 TRIES = 2  # times that it tries to find out what fails
 PATIENCE = 60.0  # seconds until an agent looks again for what another is finding out
-WORLD = ("work", "investigate", "submit", "decide")  # tools that are no part of a memory
+WORLD = (
+    "work",
+    "investigate",
+    "submit",
+    "decide",
+)  # tools that are no part of a memory
 CHATTER = 40  # words of a note on progress
 AUTHORITY = {
     "CTO": 100,
@@ -40,7 +48,10 @@ AUTHORITY = {
     "specialist": 40,
 }  # by the word for a role
 _QUESTION = re.compile(
-    r"^- \[blockers/[^\]]+\] (syn-[0-9-]+) .*\n +> Blocked: \S+ needs a decision on ([^\n.(]+[^\n.( ])",
+    (
+        r"^- \[blockers/[^\]]+\] (syn-[0-9-]+) .*\n +> Blocked: \S+ needs a decision on"
+        r" ([^\n.(]+[^\n.( ])"
+    ),
     re.MULTILINE,
 )
 _ITEM = re.compile(r"- \[([a-z0-9_-]+)\] (.*)")
@@ -73,8 +84,12 @@ class Player:
 
     def __call__(self, seen: Seen) -> Move:
         part = _Part(self.policy, self.seed, seen)
-        move = part.coordinate() if self.policy.plays in ("cto", "lead") else part.work()
-        return move._replace(takes=move.takes + drawn(self.policy.thinks, part.random("thinks")))
+        move = (
+            part.coordinate() if self.policy.plays in ("cto", "lead") else part.work()
+        )
+        return move._replace(
+            takes=move.takes + drawn(self.policy.thinks, part.random("thinks"))
+        )
 
 
 class Done(NamedTuple):
@@ -105,24 +120,43 @@ class _Part:
         words = seen.system.split(None, 12)
         self.me = words[2].strip(",.")
         self.authority = next(
-            (AUTHORITY[word.strip(",.")] for word in words if word.strip(",.") in AUTHORITY), 60
+            (
+                AUTHORITY[word.strip(",.")]
+                for word in words
+                if word.strip(",.") in AUTHORITY
+            ),
+            60,
         )
-        self.ignores = policy.p_read <= 0  # who reads nothing of a memory does not ask it either
+        self.ignores = (
+            policy.p_read <= 0
+        )  # who reads nothing of a memory does not ask it either
         self.tools = {tool.name: tool.description for tool in seen.tools}
         self.done = list(_done(seen.messages))
-        text = next(message.text for message in seen.messages if message.label == "task")
+        text = next(
+            message.text for message in seen.messages if message.label == "task"
+        )
         self.task = read_task(text)
         self.length = sum(len(message.text) for message in seen.messages) // 4
         self.own = {
-            call.id for message in seen.messages for call in message.calls if call.name in WORLD
+            call.id
+            for message in seen.messages
+            for call in message.calls
+            if call.name in WORLD
         }
 
     def random(self, *about: object) -> Random:
-        return Random(f"{self.seed} {self.me} {self.task.name} {self.seen.turn} {about}")
+        return Random(
+            f"{self.seed} {self.me} {self.task.name} {self.seen.turn} {about}"
+        )
 
     def chance(self, p: float, *about: object) -> bool:
-        """Whether something comes about that has this chance; the same whenever it is asked about the same."""
-        return p >= 1 or Random(f"{self.seed} {self.me} {self.task.name} {about}").random() < p
+        """Whether something comes about that has this chance; the same whenever it is asked about
+        the same.
+        """
+        return (
+            p >= 1
+            or Random(f"{self.seed} {self.me} {self.task.name} {about}").random() < p
+        )
 
     def says(self, words: str = "") -> str:
         size = drawn(self.policy.output, self.random("output"))
@@ -146,8 +180,10 @@ class _Part:
         return self._chats(self._sharing(self._notes(), move))
 
     def reads(self, subject: str) -> str | None:
-        """Return the value of a subject, as this agent takes it from what it was shown; None where it knows none, or
-        has to look one up that only a lower authority gives, or that is in dispute."""
+        """Return the value of a subject, as this agent takes it from what it was shown; None where
+        it knows none, or has to look one up that only a lower authority gives, or that is in
+        dispute.
+        """
         best: tuple[int, int, str] | None = None
         value, doubted = None, False
         place = 0
@@ -163,18 +199,25 @@ class _Part:
                     ):
                         best, value = (weight, at, when), found
                         doubted = not own and (
-                            UNNAMED < rank < self.authority or in_dispute(message.text, found)
+                            UNNAMED < rank < self.authority
+                            or in_dispute(message.text, found)
                         )
             place += len(message.text) // 4
         return None if doubted and self._looks_up(subject) else value
 
     def _is_own(self, message: Message) -> bool:
-        """Return whether this answers its own call of a tool of the world, whoever paid for the answer."""
+        """Return whether this answers its own call of a tool of the world, whoever paid for the
+        answer.
+        """
         return message.role == "tool" and message.answers in self.own
 
     def _looks_up(self, subject: str) -> bool:
-        """Return whether it looks this up before it believes it: by chance, and only where that is possible."""
-        return self.chance(self.policy.heeds, "heeds", subject) and not self._gave_up(subject)
+        """Return whether it looks this up before it believes it: by chance, and only where that is
+        possible.
+        """
+        return self.chance(self.policy.heeds, "heeds", subject) and not self._gave_up(
+            subject
+        )
 
     def _gave_up(self, need: str) -> bool:
         """Return whether it has found that it cannot find this out."""
@@ -189,8 +232,9 @@ class _Part:
         ) >= TRIES or refused > self._times_blocked(need)
 
     def _takes_in(self, message: Message, place: int, subject: str, value: str) -> bool:
-        """Return whether it takes this in: what its own calls gave always; of the rest a share, and less of the middle
-        of what is too long."""
+        """Return whether it takes this in: what its own calls gave always; of the rest a share, and
+        less of the middle of what is too long.
+        """
         if self._is_own(message):
             return True
         window, p = self.policy.window, self.policy.p_read
@@ -216,9 +260,15 @@ class _Part:
         return self.task.places[0] if self.task.places else ("status/notes", "info")
 
     def _chats(self, move: Move) -> Move:
-        """Now and then a note on how far it is goes beside a call. It takes no turn of its own, also where findings
-        do: the least that it can cost those who offer a place to write to."""
-        if "append" not in self.tools or not move.calls or move.takes or self.policy.chatter <= 0:
+        """Now and then a note on how far it is goes beside a call. It takes no turn of its own,
+        also where findings do: the least that it can cost those who offer a place to write to.
+        """
+        if (
+            "append" not in self.tools
+            or not move.calls
+            or move.takes
+            or self.policy.chatter <= 0
+        ):
             return move
         random = self.random("chatter")
         if random.random() >= self.policy.chatter:
@@ -226,19 +276,30 @@ class _Part:
         note = _note(self._place()[0], noise(CHATTER, random), "info")
         return move._replace(calls=(("append", note), *move.calls))
 
-    def _sharing(self, notes: tuple[tuple[str, dict[str, object]], ...], move: Move) -> Move:
-        """Write them down: beside the next call, where the tool asks for that and there is one that need not wait;
-        else before it."""
+    def _sharing(
+        self, notes: tuple[tuple[str, dict[str, object]], ...], move: Move
+    ) -> Move:
+        """Write them down: beside the next call, where the tool asks for that and there is one that
+        need not wait; else before it.
+        """
         if not notes:
             return move
-        asked = "beside" in self.tools["append"] and self.chance(self.policy.beside, "beside")
+        asked = "beside" in self.tools["append"] and self.chance(
+            self.policy.beside, "beside"
+        )
         if asked and move.calls and not move.takes:
             return move._replace(calls=(*notes, *move.calls))
         return Move(self.says(), notes)
 
     def _found(self) -> list[str]:
-        """Return the statements that its own investigations gave, as it writes them down: now and then wrongly."""
-        texts = [done.text.rsplit("\n", 1)[-1] for done in self.made("investigate") if done.text]
+        """Return the statements that its own investigations gave, as it writes them down: now and
+        then wrongly.
+        """
+        texts = [
+            done.text.rsplit("\n", 1)[-1]
+            for done in self.made("investigate")
+            if done.text
+        ]
         nothing = ("Not found", "Nothing", "Error", "Only ", "Call this once more")
         found = [text for text in texts if not text.startswith(nothing)]
         return [self._as_written(text) for text in dict.fromkeys(found)]
@@ -258,22 +319,36 @@ class _Part:
         """Ask the memory for what it does not know, each subject once."""
         if "memory_search" not in self.tools or self.ignores:
             return None
-        asked = {str(done.arguments.get("query")) for done in self.made("memory_search")}
-        new = [need for need in unknown if self._query(need) not in asked and not self._claims(need)
-               and self.chance(self.policy.tool_use, "search", need)]  # fmt: skip
+        asked = {
+            str(done.arguments.get("query")) for done in self.made("memory_search")
+        }
+        new = [
+            need
+            for need in unknown
+            if self._query(need) not in asked
+            and not self._claims(need)
+            and self.chance(self.policy.tool_use, "search", need)
+        ]
         if not new:
             return None
         queries = dict.fromkeys(map(self._query, new))
-        return Move(self.says(), tuple(("memory_search", {"query": query}) for query in queries))
+        return Move(
+            self.says(), tuple(("memory_search", {"query": query}) for query in queries)
+        )
 
     def _query(self, need: str) -> str:
-        """Return what it searches for: the subject, or that without its last word, the one that tells it from
-        others."""
-        bare = self.policy.bare_queries > 0 and self.chance(self.policy.bare_queries, "bare", need)
+        """Return what it searches for: the subject, or that without its last word, the one that
+        tells it from others.
+        """
+        bare = self.policy.bare_queries > 0 and self.chance(
+            self.policy.bare_queries, "bare", need
+        )
         return need.rsplit(" ", 1)[0] if bare else need
 
     def _finds_out(self, unknown: list[str]) -> Move | None:
-        """Find out by itself, one after another; what another has reserved is left to that one, for a time."""
+        """Find out by itself, one after another; what another has reserved is left to that one, for
+        a time.
+        """
         for need in unknown:
             if waits := self._blocked(need):
                 return waits
@@ -285,8 +360,9 @@ class _Part:
         return None
 
     def _blocked(self, need: str) -> Move | None:
-        """What only somebody else can decide is reported, unless it is known to be; then it is waited for. Who
-        said that it is blocked and was told to go on tries again."""
+        """What only somebody else can decide is reported, unless it is known to be; then it is
+        waited for. Who said that it is blocked and was told to go on tries again.
+        """
         asked = [
             done
             for done in self.made("investigate")
@@ -302,18 +378,29 @@ class _Part:
             for message in self.seen.messages
             if message.label in ("view", "wake")
         )
-        if not known and "report_blocker" in self.tools and not self.made("report_blocker"):
+        if (
+            not known
+            and "report_blocker" in self.tools
+            and not self.made("report_blocker")
+        ):
             return Move(
-                self.says(), (("report_blocker", {"text": f"{self.task.name} {question}"}),)
+                self.says(),
+                (("report_blocker", {"text": f"{self.task.name} {question}"}),),
             )
         if (
             "report_blocker" in self.tools
         ):  # the answer may come while it works, or be found when it looks
             if works := self._works({}, []):
                 return works
-            if "memory_search" in self.tools and not self.ignores and self._looked(need) < LOOKS:
+            if (
+                "memory_search" in self.tools
+                and not self.ignores
+                and self._looked(need) < LOOKS
+            ):
                 return Move(
-                    self.says(), (("memory_search", {"query": self._query(need)}),), takes=PATIENCE
+                    self.says(),
+                    (("memory_search", {"query": self._query(need)}),),
+                    takes=PATIENCE,
                 )
         return Move(
             self.says(f"Blocked: {self.task.name} {question}."),
@@ -322,16 +409,25 @@ class _Part:
 
     def _times_blocked(self, need: str) -> int:
         """Return how often it has said that this keeps it."""
-        said = (message.text for message in self.seen.messages if message.role == "assistant")
+        said = (
+            message.text
+            for message in self.seen.messages
+            if message.role == "assistant"
+        )
         return sum(
-            text.startswith("Blocked: ") and f"a decision on {need}" in text for text in said
+            text.startswith("Blocked: ") and f"a decision on {need}" in text
+            for text in said
         )
 
     def _looked(self, need: str) -> int:
         """Return how often it has searched for this."""
         query = self._query(need)
         return len(
-            [done for done in self.made("memory_search") if done.arguments.get("query") == query]
+            [
+                done
+                for done in self.made("memory_search")
+                if done.arguments.get("query") == query
+            ]
         )
 
     def _claims(self, need: str) -> bool:
@@ -340,10 +436,18 @@ class _Part:
         return able and self.chance(self.policy.tool_use, "claim", need)
 
     def _reserving(self, need: str) -> tuple[tuple[str, dict[str, object]], ...]:
-        """Reserve it, then look whether it is known: in this order, so that nobody finds it out in between."""
+        """Reserve it, then look whether it is known: in this order, so that nobody finds it out in
+        between.
+        """
         claim: tuple[str, dict[str, object]] = ("claim", {"work": self._work(need)})
-        looks = "memory_search" in self.tools and self.chance(self.policy.tool_use, "search", need)
-        return (claim, ("memory_search", {"query": self._query(need)})) if looks else (claim,)
+        looks = "memory_search" in self.tools and self.chance(
+            self.policy.tool_use, "search", need
+        )
+        return (
+            (claim, ("memory_search", {"query": self._query(need)}))
+            if looks
+            else (claim,)
+        )
 
     def _work(self, need: str) -> str:
         """Return how it calls the work of finding this out."""
@@ -355,20 +459,29 @@ class _Part:
     def _tried(self, need: str) -> list[Done]:
         """Its attempts to reserve this."""
         work = self._work(need)
-        return [done for done in self.made("claim") if done.arguments.get("work") == work]
+        return [
+            done for done in self.made("claim") if done.arguments.get("work") == work
+        ]
 
     def _has_to_reserve(self, need: str) -> bool:
         tried = self._tried(need)
-        return self._claims(need) and len(tried) < ASKS and not (tried and _is_mine(tried[-1]))
+        return (
+            self._claims(need)
+            and len(tried) < ASKS
+            and not (tried and _is_mine(tried[-1]))
+        )
 
     def _reserved(self, need: str) -> bool:
-        """Return whether another was finding this out when it last asked. It asks so often and no more: an answer that
-        is late, or that it did not take in, is not waited for."""
+        """Return whether another was finding this out when it last asked. It asks so often and no
+        more: an answer that is late, or that it did not take in, is not waited for.
+        """
         tried = self._tried(need)
         return bool(tried) and not _is_mine(tried[-1]) and len(tried) < ASKS
 
     def _works(self, known: dict[str, str | None], unknown: list[str]) -> Move | None:
-        if len(self.made("work")) < self.task.steps and not (self.task.acts and unknown):
+        if len(self.made("work")) < self.task.steps and not (
+            self.task.acts and unknown
+        ):
             arguments: dict[str, object] = {"task": self.task.name}
             if self.task.acts:
                 arguments["using"] = _using(known)
@@ -378,29 +491,41 @@ class _Part:
             return None
         # Everything else is done, or waits for what others are finding out: ask again in a while.
         return Move(
-            self.says(), tuple(chain.from_iterable(map(self._reserving, waits))), takes=PATIENCE
+            self.says(),
+            tuple(chain.from_iterable(map(self._reserving, waits))),
+            takes=PATIENCE,
         )
 
     def _hands_in(self, known: dict[str, str | None]) -> Move | None:
         if self.made("submit") or not (self.task.needs or self.task.steps):
             return None
-        return Move(self.says(), (("submit", {"task": self.task.name, "using": _using(known)}),))
+        return Move(
+            self.says(), (("submit", {"task": self.task.name, "using": _using(known)}),)
+        )
 
     def _ends(self, known: dict[str, str | None]) -> Move:
         handed = self.made("submit")
-        made = (handed[-1].text or "").removeprefix("Handed in.").strip() if handed else ""
+        made = (
+            (handed[-1].text or "").removeprefix("Handed in.").strip() if handed else ""
+        )
         found = " ".join(self._found())
         again = " ".join(self._says_again(known)) if self.task.passes else ""
-        told = " ".join(part for part in (f"{self.task.name} is done.", made, found, again) if part)
+        told = " ".join(
+            part for part in (f"{self.task.name} is done.", made, found, again) if part
+        )
         return Move(self.says(told))
 
     def _says_again(self, known: dict[str, str | None]) -> Iterator[str]:
         """What it was told, in its own words; now and then wrongly."""
         for need, value in known.items():
             if value is not None:
-                slips = self.policy.slip > 0 and self.chance(self.policy.slip, "slip", need)
+                slips = self.policy.slip > 0 and self.chance(
+                    self.policy.slip, "slip", need
+                )
                 told = (
-                    "".join(self.random("slip", need).sample(value, len(value))) if slips else value
+                    "".join(self.random("slip", need).sample(value, len(value)))
+                    if slips
+                    else value
                 )
                 yield f"{need[:1].upper()}{need[1:]} is {told}."
 
@@ -427,7 +552,10 @@ class _Part:
 
     def _decides(self) -> Move | None:
         """What it is told to need a decision, it decides if it may, and says so for all."""
-        said = {str(done.arguments.get("subject")): done.text or "" for done in self.made("decide")}
+        said = {
+            str(done.arguments.get("subject")): done.text or ""
+            for done in self.made("decide")
+        }
         told = {str(done.arguments.get("body")) for done in self.made("append")}
         for message in self.seen.messages:
             if message.label not in ("wake", "view", "capsule"):
@@ -436,8 +564,14 @@ class _Part:
                 if "decide" in self.tools and need not in said:
                     return Move(self.says(), (("decide", {"subject": need}),))
                 answer = said.get(need, "not yours")
-                if "append" in self.tools and "not yours" not in answer and answer not in told:
-                    note = _note("decisions/all", answer, "critical") | {"supersedes": head}
+                if (
+                    "append" in self.tools
+                    and "not yours" not in answer
+                    and answer not in told
+                ):
+                    note = _note("decisions/all", answer, "critical") | {
+                        "supersedes": head
+                    }
                     return Move(self.says(), (("append", note),))
         return None
 
@@ -452,28 +586,42 @@ class _Part:
             calls.append(
                 (
                     "append",
-                    {"namespace": f"projects/{self._project()}", "body": plan, "topic": "plan"},
+                    {
+                        "namespace": f"projects/{self._project()}",
+                        "body": plan,
+                        "topic": "plan",
+                    },
                 )
             )
-        calls += [("spawn_agent", {"agent": agent, "task": text}) for agent, text in stage]
+        calls += [
+            ("spawn_agent", {"agent": agent, "task": text}) for agent, text in stage
+        ]
         return Move(self.says(), tuple(calls))
 
     def _project(self) -> str:
-        text = next(message.text for message in self.seen.messages if message.label == "task")
+        text = next(
+            message.text for message in self.seen.messages if message.label == "task"
+        )
         found = re.search(r"\(Project: ([a-z0-9_-]+)", text)
         return found[1] if found else "notes"
 
 
-# -- Reading -----------------------------------------------------------------------------------------------------------
+# -- Reading ---------------------------------------------------------------------------
 
 
 @lru_cache(256)
 def read_task(text: str) -> Task:
-    """What a task's text asks for. Only what stands at its margin is its own; the rest is for others."""
+    """What a task's text asks for. Only what stands at its margin is its own; the rest is for
+    others.
+    """
     found = dict(
-        re.findall(r"^(Task|Needs|Findings go to|Steps|Pass on): (.+)$", text, re.MULTILINE)
+        re.findall(
+            r"^(Task|Needs|Findings go to|Steps|Pass on): (.+)$", text, re.MULTILINE
+        )
     )
-    needs = tuple(need.strip() for need in found.get("Needs", "").split(";") if need.strip())
+    needs = tuple(
+        need.strip() for need in found.get("Needs", "").split(";") if need.strip()
+    )
     places = tuple(re.findall(r"(\S+) \((\w+)\)", found.get("Findings go to", "")))
     steps = found.get("Steps", "0")
     return Task(
@@ -497,7 +645,9 @@ def _stages(text: str) -> tuple[tuple[tuple[str, str], ...], ...]:
             stages[-1].append((item[1], [item[2]]))
         elif stages and stages[-1] and line.startswith("  "):
             stages[-1][-1][1].append(line[2:])
-    return tuple(tuple((agent, "\n".join(lines)) for agent, lines in stage) for stage in stages)
+    return tuple(
+        tuple((agent, "\n".join(lines)) for agent, lines in stage) for stage in stages
+    )
 
 
 @lru_cache(1_024)
@@ -544,4 +694,6 @@ def _turned(value: str) -> str:
 
 
 def _using(known: dict[str, str | None]) -> str:
-    return "; ".join(f"{need} = {value}" for need, value in known.items() if value is not None)
+    return "; ".join(
+        f"{need} = {value}" for need, value in known.items() if value is not None
+    )

@@ -1,9 +1,9 @@
-"""Runs that are killed: real processes on a workspace on the disk, ended without a word and begun again.
+"""Runs that are killed: real processes on a workspace on the disk, ended without a word and begun
+again.
 
-`play` is the one who kills and counts; `python -m scenarios.play.crashes ROOT SCENARIO SEED` is one life
-of a supervisor.
-What was acknowledged has to be there afterwards, each once; what was spent twice is counted. The only scenario whose
-ledger is not the same every time.
+`play` is the one who kills and counts; `python -m scenarios.play.crashes ROOT SCENARIO SEED` is one
+life of a supervisor. What was acknowledged has to be there afterwards, each once; what was spent
+twice is counted. The only scenario whose ledger is not the same every time.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ LONGEST = 60.0
 ATTEMPTED = 100  # whoever is killed before it moves is not given up here
 
 
-# -- One life ----------------------------------------------------------------------------------------------------------
+# -- One life --------------------------------------------------------------------------
 
 
 class _Counted:
@@ -108,7 +108,8 @@ async def _live(boss: Supervisor, scenario: Scenario, seed: int) -> None:
         roots = [job for job in scenario.jobs if job.given is None]
         truth, steps = Truth(scenario, seed), steps_of(scenario, seed)
         tasks = [
-            Task(brief(scenario, job, steps, truth), job.agent, scenario.project) for job in roots
+            Task(brief(scenario, job, steps, truth), job.agent, scenario.project)
+            for job in roots
         ]
         await asyncio.gather(*(boss.spawn(task) for task in tasks))
 
@@ -118,15 +119,20 @@ def main(root: str, named: str, seed: int) -> None:
     path = os.path.join(root, ATTEMPTS)
     with synapse.open(root) as memory:
         engines = {
-            f"scripted:{plays}": _engine(plays, seed, path) for plays in ("cto", "lead", "worker")
+            f"scripted:{plays}": _engine(plays, seed, path)
+            for plays in ("cto", "lead", "worker")
         }
         with Supervisor(
-            memory, engines=engines, tools=_tools(), memory_tools="always", attempts=ATTEMPTED
+            memory,
+            engines=engines,
+            tools=_tools(),
+            memory_tools="always",
+            attempts=ATTEMPTED,
         ) as boss:
             asyncio.run(_live(boss, scenario, seed))
 
 
-# -- Who kills it ------------------------------------------------------------------------------------------------------
+# -- Who kills it ----------------------------------------------------------------------
 
 
 def play(scenario: Scenario, named: str, arm: str, seed: int) -> ledger.Run:
@@ -139,7 +145,10 @@ def play(scenario: Scenario, named: str, arm: str, seed: int) -> ledger.Run:
                 memory.register(declared(member))
             for fact in scenario.facts:
                 memory.as_agent(str(fact.known)).append(
-                    truth.state(fact.id), fact.namespace, priority=fact.priority, ttl="never"
+                    truth.state(fact.id),
+                    fact.namespace,
+                    priority=fact.priority,
+                    ttl="never",
                 )
         random, died = Random(f"{scenario.id} {seed} kills"), 0
         for _ in range(int(scenario.params["kills"])):
@@ -170,17 +179,35 @@ def _told(
     """What is left, as a run; its time is the order of things."""
     with synapse.open(root) as memory:
         runs = Runs(memory.store).all()[::-1]
-        written = Counter((entry.author, entry.body) for entry in memory.as_agent(OPERATOR).read())
-        ids = {record.id for record in memory.store.log.since(0) if record.kind == "entry"}
+        written = Counter(
+            (entry.author, entry.body) for entry in memory.as_agent(OPERATOR).read()
+        )
+        ids = {
+            record.id for record in memory.store.log.since(0) if record.kind == "entry"
+        }
         sound = memory.verify().ok
     acknowledged = {id for run in runs for id in _acknowledged(root, run)}
     names = ("id", "agent", "needs", "acts", "makes", "hop")
     events: list[dict[str, Any]] = [
-        {"kind": "begin", "format": ledger.FORMAT, "scenario": scenario.id, "digest": scenario.digest, "arm": arm,
-         "seed": seed, "cell": dict(scenario.cell), "encoding": DEFAULT, "counting": "exact",
-         "gated": arm == scenario.gated, "roster": [], "facts": [fact.id for fact in scenario.facts],
-         "tasks": [{name: getattr(job, name) for name in names} for job in scenario.jobs], "prices": PRICES}
-    ]  # fmt: skip
+        {
+            "kind": "begin",
+            "format": ledger.FORMAT,
+            "scenario": scenario.id,
+            "digest": scenario.digest,
+            "arm": arm,
+            "seed": seed,
+            "cell": dict(scenario.cell),
+            "encoding": DEFAULT,
+            "counting": "exact",
+            "gated": arm == scenario.gated,
+            "roster": [],
+            "facts": [fact.id for fact in scenario.facts],
+            "tasks": [
+                {name: getattr(job, name) for name in names} for job in scenario.jobs
+            ],
+            "prices": PRICES,
+        }
+    ]
     recorded = 0
     for run in runs:
         lines = token_ledger.read(Folder(root, run.id).lines(LEDGER))
@@ -188,23 +215,52 @@ def _told(
         events += _billed(run, lines)
     events += [{"kind": "crash", "run": None, "agent": None} for _ in range(died)]
     repeated = _repeated(root, runs)
-    events.append({"kind": "resume", "run": None, "agent": None, "epoch": max(run.epoch for run in runs),
-                   "lost": len(acknowledged - ids), "repeated_tokens": repeated, "tokens": recorded})  # fmt: skip
-    events.append({"kind": "probe", "name": "crash", "value": {
-        "kills": died, "twice": sum(number - 1 for number in written.values()), "sound": int(sound)}})  # fmt: skip
+    events.append(
+        {
+            "kind": "resume",
+            "run": None,
+            "agent": None,
+            "epoch": max(run.epoch for run in runs),
+            "lost": len(acknowledged - ids),
+            "repeated_tokens": repeated,
+            "tokens": recorded,
+        }
+    )
+    events.append(
+        {
+            "kind": "probe",
+            "name": "crash",
+            "value": {
+                "kills": died,
+                "twice": sum(number - 1 for number in written.values()),
+                "sound": int(sound),
+            },
+        }
+    )
     verdicts = [_verdict(scenario, job.id, runs, root, truth) for job in scenario.jobs]
     events += verdicts
     lost = sum(run.status == "done" and not run.fields.get("entry") for run in runs)
-    events.append({"kind": "finish", "elapsed": len(events), "tasks": len(verdicts), "lost_results": lost,
-                   "ok": sum(bool(each["ok"]) for each in verdicts)})  # fmt: skip
-    listed = [{"kind": event.pop("kind"), "t": at} | event for at, event in enumerate(events)]
+    events.append(
+        {
+            "kind": "finish",
+            "elapsed": len(events),
+            "tasks": len(verdicts),
+            "lost_results": lost,
+            "ok": sum(bool(each["ok"]) for each in verdicts),
+        }
+    )
+    listed = [
+        {"kind": event.pop("kind"), "t": at} | event for at, event in enumerate(events)
+    ]
     dollars.book(listed)
     return ledger.Run(listed)
 
 
 def _acknowledged(root: str, run: Run) -> list[str]:
     """The entries of which an agent was told that they are stored."""
-    texts = [json.loads(line).get("text") or "" for line in Folder(root, run.id).lines(STEPS)]
+    texts = [
+        json.loads(line).get("text") or "" for line in Folder(root, run.id).lines(STEPS)
+    ]
     return [text.split()[2] for text in texts if text.startswith("Stored as ")]
 
 
@@ -222,17 +278,40 @@ def _repeated(root: str, runs: list[Run]) -> int:
 
 def _billed(run: Run, lines: list[token_ledger.Line]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = [
-        {"kind": "spawn", "run": run.id, "agent": run.agent, "role": str(run.fields["role"]), "parent": run.parent,
-         "task": read_task(run.task.text).name, "tools": [], "budget": 0, "view_tokens": 0, "ids": [],
-         "live_entries": 0, "live_tokens": 0, "needs": [], "available": []}
-    ]  # fmt: skip
+        {
+            "kind": "spawn",
+            "run": run.id,
+            "agent": run.agent,
+            "role": str(run.fields["role"]),
+            "parent": run.parent,
+            "task": read_task(run.task.text).name,
+            "tools": [],
+            "budget": 0,
+            "view_tokens": 0,
+            "ids": [],
+            "live_entries": 0,
+            "live_tokens": 0,
+            "needs": [],
+            "available": [],
+        }
+    ]
     for line in lines:
         about = {"run": run.id, "agent": run.agent, "step": line.step}
         sent = [[part.label, part.tokens, int(part.first)] for part in line.sent]
         got = [[part.label, part.tokens] for part in line.got]
-        found.append({"kind": "prompt", **about, "segments": sent, "ids": [], "shows": {}})
-        found.append({"kind": "completion", **about, "segments": got, "stop": line.stop, "calls": [],
-                      "interrupted": line.stop == "interrupted"})  # fmt: skip
+        found.append(
+            {"kind": "prompt", **about, "segments": sent, "ids": [], "shows": {}}
+        )
+        found.append(
+            {
+                "kind": "completion",
+                **about,
+                "segments": got,
+                "stop": line.stop,
+                "calls": [],
+                "interrupted": line.stop == "interrupted",
+            }
+        )
     return [
         *found,
         {
@@ -254,15 +333,32 @@ def _verdict(
     ok = len(mine) == 1 and mine[0].status == "done"
     if ok and job.needs:
         turns = [
-            json.loads(line).get("turn") or {} for line in Folder(root, mine[0].id).lines(STEPS)
+            json.loads(line).get("turn") or {}
+            for line in Folder(root, mine[0].id).lines(STEPS)
         ]
-        using = [using_of(str(call["arguments"].get("using", ""))) for turn in turns for call in turn.get("calls", ())
-                 if call["name"] == "submit"]  # fmt: skip
-        wanted = {said(truth.facts[need].subject): truth.now(need) for need in job.needs}
+        using = [
+            using_of(str(call["arguments"].get("using", "")))
+            for turn in turns
+            for call in turn.get("calls", ())
+            if call["name"] == "submit"
+        ]
+        wanted = {
+            said(truth.facts[need].subject): truth.now(need) for need in job.needs
+        }
         ok = bool(using) and using[-1] == wanted
-    why = "right" if ok else f"{len(mine)} runs, {', '.join(str(run.status) for run in mine)}"
-    return {"kind": "verdict", "task": task, "agent": job.agent, "run": mine[0].id if mine else None, "ok": ok,
-            "why": why}  # fmt: skip
+    why = (
+        "right"
+        if ok
+        else f"{len(mine)} runs, {', '.join(str(run.status) for run in mine)}"
+    )
+    return {
+        "kind": "verdict",
+        "task": task,
+        "agent": job.agent,
+        "run": mine[0].id if mine else None,
+        "ok": ok,
+        "why": why,
+    }
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
-"""The demo: three agents in three processes, who know of each other only what the shared memory tells them.
+"""The demo: three agents in three processes, who know of each other only what the shared memory
+tells them.
 
-Each agent acts when it hears of what another one wrote. The process that starts them only tells the reader, in
-the order of the story, what they report, and proves at the end that all of it happened. No engine, no network.
+Each agent acts when it hears of what another one wrote. The process that starts them only tells the
+reader, in the order of the story, what they report, and proves at the end that all of it happened.
+No engine, no network.
 """
 
 from __future__ import annotations
@@ -39,10 +41,14 @@ _ALL_HEAR = ("api/*", "decisions/*", "blockers/*", "projects/*", "status/*")
 TEAM = (
     synapse.Agent(LEAD, role="cto", notify=("critical", "important")),
     synapse.Agent(
-        BACKEND, read=_ALL_HEAR, write=("api/*", "status/backend", "blockers/*", "projects/*")
+        BACKEND,
+        read=_ALL_HEAR,
+        write=("api/*", "status/backend", "blockers/*", "projects/*"),
     ),
     synapse.Agent(
-        FRONTEND, read=_ALL_HEAR, write=("ui/*", "status/frontend", "blockers/*", "projects/*")
+        FRONTEND,
+        read=_ALL_HEAR,
+        write=("ui/*", "status/frontend", "blockers/*", "projects/*"),
     ),
 )
 
@@ -63,11 +69,13 @@ class Broken(Exception):
     """Something that the story promises did not happen."""
 
 
-# -- The agents, each in a process of its own --------------------------------------------------------
+# -- The agents, each in a process of its own ------------------------------------------
 
 
 class Player:
-    """An agent at work: its seat at the memory, its ear at the log, and the narrator it reports to."""
+    """An agent at work: its seat at the memory, its ear at the log, and the narrator it reports
+    to.
+    """
 
     def __init__(self, me: synapse.AgentMemory, narrator: Queue[Report]) -> None:
         self.me = me
@@ -75,7 +83,9 @@ class Player:
         self._narrator = narrator
 
     def hear(self, place: str) -> tuple[synapse.Entry, int]:
-        """The next entry that another agent writes there, and the microseconds from its receipt until now."""
+        """The next entry that another agent writes there, and the microseconds from its receipt
+        until now.
+        """
         for event in self.news:
             if event.entry.namespace == place:
                 return event.entry, clock.now() - event.entry.at
@@ -87,13 +97,22 @@ class Player:
         time.sleep(PACE)
 
     def write(
-        self, step: str, body: str, place: str, priority: str = "info", topic: str | None = None
+        self,
+        step: str,
+        body: str,
+        place: str,
+        priority: str = "info",
+        topic: str | None = None,
     ) -> None:
-        self.report(Report(step, self.me.append(body, place, priority=priority, topic=topic)))
+        self.report(
+            Report(step, self.me.append(body, place, priority=priority, topic=topic))
+        )
 
 
 def play_backend(player: Player) -> None:
-    time.sleep(PACE)  # until the others listen; one that came late would hear of it all the same
+    time.sleep(
+        PACE
+    )  # until the others listen; one that came late would hear of it all the same
     player.write(
         "announced",
         "BREAKING: GET /users ends on Friday. Use GET /v2/users.",
@@ -102,18 +121,26 @@ def play_backend(player: Player) -> None:
     )
     player.hear("status/frontend")
     player.write(
-        "served", "/v2/users is deployed; from Friday on /users answers 410.", "status/backend"
+        "served",
+        "/v2/users is deployed; from Friday on /users answers 410.",
+        "status/backend",
     )
     player.hear("decisions/api")
     player.write(
-        "proposed", "Lists in /v2 are paged by cursor.", "projects/webshop", "important", "paging"
+        "proposed",
+        "Lists in /v2 are paged by cursor.",
+        "projects/webshop",
+        "important",
+        "paging",
     )
 
 
 def play_frontend(player: Player) -> None:
     _, micros = player.hear("api/endpoints")
     view = player.me.briefing(budget=BUDGET)
-    player.report(Report("told", micros=micros, text=view.markdown(), tokens=view.tokens))
+    player.report(
+        Report("told", micros=micros, text=view.markdown(), tokens=view.tokens)
+    )
     player.write("moving", "Moving the client to /v2/users.", "status/frontend")
     player.hear("status/backend")
     text = "/v2/users has no avatar: the profile page cannot be drawn."
@@ -133,7 +160,9 @@ def play_lead(player: Player) -> None:
     blocker, micros = player.hear("blockers/webshop")
     player.report(Report("alarmed", blocker, micros))
     text = "/v2/users gains avatar_url, as /users has it."
-    answer = me.append(text, "decisions/api", priority="important", related=[blocker.id])
+    answer = me.append(
+        text, "decisions/api", priority="important", related=[blocker.id]
+    )
     me.resolve(blocker.id, f"see {answer.id}")
     player.report(Report("resolved", answer, seen=me.read(namespace="blockers/*")[:]))
     player.hear("projects/webshop")
@@ -145,7 +174,9 @@ def play_lead(player: Player) -> None:
     ruling = me.append(
         text, "projects/webshop", priority="important", topic="paging", supersedes=ids
     )
-    player.report(Report("ruled", ruling, seen=me.read(namespace="projects/webshop")[:]))
+    player.report(
+        Report("ruled", ruling, seen=me.read(namespace="projects/webshop")[:])
+    )
 
 
 PLAYS: dict[str, Callable[[Player], None]] = {
@@ -169,7 +200,7 @@ def act(id: str, root: str, narrator: Queue[Report], together: Barrier) -> None:
         narrator.put(Report("failed", text=f"{id}: {type(error).__name__}: {error}"))
 
 
-# -- The narrator ------------------------------------------------------------------------------------
+# -- The narrator ----------------------------------------------------------------------
 
 
 class Story:
@@ -185,7 +216,9 @@ class Story:
             try:
                 report = self._narrator.get(timeout=PATIENCE)
             except Empty:
-                raise Broken(f"nobody reported {step!r} within {PATIENCE:g} s") from None
+                raise Broken(
+                    f"nobody reported {step!r} within {PATIENCE:g} s"
+                ) from None
             if report.step == "failed":
                 raise Broken(report.text)
             self._here[report.step] = report
@@ -215,7 +248,9 @@ class Paper:
     def says(self, who: str, what: str) -> None:
         name = self._painted(COLOURS.get(who, BOLD), f"{who:<12}") if who else " " * 12
         first, *rest = textwrap.wrap(what, WIDTH - 16, break_on_hyphens=False)
-        self.line("\n".join([f"  {name}  {first}", *(f"{'':16}{line}" for line in rest)]))
+        self.line(
+            "\n".join([f"  {name}  {first}", *(f"{'':16}{line}" for line in rest)])
+        )
 
     def quotes(self, text: str) -> None:
         for line in text.rstrip("\n").split("\n"):
@@ -225,7 +260,9 @@ class Paper:
                 self.line(f"{'':16}{self._painted(DIM, f'| {part}')}")
 
     def wrote(self, entry: synapse.Entry) -> None:
-        self.says(entry.author, f"writes {entry.id}, {entry.priority}, in {entry.namespace}")
+        self.says(
+            entry.author, f"writes {entry.id}, {entry.priority}, in {entry.namespace}"
+        )
         self.quotes(entry.body)
 
     def _painted(self, code: str, text: str) -> str:
@@ -236,7 +273,9 @@ def tell(story: Story, paper: Paper) -> None:
     """The story, scene by scene."""
     paper.line("Three agents, three processes, one memory between them")
     for agent in map(settled, TEAM):
-        paper.says(agent.id, f"pid {story.of(agent.id).pid}, authority {agent.authority}")
+        paper.says(
+            agent.id, f"pid {story.of(agent.id).pid}, authority {agent.authority}"
+        )
     _change(story, paper)
     _blocker(story, paper)
     _dispute(story, paper)
@@ -259,22 +298,29 @@ def _blocker(story: Story, paper: Paper) -> None:
     paper.heading("2. Both work on; one is blocked, and the lead unblocks it")
     for step in ("moving", "served", "blocked"):
         paper.wrote(story.entry(step))
-    paper.says(LEAD, f"hears of it {_ms(story.of('alarmed'))} after the log did, and decides")
+    paper.says(
+        LEAD, f"hears of it {_ms(story.of('alarmed'))} after the log did, and decides"
+    )
     paper.wrote(story.entry("resolved"))
     paper.says(
-        LEAD, f"resolves {story.id('blocked')}; blockers left: {len(story.of('resolved').seen)}"
+        LEAD,
+        f"resolves {story.id('blocked')}; blockers left: {len(story.of('resolved').seen)}",
     )
 
 
 def _dispute(story: Story, paper: Paper) -> None:
-    paper.heading("3. Two equals contradict each other, and it shows until somebody rules")
+    paper.heading(
+        "3. Two equals contradict each other, and it shows until somebody rules"
+    )
     for step in ("proposed", "opposed"):
         paper.wrote(story.entry(step))
     paper.says(LEAD, "finds both live, on one topic:")
     for rival in story.of("disputed").seen:
         paper.quotes(f"{rival.id}, disputed by {', '.join(rival.disputed) or 'nobody'}")
     paper.wrote(story.entry("ruled"))
-    paper.says("", f"(live on this topic now: {', '.join(_ids(story.of('ruled').seen))})")
+    paper.says(
+        "", f"(live on this topic now: {', '.join(_ids(story.of('ruled').seen))})"
+    )
 
 
 def _ms(report: Report) -> str:
@@ -285,14 +331,17 @@ def _ids(entries: Iterable[synapse.Entry]) -> list[str]:
     return [entry.id for entry in entries]
 
 
-# -- What it proves ----------------------------------------------------------------------------------
+# -- What it proves --------------------------------------------------------------------
 
 
 def prove(root: str, story: Story, paper: Paper) -> list[str]:
     """Ask the memory itself how the story went; what was promised and is not so."""
     with synapse.open(root) as memory:
         report = memory.verify()
-        views = {agent.id: memory.as_agent(agent.id).briefing(budget=BUDGET) for agent in TEAM}
+        views = {
+            agent.id: memory.as_agent(agent.id).briefing(budget=BUDGET)
+            for agent in TEAM
+        }
         everything = memory.as_agent(OPERATOR).read()
     paper.heading("5. What is left")
     state = "every file is as it was written" if report.ok else "DAMAGED"
@@ -302,18 +351,27 @@ def prove(root: str, story: Story, paper: Paper) -> list[str]:
     rivals = story.of("disputed").seen
     promises = {
         "the journal and every file are sound": report.ok,
-        "the briefing held the breaking change": story.id("announced") in story.of("told").text,
+        "the briefing held the breaking change": story.id("announced")
+        in story.of("told").text,
         "the briefing kept to its budget": 0 < story.of("told").tokens <= BUDGET,
         "the blocker was resolved": not story.of("resolved").seen
         and story.id("blocked") not in _ids(everything),
-        "both sides of the dispute were shown": [len(rival.disputed) for rival in rivals] == [1, 1],
+        "both sides of the dispute were shown": [
+            len(rival.disputed) for rival in rivals
+        ]
+        == [1, 1],
         "the ruling stands alone": _ids(story.of("ruled").seen) == [story.id("ruled")],
         "what was refused is nowhere": all(
-            entry.author != FRONTEND or entry.namespace != "api/endpoints" for entry in everything
+            entry.author != FRONTEND or entry.namespace != "api/endpoints"
+            for entry in everything
         ),
-        "three processes took part": len({os.getpid(), *(story.of(agent.id).pid for agent in TEAM)})
+        "three processes took part": len(
+            {os.getpid(), *(story.of(agent.id).pid for agent in TEAM)}
+        )
         == 4,
-        "every count of tokens is exact": not any(view.bounded for view in views.values()),
+        "every count of tokens is exact": not any(
+            view.bounded for view in views.values()
+        ),
     }
     return [promise for promise, kept in promises.items() if not kept]
 
@@ -327,7 +385,9 @@ def perform(root: str, paper: Paper) -> list[str]:
     narrator: Queue[Report] = context.Queue()
     together = context.Barrier(len(TEAM))
     players = [
-        context.Process(target=act, args=(agent.id, root, narrator, together), daemon=True)
+        context.Process(
+            target=act, args=(agent.id, root, narrator, together), daemon=True
+        )
         for agent in TEAM
     ]
     for player in players:
@@ -354,10 +414,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         else tempfile.mkdtemp(prefix="synapse-demo-")
     )
     if os.path.isdir(home) and os.listdir(home):
-        print(f"demo: {home} is not empty; name a directory that is not there yet", file=sys.stderr)
+        print(
+            f"demo: {home} is not empty; name a directory that is not there yet",
+            file=sys.stderr,
+        )
         return 2
     for name in ("SYNAPSE_RUN", "SYNAPSE_AGENT"):
-        os.environ.pop(name, None)  # the workspace is the demo's own, whoever's shell this is
+        os.environ.pop(
+            name, None
+        )  # the workspace is the demo's own, whoever's shell this is
     paper = Paper(coloured(sys.stdout, os.environ))
     try:
         broken = perform(home, paper)
@@ -394,10 +459,13 @@ def _where(home: str, paper: Paper) -> None:
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m scenarios.play.demo", description="A team of three at one memory."
+        prog="python -m scenarios.play.demo",
+        description="A team of three at one memory.",
     )
     parser.add_argument(
-        "--dir", metavar="DIR", help="where to make the workspace; else a temporary directory"
+        "--dir",
+        metavar="DIR",
+        help="where to make the workspace; else a temporary directory",
     )
     parser.add_argument(
         "--keep",

@@ -1,6 +1,8 @@
-"""Who says what stands in a text of the memory: the heads of entries, as an agent reads them in views and capsules.
+"""Who says what stands in a text of the memory: the heads of entries, as an agent reads them in
+views and capsules.
 
-Only what stands at the margin is a head. What an entry says is quoted, so whatever poses as one in it is none.
+Only what stands at the margin is a head. What an entry says is quoted, so whatever poses as one in
+it is none.
 """
 
 from __future__ import annotations
@@ -16,10 +18,14 @@ _ENTRY = re.compile(
     r"^- \[[^\]]+\].*?authority (\d+)(?:, (?P<trust>[a-z]+))?(?:, (?P<at>\d{4}-\S+Z))?",
     re.MULTILINE,
 )
-# A capsule says once, in its first line, what most of its items share, and of each in what it differs.
+# A capsule says once, in its first line, what most of its items share, and of each in what it
+# differs.
 _CAPSULE = re.compile(r"\(version \d+; (?P<common>.*); (?P<year>\d{4}) UTC\)\n")
 _ITEM = re.compile(
-    r"^- (?P<id>\S+)@[0-9a-f]+ (?:\"[^\"\n]*\"|\S+) (?P<at>\S+)(?: \((?P<own>.*?)\))?(?: disputed with .*)?$",
+    (
+        r"^- (?P<id>\S+)@[0-9a-f]+ (?:\"[^\"\n]*\"|\S+) (?P<at>\S+)(?:"
+        r" \((?P<own>.*?)\))?(?: disputed with .*)?$"
+    ),
     re.MULTILINE,
 )
 _AUTHORITY = re.compile(r"\bauthority (\d+)\b")
@@ -28,7 +34,9 @@ _DAY = re.compile(r"syn-(\d{4}-\d\d-\d\d)-")
 
 
 class Head(NamedTuple):
-    """Where a head ends, and what it says of its entry: how much its author counts for, and when it was said."""
+    """Where a head ends, and what it says of its entry: how much its author counts for, and when it
+    was said.
+    """
 
     end: int
     authority: int
@@ -42,7 +50,12 @@ def heads(text: str) -> list[Head]:
     if capsule := _CAPSULE.match(text):
         return list(_items(text, capsule["common"], capsule["year"]))
     return [
-        Head(found.end(), int(found[1]), found["trust"] != "unverified", found["at"] or "")
+        Head(
+            found.end(),
+            int(found[1]),
+            found["trust"] != "unverified",
+            found["at"] or "",
+        )
         for found in _ENTRY.finditer(text)
     ]
 

@@ -1,4 +1,6 @@
-"""What is wrong with a scenario before it is played: what cannot be read, what leaks, gates about no figure."""
+"""What is wrong with a scenario before it is played: what cannot be read, what leaks, gates about
+no figure.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ SEEDS = 20  # for which it is looked whether a value stands where nobody should 
 
 def example(id: str) -> str:
     """The text of a new scenario, with everything explained."""
-    text = (resources.files("scenarios.data") / "example.yaml").read_text(encoding="utf-8")
+    text = (resources.files("scenarios.data") / "example.yaml").read_text(
+        encoding="utf-8"
+    )
     return text.replace("id: my_scenario", f"id: {id}")
 
 

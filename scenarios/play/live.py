@@ -1,8 +1,10 @@
-"""Real models in the place of the cast (L2): asked through the shipped engines, or played from a cassette.
+"""Real models in the place of the cast (L2): asked through the shipped engines, or played from a
+cassette.
 
-A run stays in virtual time: a call holds everything up until it is answered, and then takes as long as it took. So a
-run from a cassette takes the same course as the one that it was recorded from. Money is looked after before each call,
-over all runs. Nothing is invented: tokens and cost are the provider's own report.
+A run stays in virtual time: a call holds everything up until it is answered, and then takes as long
+as it took. So a run from a cassette takes the same course as the one that it was recorded from.
+Money is looked after before each call, over all runs. Nothing is invented: tokens and cost are the
+provider's own report.
 """
 
 from __future__ import annotations
@@ -16,7 +18,14 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 from orchestrator.engines.process import Process
-from orchestrator.engines.protocol import ContextTooLong, Engine, EngineError, Request, Turn, load
+from orchestrator.engines.protocol import (
+    ContextTooLong,
+    Engine,
+    EngineError,
+    Request,
+    Turn,
+    load,
+)
 from orchestrator.engines.scripted import rung
 from orchestrator.spend import prices
 from orchestrator.spend.prices import Price
@@ -46,8 +55,9 @@ class TooDear(EngineError):
 
 
 class Offer(NamedTuple):
-    """What is to be asked, and for how much at most. `price`: dollars per million tokens, in and out;
-    `max_tokens`: sent and received, over all runs; `command`: the program of a client."""
+    """What is to be asked, and for how much at most. `price`: dollars per million tokens, in and
+    out; `max_tokens`: sent and received, over all runs; `command`: the program of a client.
+    """
 
     engine: str
     model: str | None = None
@@ -57,23 +67,32 @@ class Offer(NamedTuple):
     command: str | None = None
 
 
-def missing_program(engine: str, command: str | None, env: Mapping[str, str]) -> str | None:
+def missing_program(
+    engine: str, command: str | None, env: Mapping[str, str]
+) -> str | None:
     """Return why a client cannot be started here; None where it can."""
     if engine == "process" and not command:
-        raise Broken("process: say which command plays the client, with --command COMMAND")
+        raise Broken(
+            "process: say which command plays the client, with --command COMMAND"
+        )
     client = load(engine, command=command or ())
     if (
         not isinstance(client, Process)
         or shutil.which(client.command[0], path=env.get("PATH")) is not None
     ):
         return None
-    return f"{client.command[0]} is not there to be run. {client.client.install}".strip()
+    return (
+        f"{client.command[0]} is not there to be run. {client.client.install}".strip()
+    )
 
 
 def missing(engine: str, env: Mapping[str, str]) -> str | None:
     """What is not there that this engine needs; None where it can be asked."""
     if engine in CLIENTS:
-        return f"{engine} takes no tools of others, and the world of a scenario is reached by tools alone"
+        return (
+            f"{engine} takes no tools of others, and the world of a scenario is reached"
+            f" by tools alone"
+        )
     if engine not in KEYS:
         return f"there is no live engine {engine}; there are {', '.join((*KEYS, *CLIENTS))}"
     return (
@@ -89,7 +108,9 @@ class Live:
     name = "live"
     interrupt = "now"
 
-    def __init__(self, offer: Offer, cassette: Cassette, count: Callable[[str], int]) -> None:
+    def __init__(
+        self, offer: Offer, cassette: Cassette, count: Callable[[str], int]
+    ) -> None:
         self.model = offer.model or MODELS.get(offer.engine)
         self.takes_tools = offer.engine not in CLIENTS
         if self.model is None and self.takes_tools:
@@ -97,9 +118,11 @@ class Live:
         self.offer, self.cassette, self.count_of = offer, cassette, count
         self.spent = 0.0
         self.tokens = 0  # sent and received, by the provider's report
-        self.broken: Exception | None = None  # why the run that is being played says nothing
+        # why the run that is being played says nothing
+        self.broken: Exception | None = None
         self.costs: dict[str, tuple[float, Turn]] = {}
-        self.unpriced = 0  # sessions of clients whose cost nobody reported, and no price tells
+        # sessions of clients whose cost nobody reported, and no price tells
+        self.unpriced = 0
         self.dearest = (0.0, 0)  # what a client's session cost at most, and its tokens
         self.answered_by = ""  # the model that answered last, by its own report
         self._price = _price(self.model, offer) if self.model else None
@@ -113,20 +136,26 @@ class Live:
 
     @property
     def named(self) -> str:
-        """Return the model that is asked; of a client that was told of none, the one it says it has."""
+        """Return the model that is asked; of a client that was told of none, the one it says it
+        has.
+        """
         return self.model or self.answered_by or "(own model)"
 
     async def step(self, request: Request, interrupt: asyncio.Event) -> Turn:
         played = self.ask(request)
         self.costs[request.key] = played.cost, played.turn
         if played.took and await rung(interrupt, played.took):
-            return Turn("", stop="interrupted", usage=played.turn.usage, model=played.turn.model)
+            return Turn(
+                "", stop="interrupted", usage=played.turn.usage, model=played.turn.model
+            )
         return played.turn
 
     def ask(self, request: Request) -> Played:
         """Return the answer to a request, from the cassette or from the model, at once."""
         played = self._answer(
-            request._replace(model=self.model, max_tokens=min(request.max_tokens, REPLY))
+            request._replace(
+                model=self.model, max_tokens=min(request.max_tokens, REPLY)
+            )
         )
         self.answered_by = played.turn.model or self.answered_by
         return played
@@ -155,7 +184,9 @@ class Live:
         if self._loop is None or self._thread is None:
             return
         if self._engine is not None:
-            asyncio.run_coroutine_threadsafe(self._engine.close(), self._loop).result(PATIENCE)
+            asyncio.run_coroutine_threadsafe(self._engine.close(), self._loop).result(
+                PATIENCE
+            )
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -168,9 +199,8 @@ class Live:
             raise EngineError(str(error)) from error
         except ContextTooLong:
             raise  # the run's own affair
-        except (
-            Exception
-        ) as error:  # whatever it is: the run would say something about models that is not so
+        # whatever it is: the run would say something about models that is not so
+        except Exception as error:
             self.broken = self.broken or error
             raise
 
@@ -187,33 +217,68 @@ class Live:
             *map(str, request.tools),
         ]
         sent = sum(map(self.count_of, texts)) * 2 + FRAME
-        worst, most = prices.worst(self._price, sent, request.max_tokens), sent + request.max_tokens
+        worst, most = (
+            prices.worst(self._price, sent, request.max_tokens),
+            sent + request.max_tokens,
+        )
         if self.spent + worst > self.offer.max_usd:
-            raise TooDear(f"${self.spent:.4f} are spent, and the next call could cost ${worst:.4f}: that is more than"
-                          f" --max-usd {self.offer.max_usd:g}")  # fmt: skip
-        if self.offer.max_tokens is not None and self.tokens + most > self.offer.max_tokens:
-            raise TooDear(f"{self.tokens:,} tokens are spent, and the next call could take {most:,}: that is more than"
-                          f" --max-tokens {self.offer.max_tokens}")  # fmt: skip
+            raise TooDear(
+                f"${self.spent:.4f} are spent, and the next call could cost"
+                f" ${worst:.4f}: that is more than"
+                f" --max-usd {self.offer.max_usd:g}"
+            )
+        if (
+            self.offer.max_tokens is not None
+            and self.tokens + most > self.offer.max_tokens
+        ):
+            raise TooDear(
+                f"{self.tokens:,} tokens are spent, and the next call could take"
+                f" {most:,}: that is more than"
+                f" --max-tokens {self.offer.max_tokens}"
+            )
         turn, took = self._stepped(request)
-        cost = prices.cost(self._price, turn.usage) if turn.usage.cost is None else turn.usage.cost
+        cost = (
+            prices.cost(self._price, turn.usage)
+            if turn.usage.cost is None
+            else turn.usage.cost
+        )
         return self._paid(request, Played(turn, took, cost))
 
     def _session(self, request: Request) -> Played:
-        """Return what came of a client's session. What one costs is known only afterwards, so the next begins
-        where as much as the dearest so far is left."""
+        """Return what came of a client's session. What one costs is known only afterwards, so the
+        next begins where as much as the dearest so far is left.
+        """
         usd, tokens = self.dearest
         if self.spent + usd > self.offer.max_usd:
-            raise TooDear(f"${self.spent:.4f} are spent, and the next session could cost ${usd:.4f}: that is more than"
-                          f" --max-usd {self.offer.max_usd:g}")  # fmt: skip
-        if self.offer.max_tokens is not None and self.tokens + tokens > self.offer.max_tokens:
-            raise TooDear(f"{self.tokens:,} tokens are spent, and the next session could take {tokens:,}: that is more"
-                          f" than --max-tokens {self.offer.max_tokens}")  # fmt: skip
+            raise TooDear(
+                f"${self.spent:.4f} are spent, and the next session could cost"
+                f" ${usd:.4f}: that is more than"
+                f" --max-usd {self.offer.max_usd:g}"
+            )
+        if (
+            self.offer.max_tokens is not None
+            and self.tokens + tokens > self.offer.max_tokens
+        ):
+            raise TooDear(
+                f"{self.tokens:,} tokens are spent, and the next session could take"
+                f" {tokens:,}: that is more"
+                f" than --max-tokens {self.offer.max_tokens}"
+            )
         turn, took = self._stepped(request)
         usage = turn.usage
         price = self._price or (_price(turn.model, self.offer) if turn.model else None)
-        cost = usage.cost if usage.cost is not None else prices.cost(price, usage) if price else 0.0
+        cost = (
+            usage.cost
+            if usage.cost is not None
+            else prices.cost(price, usage)
+            if price
+            else 0.0
+        )
         self.unpriced += usage.cost is None and (usage.estimated or price is None)
-        self.dearest = max(usd, cost), max(tokens, usage.input_tokens + usage.output_tokens)
+        self.dearest = (
+            max(usd, cost),
+            max(tokens, usage.input_tokens + usage.output_tokens),
+        )
         return self._paid(request, Played(turn, took, cost))
 
     def _stepped(self, request: Request) -> tuple[Turn, float]:
@@ -247,7 +312,9 @@ class Live:
         """A loop of its own, in real time, for what waits for a network."""
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
-            self._thread = Thread(target=self._loop.run_forever, name="live", daemon=True)
+            self._thread = Thread(
+                target=self._loop.run_forever, name="live", daemon=True
+            )
             self._thread.start()
         return self._loop
 

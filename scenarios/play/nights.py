@@ -1,8 +1,10 @@
-"""A month of a memory, night by night: entries come every day, facts change, things are said twice; and nights file
-away what is outdone, or do not. No agents take part: what is measured is consolidation itself.
+"""A month of a memory, night by night: entries come every day, facts change, things are said twice;
+and nights file away what is outdone, or do not. No agents take part: what is measured is
+consolidation itself.
 
-Nights go by local dates, by the shipped rule for when one is due: the month crosses a change of the clocks. Once the
-machine is off, and once a night dies in its third phase: who looks next goes on with it, when its lease is over.
+Nights go by local dates, by the shipped rule for when one is due: the month crosses a change of the
+clocks. Once the machine is off, and once a night dies in its third phase: who looks next goes on
+with it, when its lease is over.
 """
 
 from __future__ import annotations
@@ -36,14 +38,16 @@ REGIMES: dict[str, Callable[[int], bool]] = {
 MISSED = 12  # a night on which the machine was off
 DIED = 14  # a night that dies in its third phase
 THIRD = PHASES[2]
-STRETCH = 10  # days, in the first night of which it is asked for every fact, before and after; and in the last
+# days, in the first night of which it is asked for every fact, before and after; and in the last
+STRETCH = 10
 BLOCKED = 3  # the day on which a blocker is reported that nobody resolves
 HITS = 8
 
 
 class Night(NamedTuple):
-    """What came of a night: the local date it was run for, when it was due, how many acts it did; at which phase
-    another went on, where it died; and whether it was run again when it was done."""
+    """What came of a night: the local date it was run for, when it was due, how many acts it did;
+    at which phase another went on, where it died; and whether it was run again when it was done.
+    """
 
     on: date
     due: int
@@ -79,24 +83,41 @@ class _Month:
         self.blocker = f"y{Random(f'{seed} blocker').randrange(16**10):010x}"
         self.current: dict[str, str] = {}  # fact -> the entry that holds it
         named = {
-            name: scenario.params[name] for name in ("zone", "defrag") if name in scenario.params
+            name: scenario.params[name]
+            for name in ("zone", "defrag")
+            if name in scenario.params
         }
         self.due = schedule.plan_of(Settings(other=(("schedule", named),)))
         self.zone = schedule.zone_of(self.due.zone)
         self.nights: list[Night] = []
         self.asked = _asked(
-            [day for day in range(1, int(scenario.params["days"]) + 1) if REGIMES[arm](day)]
+            [
+                day
+                for day in range(1, int(scenario.params["days"]) + 1)
+                if REGIMES[arm](day)
+            ]
         )
-        self.left = (
-            0  # acts that second nights would have done, after the nights in which it is asked
-        )
+        # acts that second nights would have done, after the nights in which it is asked
+        self.left = 0
 
     def run(self) -> ledger.Run:
         scenario = self.scenario
-        self._note("begin", format=ledger.FORMAT, scenario=scenario.id, digest=scenario.digest, arm=self.arm,
-                   seed=self.seed, cell=dict(scenario.cell), encoding=DEFAULT, counting="exact",
-                   gated=self.arm == scenario.gated, roster=[], tasks=[], facts=[fact.id for fact in scenario.facts],
-                   prices=PRICES)  # fmt: skip
+        self._note(
+            "begin",
+            format=ledger.FORMAT,
+            scenario=scenario.id,
+            digest=scenario.digest,
+            arm=self.arm,
+            seed=self.seed,
+            cell=dict(scenario.cell),
+            encoding=DEFAULT,
+            counting="exact",
+            gated=self.arm == scenario.gated,
+            roster=[],
+            tasks=[],
+            facts=[fact.id for fact in scenario.facts],
+            prices=PRICES,
+        )
         try:
             for member in scenario.agents:
                 self.memory.register(declared(member))
@@ -114,11 +135,18 @@ class _Month:
     # -- a day --
 
     def _day(self, day: int) -> None:
-        """What is written on a day: news about other things, facts that change, and what was said before."""
+        """What is written on a day: news about other things, facts that change, and what was said
+        before.
+        """
         self.time.elapsed = (day - 1) * DAY
-        about, authors = self.scenario.background, [member.id for member in self.scenario.agents]
+        about, authors = (
+            self.scenario.background,
+            [member.id for member in self.scenario.agents],
+        )
         today: list[str] = []
-        for n in range(self.random.randint(about.entries * 2 // 3, about.entries * 4 // 3)):
+        for n in range(
+            self.random.randint(about.entries * 2 // 3, about.entries * 4 // 3)
+        ):
             self.time.elapsed += 60.0
             again = today and self.random.random() < 0.1
             body = (
@@ -129,28 +157,45 @@ class _Month:
             today.append(body)
             priority = "important" if self.random.random() < 0.1 else about.priority
             place = about.namespaces[n % len(about.namespaces)]
-            self.memory.as_agent(self.random.choice(authors)).append(body, place, priority=priority)
+            self.memory.as_agent(self.random.choice(authors)).append(
+                body, place, priority=priority
+            )
         self._facts(day)
         if day == BLOCKED:
             said = f"Blocked: the crane waits for part {self.blocker}."
-            self.memory.as_agent(authors[-1]).append(said, "blockers/yard", priority="critical")
+            self.memory.as_agent(authors[-1]).append(
+                said, "blockers/yard", priority="critical"
+            )
         if day % 5 == 0:
             said = f"Between us: the driver's number is {self.secret}."
             for author in authors[1:3]:
-                self.memory.as_agent(author).append(said, "team/yard", to=f"agent:{authors[0]}")
+                self.memory.as_agent(author).append(
+                    said, "team/yard", to=f"agent:{authors[0]}"
+                )
 
     def _facts(self, day: int) -> None:
         for n, fact in enumerate(self.scenario.facts):
-            if (day + n) % int(self.scenario.params["change_every"]) and fact.id in self.current:
+            if (day + n) % int(
+                self.scenario.params["change_every"]
+            ) and fact.id in self.current:
                 continue
             if fact.id in self.current:
                 self.truth.change(fact.id)
             body, before = self.truth.state(fact.id, n + day), self.current.get(fact.id)
-            self._note("fact", fact=fact.id, version=self.truth.version(fact.id), value=self.truth.now(fact.id),
-                       known=False)  # fmt: skip
+            self._note(
+                "fact",
+                fact=fact.id,
+                version=self.truth.version(fact.id),
+                value=self.truth.now(fact.id),
+                known=False,
+            )
             seat = self.memory.as_agent(str(fact.known))
             self.current[fact.id] = seat.append(
-                body, fact.namespace, priority=fact.priority, topic=fact.topic, supersedes=before
+                body,
+                fact.namespace,
+                priority=fact.priority,
+                topic=fact.topic,
+                supersedes=before,
             ).id
             other = self.scenario.agents[n % len(self.scenario.agents)].id
             self.memory.as_agent(other).append(f"I was told: {body}", "status/yard")
@@ -166,17 +211,32 @@ class _Month:
             done = self._consolidated(on, dies=day == DIED)
             self.nights.append(done)
             after_live, after_tokens = self.recorder.live()
-            self._note("consolidate", night=day, date=on.isoformat(), live_before=live, live_after=after_live,
-                       tokens_before=tokens, tokens_after=after_tokens, archived=done.acts, tokens=0)  # fmt: skip
+            self._note(
+                "consolidate",
+                night=day,
+                date=on.isoformat(),
+                live_before=live,
+                live_after=after_live,
+                tokens_before=tokens,
+                tokens_after=after_tokens,
+                archived=done.acts,
+                tokens=0,
+            )
             if asks:
                 self._note(
-                    "probe", name="queries", value={"before": before, "after": self._answered()}
+                    "probe",
+                    name="queries",
+                    value={"before": before, "after": self._answered()},
                 )
                 store = self.memory.store
-                self.left += len(plan(gather(store, self.time()), self.time(), store.settings).acts)
+                self.left += len(
+                    plan(gather(store, self.time()), self.time(), store.settings).acts
+                )
                 self._note("probe", name="second_night", value={"acts": self.left})
             live, tokens = after_live, after_tokens
-        self._note("probe", name="day", value={"day": day, "live": live, "tokens": tokens})
+        self._note(
+            "probe", name="day", value={"day": day, "live": live, "tokens": tokens}
+        )
 
     def _falls(self) -> date:
         """Night falls: the next local date for which one is due, at the very instant."""
@@ -187,8 +247,9 @@ class _Month:
         return schedule.due(self.due.defrag, self.zone, self.time())
 
     def _consolidated(self, on: date, *, dies: bool) -> Night:
-        """The night of a date. Where it dies, whoever looks after that goes on with it, once its lease is over; who
-        looks when it is done finds nothing to do."""
+        """The night of a date. Where it dies, whoever looks after that goes on with it, once its
+        lease is over; who looks when it is done finds nothing to do.
+        """
         due, phases, acts = self.time(), list[str](), 0
 
         def acted(done: int, of: int) -> None:
@@ -208,7 +269,13 @@ class _Month:
             while not ran(self.time()):
                 self.time.elapsed += schedule.LOOK_EVERY
             resumed = phases[begun]
-        return Night(on, due, acts, resumed, again=ran(self.time() + schedule.LOOK_EVERY * SECOND))
+        return Night(
+            on,
+            due,
+            acts,
+            resumed,
+            again=ran(self.time() + schedule.LOOK_EVERY * SECOND),
+        )
 
     def _entries(self) -> list[Entry]:
         return list(self.memory.as_agent(OPERATOR).read())
@@ -217,7 +284,8 @@ class _Month:
         """How many facts a search for them finds, as they are now."""
         seat = self.memory.as_agent(self.scenario.agents[-1].id)
         return sum(
-            self._finds(seat, fact.subject, self.truth.now(fact.id)) for fact in self.scenario.facts
+            self._finds(seat, fact.subject, self.truth.now(fact.id))
+            for fact in self.scenario.facts
         )
 
     def _finds(self, seat: synapse.AgentMemory, subject: str, value: str) -> bool:
@@ -231,35 +299,60 @@ class _Month:
             for entry in entries
             if entry.author == CONSOLIDATOR and "all" in entry.addressees
         ]
-        self._note("probe", name="answered", value=self._answered() / len(self.scenario.facts))
-        asked = [entry for entry in [*entries, *self.memory.as_agent(OPERATOR).read(archived=True)]
-                 if self.blocker in entry.body and "agent:operator" in entry.addressees]  # fmt: skip
+        self._note(
+            "probe", name="answered", value=self._answered() / len(self.scenario.facts)
+        )
+        asked = [
+            entry
+            for entry in [*entries, *self.memory.as_agent(OPERATOR).read(archived=True)]
+            if self.blocker in entry.body and "agent:operator" in entry.addressees
+        ]
         self._note("probe", name="blocker_told", value=int(bool(asked)))
-        self._note("probe", name="retold", value=sum(self.secret in body for body in told))
+        self._note(
+            "probe", name="retold", value=sum(self.secret in body for body in told)
+        )
         before = self.memory.digest()
         self.memory.rebuild()
         self._note("probe", name="rebuilt", value=int(self.memory.digest() == before))
-        reached = {entry.id for archived in (False, True)
-                   for entry in self.memory.as_agent(OPERATOR).read(archived=archived)}  # fmt: skip
-        written = [record.id for record in self.memory.store.log.since(0) if record.kind == "entry"]
+        reached = {
+            entry.id
+            for archived in (False, True)
+            for entry in self.memory.as_agent(OPERATOR).read(archived=archived)
+        }
+        written = [
+            record.id
+            for record in self.memory.store.log.since(0)
+            if record.kind == "entry"
+        ]
         self._note(
-            "probe", name="reachable", value=sum(id in reached for id in written) / len(written)
+            "probe",
+            name="reachable",
+            value=sum(id in reached for id in written) / len(written),
         )
         self._note("probe", name="nights", value=self._kept())
         self._note("finish", elapsed=self.recorder.now(), tasks=0, ok=0, lost_results=0)
 
     def _kept(self) -> dict[str, int]:
-        """Whether nights were kept to: dates, those begun at their time and those after a gap in it, those that were
-        run again, what was filed away or made more than once, and nights that died and were gone on with."""
+        """Whether nights were kept to: dates, those begun at their time and those after a gap in
+        it, those that were run again, what was filed away or made more than once, and nights that
+        died and were gone on with.
+        """
         assert self.due.defrag is not None
         clocks = [_local(each.due, self.zone) for each in self.nights]
         on_time = [at.time() == self.due.defrag for at in clocks]
         records = list(self.memory.store.log.since(0))
-        filed = Counter(id for record in records for id, away in filings(record) if away)
-        made = Counter(tuple(record.fields["derived_from"]) for record in records
-                       if record.by == CONSOLIDATOR and record.fields.get("derived_from"))  # fmt: skip
+        filed = Counter(
+            id for record in records for id, away in filings(record) if away
+        )
+        made = Counter(
+            tuple(record.fields["derived_from"])
+            for record in records
+            if record.by == CONSOLIDATOR and record.fields.get("derived_from")
+        )
         return {
-            "dates": len({at.date() for at in clocks} & {each.on for each in self.nights}),
+            "dates": len(
+                {at.date() for at in clocks} & {each.on for each in self.nights}
+            ),
             "on_time": sum(on_time),
             "after_gap": len(on_time) - sum(on_time),
             "again": sum(each.again for each in self.nights),

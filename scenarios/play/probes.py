@@ -1,11 +1,13 @@
-"""Small tasks with known answers, done under the shipped supervisor, that show how an agent uses memory.
+"""Small tasks with known answers, done under the shipped supervisor, that show how an agent uses
+memory.
 
 A probe is one run of one agent in a memory of its own, a few turns long. It is judged by what the
-engine was given and what it answered, and by nothing that the agent says of itself. Values are drawn
-for each trial, so that nobody who was not told can know one.
+engine was given and what it answered, and by nothing that the agent says of itself. Values are
+drawn for each trial, so that nobody who was not told can know one.
 
-A coding client takes no tools of ours. It does the probes that need none, in a folder of its own, and is
-judged by the values in its last message: the prompt shows one, or the folder's file holds it.
+A coding client takes no tools of ours. It does the probes that need none, in a folder of its own,
+and is judged by the values in its last message: the prompt shows one, or the folder's file holds
+it.
 """
 
 from __future__ import annotations
@@ -67,8 +69,9 @@ class Fact(NamedTuple):
 
 class Trial(NamedTuple):
     """One probe, to be done once: what is needed, and what memory holds of it (author and text).
-    `shows`: the prompt shows it; `tools`: those of the memory are offered; `place`: where in the view
-    the needed entry stands; `shell`: a client does it, in a folder, without tools of ours."""
+    `shows`: the prompt shows it; `tools`: those of the memory are offered; `place`: where in the
+    view the needed entry stands; `shell`: a client does it, in a folder, without tools of ours.
+    """
 
     probe: str
     number: int
@@ -111,7 +114,13 @@ def _read(number: int) -> Trial:
 def _seek(number: int) -> Trial:
     """Return a trial in which the needed fact stands in memory, and a search would find it."""
     facts = _facts(SEEK, number, SHOWN)
-    return Trial(SEEK, number, (facts[0],), tuple((LEAD, fact.text) for fact in facts), tools=True)
+    return Trial(
+        SEEK,
+        number,
+        (facts[0],),
+        tuple((LEAD, fact.text) for fact in facts),
+        tools=True,
+    )
 
 
 def _find(number: int) -> Trial:
@@ -139,7 +148,7 @@ def _nonce(random: Random) -> str:
     return first + "".join(random.choice("0123456789abcdef") for _ in range(5))
 
 
-# -- Doing one ---------------------------------------------------------------------------------------------------------
+# -- Doing one -------------------------------------------------------------------------
 
 
 class Tap:
@@ -174,15 +183,29 @@ def play(trial: Trial, live: Live, count: Counts) -> list[Exchange]:
         memory.register(Agent(LEAD, role="project-lead"))
         memory.register(Agent(JUNIOR, role="specialist", write=("projects/*",)))
         memory.register(
-            Agent(AGENT, role="engineer", read=("projects/*",), write=("projects/*", "status/*"))
+            Agent(
+                AGENT,
+                role="engineer",
+                read=("projects/*",),
+                write=("projects/*", "status/*"),
+            )
         )
         for author, text in trial.entries:
-            memory.as_agent(author).append(text, PLACE, priority="important", ttl="never")
+            memory.as_agent(author).append(
+                text, PLACE, priority="important", ttl="never"
+            )
             time.elapsed += 60
         boss = Supervisor(
-            memory, engine=tap, model=MODEL, memory_tools="always" if trial.tools else "never", limits=LIMITS,
-            tools=() if trial.shell else _tools(trial), context=_context(trial, count), seed=trial.number, inline=True,
-        )  # fmt: skip
+            memory,
+            engine=tap,
+            model=MODEL,
+            memory_tools="always" if trial.tools else "never",
+            limits=LIMITS,
+            tools=() if trial.shell else _tools(trial),
+            context=_context(trial, count),
+            seed=trial.number,
+            inline=True,
+        )
         with boss:
             boss.run_store.costs.counters[MODEL] = count.counter
             time.run(boss.spawn(Task(brief(trial), AGENT, PROJECT, folder=folder)))
@@ -191,8 +214,9 @@ def play(trial: Trial, live: Live, count: Counts) -> list[Exchange]:
 
 @contextmanager
 def _ground(trial: Trial, time: VirtualTime) -> Iterator[tuple[Memory, str | None]]:
-    """Yield the memory of a trial and the folder that a client works in. A client's memory is on disk, so
-    that the commands of its shell reach this one and no other."""
+    """Yield the memory of a trial and the folder that a client works in. A client's memory is on
+    disk, so that the commands of its shell reach this one and no other.
+    """
     if not trial.shell:
         with synapse.open("memory:", clock=time) as memory:
             yield memory, None
@@ -209,7 +233,9 @@ def _ground(trial: Trial, time: VirtualTime) -> Iterator[tuple[Memory, str | Non
 
 
 def _records(trial: Trial) -> list[str]:
-    """Return what the folder of a client records of what is needed: nothing where the prompt shows it."""
+    """Return what the folder of a client records of what is needed: nothing where the prompt shows
+    it.
+    """
     if trial.probe == READ:
         return [f"Nothing is recorded about {fact.subject}." for fact in trial.needs]
     return [fact.text for fact in trial.needs]
@@ -221,13 +247,24 @@ def brief(trial: Trial) -> str:
     steps = ["Steps: 2"] if trial.probe == FIND else []
     if trial.shell:
         answer = "Answer with one line for each need: NEED = VALUE, or NEED = unknown."
-        steps = [f"What was recorded lies in the file {RECORDS} of this folder.", answer]
-    lines = ["Bring your part of the survey up to date.", f"Task: {TASK}", f"Needs: {needs}"]
+        steps = [
+            f"What was recorded lies in the file {RECORDS} of this folder.",
+            answer,
+        ]
+    lines = [
+        "Bring your part of the survey up to date.",
+        f"Task: {TASK}",
+        f"Needs: {needs}",
+    ]
     return "\n".join([*lines, f"Findings go to: {PLACE} (important)", *steps])
 
 
-def _context(trial: Trial, count: Counts) -> Callable[[Agent, Task, AgentMemory, Plan], Context]:
-    """Return the policy of a trial: the view that it shows, whole, and the tools of the memory or none."""
+def _context(
+    trial: Trial, count: Counts
+) -> Callable[[Agent, Task, AgentMemory, Plan], Context]:
+    """Return the policy of a trial: the view that it shows, whole, and the tools of the memory or
+    none.
+    """
 
     def context(agent: Agent, task: Task, seat: AgentMemory, plan: Plan) -> Context:
         view = nothing(seat)
@@ -267,12 +304,14 @@ def _tools(trial: Trial) -> list[UserTool]:
     ]
 
 
-# -- What was done -----------------------------------------------------------------------------------------------------
+# -- What was done ---------------------------------------------------------------------
 
 
 def calls_of(exchanges: Sequence[Exchange], name: str) -> list[Call]:
     """Return the calls of a tool, in their order."""
-    return [call for exchange in exchanges for call in exchange.calls if call.name == name]
+    return [
+        call for exchange in exchanges for call in exchange.calls if call.name == name
+    ]
 
 
 def text_of(call: Call, argument: str) -> str:
@@ -281,7 +320,9 @@ def text_of(call: Call, argument: str) -> str:
 
 
 def used(exchanges: Sequence[Exchange], fact: Fact) -> str | None:
-    """Return the value that was handed in for a fact, or said in the last message; None where none was."""
+    """Return the value that was handed in for a fact, or said in the last message; None where none
+    was.
+    """
     for call in calls_of(exchanges, "submit"):
         values = using_of(text_of(call, "using"))
         if value := values.get(said(fact.subject)):
@@ -292,8 +333,9 @@ def used(exchanges: Sequence[Exchange], fact: Fact) -> str | None:
 
 
 def answered(exchanges: Sequence[Exchange], fact: Fact) -> str | None:
-    """Return the value that the last message of a client gives for a fact: that of its line `NEED = VALUE`, else
-    the only one in it. A message that repeats all that was shown gives none."""
+    """Return the value that the last message of a client gives for a fact: that of its line `NEED =
+    VALUE`, else the only one in it. A message that repeats all that was shown gives none.
+    """
     last = exchanges[-1].turn.text if exchanges else ""
     if stated := _stated(last, fact):
         return stated[0]
@@ -305,13 +347,17 @@ def _stated(text: str, fact: Fact) -> list[str]:
     """Return the values of the last line `NEED = VALUE` of a text."""
     lines = [line.partition("=") for line in text.splitlines()]
     values = [
-        _VALUE.findall(value) for need, _, value in lines if said(fact.subject) in need.lower()
+        _VALUE.findall(value)
+        for need, _, value in lines
+        if said(fact.subject) in need.lower()
     ]
     return values[-1] if values else []
 
 
 def looked_up(exchanges: Sequence[Exchange], name: str) -> int | None:
-    """Return the number of the first call of a tool, over all turns; None where it was never called."""
+    """Return the number of the first call of a tool, over all turns; None where it was never
+    called.
+    """
     calls = [call.name for exchange in exchanges for call in exchange.calls]
     return calls.index(name) if name in calls else None
 

@@ -1,6 +1,8 @@
-"""What keeps the record of a run: sees prompts and replies at the engine's edge, and entries in the log.
+"""What keeps the record of a run: sees prompts and replies at the engine's edge, and entries in the
+log.
 
-It gives nothing to anybody but the ledger, and knows what the scenario knows; no agent can reach it.
+It gives nothing to anybody but the ledger, and knows what the scenario knows; no agent can reach
+it.
 """
 
 from __future__ import annotations
@@ -52,7 +54,12 @@ class Recorder:
     run_store: RunStore
 
     def __init__(
-        self, scenario: Scenario, time: VirtualTime, memory: Memory, truth: Truth, count: Any
+        self,
+        scenario: Scenario,
+        time: VirtualTime,
+        memory: Memory,
+        truth: Truth,
+        count: Any,
     ) -> None:
         self.scenario, self.time, self.memory, self.truth, self.count = (
             scenario,
@@ -66,9 +73,12 @@ class Recorder:
         self.plans: dict[tuple[str, str], Plan] = {}  # of an agent and a task's text
         self._needs = {job.id: list(job.needs) for job in scenario.jobs}
         self._reads = {
-            member.id: settled(declared(member)).read or () for member in scenario.agents
+            member.id: settled(declared(member)).read or ()
+            for member in scenario.agents
         }
-        self._ranks = {member.id: settled(declared(member)).authority for member in scenario.agents}
+        self._ranks = {
+            member.id: settled(declared(member)).authority for member in scenario.agents
+        }
         self.texts: Texts | None = None  # where they are to be kept
         self.zero = 0.0  # seconds of virtual time that passed before the run began
         self._start = micros(scenario.start)
@@ -87,7 +97,9 @@ class Recorder:
             self.time()
         )  # by the clock of the memory, so that neither is rounded past the other
 
-    def note(self, kind: str, *, at: int | None = None, **fields: Any) -> dict[str, Any]:
+    def note(
+        self, kind: str, *, at: int | None = None, **fields: Any
+    ) -> dict[str, Any]:
         """A line of the ledger, behind all that the log holds so far."""
         if at is None:
             self.drain()
@@ -153,11 +165,21 @@ class Recorder:
         if self.texts is not None:
             more["texts"] = self._head(run, request) if begins else []
             more["texts"] += self.texts.sent(chain.from_iterable(map(bill.pieces, new)))
-        self.note("prompt", run=run, agent=agent, step=int(step), segments=[], ids=list(dict.fromkeys(ids)),
-                  shows=shows, **more)  # fmt: skip
+        self.note(
+            "prompt",
+            run=run,
+            agent=agent,
+            step=int(step),
+            segments=[],
+            ids=list(dict.fromkeys(ids)),
+            shows=shows,
+            **more,
+        )
 
     def _head(self, id: str, request: Request) -> list[Reference]:
-        """Return the references of what stands before a conversation: the system text and the tools."""
+        """Return the references of what stands before a conversation: the system text and the
+        tools.
+        """
         assert self.texts is not None
         run = self.run_store.known(id)
         made = receipt.load(
@@ -178,24 +200,45 @@ class Recorder:
         found = self.run_store.known(run)
         agent, task = self.agent_of(run)
         needs = self._needs.get(task, [])
-        view = next((message.text for message in request.messages if message.label == "view"), "")
+        view = next(
+            (message.text for message in request.messages if message.label == "view"),
+            "",
+        )
         entries, tokens = self.live()
-        available = [need for need in needs if self.readable(agent, self.truth.version(need))]
+        available = [
+            need for need in needs if self.readable(agent, self.truth.version(need))
+        ]
         plan = self.plans.get((agent, found.task.text))
-        self.note("spawn", run=run, agent=agent, role=str(found.fields["role"]), parent=found.parent,
-                  task=task if task in self._needs else None, tools=[tool.name for tool in request.tools],
-                  budget=plan.view if plan else 0, view_tokens=0, ids=_ids(view),
-                  live_entries=entries, live_tokens=tokens, needs=needs, available=available)  # fmt: skip
+        self.note(
+            "spawn",
+            run=run,
+            agent=agent,
+            role=str(found.fields["role"]),
+            parent=found.parent,
+            task=task if task in self._needs else None,
+            tools=[tool.name for tool in request.tools],
+            budget=plan.view if plan else 0,
+            view_tokens=0,
+            ids=_ids(view),
+            live_entries=entries,
+            live_tokens=tokens,
+            needs=needs,
+            available=available,
+        )
 
     def _shown(self, run: str, agent: str, message: Message) -> list[str]:
-        """The entries that it is told of; those that are for it, for the first time or once more."""
+        """The entries that it is told of; those that are for it, for the first time or once
+        more.
+        """
         ids = _ids(message.text)
         for id in ids:
             if agent not in self._wakers.get(id, ()):
                 continue
             if (id, agent) not in self._rendered:
                 self._rendered.add((id, agent))
-                self.note("wake_rendered", id=id, agent=agent, run=run, via=message.label)
+                self.note(
+                    "wake_rendered", id=id, agent=agent, run=run, via=message.label
+                )
             elif message.label == "wake":
                 self.note("duplicate_wake", id=id, agent=agent, run=run)
         return ids
@@ -204,7 +247,11 @@ class Recorder:
         """What it says of facts in entries that it says to be in dispute."""
         if _DISPUTE not in text:
             return []
-        blocks = [block for block in _BLOCKS.split(text) if _DISPUTE in block.partition("\n")[0]]
+        blocks = [
+            block
+            for block in _BLOCKS.split(text)
+            if _DISPUTE in block.partition("\n")[0]
+        ]
         return self.truth.told_in("\n".join(blocks))
 
     def replied(self, request: Request, turn: Turn) -> None:
@@ -215,8 +262,17 @@ class Recorder:
         if self.texts is not None:
             label = bill.said_label(str(self.run_store.known(run).fields["role"]))
             more["texts"] = self.texts.said(bill.said(turn, label))
-        self.note("completion", run=run, agent=agent, step=int(step), segments=[], stop=turn.stop, calls=calls,
-                  interrupted=turn.stop == "interrupted", **more)  # fmt: skip
+        self.note(
+            "completion",
+            run=run,
+            agent=agent,
+            step=int(step),
+            segments=[],
+            stop=turn.stop,
+            calls=calls,
+            interrupted=turn.stop == "interrupted",
+            **more,
+        )
         for call in turn.calls:
             self.note("tool_call", run=run, agent=agent, call=call.id, tool=call.name)
             self._asked[run, call.id] = call
@@ -226,19 +282,30 @@ class Recorder:
         if call is None:
             return
         about: dict[str, Any] = {"run": run, "agent": agent, "call": call.id}
-        self.note("tool_result", **about, tool=call.name, label=message.label, tokens=self.count(message.text),
-                  failed=message.failed)  # fmt: skip
+        self.note(
+            "tool_result",
+            **about,
+            tool=call.name,
+            label=message.label,
+            tokens=self.count(message.text),
+            failed=message.failed,
+        )
         found: dict[str, Any] = {
             "ids": _ids(message.text),
             "facts": self.truth.told_in(message.text),
         }
         if call.name == "memory_search":
-            self.note("search", **about, query=str(call.arguments.get("query")), **found)
+            self.note(
+                "search", **about, query=str(call.arguments.get("query")), **found
+            )
         elif call.name == "read":
             self.note("read", **about, **found)
         elif call.name == "claim":
             self.note(
-                "claim", **about, work=str(call.arguments.get("work")), got=not message.failed
+                "claim",
+                **about,
+                work=str(call.arguments.get("work")),
+                got=not message.failed,
             )
 
     # -- the log --
@@ -251,29 +318,56 @@ class Recorder:
                 self._written(entry_of(record), record)
             elif record.kind == "delivery" and record.fields.get("state") == "rendered":
                 for id, offered in (record.fields.get("offered") or {}).items():
-                    self.note("wake_enqueued", at=self._at(offered), id=id, agent=record.fields["agent"],
-                              run=record.fields.get("run"))  # fmt: skip
+                    self.note(
+                        "wake_enqueued",
+                        at=self._at(offered),
+                        id=id,
+                        agent=record.fields["agent"],
+                        run=record.fields.get("run"),
+                    )
 
     def _written(self, entry: Entry, record: Record) -> None:
         told = self.truth.told_in(entry.body)
         for version in told:
             self.holders.setdefault(version, set()).add(entry.id)
-        to = [member.id for member in self.scenario.agents if self._is_for(member, entry)]
+        to = [
+            member.id for member in self.scenario.agents if self._is_for(member, entry)
+        ]
         self._wakers[entry.id] = to
         run, _, rest = (record.once or "").partition("/")
         source = "scenario" if not rest else "agent" if "/" in rest else "writeback"
-        self.note("write", at=self._at(record.at), id=entry.id, agent=entry.author, run=run if rest else None,
-                  namespace=entry.namespace, priority=entry.priority, topic=entry.topic,
-                  supersedes=list(entry.replaces), tokens=self._size(entry), facts=told, source=source,
-                  **{"for": to})  # fmt: skip
+        self.note(
+            "write",
+            at=self._at(record.at),
+            id=entry.id,
+            agent=entry.author,
+            run=run if rest else None,
+            namespace=entry.namespace,
+            priority=entry.priority,
+            topic=entry.topic,
+            supersedes=list(entry.replaces),
+            tokens=self._size(entry),
+            facts=told,
+            source=source,
+            **{"for": to},
+        )
         for version in told:
             fact = self.truth.facts[version.partition("@")[0]]
             if fact.also_by and entry.author in (fact.decided_by, fact.also_by):
-                self.note("answer", at=self._at(record.at), id=entry.id, agent=entry.author, fact=fact.id,
-                          version=version, authority=self._ranks[entry.author])  # fmt: skip
+                self.note(
+                    "answer",
+                    at=self._at(record.at),
+                    id=entry.id,
+                    agent=entry.author,
+                    fact=fact.id,
+                    version=version,
+                    authority=self._ranks[entry.author],
+                )
 
     def _is_for(self, member: Member, entry: Entry) -> bool:
-        """Whether the scenario subscribes this agent to the entry: not what the product does, but what it has to."""
+        """Whether the scenario subscribes this agent to the entry: not what the product does, but
+        what it has to.
+        """
         heard = entry.author != member.id and entry.priority in member.notify
         return heard and matches_any(tuple(self._reads[member.id]), entry.namespace)
 
@@ -283,7 +377,9 @@ class Recorder:
     # -- the end --
 
     def bill(self, billed: Mapping[str, Mapping[int, token_ledger.Line]]) -> None:
-        """Put the supervisor's own account of each call to the prompt and the reply that were seen."""
+        """Put the supervisor's own account of each call to the prompt and the reply that were
+        seen.
+        """
         first, kept = dict[str, int](), dict[str, list[Reference]]()
         for event in self.events:
             if event["kind"] not in ("prompt", "completion"):
@@ -291,12 +387,16 @@ class Recorder:
             line = billed[event["run"]].get(event["step"])
             if line is None:
                 event["kind"] = "lost"
-                kept[event["run"]] = [*kept.get(event["run"], ()), *event.get("texts", ())]
+                kept[event["run"]] = [
+                    *kept.get(event["run"], ()),
+                    *event.get("texts", ()),
+                ]
             elif event["kind"] == "prompt":
                 if lost := kept.pop(event["run"], None):  # they come with the next call
                     event["texts"] = [*lost, *event["texts"]]
                 first.setdefault(
-                    event["run"], sum(part.tokens for part in line.sent if part.label == "view")
+                    event["run"],
+                    sum(part.tokens for part in line.sent if part.label == "view"),
                 )
                 event["segments"] = [
                     [part.label, part.tokens, int(part.first)] for part in line.sent
@@ -317,7 +417,10 @@ class Recorder:
         middle.sort(key=lambda event: (event["t"], event["_"]))
         told = [*first, *middle, *last]
         return ledger.Run(
-            [{key: value for key, value in event.items() if key != "_"} for event in told]
+            [
+                {key: value for key, value in event.items() if key != "_"}
+                for event in told
+            ]
         )
 
 
@@ -331,7 +434,9 @@ def _is_shown(seat: AgentMemory, id: str) -> bool:
 
 
 def _look_for(value: str, lie: dict[str, Any], message: Message) -> None:
-    """Whether a value that is not true stands in what an agent is told, and everywhere in a quotation."""
+    """Whether a value that is not true stands in what an agent is told, and everywhere in a
+    quotation.
+    """
     lines = [line for line in message.text.splitlines() if value in line]
     if lines and message.label != "work_obs":
         lie["shown"] = True
@@ -341,11 +446,19 @@ def _look_for(value: str, lie: dict[str, Any], message: Message) -> None:
 
 
 def declared(member: Member, hears: tuple[str, ...] | None = None) -> Agent:
-    """A member as an agent of the memory; woken by what the scenario says, or by these priorities."""
+    """A member as an agent of the memory; woken by what the scenario says, or by these
+    priorities.
+    """
     return Agent(
-        member.id, role=member.role, department=member.department, authority=member.authority, read=member.read,
-        write=member.write, notify=member.notify if hears is None else hears, engine=f"scripted:{member.plays}",
-    )  # fmt: skip
+        member.id,
+        role=member.role,
+        department=member.department,
+        authority=member.authority,
+        read=member.read,
+        write=member.write,
+        notify=member.notify if hears is None else hears,
+        engine=f"scripted:{member.plays}",
+    )
 
 
 def _ids(text: str) -> list[str]:

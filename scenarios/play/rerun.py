@@ -1,5 +1,5 @@
-"""A ledger's runs, played once more and held against it: the same scenario, arm, cell and seed give the
-same bytes, or something has changed. Judges no figure; `verify` does.
+"""A ledger's runs, played once more and held against it: the same scenario, arm, cell and seed give
+the same bytes, or something has changed. Judges no figure; `verify` does.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from scenarios.play import batch
 from scenarios.play.batch import Order
 
 CRASHES = "its processes are killed at real times, which no two runs have in common"
-LIVE = "a model played it; with its cassette, `run --cassette-mode replay` plays it again"
+LIVE = (
+    "a model played it; with its cassette, `run --cassette-mode replay` plays it again"
+)
 
 
 class Rerun(NamedTuple):
@@ -68,7 +70,10 @@ def _changed(run: Run, name: str) -> str:
     was, now = run.begin["digest"], _scenario(run, name).digest
     if was == now:
         return ""
-    return f"{run.begin['scenario']}: its file has changed since: sha256 {was[:16]} then, {now[:16]} now"
+    return (
+        f"{run.begin['scenario']}: its file has changed since: sha256 {was[:16]} then,"
+        f" {now[:16]} now"
+    )
 
 
 def _scenario(run: Run, name: str) -> Scenario:
@@ -81,7 +86,9 @@ def _scenario(run: Run, name: str) -> Scenario:
 def _order(run: Run, name: str) -> Order:
     begin = run.begin
     prompts = any("texts" in event for event in run.of("prompt"))
-    return Order(name, begin["arm"], begin["seed"], tuple(begin["cell"].items()), prompts)
+    return Order(
+        name, begin["arm"], begin["seed"], tuple(begin["cell"].items()), prompts
+    )
 
 
 def _different(run: Run, text: str) -> Iterator[str]:
@@ -89,7 +96,10 @@ def _different(run: Run, text: str) -> Iterator[str]:
     before, after = ledger.told(run), iter(text.splitlines(keepends=True))
     for number, (old, new) in enumerate(zip_longest(before, after, fillvalue=""), 1):
         if old != new:
-            yield f"{' '.join(str(part) for part in run.key if part != '')}: line {number} differs: {_apart(old, new)}"
+            yield (
+                f"{' '.join(str(part) for part in run.key if part != '')}: line {number}"
+                f" differs: {_apart(old, new)}"
+            )
             return
 
 

@@ -1,4 +1,6 @@
-"""What a text says about a subject, as an agent reads it: the value, and the authority and time of whoever says so."""
+"""What a text says about a subject, as an agent reads it: the value, and the authority and time of
+whoever says so.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,10 @@ def statements(text: str, subject: str) -> tuple[tuple[int, str, str], ...]:
     if subject not in text and subject[:1].upper() + subject[1:] not in text:
         return ()
     place = re.escape(subject)
-    pattern = rf"(?i:\b{place}(?: is(?: now)?|:) {_VALUE})|(?i:\buse {_VALUE}[^.\n]{{0,12}}? for {place}\b)"
+    pattern = (
+        rf"(?i:\b{place}(?: is(?: now)?|:) {_VALUE})|(?i:\buse {_VALUE}[^.\n]{{0,12}}?"
+        rf" for {place}\b)"
+    )
     found = []
     for match in _matches(re.compile(pattern), text, subject.lower()):
         known = heads(text)
@@ -36,15 +41,23 @@ def statements(text: str, subject: str) -> tuple[tuple[int, str, str], ...]:
 
 
 def in_dispute(text: str, value: str) -> bool:
-    """Return whether every entry of a text that holds this value is said to be in dispute with another."""
+    """Return whether every entry of a text that holds this value is said to be in dispute with
+    another.
+    """
     if _DISPUTE not in text:
         return False
     holders = [block for block in _BLOCKS.split(text) if value in block]
-    return bool(holders) and all(_DISPUTE in block.partition("\n")[0] for block in holders)
+    return bool(holders) and all(
+        _DISPUTE in block.partition("\n")[0] for block in holders
+    )
 
 
-def _matches(pattern: re.Pattern[str], text: str, subject: str) -> Iterator[re.Match[str]]:
-    """Where it matches: on lines that name the subject, for the texts may be long and few of their lines do."""
+def _matches(
+    pattern: re.Pattern[str], text: str, subject: str
+) -> Iterator[re.Match[str]]:
+    """Where it matches: on lines that name the subject, for the texts may be long and few of their
+    lines do.
+    """
     lowered, end = _lowered(text), -1
     while (place := lowered.find(subject, end + 1)) >= 0:
         begin, end = text.rfind("\n", 0, place) + 1, text.find("\n", place)

@@ -1,8 +1,10 @@
-"""Supervisors that are told of news in other ways than the shipped one: by an unreliable bell, or of everything.
+"""Supervisors that are told of news in other ways than the shipped one: by an unreliable bell, or
+of everything.
 
-A bell that is not to be relied on. In the product each write rings the supervisor, which looks at the log then, and
-by itself every second; a ring may be lost, and what it tells be delivered twice. Under virtual time nothing rings by
-itself: here every act does that writes, through a line with these faults. What is told, and to whom, is the product's.
+A bell that is not to be relied on. In the product each write rings the supervisor, which looks at
+the log then, and by itself every second; a ring may be lost, and what it tells be delivered twice.
+Under virtual time nothing rings by itself: here every act does that writes, through a line with
+these faults. What is told, and to whom, is the product's.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ from synapse.model.records import entry_of
 
 
 class Line(NamedTuple):
-    """How often a ring is lost, how often news is delivered once more, and the chance that decides."""
+    """How often a ring is lost, how often news is delivered once more, and the chance that
+    decides.
+    """
 
     lost: float
     twice: float
@@ -80,8 +84,10 @@ class Rung(Supervisor):
 
 
 class Telling(Supervisor):
-    """One that tells every session, between two of its turns, all that others have written since and that is more than
-    information: one message for all of it, and nothing is interrupted for it, so that no tokens are spent in vain."""
+    """One that tells every session, between two of its turns, all that others have written since
+    and that is more than information: one message for all of it, and nothing is interrupted for it,
+    so that no tokens are spent in vain.
+    """
 
     def __init__(self, memory: Memory, **options: Any) -> None:
         super().__init__(memory, **options)
@@ -96,7 +102,10 @@ class Telling(Supervisor):
         store = self.run_store.store
         for record in store.log.since(self._cursor):
             self._cursor = record.seq
-            if record.kind == "entry" and (entry := entry_of(record)).priority != "info":
+            if (
+                record.kind == "entry"
+                and (entry := entry_of(record)).priority != "info"
+            ):
                 self._entries.append(entry)
         for id, session in self.sessions.items():
             for entry in self._entries[self._passed.get(id, 0) :]:

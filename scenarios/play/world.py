@@ -1,10 +1,13 @@
-"""The world of a run: what is true in it, what finding it out takes, and whether work was done right.
+"""The world of a run: what is true in it, what finding it out takes, and whether work was done
+right.
 
-It is the only judge. Agents reach it by three tools, the same in every arm; it never looks at what an agent claims,
-only at the values that it used. Values are drawn for each seed; nobody can know one who was not told.
+It is the only judge. Agents reach it by three tools, the same in every arm; it never looks at what
+an agent claims, only at the values that it used. Values are drawn for each seed; nobody can know
+one who was not told.
 
-`investigate` is declared as one whose results may be shared, in every arm; whether anybody shares them is the arm's.
-`decide` is not: what it gives depends on who asks, and a decision is an act, no look-up.
+`investigate` is declared as one whose results may be shared, in every arm; whether anybody shares
+them is the arm's. `decide` is not: what it gives depends on who asks, and a decision is an act, no
+look-up.
 """
 
 from __future__ import annotations
@@ -23,32 +26,45 @@ from scenarios.data.schema import Fact, Job, Scenario, Size
 
 # What observations and replies are made of. No digit in it, so that it never holds a value.
 _WORDS = (
-    "the header was rendered again after the layout had settled and the margin of the second column was compared with "
-    "the sketch while the console stayed quiet so the next check went on to the footer where three links point at "
-    "pages that exist and one loads a font from the old path which is served from the cache until it is replaced "
-    "then the form was sent with an empty field and the message under it was read aloud by the tool for screens as "
-    "it should be and the picture on top was drawn at half its size without a visible loss on a slow connection "
-    "afterwards the list of open points was gone through in order and nothing was found that others would have to know"
+    "the header was rendered again after the layout had settled and the margin of the"
+    " second column was compared with "
+    "the sketch while the console stayed quiet so the next check went on to the"
+    " footer where three links point at "
+    "pages that exist and one loads a font from the old path which is served from the"
+    " cache until it is replaced "
+    "then the form was sent with an empty field and the message under it was read"
+    " aloud by the tool for screens as "
+    "it should be and the picture on top was drawn at half its size without a visible"
+    " loss on a slow connection "
+    "afterwards the list of open points was gone through in order and nothing was"
+    " found that others would have to know"
 ).split()
 _FILLERS: dict[int, str] = {}  # by how many words
 _STEP = 20  # sizes are rounded to so many words, so that few texts are counted
 _HEX = "0123456789abcdef"
 _QUOTES = " \t`'\"-*."  # what models put around a name or a value
 _CANDIDATE = re.compile(r"(?<![\w-])[a-z]?[0-9][0-9a-z]*(?![\w-])")
-_SPREAD = 1.2815515655446004  # how many deviations the ninth decile lies above the median
+# how many deviations the ninth decile lies above the median
+_SPREAD = 1.2815515655446004
 SHORT = 16_384  # characters of a text that is looked through once
 LATENCY = 2.0  # seconds that a tool of the world takes
 UNFINISHED = "Not found yet."
 
 # What a model is told of the tools, in every arm alike: enough to do a task with nothing else.
 ABOUT = {
-    "work": "Do the next step of your task, named after `Task:`. Once for each of its `Steps`. `using`, where steps"
+    "work": "Do the next step of your task, named after `Task:`. Once for each of its"
+    " `Steps`. `using`, where steps"
     " take what it needs: `subject = value; subject = value`",
-    "investigate": "Find out by yourself one thing that your task needs, by its subject, bit by bit: call it again"
+    "investigate": "Find out by yourself one thing that your task needs, by its subject, bit by bit:"
+    " call it again"
     " until it gives the value",
-    "submit": "Hand your task in once its steps are done. `using`: all that it needs, `subject = value; subject ="
+    "submit": "Hand your task in once its steps are done. `using`: all that it needs, `subject"
+    " = value; subject ="
     " value`. Then end",
-    "decide": "Decide what is yours to decide, by its subject, when others wait for it. What it gives is for them",
+    "decide": (
+        "Decide what is yours to decide, by its subject, when others wait for it. What it"
+        " gives is for them"
+    ),
 }
 
 
@@ -61,7 +77,9 @@ def drawn(size: Size, random: Random) -> int:
     if size.p50 == size.p90:
         return round(size.p50)
     spread = math.log(size.p90 / size.p50) / _SPREAD
-    return max(1, round(min(size.p50 * math.exp(spread * random.gauss(0, 1)), 3 * size.p90)))
+    return max(
+        1, round(min(size.p50 * math.exp(spread * random.gauss(0, 1)), 3 * size.p90))
+    )
 
 
 def noise(tokens: int, random: Random) -> str:
@@ -72,7 +90,9 @@ def noise(tokens: int, random: Random) -> str:
 
 def filler(tokens: int) -> str:
     """A text of about so many tokens that says nothing."""
-    return _filled(max(round(tokens / _STEP), 1) * _STEP if tokens >= _STEP / 2 else tokens)
+    return _filled(
+        max(round(tokens / _STEP), 1) * _STEP if tokens >= _STEP / 2 else tokens
+    )
 
 
 def _filled(count: int) -> str:
@@ -145,7 +165,9 @@ class Truth:
         """The versions whose values stand in a text, in their order, each once."""
         return list(
             dict.fromkeys(
-                self.versions[found] for found in _candidates(text) if found in self.versions
+                self.versions[found]
+                for found in _candidates(text)
+                if found in self.versions
             )
         )
 
@@ -201,7 +223,9 @@ class Dig(NamedTuple):
 
 
 class Witness(NamedTuple):
-    """What the world asks of whoever keeps the record: the time, whose run it is, what the memory holds, a line."""
+    """What the world asks of whoever keeps the record: the time, whose run it is, what the memory
+    holds, a line.
+    """
 
     now: Callable[[], int]  # virtual milliseconds
     agent_of: Callable[[str], tuple[str, str]]  # run -> agent, task
@@ -215,8 +239,15 @@ class Witness(NamedTuple):
 class World:
     """The environment of one run."""
 
-    def __init__(self, scenario: Scenario, seed: int, truth: Truth, witness: Witness) -> None:
-        self.scenario, self.seed, self.truth, self.witness = scenario, seed, truth, witness
+    def __init__(
+        self, scenario: Scenario, seed: int, truth: Truth, witness: Witness
+    ) -> None:
+        self.scenario, self.seed, self.truth, self.witness = (
+            scenario,
+            seed,
+            truth,
+            witness,
+        )
         self.jobs = {job.id: job for job in scenario.jobs}
         self.digs: dict[tuple[str, str], Dig] = {}
         self.verdicts: dict[str, tuple[bool, str, str]] = {}  # task -> right, why, run
@@ -243,7 +274,12 @@ class World:
 
         tools = [
             tool_of(work, description=ABOUT["work"], idempotent=True),
-            tool_of(investigate, description=ABOUT["investigate"], idempotent=True, shares=True),
+            tool_of(
+                investigate,
+                description=ABOUT["investigate"],
+                idempotent=True,
+                shares=True,
+            ),
             tool_of(submit, description=ABOUT["submit"], idempotent=True),
         ]
         if any(fact.decided_by for fact in self.scenario.facts):
@@ -254,7 +290,9 @@ class World:
         job, refused = self.jobs.get(task), ""
         if job is not None and job.acts:
             wrong = self._judge(job, using, run)
-            refused = "".join(f"\nRefused: {self.truth.facts[fact].subject}." for fact in wrong)
+            refused = "".join(
+                f"\nRefused: {self.truth.facts[fact].subject}." for fact in wrong
+            )
         self.worked[task] = self.worked.get(task, 0) + 1
         size = drawn(self.scenario.sizes.observation, self._random)
         await asyncio.sleep(LATENCY)
@@ -269,7 +307,9 @@ class World:
             return f"Only {boss} can decide on {subject}."
         cost, dig = self.truth.facts[fact].cost, self._dig(fact, run)
         told = filler(round(cost.tokens / max(cost.turns, 1)))
-        dig = dig._replace(turns=dig.turns + 1, tokens=dig.tokens + self.witness.count(told))
+        dig = dig._replace(
+            turns=dig.turns + 1, tokens=dig.tokens + self.witness.count(told)
+        )
         self.digs[run, fact] = dig
         await asyncio.sleep(LATENCY)
         if dig.turns < cost.turns:
@@ -278,19 +318,34 @@ class World:
         fails, wrong = self._errs(fact, run)
         if fails:
             raise ToolFailed(f"{subject} could not be found out this time.")
-        self.witness.note("discovery", run=run, agent=dig.agent, fact=fact, began=dig.began, tokens=dig.tokens,
-                          turns=dig.turns, known=dig.known, concurrent=dig.concurrent, stale=dig.stale)  # fmt: skip
+        self.witness.note(
+            "discovery",
+            run=run,
+            agent=dig.agent,
+            fact=fact,
+            began=dig.began,
+            tokens=dig.tokens,
+            turns=dig.turns,
+            known=dig.known,
+            concurrent=dig.concurrent,
+            stale=dig.stale,
+        )
         return f"{told}\n{self.truth.state(fact, value=self.truth.lie(fact) if wrong else None)}"
 
     def _errs(self, fact: str, run: str) -> tuple[bool, bool]:
-        """Return whether an agent's attempt fails, and whether what comes of it is wrong; the same in
-        every arm for an agent's first attempt, its second and so on."""
+        """Return whether an agent's attempt fails, and whether what comes of it is wrong; the same
+        in every arm for an agent's first attempt, its second and so on.
+        """
         chance = float(self.scenario.params["err"])
         if not chance:
             return False, False
         agent, task = self.witness.agent_of(run)
-        attempt = self._attempts[agent, task, fact] = self._attempts.get((agent, task, fact), 0) + 1
-        lot = Random(f"{self.scenario.id} {self.seed} err {agent} {task} {fact} {attempt}").random()
+        attempt = self._attempts[agent, task, fact] = (
+            self._attempts.get((agent, task, fact), 0) + 1
+        )
+        lot = Random(
+            f"{self.scenario.id} {self.seed} err {agent} {task} {fact} {attempt}"
+        ).random()
         return lot < chance / 2, chance / 2 <= lot < chance
 
     async def _decide(self, subject: str, run: str) -> str:
@@ -316,16 +371,24 @@ class World:
         readable = self.witness.readable(agent, version)
         others = any(name == fact and other != run for other, name in self.digs)
         older = [f"{fact}@{n}" for n in range(len(self.truth.values[fact]) - 1)]
-        stale = not readable and any(self.witness.readable(agent, each) for each in older)
-        return Dig(run, agent, self.witness.now(), readable, others and not readable, stale)
+        stale = not readable and any(
+            self.witness.readable(agent, each) for each in older
+        )
+        return Dig(
+            run, agent, self.witness.now(), readable, others and not readable, stale
+        )
 
     async def _submit(self, task: str, using: str, run: str) -> str:
         job = self.jobs.get(task)
         if job is None:
             return f"There is no task {task}."
-        problems = [f"{fact} is {why}" for fact, why in self._judge(job, using, run).items()]
+        problems = [
+            f"{fact} is {why}" for fact, why in self._judge(job, using, run).items()
+        ]
         if left := self._steps[task] - self.worked.get(task, 0):
-            problems += [f"{left} of its {self._steps[task]} steps are left"] * (left > 0)
+            problems += [f"{left} of its {self._steps[task]} steps are left"] * (
+                left > 0
+            )
         await asyncio.sleep(LATENCY)
         agent, mine = self.witness.agent_of(run)
         if mine != task:
@@ -335,7 +398,9 @@ class World:
         return f"Handed in.{made}"
 
     def _judge(self, job: Job, using: str, run: str) -> dict[str, str]:
-        """The facts whose value of now was not used, and what is wrong; a line in the ledger for each fact."""
+        """The facts whose value of now was not used, and what is wrong; a line in the ledger for
+        each fact.
+        """
         agent, _ = self.witness.agent_of(run)
         used = using_of(using)
         wrong = dict[str, str]()
@@ -343,12 +408,24 @@ class World:
             fact, now = self.truth.facts[need], self.truth.now(need)
             value = used.get(said(fact.subject))
             value = (
-                value if value is None or value in self.truth.versions else _bare(value, fact.unit)
+                value
+                if value is None or value in self.truth.versions
+                else _bare(value, fact.unit)
             )
             version = self.truth.versions.get(value, f"{need}@?") if value else None
             stale = value in self.truth.values[need][:-1]
-            self.witness.note("action", run=run, agent=agent, task=job.id, fact=need, used=version, ok=value == now,
-                              stale=stale, asserted=value is not None, hop=job.hop)  # fmt: skip
+            self.witness.note(
+                "action",
+                run=run,
+                agent=agent,
+                task=job.id,
+                fact=need,
+                used=version,
+                ok=value == now,
+                stale=stale,
+                asserted=value is not None,
+                hop=job.hop,
+            )
             if value != now:
                 wrong[need] = "outdated" if stale else "wrong" if value else "missing"
         return wrong
@@ -375,18 +452,25 @@ def unfinished(result: object) -> bool:
     return str(getattr(result, "text", result)).endswith(UNFINISHED)
 
 
-# -- What agents are asked ---------------------------------------------------------------------------------------------
+# -- What agents are asked -------------------------------------------------------------
 
 
 def brief(scenario: Scenario, job: Job, steps: Mapping[str, int], truth: Truth) -> str:
-    """The text of a task, with those of all that its agent gives out, stage by stage. It names what is needed and
-    never a value."""
+    """The text of a task, with those of all that its agent gives out, stage by stage. It names what
+    is needed and never a value.
+    """
     lines = [job.text, f"Task: {job.id}"]
     if job.needs:
-        lines.append(f"Needs: {'; '.join(truth.facts[need].subject for need in job.needs)}")
-        places = {truth.facts[need].namespace: truth.facts[need].priority for need in job.needs}
         lines.append(
-            f"Findings go to: {', '.join(f'{place} ({priority})' for place, priority in places.items())}"
+            f"Needs: {'; '.join(truth.facts[need].subject for need in job.needs)}"
+        )
+        places = {
+            truth.facts[need].namespace: truth.facts[need].priority
+            for need in job.needs
+        }
+        lines.append(
+            f"Findings go to:"
+            f" {', '.join(f'{place} ({priority})' for place, priority in places.items())}"
         )
     if steps.get(job.id):
         lines.append(
@@ -396,7 +480,8 @@ def brief(scenario: Scenario, job: Job, steps: Mapping[str, int], truth: Truth) 
         lines.append("Pass on: what it needed, word for word, in the last message")
     if scenario.given_by(job.id):
         lines.append(
-            "Give out the tasks of a stage word for word, each to the agent in its brackets, and wait for"
+            "Give out the tasks of a stage word for word, each to the agent in its"
+            " brackets, and wait for"
         )
         lines.append("all of them before the next stage.")
     for number, stage in enumerate(stages(scenario.given_by(job.id)), 1):
@@ -415,7 +500,9 @@ def stages(jobs: Sequence[Job]) -> list[list[Job]]:
     found: list[list[Job]] = []
     while left:
         ids = [job.id for job in left]
-        free = [job for job in left if not any(matching(glob, ids) for glob in job.after)]
+        free = [
+            job for job in left if not any(matching(glob, ids) for glob in job.after)
+        ]
         found.append(free or left)
         done |= {job.id for job in found[-1]}
         left = [job for job in left if job.id not in done]

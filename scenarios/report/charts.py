@@ -1,7 +1,8 @@
-"""Charts as inline SVG, without any script: lines, bars that are stacked, points. Plain values in, text out.
+"""Charts as inline SVG, without any script: lines, bars that are stacked, points. Plain values in,
+text out.
 
-Drawn in a box that is readable on a phone; colours are the page's (`--c0` to `--c9`), so that light and dark are its
-own affair. Every mark says its values when it is pointed at.
+Drawn in a box that is readable on a phone; colours are the page's (`--c0` to `--c9`), so that light
+and dark are its own affair. Every mark says its values when it is pointed at.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ class Point(NamedTuple):
 
 
 class Series(NamedTuple):
-    """Points under one name. `colour` is a number of the page's palette; `strong` is drawn above the others."""
+    """Points under one name. `colour` is a number of the page's palette; `strong` is drawn above
+    the others.
+    """
 
     name: str
     points: Sequence[Point]
@@ -53,7 +56,9 @@ class Frame(NamedTuple):
 
 
 def plain(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 10 or value == round(value) else f"{value:g}"
+    return (
+        f"{value:,.0f}" if abs(value) >= 10 or value == round(value) else f"{value:g}"
+    )
 
 
 def percent(value: float) -> str:
@@ -62,7 +67,11 @@ def percent(value: float) -> str:
 
 def thousands(value: float) -> str:
     size, unit = (
-        (1e6, " M") if abs(value) >= 1e6 else (1e3, " k") if abs(value) >= 1e3 else (1.0, "")
+        (1e6, " M")
+        if abs(value) >= 1e6
+        else (1e3, " k")
+        if abs(value) >= 1e3
+        else (1.0, "")
     )
     return f"{value / size:.3g}{unit}"
 
@@ -86,19 +95,32 @@ class _Plane:
 
     def y(self, value: float) -> float:
         low, high = self.y_span
-        return HEIGHT - BOTTOM - (value - low) / ((high - low) or 1) * (HEIGHT - TOP - BOTTOM)
+        return (
+            HEIGHT
+            - BOTTOM
+            - (value - low) / ((high - low) or 1) * (HEIGHT - TOP - BOTTOM)
+        )
 
     def axes(self) -> Iterator[str]:
         for value in self.ys:
             y = self.y(value)
             kind = "zero" if value == 0 and self.y_span[0] < 0 else "rule"
-            yield f'<line class="{kind}" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
+            yield (
+                f'<line class="{kind}" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}"'
+                f' y2="{y:.1f}"/>'
+            )
             yield _text(LEFT - 6, y + 3.5, self.frame.y_text(value), "tick", "end")
         for value in self.xs:
             yield _text(
-                self.x(value), HEIGHT - BOTTOM + 17, self.frame.x_text(value), "tick", "middle"
+                self.x(value),
+                HEIGHT - BOTTOM + 17,
+                self.frame.x_text(value),
+                "tick",
+                "middle",
             )
-        yield _text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 6, self.frame.x, "axis", "middle")
+        yield _text(
+            (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 6, self.frame.x, "axis", "middle"
+        )
         yield _text(0, 11, self.frame.y, "axis", "start")
 
 
@@ -107,7 +129,9 @@ def ticks(low: float, high: float, about: int = 5) -> list[float]:
     if high <= low:
         high = low + (abs(low) or 1.0)
     step = 10 ** math.floor(math.log10((high - low) / about))
-    step *= next(each for each in (1, 2, 5, 10) if (high - low) / (step * each) <= about)
+    step *= next(
+        each for each in (1, 2, 5, 10) if (high - low) / (step * each) <= about
+    )
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     return [round(n * step, 10) for n in range(first, last + 1)]
 
@@ -115,7 +139,12 @@ def ticks(low: float, high: float, about: int = 5) -> list[float]:
 def lines(what: str, frame: Frame, series: Sequence[Series]) -> str:
     """Lines with the intervals of their points, each named at its end."""
     points = [point for each in series for point in each.points]
-    ends = [end for point in points for end in (point.y, point.lo, point.hi) if end is not None]
+    ends = [
+        end
+        for point in points
+        for end in (point.y, point.lo, point.hi)
+        if end is not None
+    ]
     plane = _Plane(frame, [point.x for point in points], ends)
     drawn = [*plane.axes()]
     for each in sorted(series, key=lambda each: each.strong):
@@ -124,8 +153,12 @@ def lines(what: str, frame: Frame, series: Sequence[Series]) -> str:
     edge = max(plane.x(each.points[-1].x) for each in series)
     for (y, each), place in zip(last, _apart([y for y, _ in last]), strict=True):
         x = plane.x(each.points[-1].x)
-        drawn.append(f'<path class="lead" d="M{x + 4:.1f} {y:.1f}L{edge + 10:.1f} {place:.1f}"/>')
-        drawn.append(_text(edge + 13, place + 3.5, each.name, _named(each), "start", each.colour))
+        drawn.append(
+            f'<path class="lead" d="M{x + 4:.1f} {y:.1f}L{edge + 10:.1f} {place:.1f}"/>'
+        )
+        drawn.append(
+            _text(edge + 13, place + 3.5, each.name, _named(each), "start", each.colour)
+        )
     return _svg(what, drawn)
 
 
@@ -133,15 +166,23 @@ def _line(plane: _Plane, series: Series, frame: Frame) -> Iterator[str]:
     places = [(plane.x(point.x), plane.y(point.y)) for point in series.points]
     drawn = f"M{places[0][0]:.1f} {places[0][1]:.1f}"
     for (_, before), (x, y) in pairwise(places):
-        drawn += f"L{x:.1f} {before:.1f}L{x:.1f} {y:.1f}" if series.stepped else f"L{x:.1f} {y:.1f}"
-    yield f'<path class="line{" strong" if series.strong else ""}" style="stroke:var(--c{series.colour})" d="{drawn}"/>'
+        drawn += (
+            f"L{x:.1f} {before:.1f}L{x:.1f} {y:.1f}"
+            if series.stepped
+            else f"L{x:.1f} {y:.1f}"
+        )
+    yield (
+        f'<path class="line{" strong" if series.strong else ""}"'
+        f' style="stroke:var(--c{series.colour})" d="{drawn}"/>'
+    )
     if series.stepped or len(places) > 20:
         return
     for point, (x, y) in zip(series.points, places, strict=True):
         if point.lo is not None and point.hi is not None and point.hi > point.lo:
             low, high = plane.y(point.lo), plane.y(point.hi)
             yield (
-                f'<line class="whisker" style="stroke:var(--c{series.colour})" x1="{x:.1f}" x2="{x:.1f}"'
+                f'<line class="whisker" style="stroke:var(--c{series.colour})"'
+                f' x1="{x:.1f}" x2="{x:.1f}"'
                 f' y1="{low:.1f}" y2="{high:.1f}"/>'
             )
         yield _dot(x, y, series, _told(series.name, point, frame))
@@ -150,7 +191,9 @@ def _line(plane: _Plane, series: Series, frame: Frame) -> Iterator[str]:
 def points(what: str, frame: Frame, series: Sequence[Series]) -> str:
     """One point each, with its name beside it."""
     plane = _Plane(
-        frame, [each.points[0].x for each in series], [each.points[0].y for each in series]
+        frame,
+        [each.points[0].x for each in series],
+        [each.points[0].y for each in series],
     )
     return _svg(what, [*plane.axes(), *_beside(plane, frame, series)])
 
@@ -193,7 +236,10 @@ class Bar(NamedTuple):
 
 
 def stacked(
-    what: str, bars: Sequence[Bar], colours: Mapping[str, int], text: Callable[[float], str]
+    what: str,
+    bars: Sequence[Bar],
+    colours: Mapping[str, int],
+    text: Callable[[float], str],
 ) -> str:
     """Bars beside each other's names, from the top down."""
     step, left, right, top = 24.0, 92.0, 50.0, 6.0
@@ -202,16 +248,30 @@ def stacked(
     for number, bar in enumerate(bars):
         y, x = top + number * step, left
         drawn.append(
-            _text(left - 7, y + 14, bar.name, "name strong" if bar.strong else "name", "end")
+            _text(
+                left - 7,
+                y + 14,
+                bar.name,
+                "name strong" if bar.strong else "name",
+                "end",
+            )
         )
         for label, value in bar.parts:
             size = value / most * wide
             told = escape(f"{bar.name}: {label} {text(value)}")
-            drawn.append(f'<rect x="{x:.1f}" y="{y + 3:.1f}" width="{max(size, 0):.1f}" height="{step - 7}"'
-                         f' style="fill:var(--c{colours[label]})"><title>{told}</title></rect>')  # fmt: skip
+            drawn.append(
+                f'<rect x="{x:.1f}" y="{y + 3:.1f}" width="{max(size, 0):.1f}" height="{step - 7}"'
+                f' style="fill:var(--c{colours[label]})"><title>{told}</title></rect>'
+            )
             x += size
         drawn.append(
-            _text(x + 5, y + 14, text(sum(value for _, value in bar.parts)), "tick", "start")
+            _text(
+                x + 5,
+                y + 14,
+                text(sum(value for _, value in bar.parts)),
+                "tick",
+                "start",
+            )
         )
     return _svg(what, drawn, top * 2 + len(bars) * step)
 
@@ -235,26 +295,44 @@ def measures(what: str, bars: Sequence[Measure], text: Callable[[float], str]) -
     wide, drawn = WIDTH - left - right, []
     for number, bar in enumerate(bars):
         y = top + number * step
-        size, lo, hi = (max(value / most * wide, 0.0) for value in (bar.value, bar.lo, bar.hi))
-        told = escape(f"{bar.name}: {text(bar.value)} [{text(bar.lo)}, {text(bar.hi)}], {bar.note}")
-        drawn.append(
-            _text(left - 7, y + 14, bar.name, "name strong" if bar.strong else "name", "end")
+        size, lo, hi = (
+            max(value / most * wide, 0.0) for value in (bar.value, bar.lo, bar.hi)
         )
-        drawn.append(f'<rect class="{"strong" if bar.strong else "other"}" x="{left:.1f}" y="{y + 3:.1f}"'
-                     f' width="{size:.1f}" height="{step - 7}" style="fill:var(--c{bar.colour})">'
-                     f"<title>{told}</title></rect>")  # fmt: skip
-        if hi > lo:
-            drawn.append(f'<line class="ends" x1="{left + lo:.1f}" x2="{left + hi:.1f}" y1="{y + 11.5:.1f}"'
-                         f' y2="{y + 11.5:.1f}"/>')  # fmt: skip
+        told = escape(
+            f"{bar.name}: {text(bar.value)} [{text(bar.lo)}, {text(bar.hi)}], {bar.note}"
+        )
         drawn.append(
             _text(
-                left + max(size, hi) + 6, y + 15, f"{text(bar.value)} · {bar.note}", "tick", "start"
+                left - 7,
+                y + 14,
+                bar.name,
+                "name strong" if bar.strong else "name",
+                "end",
+            )
+        )
+        drawn.append(
+            f'<rect class="{"strong" if bar.strong else "other"}" x="{left:.1f}" y="{y + 3:.1f}"'
+            f' width="{size:.1f}" height="{step - 7}" style="fill:var(--c{bar.colour})">'
+            f"<title>{told}</title></rect>"
+        )
+        if hi > lo:
+            drawn.append(
+                f'<line class="ends" x1="{left + lo:.1f}" x2="{left + hi:.1f}" y1="{y + 11.5:.1f}"'
+                f' y2="{y + 11.5:.1f}"/>'
+            )
+        drawn.append(
+            _text(
+                left + max(size, hi) + 6,
+                y + 15,
+                f"{text(bar.value)} · {bar.note}",
+                "tick",
+                "start",
             )
         )
     return _svg(what, drawn, top * 2 + len(bars) * step)
 
 
-# -- Pieces ------------------------------------------------------------------------------------------------------------
+# -- Pieces ----------------------------------------------------------------------------
 
 
 def _dot(x: float, y: float, series: Series, told: str) -> str:
@@ -279,9 +357,14 @@ def _named(series: Series) -> str:
     return "name strong" if series.strong else "name"
 
 
-def _text(x: float, y: float, text: str, kind: str, anchor: str, colour: int | None = None) -> str:
+def _text(
+    x: float, y: float, text: str, kind: str, anchor: str, colour: int | None = None
+) -> str:
     fill = f' style="fill:var(--c{colour})"' if colour is not None else ""
-    return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{fill}>{escape(text)}</text>'
+    return (
+        f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}"'
+        f' text-anchor="{anchor}"{fill}>{escape(text)}</text>'
+    )
 
 
 def _apart(places: Sequence[float]) -> list[float]:
@@ -293,7 +376,9 @@ def _apart(places: Sequence[float]) -> list[float]:
     below = (found[order[-1]] - (HEIGHT - BOTTOM + 4)) if order else 0.0
     if below > 0:
         found[order[-1]] -= below
-        for after, before in zip(reversed(order), list(reversed(order))[1:], strict=False):
+        for after, before in zip(
+            reversed(order), list(reversed(order))[1:], strict=False
+        ):
             found[before] = min(found[before], found[after] - LINE)
     return found
 

@@ -37,13 +37,18 @@ class Change(NamedTuple):
 
     @property
     def line(self) -> str:
-        return f"{'WORSE' if self.worse else 'better':<7}{self.what}: {_short(self.before)} -> {_short(self.after)}"
+        return (
+            f"{'WORSE' if self.worse else 'better':<7}{self.what}: {_short(self.before)}"
+            f" -> {_short(self.after)}"
+        )
 
 
 def changes(
     before: Mapping[str, Any], after: Mapping[str, Any], tolerance: float = TOLERANCE
 ) -> Iterator[Change]:
-    """What moved beyond the interval that it had and the tolerance, and gates that came out the other way."""
+    """What moved beyond the interval that it had and the tolerance, and gates that came out the
+    other way.
+    """
     yield from _gates(before, after)
     for key, figures in before["metrics"].items():
         others = after["metrics"].get(key)
@@ -56,16 +61,22 @@ def changes(
                 continue
             if name not in others:
                 yield Change(f"{key} {name}", old["value"], "not measured", True)
-            elif change := _moved(f"{key} {name}", name, old, others[name]["value"], tolerance):
+            elif change := _moved(
+                f"{key} {name}", name, old, others[name]["value"], tolerance
+            ):
                 yield change
 
 
 def _stands_for(key: str, after: Mapping[str, Any]) -> bool:
-    """Whether other runs of isolated agents stand for these: their cell differs only in what memory is to an agent."""
+    """Whether other runs of isolated agents stand for these: their cell differs only in what memory
+    is to an agent.
+    """
     name, _, cell = key.partition("@")
     varied = {each.partition("=")[0] for each in cell.split(",")}
     return (
-        name.rpartition("/")[2] == "isolated" and varied <= OF_MEMORY and name in after["metrics"]
+        name.rpartition("/")[2] == "isolated"
+        and varied <= OF_MEMORY
+        and name in after["metrics"]
     )
 
 
@@ -85,7 +96,9 @@ def _gates(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Chan
         met = now.get((each["scenario"], each["gate"]))
         if met != each["met"]:
             what = f"{each['scenario']}: {each['gate']}"
-            yield Change(what, told[each["met"]], told[met], each["met"] is True or met is False)
+            yield Change(
+                what, told[each["met"]], told[met], each["met"] is True or met is False
+            )
 
 
 def _short(value: float | str) -> str:

@@ -1,4 +1,6 @@
-"""A report as Markdown, to be pasted where people read. What it says stands in the report already."""
+"""A report as Markdown, to be pasted where people read. What it says stands in the report
+already.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +26,14 @@ from scenarios.report.words import (
 )
 
 RETRIEVED = (
-    "Questions whose evidence is known turn by turn, put to search as an agent would: the share of the evidence among"
-    " the first 5, 10 and 20 hits (R@), in the answer of the tool (capsule), and 1 ÷ the place of the first (mrr)."
+    "Questions whose evidence is known turn by turn, put to search as an agent would:"
+    " the share of the evidence among"
+    " the first 5, 10 and 20 hits (R@), in the answer of the tool (capsule), and 1 ÷"
+    " the place of the first (mrr)."
 )
 UNITS_TOLD = (
-    "Among the first k hits: the mean share of the evidence turns, whether any or all of them are there, whether any or"
+    "Among the first k hits: the mean share of the evidence turns, whether any or all"
+    " of them are there, whether any or"
     " all of their sessions are; and whether any is among the first k sessions."
 )
 UNIT_COLUMNS = ("", "questions", "k", *UNITS)
@@ -59,9 +64,18 @@ def lines(report: Report) -> Iterator[str]:
     yield from _warnings(report.table["warnings"])
     yield from ("## Dollars", "", *(f"* {line}" for line in summary.price_list()), "")
     yield from ("## What was run", "")
-    yield f"{run['runs']} runs, counted in {run['tokenizer']} ({run['counting']}), version {run['version']}"
-    yield f"(commit {run.get('git') or 'unknown'}). Ledger sha256 `{run['ledger']}`; configuration `{run['config']}`."
-    yield "`brain-suite verify` makes every number again from the ledger, and those of retrieval from"
+    yield (
+        f"{run['runs']} runs, counted in {run['tokenizer']} ({run['counting']}), version"
+        f" {run['version']}"
+    )
+    yield (
+        f"(commit {run.get('git') or 'unknown'}). Ledger sha256 `{run['ledger']}`;"
+        f" configuration `{run['config']}`."
+    )
+    yield (
+        "`brain-suite verify` makes every number again from the ledger, and those of"
+        " retrieval from"
+    )
     yield "the conversations."
 
 
@@ -84,22 +98,43 @@ def rivals(table: Table) -> Iterator[str]:
 def _scenario(report: Report, scenario: str) -> Iterator[str]:
     told = report.table["scenarios"][scenario]
     level = report.table["run"]["level"]
-    yield from (f"## {told['title']}", "", f"`{scenario}`, {level}. {told['shows']}", "")
+    yield from (
+        f"## {told['title']}",
+        "",
+        f"`{scenario}`, {level}. {told['shows']}",
+        "",
+    )
     if told["headline"]:
         yield from (f"Judged at {parameters(told['params'])}. {told['headline']}", "")
     yield from grid(
-        ("gate", "arm", "value [95 %]", "runs that meet it", "verdict"), _gates(report, scenario)
+        ("gate", "arm", "value [95 %]", "runs that meet it", "verdict"),
+        _gates(report, scenario),
     )
     groups = summary.order(told, report.study.arms(scenario))
     kinds = {arm: kind for kind, arms in groups for arm in arms}
     base = report.study.base(scenario)
-    rows = {arm: report.table["metrics"][report.study.key(scenario, base, arm)] for arm in kinds}
+    rows = {
+        arm: report.table["metrics"][report.study.key(scenario, base, arm)]
+        for arm in kinds
+    }
     columns = [name for name in COLUMNS if any(name in row for row in rows.values())]
-    yield from grid(("arm", "kind", "n", *columns), ((arm, kinds[arm], str(len(report.study.of(scenario, arm))),
-                    *(figure(name, row.get(name)) for name in columns)) for arm, row in rows.items()))  # fmt: skip
+    yield from grid(
+        ("arm", "kind", "n", *columns),
+        (
+            (
+                arm,
+                kinds[arm],
+                str(len(report.study.of(scenario, arm))),
+                *(figure(name, row.get(name)) for name in columns),
+            )
+            for arm, row in rows.items()
+        ),
+    )
     yield from (f"* {name}: {meaning(name)}" for name in columns)
     yield ""
-    yield from _cells([each for each in report.table["verdicts"] if each["scenario"] == scenario])
+    yield from _cells(
+        [each for each in report.table["verdicts"] if each["scenario"] == scenario]
+    )
     yield from _beside(report, scenario)
 
 
@@ -117,7 +152,10 @@ def _cells(verdicts: Sequence[Table]) -> Iterator[str]:
     ]
     if rows:
         yield from (
-            f"<details><summary>{others(len(rows))} of the grid, in which nothing is judged</summary>",
+            (
+                f"<details><summary>{others(len(rows))} of the grid, in which nothing is"
+                f" judged</summary>"
+            ),
             "",
         )
         yield from ("**!**: beyond the gate's limit. n: runs.", "")
@@ -132,10 +170,15 @@ def _cell(metric: str, found: Table | None) -> str:
 
 
 def _beside(report: Report, scenario: str) -> Iterator[str]:
-    rows = [each for each in report.table["comparisons"] if each["scenario"] == scenario]
+    rows = [
+        each for each in report.table["comparisons"] if each["scenario"] == scenario
+    ]
     if rows:
         yield from (
-            "Beside the isolated arm, pair by pair (p by flipped signs, for all arms together by Holm):",
+            (
+                "Beside the isolated arm, pair by pair (p by flipped signs, for all arms"
+                " together by Holm):"
+            ),
             "",
         )
         head = (
@@ -148,23 +191,42 @@ def _beside(report: Report, scenario: str) -> Iterator[str]:
             "fragile",
         )
         yield from grid(head, map(_comparison, rows))
-    found = [pays(each) for each in report.table["break_even"] if each["scenario"] == scenario]
+    found = [
+        pays(each)
+        for each in report.table["break_even"]
+        if each["scenario"] == scenario
+    ]
     if found:
-        yield from ("From where on memory pays:", "", *(f"* {each}" for each in found), "")
+        yield from (
+            "From where on memory pays:",
+            "",
+            *(f"* {each}" for each in found),
+            "",
+        )
 
 
 def _comparison(each: Table) -> Sequence[str]:
     return (
-        each["arm"], str(each["n"]), figure("net_saving", each["saving"]), f"{each['p_holm']:.4f}",
-        percent(each["success_difference"]), "yes" if each["no_worse"] else "no", ", ".join(each["flips"]) or "no",
-    )  # fmt: skip
+        each["arm"],
+        str(each["n"]),
+        figure("net_saving", each["saving"]),
+        f"{each['p_holm']:.4f}",
+        percent(each["success_difference"]),
+        "yes" if each["no_worse"] else "no",
+        ", ".join(each["flips"]) or "no",
+    )
 
 
 def _recorded(told: Table) -> Iterator[str]:
     """Yield what was retrieved (L1), in our figures and in the units that others use."""
     if RETRIEVAL in told:
         found = told[RETRIEVAL]
-        yield from ("## What memory finds in recorded conversations (L1)", "", RETRIEVED, "")
+        yield from (
+            "## What memory finds in recorded conversations (L1)",
+            "",
+            RETRIEVED,
+            "",
+        )
         yield from grid(("", "questions", *found["figures"]), retrieval_rows(found))
         yield from (f"{UNITS_TOLD} {COMPARABLE}", "")
         yield from grid(UNIT_COLUMNS, unit_rows(found))
@@ -187,7 +249,11 @@ def retrieval_rows(found: Table) -> Iterator[Sequence[str]]:
         *(figure(name, each) for name, each in found["figures"].items()),
     )
     for category, row in found["by_category"].items():
-        yield category, str(row["questions"]), *(percent(row[name]) for name in found["figures"])
+        yield (
+            category,
+            str(row["questions"]),
+            *(percent(row[name]) for name in found["figures"]),
+        )
     yield (
         "all in one workspace",
         questions,

@@ -1,6 +1,8 @@
-"""report.html: one page that holds everything it needs: no script, no network, light and dark. Text in, text out.
+"""report.html: one page that holds everything it needs: no script, no network, light and dark. Text
+in, text out.
 
-What it says stands in the report already; `pictures` decides what is drawn, `page.css` what it looks like.
+What it says stands in the report already; `pictures` decides what is drawn, `page.css` what it
+looks like.
 """
 
 from __future__ import annotations
@@ -46,7 +48,10 @@ HEADS = {
     "wake_latency": "wake",
 }  # fmt: skip
 ABOUT = {
-    "retrieval": "search in recorded conversations: how much of the evidence for a question is found"
+    "retrieval": (
+        "search in recorded conversations: how much of the evidence for a question is"
+        " found"
+    )
 }
 # The columns of `COLUMNS`, as they stand together in a table.
 PARTS: Mapping[str, Sequence[str]] = {
@@ -60,18 +65,28 @@ assert {name for names in PARTS.values() for name in names} == set(COLUMNS)
 
 
 def html(report: Report) -> str:
-    style = (resources.files("scenarios.report") / "page.css").read_text(encoding="utf-8")
+    style = (resources.files("scenarios.report") / "page.css").read_text(
+        encoding="utf-8"
+    )
     drawn = list(pictures.of(report))
     sections = (
-        _top(report), _charts(drawn), _pays(report), _gates(report), _recorded(report), _details(report),
-        _missed(report), _levels(report), _foot(report),
-    )  # fmt: skip
+        _top(report),
+        _charts(drawn),
+        _pays(report),
+        _gates(report),
+        _recorded(report),
+        _details(report),
+        _missed(report),
+        _levels(report),
+        _foot(report),
+    )
     body = "\n".join(part for section in sections for part in section)
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
-        f"<title>Brain Suite: what coordination costs and saves</title>\n<style>\n{style}</style>\n</head>\n"
+        f"<title>Brain Suite: what coordination costs and"
+        f" saves</title>\n<style>\n{style}</style>\n</head>\n"
         f"<body>\n{body}\n</body>\n</html>\n"
     )
 
@@ -106,7 +121,9 @@ def _top(report: Report) -> Iterator[str]:
 def _saving(text: str) -> str:
     """A cell of the table, with the rival below what is saved beside it."""
     value, _, rival = text.partition("] v ")
-    return f"{escape(value)}]<small>v {escape(rival)}</small>" if rival else escape(text)
+    return (
+        f"{escape(value)}]<small>v {escape(rival)}</small>" if rival else escape(text)
+    )
 
 
 def _compared(table: Table) -> Iterator[str]:
@@ -116,7 +133,8 @@ def _compared(table: Table) -> Iterator[str]:
         kind, _, rest = about.partition(": ")
         small = f"<small>{escape(rest)}</small>" if rest else ""
         rows = "".join(
-            f"<dt><code>{escape(arm)}</code></dt><dd>{escape(what)}</dd>" for arm, what in arms
+            f"<dt><code>{escape(arm)}</code></dt><dd>{escape(what)}</dd>"
+            for arm, what in arms
         )
         yield f"<section><h3>{escape(kind[0].upper() + kind[1:])}{small}</h3><dl>{rows}</dl></section>"
     yield "</div>"
@@ -140,7 +158,10 @@ def _tiles(report: Report) -> Iterator[tuple[str, str]]:
         where = f"{row['scenario']}, {row['agents']} agents"
         for what, rival in (("tokens", best), ("usd", cheapest)):
             told = row["beside"][rival][what]
-            about = f"{'dollars' if what == 'usd' else what} {'fewer' if told['value'] >= 0 else 'more'} than {rival}"
+            about = (
+                f"{'dollars' if what == 'usd' else what}"
+                f" {'fewer' if told['value'] >= 0 else 'more'} than {rival}"
+            )
             yield percent(abs(told["value"])), f"{about} {summary.ends(told)}; {where}"
         if "co_task" in figures:
             memory = percent(figures["co_memory"]["value"])
@@ -148,7 +169,9 @@ def _tiles(report: Report) -> Iterator[tuple[str, str]]:
                 percent(figures["co_task"]["value"]),
                 f"all coordination ÷ task, of which memory {memory}; {where}",
             )
-    judged = [each["met"] for each in report.table["verdicts"] if each["met"] is not None]
+    judged = [
+        each["met"] for each in report.table["verdicts"] if each["met"] is not None
+    ]
     yield f"{sum(judged)} of {len(judged)}", "thresholds met"
     yield (
         f"{report.table['run']['runs']:,}",
@@ -160,7 +183,7 @@ def _tile(value: str, what: str) -> str:
     return f"<li><b>{escape(value)}</b><span>{escape(what)}</span></li>"
 
 
-# -- Verdicts ----------------------------------------------------------------------------------------------------------
+# -- Verdicts --------------------------------------------------------------------------
 
 
 def _gates(report: Report) -> Iterator[str]:
@@ -169,16 +192,23 @@ def _gates(report: Report) -> Iterator[str]:
     yield "<h2>What was expected, and what came</h2>"
     yield "<p class='soft'>Thresholds stand in the scenario's file, before anything is played.</p>"
     for scenario in report.study.scenarios:
-        verdicts = [each for each in report.table["verdicts"] if each["scenario"] == scenario]
+        verdicts = [
+            each for each in report.table["verdicts"] if each["scenario"] == scenario
+        ]
         if verdicts:
             yield from _judged(report.table["scenarios"][scenario], scenario, verdicts)
 
 
 def _judged(told: Table, scenario: str, verdicts: Sequence[Table]) -> Iterator[str]:
-    """A scenario's thresholds, why it is judged with these parameters, and what the others come to."""
+    """A scenario's thresholds, why it is judged with these parameters, and what the others come
+    to.
+    """
     yield f"<h3 class='group'>{escape(scenario)}</h3>"
     if told["headline"]:
-        yield f"<p class='soft'>Judged at {escape(parameters(told['params']))}. {escape(told['headline'])}</p>"
+        yield (
+            f"<p class='soft'>Judged at {escape(parameters(told['params']))}."
+            f" {escape(told['headline'])}</p>"
+        )
     yield _table(
         ("", "<threshold", "value [95 %]", "runs that meet it"),
         [f"<tr>{_gate(each)}</tr>" for each in verdicts],
@@ -190,7 +220,9 @@ def _judged(told: Table, scenario: str, verdicts: Sequence[Table]) -> Iterator[s
         for name, _, row in cells(verdicts)
     ]
     if rows:
-        beyond = sum(not found["met"] for each in verdicts for found in each["cells"].values())
+        beyond = sum(
+            not found["met"] for each in verdicts for found in each["cells"].values()
+        )
         yield f"<details class='cells'><summary>{others(len(rows))} of its grid"
         yield f"<small>{beyond} figure{'s' * (beyond != 1)} beyond a limit</small></summary>"
         yield "<p class='soft'>By these nothing is judged. ✗: beyond the limit. n: runs.</p>"
@@ -201,7 +233,10 @@ def _judged(told: Table, scenario: str, verdicts: Sequence[Table]) -> Iterator[s
 def _cell(metric: str, found: Table | None) -> str:
     if found is None:
         return "<td>–</td>"
-    value = f"{escape(amount(metric, found['value']))}<small>{_between(metric, found)} n {found['n']}</small>"
+    value = (
+        f"{escape(amount(metric, found['value']))}<small>{_between(metric, found)} n"
+        f" {found['n']}</small>"
+    )
     return f"<td>{value}</td>" if found["met"] else f"<td class=missed>✗ {value}</td>"
 
 
@@ -221,7 +256,8 @@ def _gate(each: Table) -> str:
     value = _value(each["metric"], {each["metric"]: each}) if "value" in each else "–"
     runs = f"{each['runs_met']} of {each['n']}" if "value" in each else "–"
     return (
-        f"<td class='{kind}'>{escape(word)}</td><td class='words'><code>{escape(each['gate'])}</code>{fragile}</td>"
+        f"<td class='{kind}'>{escape(word)}</td><td"
+        f" class='words'><code>{escape(each['gate'])}</code>{fragile}</td>"
         f"<td>{value}</td><td>{runs}</td>"
     )
 
@@ -233,10 +269,13 @@ def _table(head: Sequence[str], rows: Iterable[str], kind: str = "") -> str:
         for each in head
     )
     table = f"<table class='{kind}'>" if kind else "<table>"
-    return f"<div class='scroll'>{table}<thead><tr>{cells}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+    return (
+        f"<div"
+        f" class='scroll'>{table}<thead><tr>{cells}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+    )
 
 
-# -- Charts ------------------------------------------------------------------------------------------------------------
+# -- Charts ----------------------------------------------------------------------------
 
 
 def _charts(drawn: Sequence[Picture]) -> Iterator[str]:
@@ -247,9 +286,13 @@ def _charts(drawn: Sequence[Picture]) -> Iterator[str]:
     yield "</div>"
     absent = [each for each in drawn if not each.drawing]
     if absent:
-        yield "<p class='soft'>Left out, because their scenarios were not played:</p><ul class='plain soft'>"
+        yield (
+            "<p class='soft'>Left out, because their scenarios were not played:</p><ul"
+            " class='plain soft'>"
+        )
         yield from (
-            f"<li>{escape(each.title)}: <code>{escape(each.missing)}</code></li>" for each in absent
+            f"<li>{escape(each.title)}: <code>{escape(each.missing)}</code></li>"
+            for each in absent
         )
         yield "</ul>"
 
@@ -270,7 +313,10 @@ def _pays(report: Report) -> Iterator[str]:
     found = report.table["break_even"]
     if found:
         yield "<h2>From where on memory pays</h2><ul class='plain'>"
-        yield from (f"<li>{escape(each['scenario'])}: {escape(pays(each))}</li>" for each in found)
+        yield from (
+            f"<li>{escape(each['scenario'])}: {escape(pays(each))}</li>"
+            for each in found
+        )
         yield "</ul>"
 
 
@@ -279,25 +325,36 @@ def _recorded(report: Report) -> Iterator[str]:
     told = report.table.get("recorded", {})
     if RETRIEVAL in told:
         found = told[RETRIEVAL]
-        yield f"<h2>What memory finds in recorded conversations (L1)</h2><p class='soft'>{escape(RETRIEVED)}</p>"
-        yield _table(("", "questions", *found["figures"]), map(_row, retrieval_rows(found)))
+        yield (
+            f"<h2>What memory finds in recorded conversations (L1)</h2><p"
+            f" class='soft'>{escape(RETRIEVED)}</p>"
+        )
+        yield _table(
+            ("", "questions", *found["figures"]), map(_row, retrieval_rows(found))
+        )
         yield f"<p class='soft'>{escape(UNITS_TOLD)} {escape(COMPARABLE)}</p>"
         yield _table(UNIT_COLUMNS, map(_row, unit_rows(found)))
 
 
 def _row(cells: Sequence[str]) -> str:
     name, *rest = cells
-    return f"<tr><th scope='row'>{escape(name)}</th>{''.join(f'<td>{escape(each)}</td>' for each in rest)}</tr>"
+    return (
+        f"<tr><th"
+        f" scope='row'>{escape(name)}</th>{''.join(f'<td>{escape(each)}</td>' for each in rest)}</tr>"
+    )
 
 
-# -- Scenarios ---------------------------------------------------------------------------------------------------------
+# -- Scenarios -------------------------------------------------------------------------
 
 
 def _details(report: Report) -> Iterator[str]:
     yield "<h2>Every scenario, every arm</h2>"
     for number, scenario in enumerate(report.study.scenarios):
         told = report.table["scenarios"][scenario]
-        title = f"{escape(told['title'])}<small>{escape(scenario)}, {report.table['run']['level']}</small>"
+        title = (
+            f"{escape(told['title'])}<small>{escape(scenario)},"
+            f" {report.table['run']['level']}</small>"
+        )
         yield f"<details{' open' if number == 0 else ''}><summary>{title}</summary>"
         yield f"<p>{escape(told['shows'])}</p>"
         yield from _arms(report, scenario)
@@ -311,7 +368,10 @@ def _details(report: Report) -> Iterator[str]:
 def _arms(report: Report, scenario: str) -> Iterator[str]:
     """All arms, in tables that fit a screen, and what their columns mean."""
     arms, base = report.study.arms(scenario), report.study.base(scenario)
-    rows = {arm: report.table["metrics"][report.study.key(scenario, base, arm)] for arm in arms}
+    rows = {
+        arm: report.table["metrics"][report.study.key(scenario, base, arm)]
+        for arm in arms
+    }
     meant: list[str] = []
     for title, names in PARTS.items():
         columns = [name for name in names if any(name in row for row in rows.values())]
@@ -319,9 +379,13 @@ def _arms(report: Report, scenario: str) -> Iterator[str]:
             lines = list(_by_kind(report, scenario, rows, columns))
             yield _table((title, "n", *map(_head, columns)), lines)
         meant += [
-            f"<dt>{escape(_head(name))}</dt><dd>{escape(meaning(name))}</dd>" for name in columns
+            f"<dt>{escape(_head(name))}</dt><dd>{escape(meaning(name))}</dd>"
+            for name in columns
         ]
-    yield f"<details class='meant'><summary>What the columns mean</summary><dl>{''.join(meant)}</dl></details>"
+    yield (
+        f"<details class='meant'><summary>What the columns"
+        f" mean</summary><dl>{''.join(meant)}</dl></details>"
+    )
 
 
 def _by_kind(
@@ -329,17 +393,25 @@ def _by_kind(
 ) -> Iterator[str]:
     told = report.table["scenarios"][scenario]
     for kind, arms in summary.order(told, list(rows)):
-        yield f"<tr class='kind'><th colspan='{len(columns) + 2}'>{kind}{'s' * (kind != 'product')}</th></tr>"
+        yield (
+            f"<tr class='kind'><th"
+            f" colspan='{len(columns) + 2}'>{kind}{'s' * (kind != 'product')}</th></tr>"
+        )
         for arm in arms:
             yield _arm(
-                arm, len(report.study.of(scenario, arm)), rows[arm], columns, kind == "product"
+                arm,
+                len(report.study.of(scenario, arm)),
+                rows[arm],
+                columns,
+                kind == "product",
             )
 
 
 def _arm(arm: str, n: int, row: Table, columns: Sequence[str], strong: bool) -> str:
     cells = "".join(f"<td>{_value(name, row)}</td>" for name in columns)
     return (
-        f"<tr{' class=gated' * strong}><th scope='row'>{escape(arm)}</th><td>{n}</td>{cells}</tr>"
+        f"<tr{' class=gated' * strong}><th"
+        f" scope='row'>{escape(arm)}</th><td>{n}</td>{cells}</tr>"
     )
 
 
@@ -364,7 +436,11 @@ def _between(name: str, told: Table) -> str:
 
 
 def _beside(report: Report, scenario: str) -> str:
-    rows = [_pair(each) for each in report.table["comparisons"] if each["scenario"] == scenario]
+    rows = [
+        _pair(each)
+        for each in report.table["comparisons"]
+        if each["scenario"] == scenario
+    ]
     if not rows:
         return ""
     head = (
@@ -380,7 +456,11 @@ def _beside(report: Report, scenario: str) -> str:
 
 
 def _pair(each: Table) -> str:
-    worse = "<span class='met'>yes</span>" if each["no_worse"] else "<span class='missed'>no</span>"
+    worse = (
+        "<span class='met'>yes</span>"
+        if each["no_worse"]
+        else "<span class='missed'>no</span>"
+    )
     fragile = (
         f"<span class='fragile'>{escape(', '.join(each['flips']))}</span>"
         if each["flips"]
@@ -389,12 +469,14 @@ def _pair(each: Table) -> str:
     p = "&lt; 0.001" if each["p_holm"] < 0.001 else f"{each['p_holm']:.3f}"
     saved = figure("net_saving", each["saving"])
     return (
-        f"<tr><th scope='row'>{escape(each['arm'])}</th><td>{each['n']}</td><td>{saved}</td><td>{p}</td>"
-        f"<td>{each['success_difference'] * 100:+.1f} points</td><td>{worse}</td><td>{fragile}</td></tr>"
+        f"<tr><th"
+        f" scope='row'>{escape(each['arm'])}</th><td>{each['n']}</td><td>{saved}</td><td>{p}</td>"
+        f"<td>{each['success_difference'] * 100:+.1f}"
+        f" points</td><td>{worse}</td><td>{fragile}</td></tr>"
     )
 
 
-# -- What else a reader has to know ------------------------------------------------------------------------------------
+# -- What else a reader has to know ----------------------------------------------------
 
 
 def _missed(report: Report) -> Iterator[str]:
@@ -403,11 +485,21 @@ def _missed(report: Report) -> Iterator[str]:
         return
     yield "<h2>What was not reached, and what to know before believing this</h2><ul class='plain'>"
     for each in missed:
-        came = f"came to {figure(each['metric'], each)}" if "value" in each else each["why"]
-        held = f"; {each['runs_met']} of {each['n']} runs meet it" if "value" in each else ""
+        came = (
+            f"came to {figure(each['metric'], each)}"
+            if "value" in each
+            else each["why"]
+        )
+        held = (
+            f"; {each['runs_met']} of {each['n']} runs meet it"
+            if "value" in each
+            else ""
+        )
         told = f"{each['scenario']}, {each['arm']}: {each['gate']} {came}{held}"
         yield f"<li class='missed'>{escape(told)}</li>"
-    yield from (f"<li>{escape(each)}</li>" for each in together(report.table["warnings"]))
+    yield from (
+        f"<li>{escape(each)}</li>" for each in together(report.table["warnings"])
+    )
     yield "</ul>"
 
 
@@ -434,9 +526,18 @@ def _code(text: str) -> str:
 def _foot(report: Report) -> Iterator[str]:
     run = report.table["run"]
     commit = f"commit <code>{escape(str(run.get('git') or 'unknown'))}</code>"
-    yield f"<footer><p>Version {escape(run['version'])}, {commit}. Tokens in {escape(run['tokenizer'])}"
+    yield (
+        f"<footer><p>Version {escape(run['version'])}, {commit}. Tokens in"
+        f" {escape(run['tokenizer'])}"
+    )
     yield f"({escape(run['counting'])}). Ledger <code>{run['ledger']}</code>, configuration"
-    yield f"<code>{run['config']}</code>.</p><p>Dollars: {escape(' '.join(summary.price_list()))}</p>"
+    yield (
+        f"<code>{run['config']}</code>.</p><p>Dollars:"
+        f" {escape(' '.join(summary.price_list()))}</p>"
+    )
     yield "<p>To check: <code>brain-suite verify DIR/report.json</code> makes every"
-    yield "number again from the ledger, and those of retrieval from the conversations. The same seeds give the"
+    yield (
+        "number again from the ledger, and those of retrieval from the conversations. The"
+        " same seeds give the"
+    )
     yield "same ledger, to the byte, on any machine.</p></footer>"

@@ -1,4 +1,6 @@
-"""Which charts a report has, and what they are drawn from. Where its runs were not played, one says what to play."""
+"""Which charts a report has, and what they are drawn from. Where its runs were not played, one says
+what to play.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ COLOURS = {
     "isolated": 0, "broadcast": 1, "manager": 2, "shared_file": 3, "view": 4, "view_capsule": 5, "shipped": 6,
     "placebo": 7, "capsule": 8, "oracle": 9, "native_store": 10, "off": 0, "weekly": 1, "nightly": 6,
 }  # fmt: skip
-# What tokens were for, as a stack of bars has them: work in greys, what the memory put there in colour.
+# What tokens were for, as a stack of bars has them: work in greys, what the memory put there in
+# colour.
 STACK = (
     ("instructions and task", ("system", "task"), 20),
     ("what is said of memory and team", ("guide",), 7),
@@ -37,7 +40,9 @@ CURVE = ("isolated", "broadcast", "manager", "view", "view_capsule", "shipped")
 
 
 class Picture(NamedTuple):
-    """A chart with what it shows; without a drawing, `missing` says what has to be played for it."""
+    """A chart with what it shows; without a drawing, `missing` says what has to be played for
+    it.
+    """
 
     title: str
     told: str
@@ -47,16 +52,22 @@ class Picture(NamedTuple):
 
 
 def headlines(report: Report) -> Iterator[Picture]:
-    """The product and every rival of each scenario, on the same seeds; the most degraded agents first."""
+    """The product and every rival of each scenario, on the same seeds; the most degraded agents
+    first.
+    """
     for row in report.table["against"]:
         product, bars = row["product"], row["bars"]
-        names = sorted(bars, key=lambda arm: (arm != product, bars[arm]["tokens"]["value"]))
+        names = sorted(
+            bars, key=lambda arm: (arm != product, bars[arm]["tokens"]["value"])
+        )
         drawn = [_measure(arm, bars[arm], arm == product) for arm in names]
         seeds = f"{row['n']} seed{'s' * (row['n'] != 1)}, the same for all"
         title = f"{row['scenario']}, {row['agents']} agents"
         told = f"Tokens, dollars and tasks done right of a run, {summary.agents(row)}; {seeds}."
         best = f"the best rival is {row['best']}" if row["best"] else summary.NO_RIVAL
-        best += "" if row["best"] == row["best_usd"] else f", by dollars {row['best_usd']}"
+        best += (
+            "" if row["best"] == row["best_usd"] else f", by dollars {row['best_usd']}"
+        )
         told += f" Lines are 95 % intervals; {best}."
         yield Picture(title, told, charts.measures(title, drawn, charts.thousands))
 
@@ -64,7 +75,9 @@ def headlines(report: Report) -> Iterator[Picture]:
 def _measure(arm: str, bar: Table, product: bool) -> Measure:
     tokens, note = bar["tokens"], f"${bar['usd']['value']:.2f} · {bar['success']:.0%}"
     colour = COLOURS["shipped"] if product else RIVALS
-    return Measure(arm, tokens["value"], tokens["lo"], tokens["hi"], note, colour, product)
+    return Measure(
+        arm, tokens["value"], tokens["lo"], tokens["hi"], note, colour, product
+    )
 
 
 def of(report: Report) -> Iterator[Picture]:
@@ -72,11 +85,19 @@ def of(report: Report) -> Iterator[Picture]:
     level = report.table["run"]["level"]
     for draw in (_by_team, _surface, _stack, _pareto, _waits, _hops, _month, _recall):
         picture = draw(report)
-        yield picture._replace(told=f"{level}. {picture.told}") if picture.drawing else picture
+        yield (
+            picture._replace(told=f"{level}. {picture.told}")
+            if picture.drawing
+            else picture
+        )
 
 
-def _first(study: Study, holds: Callable[[str], bool], preferred: str = MAIN) -> str | None:
-    """The scenario that a chart is about: the preferred one, else the first of which it can be drawn."""
+def _first(
+    study: Study, holds: Callable[[str], bool], preferred: str = MAIN
+) -> str | None:
+    """The scenario that a chart is about: the preferred one, else the first of which it can be
+    drawn.
+    """
     order = sorted(study.scenarios, key=lambda name: name != preferred)
     return next((name for name in order if holds(name)), None)
 
@@ -89,7 +110,7 @@ def _point(x: float, value: Interval, n: int) -> Point:
     return Point(x, value.value, value.lo, value.hi, n)
 
 
-# -- Size of the team --------------------------------------------------------------------------------------------------
+# -- Size of the team ------------------------------------------------------------------
 
 
 def _teams(study: Study, scenario: str, arm: str) -> list[tuple[int, str]]:
@@ -117,7 +138,11 @@ def _by_team(report: Report) -> Picture:
         if arm == ISOLATED or len(sizes) < 2:
             continue
         found = [
-            _point(team, study.saving(name, arm, ISOLATED, cell), len(study.of(name, arm, cell)))
+            _point(
+                team,
+                study.saving(name, arm, ISOLATED, cell),
+                len(study.of(name, arm, cell)),
+            )
             for team, cell in sizes
         ]
         series.append(Series(arm, found, _colour(arm, number), arm == gated))
@@ -130,13 +155,18 @@ def _by_team(report: Report) -> Picture:
         0.0,
         x_at=at,
     )
-    told = f"{name}: 1 − tokens ÷ tokens of isolated agents, pairs of runs with the same seed; bars are 95 % intervals."
+    told = (
+        f"{name}: 1 − tokens ÷ tokens of isolated agents, pairs of runs with the same"
+        f" seed; bars are 95 % intervals."
+    )
     return Picture(title, told, charts.lines(title, frame, series))
 
 
 def _surface(report: Report) -> Picture:
     study, title = report.study, "Net saving over the grid"
-    name = _first(study, lambda each: _other(study, each) is not None, "redundant_discovery")
+    name = _first(
+        study, lambda each: _other(study, each) is not None, "redundant_discovery"
+    )
     if name is None:
         return Picture(title, "", missing="brain-suite run redundant_discovery")
     other, arm = _other(study, name) or "", study.gated(name) or ""
@@ -146,22 +176,32 @@ def _surface(report: Report) -> Picture:
         pairs = study.pairs(name, arm, ISOLATED, cell)
         if pairs:
             where = dict(pairs[0][0].cell).get(other, default)
-            cells[where, pairs[0][0].team] = study.saving(name, arm, ISOLATED, cell), len(pairs)
-    told = f"{name}: net saving of {arm} by {other} and agents. A frame: the interval lies above 0. n in each cell."
+            cells[where, pairs[0][0].team] = (
+                study.saving(name, arm, ISOLATED, cell),
+                len(pairs),
+            )
+    told = (
+        f"{name}: net saving of {arm} by {other} and agents. A frame: the interval lies"
+        f" above 0. n in each cell."
+    )
     return Picture(title, told, _heat(other, cells))
 
 
 def _within(study: Study, name: str, other: str) -> list[str]:
     """The cells in which nothing differs but the team and this parameter."""
     return [
-        cell for cell in findings.surface(study, name) if study.varied(name, cell) <= {"n", other}
+        cell
+        for cell in findings.surface(study, name)
+        if study.varied(name, cell) <= {"n", other}
     ]
 
 
 def _other(study: Study, name: str) -> str | None:
     """The parameter that varies with the team, in most of the cells; None where none does."""
     both = [study.varied(name, cell) for cell in findings.surface(study, name)]
-    named = sorted({each for varied in both if "n" in varied for each in varied - {"n"}})
+    named = sorted(
+        {each for varied in both if "n" in varied for each in varied - {"n"}}
+    )
     if study.gated(name) is None or not named:
         return None
     return max(named, key=lambda each: len(_within(study, name, each)))
@@ -169,12 +209,20 @@ def _other(study: Study, name: str) -> str | None:
 
 def _heat(other: str, cells: dict[tuple[object, int], tuple[Interval, int]]) -> str:
     teams = sorted({team for _, team in cells})
-    rows = sorted({where for where, _ in cells}, key=lambda each: (isinstance(each, str), each))
+    rows = sorted(
+        {where for where, _ in cells}, key=lambda each: (isinstance(each, str), each)
+    )
     head = "".join(f"<th scope='col'>{team}</th>" for team in teams)
     body = ""
     for where in rows:
-        body += f"<tr><th scope='row'>{where}</th>{''.join(_cell(cells.get((where, team))) for team in teams)}</tr>"
-    return f"<table class='heat'><thead><tr><th>{other} ╲ agents</th>{head}</tr></thead><tbody>{body}</tbody></table>"
+        body += (
+            f"<tr><th"
+            f" scope='row'>{where}</th>{''.join(_cell(cells.get((where, team))) for team in teams)}</tr>"
+        )
+    return (
+        f"<table class='heat'><thead><tr><th>{other} ╲"
+        f" agents</th>{head}</tr></thead><tbody>{body}</tbody></table>"
+    )
 
 
 def _cell(found: tuple[Interval, int] | None) -> str:
@@ -184,17 +232,22 @@ def _cell(found: tuple[Interval, int] | None) -> str:
     kind = "good" if saving.value > 0 else "bad"
     sure = " sure" if saving.lo > 0 else ""
     strength = min(round(abs(saving.value) * 100), 80)
-    return f"<td class='{kind}{sure}' style='--s:{strength}%'>{words.percent(saving.value)}<small>n {n}</small></td>"
+    return (
+        f"<td class='{kind}{sure}'"
+        f" style='--s:{strength}%'>{words.percent(saving.value)}<small>n {n}</small></td>"
+    )
 
 
-# -- One scenario ------------------------------------------------------------------------------------------------------
+# -- One scenario ----------------------------------------------------------------------
 
 
 def _stack(report: Report) -> Picture:
     study, title = report.study, "What tokens were spent on"
     name = _first(
         study,
-        lambda each: any("tokens.system" in study.figures(each, arm) for arm in study.arms(each)),
+        lambda each: any(
+            "tokens.system" in study.figures(each, arm) for arm in study.arms(each)
+        ),
     )
     if name is None:
         return Picture(title, "", missing="brain-suite run landing_pages")
@@ -204,24 +257,37 @@ def _stack(report: Report) -> Picture:
         parts = []
         for part, labels, _ in STACK:
             value = sum(
-                figures[f"tokens.{label}"].value for label in labels if f"tokens.{label}" in figures
+                figures[f"tokens.{label}"].value
+                for label in labels
+                if f"tokens.{label}" in figures
             )
             if value:
                 parts.append((part, value))
                 used.add(part)
         bars.append(Bar(arm, parts, arm == study.gated(name)))
     colours = {part: colour for part, _, colour in STACK}
-    told = f"{name}: tokens of a run, billed, by what they were for. Greys are work, colours what sharing put there."
+    told = (
+        f"{name}: tokens of a run, billed, by what they were for. Greys are work, colours"
+        f" what sharing put there."
+    )
     legend = [(part, colour) for part, _, colour in STACK if part in used]
     return Picture(
-        title, told, charts.stacked(title, bars, colours, charts.thousands), legend=legend
+        title,
+        told,
+        charts.stacked(title, bars, colours, charts.thousands),
+        legend=legend,
     )
 
 
 def _pareto(report: Report) -> Picture:
     study, title = report.study, "Cost against success"
-    name = _first(study, lambda each: len(study.arms(each)) > 2 and "task_success" in study.figures(
-        each, study.arms(each)[0]))  # fmt: skip
+    name = _first(
+        study,
+        lambda each: (
+            len(study.arms(each)) > 2
+            and "task_success" in study.figures(each, study.arms(each)[0])
+        ),
+    )
     if name is None:
         return Picture(title, "", missing="brain-suite run landing_pages")
     gated, found = study.gated(name), []
@@ -229,7 +295,9 @@ def _pareto(report: Report) -> Picture:
         figures = study.figures(name, arm)
         if "usd" in figures and "task_success" in figures:
             point = Point(
-                figures["usd"].value, figures["task_success"].value, n=len(study.of(name, arm))
+                figures["usd"].value,
+                figures["task_success"].value,
+                n=len(study.of(name, arm)),
             )
             found.append(Series(arm, [point], _colour(arm, number), arm == gated))
     frame = Frame(
@@ -258,7 +326,9 @@ def _waits(report: Report) -> Picture:
     if name is None:
         return Picture(title, "", missing="brain-suite run api_migration_wake")
     gated, series = study.gated(name), []
-    last = max(wait for arm in study.arms(name) for wait in _all_waits(study, name, arm))
+    last = max(
+        wait for arm in study.arms(name) for wait in _all_waits(study, name, arm)
+    )
     for number, arm in enumerate(study.arms(name)):
         waits = _all_waits(study, name, arm)
         delivered = study.figures(name, arm).get("wake_delivery")
@@ -268,7 +338,9 @@ def _waits(report: Report) -> Picture:
                 for at, wait in enumerate(waits)
             ]
             shares.append(Point(last, delivered.value))
-            series.append(Series(arm, shares, _colour(arm, number), arm == gated, stepped=True))
+            series.append(
+                Series(arm, shares, _colour(arm, number), arm == gated, stepped=True)
+            )
     frame = Frame(
         "virtual seconds after the write",
         "share of deliveries",
@@ -278,7 +350,8 @@ def _waits(report: Report) -> Picture:
         1.0,
     )
     told = (
-        f"{name}: from the write to the first prompt that holds it, for agents that had a session; the curve ends at"
+        f"{name}: from the write to the first prompt that holds it, for agents that"
+        f" had a session; the curve ends at"
         " the share that was delivered at all. Arms without a curve told nobody."
     )
     return Picture(title, told, charts.lines(title, frame, series))
@@ -294,11 +367,15 @@ def _hops(report: Report) -> Picture:
     def hops(name: str, arm: str) -> list[int]:
         figures = study.figures(name, arm)
         return sorted(
-            int(each[9:]) for each in figures if each.startswith("fidelity.") and each[9:].isdigit()
+            int(each[9:])
+            for each in figures
+            if each.startswith("fidelity.") and each[9:].isdigit()
         )
 
     name = _first(
-        study, lambda each: any(len(hops(each, arm)) > 1 for arm in study.arms(each)), "telephone"
+        study,
+        lambda each: any(len(hops(each, arm)) > 1 for arm in study.arms(each)),
+        "telephone",
     )
     if name is None:
         return Picture(title, "", missing="brain-suite run telephone")
@@ -318,14 +395,22 @@ def _hops(report: Report) -> Picture:
         1.0,
         x_at=at,
     )
-    told = f"{name}: every agent of a chain acts on what it was told and says it again. Isolated agents find out anew."
+    told = (
+        f"{name}: every agent of a chain acts on what it was told and says it again."
+        f" Isolated agents find out anew."
+    )
     return Picture(title, told, charts.lines(title, frame, series))
 
 
 def _month(report: Report) -> Picture:
     study, title = report.study, "Thirty days of a memory"
-    name = _first(study, lambda each: any(one.days for arm in study.arms(each) for one in study.of(each, arm)),
-                  "defrag_30_days")  # fmt: skip
+    name = _first(
+        study,
+        lambda each: any(
+            one.days for arm in study.arms(each) for one in study.of(each, arm)
+        ),
+        "defrag_30_days",
+    )
     if name is None:
         return Picture(title, "", missing="brain-suite run defrag_30_days")
     gated, series = study.gated(name), []
@@ -335,11 +420,14 @@ def _month(report: Report) -> Picture:
             for day, tokens in each.days:
                 by_day.setdefault(day, []).append(tokens)
         found = [
-            Point(day, sum(each) / len(each), n=len(each)) for day, each in sorted(by_day.items())
+            Point(day, sum(each) / len(each), n=len(each))
+            for day, each in sorted(by_day.items())
         ]
         if found:
             series.append(Series(arm, found, _colour(arm, number), arm == gated))
-    frame = Frame("day", "tokens of all live entries", charts.plain, charts.thousands, 0.0)
+    frame = Frame(
+        "day", "tokens of all live entries", charts.plain, charts.thousands, 0.0
+    )
     told = f"{name}: the mean over runs."
     return Picture(title, told, charts.lines(title, frame, series))
 
@@ -360,9 +448,20 @@ def _recall(report: Report) -> Picture:
     for number, arm in enumerate(study.arms(name)):
         figures, n = study.figures(name, arm), len(study.of(name, arm))
         if "context_reduction" in figures and "needed_recall" in figures:
-            point = Point(figures["context_reduction"].value, figures["needed_recall"].value, n=n)
+            point = Point(
+                figures["context_reduction"].value, figures["needed_recall"].value, n=n
+            )
             found.append(Series(arm, [point], _colour(arm, number), arm == gated))
-    frame = Frame("context that is not sent", "needed entries that were shown or found", charts.percent, charts.percent,
-                  0.0, 1.0)  # fmt: skip
-    told = f"{name}: a reduction counts for nothing where what was needed is not there. Up and to the right is better."
+    frame = Frame(
+        "context that is not sent",
+        "needed entries that were shown or found",
+        charts.percent,
+        charts.percent,
+        0.0,
+        1.0,
+    )
+    told = (
+        f"{name}: a reduction counts for nothing where what was needed is not there. Up"
+        f" and to the right is better."
+    )
     return Picture(title, told, charts.points(title, frame, found))

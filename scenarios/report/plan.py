@@ -1,11 +1,12 @@
 """What is played of a scenario: which arms, in which cells, under which seeds. Plays nothing.
 
-The scenario's own parameters are played by every arm, and so is the cell with the other kind of agents, ideal beside
-degraded: so often as the scenario says by what ships, the isolated one and the rivals, the others less often. Each
-other cell of its grid is played by what ships and the isolated ones, and where the team's size differs by the rivals
-that grow with it too. Where nothing differs but what the memory is to an agent, isolated agents would do the very same
-once more: they are not played again, and the cell is held against the isolated runs of the scenario's own parameters,
-seed by seed.
+The scenario's own parameters are played by every arm, and so is the cell with the other kind of
+agents, ideal beside degraded: so often as the scenario says by what ships, the isolated one and the
+rivals, the others less often. Each other cell of its grid is played by what ships and the isolated
+ones, and where the team's size differs by the rivals that grow with it too. Where nothing differs
+but what the memory is to an agent, isolated agents would do the very same once more: they are not
+played again, and the cell is held against the isolated runs of the scenario's own parameters, seed
+by seed.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ def planned(
     )
     for arm in chosen:
         yield from (
-            Order(name, arm, first + n, tuple(own.items())) for n in range(_times(arm, most, full))
+            Order(name, arm, first + n, tuple(own.items()))
+            for n in range(_times(arm, most, full))
         )
     for each in cells(scenario) if grid else ():
         there = own | each

@@ -1,7 +1,8 @@
 """The L1 part of a report: retrieval over recorded conversations, and whether it follows from them.
 
-`retrieval` measures; here it is put into a report beside what was played. The data stay where they are: a report names
-them and holds their digest. How long a search took is left out: no two measure the same.
+`retrieval` measures; here it is put into a report beside what was played. The data stay where they
+are: a report names them and holds their digest. How long a search took is left out: no two measure
+the same.
 """
 
 from __future__ import annotations
@@ -24,12 +25,16 @@ class BrokenData(ValueError):
 
 
 def measured(path: str | None) -> Table:
-    """Return the part of a report that the conversations of this file come to; empty without a file."""
+    """Return the part of a report that the conversations of this file come to; empty without a
+    file.
+    """
     return {} if path is None else {RETRIEVAL: _retrieved(path)}
 
 
 def missing(table: Mapping[str, Table], path: str | None) -> str | None:
-    """Return the path at which the data of a report's part should lie and do not: it cannot be checked."""
+    """Return the path at which the data of a report's part should lie and do not: it cannot be
+    checked.
+    """
     if RETRIEVAL not in table:
         return None
     where = path or table[RETRIEVAL]["data"]["path"]
@@ -53,19 +58,32 @@ def _retrieved(path: str) -> Table:
     with tempfile.TemporaryDirectory(prefix="retrieval-") as place:
         found = retrieval.measure(conversations, place)
     figures = {
-        name: _interval([found[name], *found["intervals"][name]]) for name in retrieval.FIGURES
+        name: _interval([found[name], *found["intervals"][name]])
+        for name in retrieval.FIGURES
     }
-    one = {name: value for name, value in found["one_workspace"].items() if name != "milliseconds"}
+    one = {
+        name: value
+        for name, value in found["one_workspace"].items()
+        if name != "milliseconds"
+    }
     data = {"path": path, "sha256": sha256(Path(path).read_bytes()).hexdigest()}
     return {
-        "data": data, "conversations": len(conversations), "turns": found["turns"],
-        "questions": found["questions"], "figures": figures, "by_category": _round(found["by_category"]),
-        "one_workspace": _round(one), "units": _round(found["units"]),
-    }  # fmt: skip
+        "data": data,
+        "conversations": len(conversations),
+        "turns": found["turns"],
+        "questions": found["questions"],
+        "figures": figures,
+        "by_category": _round(found["by_category"]),
+        "one_workspace": _round(one),
+        "units": _round(found["units"]),
+    }
 
 
 def _interval(ends: Sequence[float]) -> Table:
-    return {name: rounded(each) for name, each in zip(("value", "lo", "hi"), ends, strict=True)}
+    return {
+        name: rounded(each)
+        for name, each in zip(("value", "lo", "hi"), ends, strict=True)
+    }
 
 
 def _round(value: Any) -> Any:

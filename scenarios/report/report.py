@@ -1,8 +1,9 @@
-"""report.json: what a report holds, made from runs, written, read again. Judges nothing: `findings` does.
+"""report.json: what a report holds, made from runs, written, read again. Judges nothing: `findings`
+does.
 
-`run` is what was run; `thresholds` what the figures had to be; `metrics`, `comparisons`, `verdicts`,
-`break_even`, `rivals` and `equal` follow from the ledger beside it; `recorded` from recorded
-conversations, where asked for. report.schema.json says what may stand where.
+`run` is what was run; `thresholds` what the figures had to be; `metrics`, `comparisons`,
+`verdicts`, `break_even`, `rivals` and `equal` follow from the ledger beside it; `recorded` from
+recorded conversations, where asked for. report.schema.json says what may stand where.
 """
 
 from __future__ import annotations
@@ -23,13 +24,22 @@ from scenarios.play.arms import ARMS, RIVAL
 from scenarios.report import plan
 
 SCHEMA = "brain-suite/report-v1"
-REPORT, LEDGER, TEXT, PAGE = FILES = "report.json", "ledger.jsonl.gz", "report.md", "report.html"
+REPORT, LEDGER, TEXT, PAGE = FILES = (
+    "report.json",
+    "ledger.jsonl.gz",
+    "report.md",
+    "report.html",
+)
 ONLY_CHANCE = (
-    "L0: agents are scripted. Intervals describe the chance in the scenarios alone (which facts, sizes, times are"
+    "L0: agents are scripted. Intervals describe the chance in the scenarios alone"
+    " (which facts, sizes, times are"
     " drawn), and nothing about models."
 )
 LEVELS = {
-    "L0": "scripted agents on the shipped product: what the mechanism costs and saves, nothing about models",
+    "L0": (
+        "scripted agents on the shipped product: what the mechanism costs and saves,"
+        " nothing about models"
+    ),
     "L1": "search in recorded conversations: how much of the evidence for a question is found",
     "L2": "real models: measured, at the provider's own count",
 }
@@ -51,7 +61,13 @@ class Report(NamedTuple):
 def thresholds_of(scenario: Scenario) -> list[Threshold]:
     return [
         Threshold(
-            scenario.id, gate.text, gate.metric, scenario.gated, gate.op, gate.value, gate.cell
+            scenario.id,
+            gate.text,
+            gate.metric,
+            scenario.gated,
+            gate.op,
+            gate.value,
+            gate.cell,
         )
         for gate in scenario.gates
     ]
@@ -60,11 +76,16 @@ def thresholds_of(scenario: Scenario) -> list[Threshold]:
 def told_of(scenario: Scenario, arms: Sequence[str]) -> Table:
     """What a report says of a scenario, so that it can be read without its file."""
     return {
-        "title": scenario.title, "shows": scenario.shows, "headline": scenario.headline, "digest": scenario.digest,
-        "gated": scenario.gated, "params": dict(scenario.params),
+        "title": scenario.title,
+        "shows": scenario.shows,
+        "headline": scenario.headline,
+        "digest": scenario.digest,
+        "gated": scenario.gated,
+        "params": dict(scenario.params),
         "arms": {arm: ARMS[arm].what for arm in arms if arm in ARMS},
-        "kinds": {arm: ARMS[arm].kind for arm in arms if arm in ARMS}, "missing": plan.missing(arms),
-    }  # fmt: skip
+        "kinds": {arm: ARMS[arm].kind for arm in arms if arm in ARMS},
+        "missing": plan.missing(arms),
+    }
 
 
 def made(
@@ -75,8 +96,10 @@ def made(
     run: Mapping[str, Any],
     recorded: Table | None = None,
 ) -> Report:
-    """A report of these samples. `scenarios` as `told_of` has them, `digest` that of the ledger's lines, `run` what
-    does not follow from the ledger, `recorded` what recorded conversations came to."""
+    """A report of these samples. `scenarios` as `told_of` has them, `digest` that of the ledger's
+    lines, `run` what does not follow from the ledger, `recorded` what recorded conversations came
+    to.
+    """
     study = Study(samples, RIVALS)
     parts = findings.found(study, thresholds)
     table = {
@@ -99,7 +122,10 @@ def what_ran(study: Study, digest: str) -> Table:
     """What the ledger says of itself."""
     samples = [each for group in study.cells.values() for each in group]
     config = sorted(
-        {(each.scenario, each.digest, each.arm, each.name, each.seed) for each in samples}
+        {
+            (each.scenario, each.digest, each.arm, each.name, each.seed)
+            for each in samples
+        }
     )
     seeds = {
         scenario: sorted({each.seed for each in samples if each.scenario == scenario})
@@ -119,7 +145,9 @@ def what_ran(study: Study, digest: str) -> Table:
     }
 
 
-def warnings(study: Study, scenarios: Mapping[str, Table], parts: Findings) -> list[str]:
+def warnings(
+    study: Study, scenarios: Mapping[str, Table], parts: Findings
+) -> list[str]:
     """What a reader has to know before believing any of it."""
     found = [
         f"{each['scenario']}: {each['gate']}: {each['why']}"
@@ -131,20 +159,25 @@ def warnings(study: Study, scenarios: Mapping[str, Table], parts: Findings) -> l
             f"{scenario}: the arm {arm} is not available: {why}"
             for arm, why in table["missing"].items()
         ]
-        least = min((len(study.of(scenario, arm)) for arm in study.arms(scenario)), default=0)
+        least = min(
+            (len(study.of(scenario, arm)) for arm in study.arms(scenario)), default=0
+        )
         if least < FEW:
             found.append(
-                f"{scenario}: {least} run{'s' * (least != 1)} of an arm: too few for intervals to mean much"
+                f"{scenario}: {least} run{'s' * (least != 1)} of an arm: too few for"
+                f" intervals to mean much"
             )
     for each in parts.comparisons:
         if each["saving"]["value"] > 0 and not each["no_worse"]:
             lost = f"{-each['success_difference']:.1%}"
             found.append(
-                f"{each['scenario']}: {each['arm']} saves tokens, and may lose success ({lost} on average)"
+                f"{each['scenario']}: {each['arm']} saves tokens, and may lose"
+                f" success ({lost} on average)"
             )
         if each["fragile"]:
             found.append(
-                f"{each['scenario']}: whether {each['arm']} saves is fragile: {', '.join(each['flips'])}"
+                f"{each['scenario']}: whether {each['arm']} saves is fragile:"
+                f" {', '.join(each['flips'])}"
             )
     for each in parts.equal:
         where = f" in {each['cell']}" if each["cell"] else ""
@@ -197,6 +230,8 @@ def digest_of(path: str) -> str:
 def schema() -> Table:
     """What a report may hold, as JSON schema."""
     found: Table = json.loads(
-        (resources.files("scenarios.report") / "report.schema.json").read_text(encoding="utf-8")
+        (resources.files("scenarios.report") / "report.schema.json").read_text(
+            encoding="utf-8"
+        )
     )
     return found

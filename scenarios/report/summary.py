@@ -1,5 +1,6 @@
-"""What a report begins with, in words: the one sentence of its result, what was compared with what, and
-a row for each scenario. What it says stands in the report already; every form of a report says it alike.
+"""What a report begins with, in words: the one sentence of its result, what was compared with what,
+and a row for each scenario. What it says stands in the report already; every form of a report says
+it alike.
 """
 
 from __future__ import annotations
@@ -18,15 +19,26 @@ KINDS: Mapping[str, str] = {
     "ablation": "ablations: the product with a part of it changed; no result of the product",
 }
 HEAD = (
-    "scenario", "agents", "tokens", "dollars", "done right", "found twice", "needed shown",
-    "all ÷ task", "memory ÷ task",
-)  # fmt: skip
+    "scenario",
+    "agents",
+    "tokens",
+    "dollars",
+    "done right",
+    "found twice",
+    "needed shown",
+    "all ÷ task",
+    "memory ÷ task",
+)
 NO_RIVAL = "no rival does as many tasks"
 MEANT = (
-    "Tokens and dollars: how many fewer the product takes than the best rival, seed by seed, with the 95 %"
-    " interval; the best is the rival that takes the fewest of those that do their tasks. Done right: tasks of"
-    " the product v that rival. Found twice: of what was found out, the share that memory held already. Needed"
-    " shown: of what was needed and held, the share that was shown. All ÷ task: tokens of all coordination"
+    "Tokens and dollars: how many fewer the product takes than the best rival, seed"
+    " by seed, with the 95 %"
+    " interval; the best is the rival that takes the fewest of those that do their"
+    " tasks. Done right: tasks of"
+    " the product v that rival. Found twice: of what was found out, the share that"
+    " memory held already. Needed"
+    " shown: of what was needed and held, the share that was shown. All ÷ task:"
+    " tokens of all coordination"
     " beside those of the work; memory ÷ task: memory's part of it."
 )
 
@@ -38,7 +50,9 @@ def arms(table: Table) -> Iterator[tuple[str, list[tuple[str, str]]]]:
         for arm, kind in scenario.get("kinds", {}).items():
             away = scenario["missing"].get(arm)
             listed[kind][arm] = (
-                f"{scenario['arms'][arm]} (not played: {away})" if away else scenario["arms"][arm]
+                f"{scenario['arms'][arm]} (not played: {away})"
+                if away
+                else scenario["arms"][arm]
             )
     for kind, about in KINDS.items():
         if listed[kind]:
@@ -46,10 +60,13 @@ def arms(table: Table) -> Iterator[tuple[str, list[tuple[str, str]]]]:
 
 
 def order(scenario: Table, played: Sequence[str]) -> list[tuple[str, list[str]]]:
-    """Return the arms that were played by their kind: the product, its rivals, controls, ablations."""
+    """Return the arms that were played by their kind: the product, its rivals, controls,
+    ablations.
+    """
     kinds = scenario.get("kinds", {})
     groups = [
-        (kind, [arm for arm in played if kinds.get(arm, "ablation") == kind]) for kind in KINDS
+        (kind, [arm for arm in played if kinds.get(arm, "ablation") == kind])
+        for kind in KINDS
     ]
     return [(kind, group) for kind, group in groups if group]
 
@@ -67,7 +84,9 @@ def sentence(table: Table) -> str:
     rows = headline(table)
     if not rows:
         kinds = {
-            kind for each in table["scenarios"].values() for kind in each.get("kinds", {}).values()
+            kind
+            for each in table["scenarios"].values()
+            for kind in each.get("kinds", {}).values()
         }
         if "product" not in kinds:
             return "The product was not played: nothing here says what it saves."
@@ -82,15 +101,23 @@ def _of_several(rows: Sequence[Table]) -> str:
     alone = [row["scenario"] for row in rows if not row["best"]]
     none = f"in {', '.join(alone)} no rival does as many tasks right" if alone else ""
     if not held:
-        return f"No rival does as many tasks right as {rows[0]['product']}, {_agents(rows)}: {', '.join(alone)}."
-    saved = [(float(row["beside"][row["best"]]["tokens"]["value"]), row) for row in held]
+        return (
+            f"No rival does as many tasks right as {rows[0]['product']}, {_agents(rows)}:"
+            f" {', '.join(alone)}."
+        )
+    saved = [
+        (float(row["beside"][row["best"]]["tokens"]["value"]), row) for row in held
+    ]
     usd = [float(row["beside"][row["best_usd"]]["usd"]["value"]) for row in held]
     fewer = sum(value > 0 for value, _ in saved)
     (most, best), (least, worst) = (which(saved, key=_value) for which in (max, min))
     lost = [row for row in held if not row["beside"][row["best"]]["no_worse"]]
-    named = ", ".join(f"{row['scenario']} ({_success(row, row['best'])})" for row in lost)
+    named = ", ".join(
+        f"{row['scenario']} ({_success(row, row['best'])})" for row in lost
+    )
     return (
-        f"{best['product']} takes fewer tokens than the best rival in {fewer} of {len(held)} scenarios,"
+        f"{best['product']} takes fewer tokens than the best rival in {fewer} of"
+        f" {len(held)} scenarios,"
         f" {_agents(rows)}: from {_more_or_less(most)} ({best['scenario']}, {best['best']}) to"
         f" {_more_or_less(least)} ({worst['scenario']}, {worst['best']}); dollars from"
         f" {_more_or_less(max(usd))} to {_more_or_less(min(usd))}; tasks done right: "
@@ -105,10 +132,13 @@ def _value(pair: tuple[float, Table]) -> float:
 def _of_one(row: Table) -> str:
     best, cheapest = row["best"], row["best_usd"]
     if best is None:
-        most = max(bar["success"] for arm, bar in row["bars"].items() if arm != row["product"])
+        most = max(
+            bar["success"] for arm, bar in row["bars"].items() if arm != row["product"]
+        )
         ours = percent(row["bars"][row["product"]]["success"])
         return (
-            f"No rival does as many tasks right as {row['product']}, {_agents([row])}: {ours} v {percent(most)} at"
+            f"No rival does as many tasks right as {row['product']},"
+            f" {_agents([row])}: {ours} v {percent(most)} at"
             f" most; {_runs(row)}."
         )
     tokens, usd = row["beside"][best]["tokens"], row["beside"][cheapest]["usd"]
@@ -119,7 +149,8 @@ def _of_one(row: Table) -> str:
     )
     return (
         f"{row['product']} takes {_more_or_less(tokens['value'])} tokens {ends(tokens)} and"
-        f" {_more_or_less(usd['value'])} dollars {ends(usd)} than {by}, {_agents([row])}; tasks done right:"
+        f" {_more_or_less(usd['value'])} dollars {ends(usd)} than {by},"
+        f" {_agents([row])}; tasks done right:"
         f" {_success(row, best)}; {_runs(row)}."
     )
 
@@ -177,23 +208,35 @@ def cells(row: Table) -> Sequence[str]:
     if best is None:
         return row["scenario"], agents, NO_RIVAL, NO_RIVAL, "–", *figures
     return (
-        row["scenario"], agents, f"{_saved(row['beside'][best]['tokens'])} v {best}",
-        f"{_saved(row['beside'][cheapest]['usd'])} v {cheapest}", _success(row, best), *figures,
-    )  # fmt: skip
+        row["scenario"],
+        agents,
+        f"{_saved(row['beside'][best]['tokens'])} v {best}",
+        f"{_saved(row['beside'][cheapest]['usd'])} v {cheapest}",
+        _success(row, best),
+        *figures,
+    )
 
 
 def meant(table: Table) -> str:
     """Return what the columns of the table mean, and how degraded its agents were."""
     lacks = {
-        _parameters(row["lacks"]): None for row in table["against"] if row["agents"] == DEGRADED
+        _parameters(row["lacks"]): None
+        for row in table["against"]
+        if row["agents"] == DEGRADED
     }
-    return f"{MEANT} Degraded agents: {'; '.join(lacks)}; {_sources()}." if lacks else MEANT
+    return (
+        f"{MEANT} Degraded agents: {'; '.join(lacks)}; {_sources()}."
+        if lacks
+        else MEANT
+    )
 
 
 def _sources() -> str:
     """Return where the values of degraded agents come from, in words."""
     return "; ".join(
-        dict.fromkeys(one.source for one in PARAMETERS.values() if one.degraded is not None)
+        dict.fromkeys(
+            one.source for one in PARAMETERS.values() if one.degraded is not None
+        )
     )
 
 
@@ -215,13 +258,17 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def overhead(row: Table) -> str:
-    """Return what coordination took, in words: all of it beside the task, memory's part, single runs."""
+    """Return what coordination took, in words: all of it beside the task, memory's part, single
+    runs.
+    """
     figures, runs = row["figures"], row["runs"]
     if "co_task" not in figures:
         return ""
     return (
-        f"{row['scenario']}: all coordination ÷ task {percent(figures['co_task']['value'])} (single runs"
-        f" {percent(runs['co_task']['least'])} to {percent(runs['co_task']['most'])}), of which memory"
+        f"{row['scenario']}: all coordination ÷ task"
+        f" {percent(figures['co_task']['value'])} (single runs"
+        f" {percent(runs['co_task']['least'])} to"
+        f" {percent(runs['co_task']['most'])}), of which memory"
         f" {percent(figures['co_memory']['value'])} ({percent(runs['co_memory']['least'])} to"
         f" {percent(runs['co_memory']['most'])})"
     )
@@ -232,8 +279,10 @@ def price_list() -> Iterator[str]:
     for name, prices in dollars.MODELS.items():
         figure = "usd" if name == dollars.DEFAULT else f"usd_{name}"
         yield (
-            f"{figure} ({name}): per million tokens ${prices.input:g} input, ${prices.written:g} written to the cache,"
+            f"{figure} ({name}): per million tokens ${prices.input:g} input,"
+            f" ${prices.written:g} written to the cache,"
             f" ${prices.cached:g} read from it, ${prices.output:g} output; an entry lives"
-            f" {prices.lifetime // 60} minutes of virtual time after its last use, from {prices.least:,} tokens on;"
+            f" {prices.lifetime // 60} minutes of virtual time after its last use,"
+            f" from {prices.least:,} tokens on;"
             f" {prices.source}."
         )

@@ -1,4 +1,6 @@
-"""A report in the terminal: lines of at most 80 columns. What it says stands in the report already."""
+"""A report in the terminal: lines of at most 80 columns. What it says stands in the report
+already.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,15 @@ from collections.abc import Iterator, Sequence
 from scenarios.measure.findings import Table
 from scenarios.report import summary
 from scenarios.report.report import ONLY_CHANCE, Report
-from scenarios.report.words import amount, cells, figure, levels, measured, pays, together
+from scenarios.report.words import (
+    amount,
+    cells,
+    figure,
+    levels,
+    measured,
+    pays,
+    together,
+)
 
 WIDTH = 80
 ABREAST, CELL = (
@@ -25,13 +35,17 @@ BAR = 20  # signs of the longest bar
 MEMORY = ("fact_retention", "growth")
 MEMORY_HEADS = (f" {'arm':<12}{'n':>3} {'still found':>24}{'tokens a day':>24}",)
 MEANT = (
-    "* the arm that is judged. Saved: tokens beside those of isolated agents, seed by seed, with its 95 % interval."
-    " Done: tasks that came out right. Coordination ÷ task: tokens that memory takes and agents that only plan,"
-    " beside the tokens of the work, billed; of it memory's part. Found twice: of what was found out, the share that"
+    "* the arm that is judged. Saved: tokens beside those of isolated agents, seed by"
+    " seed, with its 95 % interval."
+    " Done: tasks that came out right. Coordination ÷ task: tokens that memory takes"
+    " and agents that only plan,"
+    " beside the tokens of the work, billed; of it memory's part. Found twice: of"
+    " what was found out, the share that"
     " memory held already. Needed shown: of what was needed and held, the share that was shown."
 )
 MEMORY_MEANT = (
-    "Still found: queries that are answered after the nights, beside before. Tokens a day: by which all live entries"
+    "Still found: queries that are answered after the nights, beside before. Tokens a"
+    " day: by which all live entries"
     " grow."
 )
 MARKS = {True: "met", False: "MISSED", None: "not played"}
@@ -65,25 +79,37 @@ def _best(row: Table) -> str:
     if best is None:
         return f"{told}{summary.NO_RIVAL}"
     usd = row["beside"][cheapest]["usd"]["value"]
-    success = "v".join(f"{row['bars'][arm]['success']:.0%}" for arm in (row["product"], best))
+    success = "v".join(
+        f"{row['bars'][arm]['success']:.0%}" for arm in (row["product"], best)
+    )
     return f"{told}{best:<14}{_saved(row['beside'][best]['tokens']):>18}{usd:>8.0%}{success:>10}"
 
 
 def _bars(row: Table) -> Iterator[str]:
     """The product and each rival, on the same seeds; how many fewer the product takes than each."""
     seeds = f"{row['n']} seed{'s' * (row['n'] != 1)} of each"
-    yield from ("", *wrapped(f"  Tokens of a run, {seeds}, {summary.agents(row)}:", "    "))
-    yield f"  {'':<14}{'':<{BAR}}{'':>6}{'dollars':>8}{'done':>5} {row['product'] + ' takes fewer':>22}"
+    yield from (
+        "",
+        *wrapped(f"  Tokens of a run, {seeds}, {summary.agents(row)}:", "    "),
+    )
+    yield (
+        f"  {'':<14}{'':<{BAR}}{'':>6}{'dollars':>8}{'done':>5}"
+        f" {row['product'] + ' takes fewer':>22}"
+    )
     bars = row["bars"]
     most = max(each["tokens"]["value"] for each in bars.values()) or 1
     for arm, each in sorted(
-        bars.items(), key=lambda pair: (pair[0] != row["product"], pair[1]["tokens"]["value"])
+        bars.items(),
+        key=lambda pair: (pair[0] != row["product"], pair[1]["tokens"]["value"]),
     ):
         bar = "█" * max(round(each["tokens"]["value"] / most * BAR), 1)
         beside = row["beside"].get(arm)
         saved = _saved(beside["tokens"]) if beside else ""
         tokens, usd = thousands(each["tokens"]["value"]), dollars(each["usd"]["value"])
-        yield f"  {arm:<14}{bar:<{BAR}}{tokens:>6}{usd:>8}{each['success']:>5.0%} {saved:>22}".rstrip()
+        yield (
+            f"  {arm:<14}{bar:<{BAR}}{tokens:>6}{usd:>8}{each['success']:>5.0%}"
+            f" {saved:>22}"
+        ).rstrip()
     if told := summary.overhead(row):
         yield from wrapped(f"  {told}", "    ")
 
@@ -98,7 +124,9 @@ def of_scenario(report: Report, scenario: str) -> Iterator[str]:
     for row in report.table["against"]:
         if row["scenario"] == scenario:
             yield from _bars(row)
-    verdicts = [each for each in report.table["verdicts"] if each["scenario"] == scenario]
+    verdicts = [
+        each for each in report.table["verdicts"] if each["scenario"] == scenario
+    ]
     if verdicts:
         yield from ("", f"  {'expected':<42}{'came to [95 %]':>24}{'runs met':>11}")
     for verdict in verdicts:
@@ -113,7 +141,11 @@ def of_scenario(report: Report, scenario: str) -> Iterator[str]:
 def _arms(report: Report, scenario: str) -> Iterator[str]:
     """Every arm, by its kind."""
     told, played = report.table["scenarios"][scenario], report.study.arms(scenario)
-    spent = any(each.tally["tokens"] for arm in played for each in report.study.of(scenario, arm))
+    spent = any(
+        each.tally["tokens"]
+        for arm in played
+        for each in report.study.of(scenario, arm)
+    )
     yield from HEADS if spent else MEMORY_HEADS
     for kind, arms in summary.order(told, played):
         if kind != "product":
@@ -127,7 +159,9 @@ def _arms(report: Report, scenario: str) -> Iterator[str]:
 
 
 def _row(report: Report, scenario: str, arm: str, mark: str) -> str:
-    figures = report.table["metrics"][report.study.key(scenario, report.study.base(scenario), arm)]
+    figures = report.table["metrics"][
+        report.study.key(scenario, report.study.base(scenario), arm)
+    ]
 
     def share(name: str) -> str:
         return _share(figures[name]["value"]) if name in figures else "–"
@@ -152,7 +186,11 @@ def _saved(told: Table) -> str:
 def _share(value: float) -> str:
     """A share in at most five signs, up to a hundredfold."""
     return (
-        f"{value:.1%}" if value < 0.9995 else f"{value:.0%}" if value < 99.995 else f"{value:,.0f}x"
+        f"{value:.1%}"
+        if value < 0.9995
+        else f"{value:.0%}"
+        if value < 99.995
+        else f"{value:,.0f}x"
     )
 
 
@@ -167,13 +205,21 @@ def dollars(value: float) -> str:
 
 
 def thousands(value: float) -> str:
-    size, unit = (1e6, "M") if value >= 999_500 else (1e3, "k") if value >= 999.5 else (1.0, "")
-    return f"{value / size:.3g}{unit}" if value / size < 999.5 else f"{value / size:,.0f}{unit}"
+    size, unit = (
+        (1e6, "M") if value >= 999_500 else (1e3, "k") if value >= 999.5 else (1.0, "")
+    )
+    return (
+        f"{value / size:.3g}{unit}"
+        if value / size < 999.5
+        else f"{value / size:,.0f}{unit}"
+    )
 
 
 def _memory_row(report: Report, scenario: str, arm: str, mark: str) -> str:
     """Of a memory in which nobody works, only nights."""
-    figures = report.table["metrics"][report.study.key(scenario, report.study.base(scenario), arm)]
+    figures = report.table["metrics"][
+        report.study.key(scenario, report.study.base(scenario), arm)
+    ]
     found = "".join(f"{figure(name, figures.get(name)):>24}" for name in MEMORY)
     return f"{mark}{arm:<12}{len(report.study.of(scenario, arm)):>3} {found}"[:WIDTH]
 
@@ -191,11 +237,15 @@ def _verdict(verdict: Table) -> Iterator[str]:
             " " * 12,
         )
     if verdict["fragile"]:
-        yield from wrapped(f"{'':<10}fragile: otherwise at {', '.join(verdict['flips'])}", " " * 12)
+        yield from wrapped(
+            f"{'':<10}fragile: otherwise at {', '.join(verdict['flips'])}", " " * 12
+        )
 
 
 def _cells(verdicts: Sequence[Table]) -> Iterator[str]:
-    """Every other cell of the grid, where which of them is judged had to be chosen: as many gates as fit, then more."""
+    """Every other cell of the grid, where which of them is judged had to be chosen: as many gates
+    as fit, then more.
+    """
     for first in range(0, len(verdicts), ABREAST):
         shown = verdicts[first : first + ABREAST]
         rows = list(cells(shown))
@@ -203,8 +253,12 @@ def _cells(verdicts: Sequence[Table]) -> Iterator[str]:
             heads = "".join(f"{each['metric'][:13]:>14}" for each in shown)
             yield from ("", f"  {'the other cells':<27}{'n':>3}{heads}")
         for name, n, told in rows:
-            values = (f"{amount(each['metric'], found['value'])}{' ' if found['met'] else '!'}" if found else "– "
-                      for each, found in told)  # fmt: skip
+            values = (
+                f"{amount(each['metric'], found['value'])}{' ' if found['met'] else '!'}"
+                if found
+                else "– "
+                for each, found in told
+            )
             short = name if len(name) <= CELL else f"{name[: CELL - 1]}…"
             yield f"  {short:<27}{n:>3}{''.join(f'{value:>14}' for value in values)}".rstrip()
     if any(each["cells"] for each in verdicts):
@@ -213,7 +267,9 @@ def _cells(verdicts: Sequence[Table]) -> Iterator[str]:
 
 def _closing(report: Report) -> Iterator[str]:
     yield ""
-    spent = any(each.tally["tokens"] for group in report.study.cells.values() for each in group)
+    spent = any(
+        each.tally["tokens"] for group in report.study.cells.values() for each in group
+    )
     nights = any(each.days for group in report.study.cells.values() for each in group)
     yield from wrapped(" ".join((MEANT,) * spent + (MEMORY_MEANT,) * nights))
     if spent:
@@ -232,7 +288,9 @@ def _closing(report: Report) -> Iterator[str]:
         yield from wrapped(f"  {each} {what:<16} {state}", " " * 22)
     if level == "L0":
         yield from ("", *wrapped(ONLY_CHANCE))
-    judged = [each["met"] for each in report.table["verdicts"] if each["met"] is not None]
+    judged = [
+        each["met"] for each in report.table["verdicts"] if each["met"] is not None
+    ]
     yield from ("", f"{sum(judged)} of {len(judged)} thresholds met")
 
 

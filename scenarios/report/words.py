@@ -1,4 +1,6 @@
-"""How figures, verdicts and break-even points are put into words, alike in every form of a report. Pure."""
+"""How figures, verdicts and break-even points are put into words, alike in every form of a report.
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,11 @@ def amount(name: str, value: float) -> str:
     if name in _PLAIN:
         return _PLAIN[name].format(value)
     if name in _COUNTS or name.startswith(("tokens.", "probe.")):
-        return f"{value:,.0f}" if value == round(value) or abs(value) >= 100 else f"{value:,.2f}"
+        return (
+            f"{value:,.0f}"
+            if value == round(value) or abs(value) >= 100
+            else f"{value:,.2f}"
+        )
     return percent(value)
 
 
@@ -49,7 +55,13 @@ def gate(verdict: Table) -> Sequence[str]:
     if "value" not in verdict:
         return verdict["gate"], verdict["arm"], "–", "–", f"{mark}: {verdict['why']}"
     runs = f"{verdict['runs_met']} of {verdict['n']}"
-    return verdict["gate"], verdict["arm"], figure(verdict["metric"], verdict), runs, mark
+    return (
+        verdict["gate"],
+        verdict["arm"],
+        figure(verdict["metric"], verdict),
+        runs,
+        mark,
+    )
 
 
 def others(count: int) -> str:
@@ -57,8 +69,12 @@ def others(count: int) -> str:
     return "The other cell" if count == 1 else f"The other {count} cells"
 
 
-def cells(verdicts: Iterable[Table]) -> Iterator[tuple[str, int, list[tuple[Table, Table | None]]]]:
-    """Each other cell of a scenario's grid: its name, how many runs, and what each gate's figure comes to in it."""
+def cells(
+    verdicts: Iterable[Table],
+) -> Iterator[tuple[str, int, list[tuple[Table, Table | None]]]]:
+    """Each other cell of a scenario's grid: its name, how many runs, and what each gate's figure
+    comes to in it.
+    """
     listed = list(verdicts)
     for cell in dict.fromkeys(cell for each in listed for cell in each["cells"]):
         told = [(each, each["cells"].get(cell)) for each in listed]
@@ -66,7 +82,9 @@ def cells(verdicts: Iterable[Table]) -> Iterator[tuple[str, int, list[tuple[Tabl
 
 
 def parameters(params: Mapping[str, Any]) -> str:
-    """A scenario's own parameters; how agents read and what things cost is the same everywhere unless it is varied."""
+    """A scenario's own parameters; how agents read and what things cost is the same everywhere
+    unless it is varied.
+    """
     own = {name: value for name, value in params.items() if name not in PARAMETERS}
     return ", ".join(f"{name} {value}" for name, value in (own or params).items())
 
@@ -83,7 +101,9 @@ def together(warnings: Iterable[str]) -> Iterator[str]:
 
 
 def levels(table: Table) -> Iterator[tuple[str, str, str]]:
-    """The three levels of evidence: which, what it is, and whether it is in this report. None is ever `passed`."""
+    """The three levels of evidence: which, what it is, and whether it is in this report. None is
+    ever `passed`.
+    """
     run, told = table["run"], table.get("recorded", {})
     played = f"played: {run['runs']:,} runs"
     yield (
@@ -91,8 +111,13 @@ def levels(table: Table) -> Iterator[tuple[str, str, str]]:
         "scripted agents",
         played if run["level"] == "L0" else "not played: `brain-suite run ID`",
     )
-    yield "L1", "retrieval", retrieved(told[RETRIEVAL]) if RETRIEVAL in told else (
-        "not played: `brain-suite retrieval FILE`")  # fmt: skip
+    yield (
+        "L1",
+        "retrieval",
+        retrieved(told[RETRIEVAL])
+        if RETRIEVAL in told
+        else ("not played: `brain-suite retrieval FILE`"),
+    )
     live = (
         f"{played} by {', '.join(run['engines'])}"
         if run["level"] == "L2"
@@ -102,11 +127,15 @@ def levels(table: Table) -> Iterator[tuple[str, str, str]]:
 
 
 def measured(run: Table) -> str | None:
-    """Return where parameters of agents come from that were measured; None where all are assumed."""
+    """Return where parameters of agents come from that were measured; None where all are
+    assumed.
+    """
     if "parameters" not in run:
         return None
     source, values = run["parameters"]["source"], run["parameters"]["values"]
-    where = " ".join(str(source[name]) for name in ("engine", "model", "date") if name in source)
+    where = " ".join(
+        str(source[name]) for name in ("engine", "model", "date") if name in source
+    )
     figures = (
         f"{name} {percent(one['value'])}"
         + (
@@ -126,13 +155,16 @@ def measured(run: Table) -> str | None:
 def retrieved(found: Table) -> str:
     ten = figure("R@10", found["figures"]["R@10"])
     return (
-        f"played: {found['questions']} questions about {found['turns']} turns: recall at 10 {ten}"
+        f"played: {found['questions']} questions about {found['turns']} turns: recall at"
+        f" 10 {ten}"
     )
 
 
 def pays(each: Mapping[str, Any]) -> str:
     """From where on memory pays."""
-    where = ", ".join(f"{name} {value}" for name, value in each["where"].items() if name != "n")
+    where = ", ".join(
+        f"{name} {value}" for name, value in each["where"].items() if name != "n"
+    )
     where = f" at {where}" if where else ""
     teams = ", ".join(map(str, each["teams"]))
     if each["team"] is None:

@@ -1,7 +1,8 @@
-"""The shell. One `main` parses the verb, runs it and turns whatever goes wrong into a line and an exit code.
+"""The shell. One `main` parses the verb, runs it and turns whatever goes wrong into a line and an
+exit code.
 
-Environment variables, standard streams and signals are touched here and nowhere below. A verb's function
-parses, makes one call of the library and prints; it decides nothing.
+Environment variables, standard streams and signals are touched here and nowhere below. A verb's
+function parses, makes one call of the library and prints; it decides nothing.
 """
 
 from __future__ import annotations
@@ -21,9 +22,14 @@ BROKEN_PIPE = 141
 
 
 def main(
-    argv: Sequence[str] | None = None, *, prog: str | None = None, program: Program = PROGRAM
+    argv: Sequence[str] | None = None,
+    *,
+    prog: str | None = None,
+    program: Program = PROGRAM,
 ) -> int:
-    """Run one command line, by default the process's own; the exit code. Prints every error, raises none."""
+    """Run one command line, by default the process's own; the exit code. Prints every error, raises
+    none.
+    """
     return _main(sys.argv[1:] if argv is None else list(argv), prog, program)
 
 
@@ -70,7 +76,10 @@ def _alias(prog: str, *preset: str) -> int:
 def _run(words: Sequence[str], prog: str | None, program: Program) -> int:
     name, rest = parse.split(words)
     if name == "help" or (name is None and {"-h", "--help"} & set(rest)):
-        name, rest = next(iter(word for word in rest if not word.startswith("-")), None), ["--help"]
+        name, rest = (
+            next(iter(word for word in rest if not word.startswith("-")), None),
+            ["--help"],
+        )
         if name is None:
             print(program.overview(), end="")
             return 0
@@ -127,7 +136,9 @@ def _complain(error: Exception, message: str, program: str, *, as_json: bool) ->
 
     if as_json:
         details = getattr(error, "details", {})
-        text = to_json({"error": {"type": type(error).__name__, "message": message, **details}})
+        text = to_json(
+            {"error": {"type": type(error).__name__, "message": message, **details}}
+        )
     else:
         text = f"{program}: {clean(message)}"
     print(text, file=sys.stderr)

@@ -1,8 +1,8 @@
 """The console script `brain`: the verbs of mail and knowledge, on the workspace of a brain.
 
-The workspace is --root, else $SYNAPSE_ROOT, else that of the brain at $SYNAPSE_BRAIN (the path of its `brain.db`), else
-the one of the project that the current folder belongs to; outside of projects that of the document's own brain where
-there is one.
+The workspace is --root, else $SYNAPSE_ROOT, else that of the brain at $SYNAPSE_BRAIN (the path of
+its `brain.db`), else the one of the project that the current folder belongs to; outside of projects
+that of the document's own brain where there is one.
 """
 
 from __future__ import annotations
@@ -41,10 +41,14 @@ _MORE = {
 
 def _verb(name: str, group: str) -> Verb:
     found = _MORE.get(name) or VERBS[name]
-    return found._replace(group=group, example=found.example.replace("synapse ", "brain ", 1))
+    return found._replace(
+        group=group, example=found.example.replace("synapse ", "brain ", 1)
+    )
 
 
-_VERBS = {name: _verb(name, group) for group, names in _OURS.items() for name in names.split()}
+_VERBS = {
+    name: _verb(name, group) for group, names in _OURS.items() for name in names.split()
+}
 
 
 def overview() -> str:
@@ -81,7 +85,9 @@ PROGRAM = Program(
 
 
 def main(argv: Sequence[str] | None = None, *, prog: str | None = None) -> int:
-    """Run one command line, by default the process's own; the exit code. Prints every error, raises none."""
+    """Run one command line, by default the process's own; the exit code. Prints every error, raises
+    none.
+    """
     named = os.environ.get("SYNAPSE_BRAIN")
     if named and not os.environ.get("SYNAPSE_ROOT"):
         os.environ["SYNAPSE_ROOT"] = f"{os.path.expanduser(named)}.log"
@@ -96,7 +102,9 @@ provenance_options, provenance = knowing.why_options, knowing.why
 
 
 def check_options(parser: Options) -> None:
-    parser.add_argument("--rebuild", action="store_true", help="derive every row anew before")
+    parser.add_argument(
+        "--rebuild", action="store_true", help="derive every row anew before"
+    )
 
 
 def check(call: Call) -> int:
@@ -106,7 +114,8 @@ def check(call: Call) -> int:
     path = path_of(store)
     if path is None:
         raise NotFound(
-            f"{store.root} is not the log of a brain: its name would end with .log", root=store.root
+            f"{store.root} is not the log of a brain: its name would end with .log",
+            root=store.root,
         )
     tables = Tables(store, path)
     try:
@@ -116,9 +125,11 @@ def check(call: Call) -> int:
     finally:
         tables.close()
     told = (
-        "\n".join(f"{each.where}: {each.what}" for each in found) or f"{path} is what the log says"
+        "\n".join(f"{each.where}: {each.what}" for each in found)
+        or f"{path} is what the log says"
     )
     call.show(
-        lambda: {"ok": not found, "problems": [fields(each) for each in found]}, lambda: clean(told)
+        lambda: {"ok": not found, "problems": [fields(each) for each in found]},
+        lambda: clean(told),
     )
     return 6 if found else 0

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 
 class Call:
-    """The arguments of one call, and the memory that it opens when first asked. Closes it at its end."""
+    """The arguments of one call, and the memory that it opens when first asked. Closes it at its
+    end.
+    """
 
     def __init__(
         self,
@@ -40,7 +42,10 @@ class Call:
         self._memory: Memory | None = None
         if self.run and verb.name in operators:
             raise Forbidden(
-                f"SYNAPSE_RUN is set: a spawned run may not call `{verb.program} {verb.name}`, the operator may",
+                (
+                    f"SYNAPSE_RUN is set: a spawned run may not call `{verb.program}"
+                    f" {verb.name}`, the operator may"
+                ),
                 agent=env.get("SYNAPSE_AGENT"),
                 action=verb.name,
             )
@@ -49,7 +54,10 @@ class Call:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: object, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: object,
+        trace: TracebackType | None,
     ) -> None:
         if self._memory is not None:
             try:
@@ -60,8 +68,12 @@ class Call:
                 self._memory.close()
 
     def _note_complaints(self, memory: Memory) -> None:
-        """Say in a line that a file of the operator's has a mistake; not to a run, which cannot mend it."""
-        complaints = {} if self.run or self.verb == "doctor" else memory.store.complaints
+        """Say in a line that a file of the operator's has a mistake; not to a run, which cannot
+        mend it.
+        """
+        complaints = (
+            {} if self.run or self.verb == "doctor" else memory.store.complaints
+        )
         if complaints:
             from synapse.cli.show import clean
 
@@ -71,7 +83,9 @@ class Call:
             self.note(clean(f"{path}: {texts[0]}{more}; `synapse doctor` names all"))
 
     def _keep_tables(self, memory: Memory) -> None:
-        """The tables of a brain follow every command. An act is durable without them: they wait for the next one."""
+        """The tables of a brain follow every command. An act is durable without them: they wait for
+        the next one.
+        """
         from synapse.compat.tables import Tables, path_of
         from synapse.errors import SynapseError
 
@@ -107,8 +121,9 @@ class Call:
         return self._location
 
     def new_root(self) -> str:
-        """Return where `init` makes a workspace: never in the home directory unless that is said, and
-        no second one in a project unless its directory is named."""
+        """Return where `init` makes a workspace: never in the home directory unless that is said,
+        and no second one in a project unless its directory is named.
+        """
         named = self.args.directory or self.args.root or self._env.get("SYNAPSE_ROOT")
         if named:
             return os.path.abspath(os.path.expanduser(named))
@@ -141,11 +156,14 @@ class Call:
         own = self._env.get("SYNAPSE_AGENT") or None
         if self.run and not own:
             raise Forbidden(
-                "SYNAPSE_RUN is set without SYNAPSE_AGENT: nobody to act as", action="act"
+                "SYNAPSE_RUN is set without SYNAPSE_AGENT: nobody to act as",
+                action="act",
             )
         if self.run and named not in (None, own):
             raise Forbidden(
-                f"this run acts as {own}, not as {named}", agent=own, action=f"act as {named}"
+                f"this run acts as {own}, not as {named}",
+                agent=own,
+                action=f"act as {named}",
             )
         return named or own
 
@@ -167,7 +185,9 @@ class Call:
             raise Usage("which agent? Give --agent AGENT or set SYNAPSE_AGENT")
         return who
 
-    def show(self, data: object | Callable[[], object], text: str | Callable[[], str]) -> None:
+    def show(
+        self, data: object | Callable[[], object], text: str | Callable[[], str]
+    ) -> None:
         """Print the one or the other form; what is costly to make comes as a function."""
         if self.json:
             from synapse.cli.show import to_json
@@ -182,7 +202,9 @@ class Call:
     @property
     def interactive(self) -> bool:
         """Whether somebody can answer: both ends are a terminal."""
-        return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
+        return all(
+            stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout)
+        )
 
     def ask(self, question: str) -> str:
         """Return the answer of whoever sits at the terminal; empty where there is none."""

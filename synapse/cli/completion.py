@@ -1,4 +1,6 @@
-"""`synapse completion`: a script for bash and zsh, made from the parsers themselves, so it can't go stale."""
+"""`synapse completion`: a script for bash and zsh, made from the parsers themselves, so it can't go
+stale.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +80,9 @@ def completion_options(parser: Options) -> None:
 
 def completion(call: Call) -> None:
     text = script(call.args.shell)
-    call.show(lambda: {"shell": call.args.shell, "script": text}, lambda: text.rstrip("\n"))
+    call.show(
+        lambda: {"shell": call.args.shell, "script": text}, lambda: text.rstrip("\n")
+    )
 
 
 def script(
@@ -87,7 +91,9 @@ def script(
     places: str = _PLACES,
     aliases: Mapping[str, str] = ALIASES,
 ) -> str:
-    """The script of a program; `places` are the cases for what its verbs take without an option's name."""
+    """The script of a program; `places` are the cases for what its verbs take without an option's
+    name.
+    """
     return _SCRIPT.format(
         program=program.name,
         places=places,
@@ -111,4 +117,7 @@ def script(
 def flags(name: str, program: Program = PROGRAM) -> list[str]:
     """Every long option of a verb."""
     calls = options_of(program.verbs[name]).calls
-    return ["--help", *(flag for names, _ in calls for flag in names if flag.startswith("--"))]
+    return [
+        "--help",
+        *(flag for names, _ in calls for flag in names if flag.startswith("--")),
+    ]

@@ -27,7 +27,11 @@ def mcp_options(parser: Options) -> None:
         metavar="[HOST:]PORT",
         help="serve over HTTP, on 127.0.0.1 unless told; 0: any free port",
     )
-    add("--token-file", metavar="FILE", help="with --http: who each token is, AGENT: SHA256 a line")
+    add(
+        "--token-file",
+        metavar="FILE",
+        help="with --http: who each token is, AGENT: SHA256 a line",
+    )
     add(
         "--new-token",
         metavar="AGENT",
@@ -57,7 +61,9 @@ def _serve(call: Call) -> None:
     except ImportError as error:
         from synapse.mcp import installation
 
-        raise StoreError(f"the MCP server needs the package mcp: {installation()}") from error
+        raise StoreError(
+            f"the MCP server needs the package mcp: {installation()}"
+        ) from error
     from synapse.mcp.bearer import TokenFile
     from synapse.mcp.identity import Opened
     from synapse.mcp.offer import offer
@@ -65,11 +71,19 @@ def _serve(call: Call) -> None:
     from synapse.mcp.transports import serve_http, serve_stdio
 
     args, opened = call.args, Opened(lambda: call.memory)
-    tokens = None if args.token_file is None else TokenFile(os.path.expanduser(args.token_file))
+    tokens = (
+        None
+        if args.token_file is None
+        else TokenFile(os.path.expanduser(args.token_file))
+    )
     offered = offer(many(args.tools), args.compat)
-    server = build(_identify(call, opened), offered, started=os.environ.get(SESSION, ""))
+    server = build(
+        _identify(call, opened), offered, started=os.environ.get(SESSION, "")
+    )
     if args.http is None:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # else it would wait for its input to end
+        signal.signal(
+            signal.SIGINT, signal.SIG_DFL
+        )  # else it would wait for its input to end
         if call.interactive:
             call.note("an MCP client starts this, and talks to it here; Ctrl-C ends it")
         serve_stdio(server)
@@ -93,12 +107,15 @@ def _check(call: Call) -> None:
     for name in ("token_file", "hosts"):
         if getattr(args, name) and args.http is None and args.new_token is None:
             raise Usage(
-                f"--{name.replace('_', '-')} is for --http; over its standard streams a server has one client"
+                f"--{name.replace('_', '-')} is for --http; over its standard streams"
+                f" a server has one client"
             )
     if args.new_token is not None and not args.token_file:
         raise Usage("--new-token needs --token-file, where the token's hash is kept")
     if args.token_file and args.run:
-        raise Usage("--run is one agent's, and a token file has several: leave one of them out")
+        raise Usage(
+            "--run is one agent's, and a token file has several: leave one of them out"
+        )
     if args.http is not None:
         from ipaddress import ip_address
 
@@ -109,7 +126,8 @@ def _check(call: Call) -> None:
             local = False
         if not local and not args.token_file:
             raise Usage(
-                f"{host} can be reached by others: name the tokens that are let in with --token-file"
+                f"{host} can be reached by others: name the tokens that are let in"
+                f" with --token-file"
             )
 
 
@@ -127,8 +145,14 @@ def _identify(call: Call, opened: Opened) -> Identify:
         return as_token(opened)
     who = call.who(call.args.agent)
     if who is None:
-        also = ", or the tokens of several with --token-file" if call.args.http is not None else ""
-        raise Usage(f"whose memory is this? Give --agent AGENT or set SYNAPSE_AGENT{also}")
+        also = (
+            ", or the tokens of several with --token-file"
+            if call.args.http is not None
+            else ""
+        )
+        raise Usage(
+            f"whose memory is this? Give --agent AGENT or set SYNAPSE_AGENT{also}"
+        )
     return as_agent(opened, who, call.args.run)
 
 
@@ -141,4 +165,6 @@ def _print_token(call: Call) -> None:
     call.memory.as_agent(agent)
     token = new_token(os.path.expanduser(call.args.token_file), agent)
     call.show({"agent": agent, "token": token}, token)
-    call.note(f"it is not kept: give it to {agent}'s client as `Authorization: Bearer ...`")
+    call.note(
+        f"it is not kept: give it to {agent}'s client as `Authorization: Bearer ...`"
+    )

@@ -17,7 +17,16 @@ LEGEND = """\
 written: since the night before; filed: filed away, merged ones among them
 disputed: entries that contradict an equal, shown until somebody settles it
 compressed: the share of the bytes that the night filed away"""
-_HEADS = ("night", "entries", "KB", "written", "filed", "merged", "disputed", "compressed")
+_HEADS = (
+    "night",
+    "entries",
+    "KB",
+    "written",
+    "filed",
+    "merged",
+    "disputed",
+    "compressed",
+)
 
 
 def stats_options(parser: Options) -> None:
@@ -44,7 +53,10 @@ def stats(call: Call) -> None:
 def _json(each: Measure) -> dict[str, object]:
     names = ("name", "entries", "bytes", "before")
     rows = [dict(zip(names, row, strict=True)) for row in each.namespaces]
-    return each._asdict() | {"namespaces": rows, "compression": round(each.compression, 4)}
+    return each._asdict() | {
+        "namespaces": rows,
+        "compression": round(each.compression, 4),
+    }
 
 
 def _text(found: Measured, nights: int) -> str:
@@ -53,12 +65,16 @@ def _text(found: Measured, nights: int) -> str:
 
     parts = [f"warning: {each}" for each in (*found.worries, *found.remarks)]
     if not found.nights:
-        return "\n".join([*parts, "no night yet: `synapse defrag`, or have one run every night"])
+        return "\n".join(
+            [*parts, "no night yet: `synapse defrag`, or have one run every night"]
+        )
     parts += ["entries", *plot([each.entries for each in found.nights], WIDTH - 11), ""]
     parts.append(table(_HEADS, [_row(each) for each in found.nights[-nights:]]))
     parts += ["", LEGEND]
     fullest = per_namespace(found.nights[-1])[:FULLEST]
-    return "\n".join([*parts, "", table(("namespace", "entries", "bytes", "compressed"), fullest)])
+    return "\n".join(
+        [*parts, "", table(("namespace", "entries", "bytes", "compressed"), fullest)]
+    )
 
 
 def _row(each: Measure) -> tuple[str, ...]:

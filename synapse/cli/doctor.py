@@ -1,6 +1,8 @@
-"""What `synapse doctor` looks at: the machine, the file system under the workspace, and the workspace itself.
+"""What `synapse doctor` looks at: the machine, the file system under the workspace, and the
+workspace itself.
 
-Every check answers with findings and never raises: a broken workspace is what a doctor is called for.
+Every check answers with findings and never raises: a broken workspace is what a doctor is called
+for.
 """
 
 from __future__ import annotations
@@ -39,7 +41,11 @@ def examine(root: str, open_memory: Callable[[], Memory]) -> list[Finding]:
     except (SynapseError, OSError) as error:
         return [*found, *file_system(root), Finding("workspace", "fail", str(error))]
     found += file_system(root, memory.store.readonly)
-    return [*found, Finding("workspace", "ok", os.path.abspath(root)), *workspace(root, memory)]
+    return [
+        *found,
+        Finding("workspace", "ok", os.path.abspath(root)),
+        *workspace(root, memory),
+    ]
 
 
 def machine(platform: str = sys.platform) -> Iterator[Finding]:
@@ -47,9 +53,13 @@ def machine(platform: str = sys.platform) -> Iterator[Finding]:
     if platform in known:
         yield Finding("system", "ok", known[platform])
     elif platform in ("win32", "cygwin", "msys"):
-        yield Finding("system", "fail", "Windows is not supported; use WSL 2 on its own disk")
+        yield Finding(
+            "system", "fail", "Windows is not supported; use WSL 2 on its own disk"
+        )
     else:
-        yield Finding("system", "warn", f"{platform} is untested; Linux and macOS are supported")
+        yield Finding(
+            "system", "warn", f"{platform} is untested; Linux and macOS are supported"
+        )
     version = ".".join(map(str, sys.version_info[:3]))
     yield Finding(
         "python",
@@ -61,12 +71,16 @@ def machine(platform: str = sys.platform) -> Iterator[Finding]:
 
 
 def file_system(root: str, readonly: bool = False) -> Iterator[Finding]:
-    """What the files log asks of the disk under it, tried out there. Where nothing may be written, nothing can be."""
+    """What the files log asks of the disk under it, tried out there. Where nothing may be written,
+    nothing can be.
+    """
     place = _existing(root)
     kind = probes.file_system_of(place)
     if kind in probes.NETWORK:
         yield Finding(
-            "file system", "warn", f"{kind} at {place}: its locks and syncs can't be trusted"
+            "file system",
+            "warn",
+            f"{kind} at {place}: its locks and syncs can't be trusted",
         )
     else:
         yield Finding("file system", "ok", f"{kind or 'of unknown kind'} at {place}")
@@ -80,7 +94,9 @@ def file_system(root: str, readonly: bool = False) -> Iterator[Finding]:
         worst = "warn" if name in probes.HELPFUL else "fail"
         yield Finding(name, worst if problem else "ok", problem or "works")
     if os.path.isdir(root) and os.stat(root).st_mode & 0o002:
-        yield Finding("access", "warn", f"every user of this machine may write in {root}")
+        yield Finding(
+            "access", "warn", f"every user of this machine may write in {root}"
+        )
 
 
 def workspace(root: str, memory: Memory) -> Iterator[Finding]:
@@ -125,10 +141,13 @@ def conforming(directory: str) -> list[Finding]:
     from synapse import conformance
 
     found = [
-        Finding("conformance", each.verdict, str(each)) for each in conformance.check(directory)
+        Finding("conformance", each.verdict, str(each))
+        for each in conformance.check(directory)
     ]
     if all(finding.verdict != "fail" for finding in found):
-        found.insert(0, Finding("conformance", "ok", f"{directory} keeps to protocol {PROTOCOL}"))
+        found.insert(
+            0, Finding("conformance", "ok", f"{directory} keeps to protocol {PROTOCOL}")
+        )
     return found
 
 
@@ -157,7 +176,9 @@ def _sqlite() -> Iterator[Finding]:
         yield Finding("sqlite", "ok", f"{sqlite3.sqlite_version} with full text")
     except sqlite3.Error as error:
         yield Finding(
-            "sqlite", "fail", f"{sqlite3.sqlite_version} without full text (FTS5): {error}"
+            "sqlite",
+            "fail",
+            f"{sqlite3.sqlite_version} without full text (FTS5): {error}",
         )
 
 
@@ -169,7 +190,9 @@ def _integrity(root: str, memory: Memory) -> Iterator[Finding]:
         memory.store.fresh()
         sound = memory.store.index.check() == "ok"
         yield Finding(
-            "index", "ok" if sound else "fail", "in memory, for it cannot be written here"
+            "index",
+            "ok" if sound else "fail",
+            "in memory, for it cannot be written here",
         )
         return
     if not os.path.exists(path):
@@ -178,21 +201,30 @@ def _integrity(root: str, memory: Memory) -> Iterator[Finding]:
     try:
         connection = sqlite3.connect(path)
         try:
-            answers = [row[0] for row in connection.execute("pragma integrity_check(5)")]
+            answers = [
+                row[0] for row in connection.execute("pragma integrity_check(5)")
+            ]
         finally:
             connection.close()
     except sqlite3.Error as error:
         answers = [str(error)]
     sound = answers == ["ok"]
     yield Finding(
-        "index", *(("ok", "sound") if sound else ("fail", f"{answers[0]}; run `synapse rebuild`"))
+        "index",
+        *(
+            ("ok", "sound")
+            if sound
+            else ("fail", f"{answers[0]}; run `synapse rebuild`")
+        ),
     )
 
 
 def _journal(root: str, memory: Memory) -> Iterator[Finding]:
     report = memory.verify()
     if report.ok:
-        yield Finding("journal", "ok", f"{report.records} records, every file as it was written")
+        yield Finding(
+            "journal", "ok", f"{report.records} records, every file as it was written"
+        )
     yield from _some(
         "journal",
         "fail",
@@ -208,9 +240,13 @@ def _settings(root: str, memory: Memory) -> Iterator[Finding]:
     log = memory.store.log
     strays = log.read_settings(None)[1] if isinstance(log, FilesLog) else ()
     runs = (
-        ", runs do not begin" if any(concerns(stray.path, RUN_BLOCKS) for stray in strays) else ""
+        ", runs do not begin"
+        if any(concerns(stray.path, RUN_BLOCKS) for stray in strays)
+        else ""
     )
-    advice = f"reads and writes go on without them{runs}; synapse/SETTINGS.md has every key"
+    advice = (
+        f"reads and writes go on without them{runs}; synapse/SETTINGS.md has every key"
+    )
     yield from _some(
         "settings", "fail", [f"synapse.yaml: {stray.text}" for stray in strays], advice
     )
@@ -250,20 +286,28 @@ def _declarations(root: str, memory: Memory) -> Iterator[Finding]:
     if not problems:
         yield Finding("agents", "ok", f"{len(list(memory.agents()))} registered")
     yield from _some(
-        "agents", "fail", problems, "until they are corrected, what was declared before holds"
+        "agents",
+        "fail",
+        problems,
+        "until they are corrected, what was declared before holds",
     )
 
 
 def _authors(root: str, memory: Memory) -> Iterator[Finding]:
     known = {agent.id for agent in memory.agents()} | {"operator", "consolidator"}
-    authors = Counter(entry.author for entry in memory.as_agent("operator").read(limit=None))
+    authors = Counter(
+        entry.author for entry in memory.as_agent("operator").read(limit=None)
+    )
     strangers = [
         f"{author} wrote {count} {'entry' if count == 1 else 'entries'} and is not registered"
         for author, count in authors.most_common()
         if author not in known
     ]
     yield from _some(
-        "authors", "warn", strangers, "`synapse register --id ID`, then `synapse vouch ENTRY`"
+        "authors",
+        "warn",
+        strangers,
+        "`synapse register --id ID`, then `synapse vouch ENTRY`",
     )
 
 
@@ -283,9 +327,13 @@ def _set_aside(root: str, memory: Memory) -> Iterator[Finding]:
     folder = os.path.join(root, "quarantine")
     names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
     reasons = [
-        _reason(os.path.join(folder, name)) for name in names if name.endswith(".reason.txt")
+        _reason(os.path.join(folder, name))
+        for name in names
+        if name.endswith(".reason.txt")
     ]
-    yield from _some("quarantine", "warn", reasons, "mend and drop them again, or delete them")
+    yield from _some(
+        "quarantine", "warn", reasons, "mend and drop them again, or delete them"
+    )
 
 
 def _reason(path: str) -> str:
@@ -296,7 +344,9 @@ def _reason(path: str) -> str:
         return f"{path}: {error.strerror}"
 
 
-def _some(check: str, verdict: str, details: list[str], advice: str) -> Iterator[Finding]:
+def _some(
+    check: str, verdict: str, details: list[str], advice: str
+) -> Iterator[Finding]:
     """The first few in full, the rest counted, and what to do about them."""
     for detail in details[:NAMED]:
         yield Finding(check, verdict, detail)

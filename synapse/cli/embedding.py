@@ -15,8 +15,17 @@ if TYPE_CHECKING:
 
 def embed_options(parser: Options) -> None:
     add = parser.add_argument
-    add("--limit", type=number, metavar="N", help="at most so many entries; else all that wait")
-    add("--follow", action="store_true", help="go on, and embed what comes, until it is stopped")
+    add(
+        "--limit",
+        type=number,
+        metavar="N",
+        help="at most so many entries; else all that wait",
+    )
+    add(
+        "--follow",
+        action="store_true",
+        help="go on, and embed what comes, until it is stopped",
+    )
 
 
 def embed(call: Call) -> None:

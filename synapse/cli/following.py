@@ -29,7 +29,11 @@ def unread(call: Call) -> None:
 
 def watch_options(parser: Options) -> None:
     add = parser.add_argument
-    add("--agent", metavar="AGENT", help="as this agent; else $SYNAPSE_AGENT, else everything")
+    add(
+        "--agent",
+        metavar="AGENT",
+        help="as this agent; else $SYNAPSE_AGENT, else everything",
+    )
     add("--critical", action="store_true", help="only what is critical")
     add(
         "--since",
@@ -37,7 +41,12 @@ def watch_options(parser: Options) -> None:
         help="begin after this cursor, or this time (24h, yesterday); else with what comes next",
     )
     add("--count", type=number, metavar="N", help="end after so many lines")
-    add("--timeout", type=seconds, metavar="S", help="end after so many seconds, or 5m, 2h")
+    add(
+        "--timeout",
+        type=seconds,
+        metavar="S",
+        help="end after so many seconds, or 5m, 2h",
+    )
 
 
 def watch(call: Call) -> None:
@@ -46,13 +55,19 @@ def watch(call: Call) -> None:
 
 
 class Interruptible:
-    """What goes on until it is stopped: ends without a word when it is told to, or when nobody reads any more."""
+    """What goes on until it is stopped: ends without a word when it is told to, or when nobody
+    reads any more.
+    """
 
     def __enter__(self) -> None:
-        self._before = {which: signal.signal(which, act) for which, act in _SIGNALS.items()}
+        self._before = {
+            which: signal.signal(which, act) for which, act in _SIGNALS.items()
+        }
         signal.setitimer(signal.ITIMER_REAL, LOOK, LOOK)
 
-    def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> bool:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: object, trace: object
+    ) -> bool:
         signal.setitimer(signal.ITIMER_REAL, 0)
         for which, act in self._before.items():
             signal.signal(which, act)
@@ -65,7 +80,9 @@ def _follow(call: Call) -> None:
     args = call.args
     left = args.count
     since = int(args.since) if args.since and args.since.isdecimal() else args.since
-    for event in call.reader().follow(since, critical=args.critical, timeout=args.timeout):
+    for event in call.reader().follow(
+        since, critical=args.critical, timeout=args.timeout
+    ):
         call.say(to_json(event_json(event)) if call.json else event_line(event))
         call.flush()
         left = left and left - 1
@@ -76,7 +93,11 @@ def _follow(call: Call) -> None:
 def event_json(event: Event) -> dict[str, Any]:
     from synapse.formats import codec
 
-    return {"cursor": event.cursor, "kind": event.kind, "entry": codec.entry_json(event.entry)}
+    return {
+        "cursor": event.cursor,
+        "kind": event.kind,
+        "entry": codec.entry_json(event.entry),
+    }
 
 
 def event_line(event: Event) -> str:

@@ -13,9 +13,19 @@ from synapse.system.typed import Any
 
 def log_options(parser: Options) -> None:
     add = parser.add_argument
-    add("--agent", metavar="AGENT", help="as this agent; else $SYNAPSE_AGENT, else everything")
+    add(
+        "--agent",
+        metavar="AGENT",
+        help="as this agent; else $SYNAPSE_AGENT, else everything",
+    )
     add("--since", metavar="WHEN", help="24h, yesterday, last tuesday, 2026-02-01")
-    add("--limit", type=number, default=50, metavar="N", help="the newest so many; 0: all; else 50")
+    add(
+        "--limit",
+        type=number,
+        default=50,
+        metavar="N",
+        help="the newest so many; 0: all; else 50",
+    )
 
 
 def log(call: Call) -> None:
@@ -37,7 +47,13 @@ def audit_options(parser: Options) -> None:
     add("--agent", metavar="AGENT", help="what it did, and what it was shown")
     add("--entry", metavar="ID", help="what was done to this entry")
     add("--since", metavar="WHEN", help="24h, yesterday, last tuesday, 2026-02-01")
-    add("--limit", type=number, default=0, metavar="N", help="the newest so many; else all")
+    add(
+        "--limit",
+        type=number,
+        default=0,
+        metavar="N",
+        help="the newest so many; else all",
+    )
 
 
 def audit(call: Call) -> None:
@@ -48,10 +64,13 @@ def audit(call: Call) -> None:
     acts = [Act(record) for record in reversed(found)]
     call.show(
         lambda: {
-            "audit": [{**fields(act.record), "time": clock.iso(act.record.at)} for act in acts]
+            "audit": [
+                {**fields(act.record), "time": clock.iso(act.record.at)} for act in acts
+            ]
         },
         lambda: (
-            "\n".join(audit_line(act, columns() or 0) for act in acts) or "nothing is on record"
+            "\n".join(audit_line(act, columns() or 0) for act in acts)
+            or "nothing is on record"
         ),
     )
 
@@ -70,4 +89,6 @@ def act_json(act: Act) -> dict[str, Any]:
 
 
 def audit_line(act: Act, width: int) -> str:
-    return short(f"{act.record.seq:>6} {clock.seconds(act.record.at)} {sentence(act)}", width)
+    return short(
+        f"{act.record.seq:>6} {clock.seconds(act.record.at)} {sentence(act)}", width
+    )

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 def remember_options(parser: Options) -> None:
     add = parser.add_argument
-    add("fact", nargs="?", metavar="FACT", help="the fact; - or nothing: standard input")
+    add(
+        "fact", nargs="?", metavar="FACT", help="the fact; - or nothing: standard input"
+    )
     _author(parser)
     _scope(parser)
     add(
@@ -36,13 +38,20 @@ def remember_options(parser: Options) -> None:
         help="1 to 3, or what you use; else 1",
     )
     add("--ttl", metavar="SPAN", help="30m, 24h, 7d, 4w; else it stays")
-    add("--supersedes", action="append", metavar="ID,...", help="what it replaces, at once")
+    add(
+        "--supersedes",
+        action="append",
+        metavar="ID,...",
+        help="what it replaces, at once",
+    )
 
 
 def remember(call: Call) -> None:
     args = call.args
     me, given = call.actor(), _common(args)
-    given |= {name: many(getattr(args, name)) or () for name in ("categories", "supersedes")}
+    given |= {
+        name: many(getattr(args, name)) or () for name in ("categories", "supersedes")
+    }
     entry = memory.remember(
         me, body_of(args.fact), importance=args.importance, ttl=args.ttl, **given
     )
@@ -80,7 +89,10 @@ def link_options(parser: Options) -> None:
     add("effect", metavar="ATOM", help="the one that it bears on")
     _author(parser)
     add(
-        "--type", default="causes", metavar="T", help=f"{', '.join(memory.LINK_TYPES)}; else causes"
+        "--type",
+        default="causes",
+        metavar="T",
+        help=f"{', '.join(memory.LINK_TYPES)}; else causes",
     )
     add("--strength", type=_figure, default=0.5, metavar="N", help="0 to 1; else 0.5")
 
@@ -108,14 +120,20 @@ def forget(call: Call) -> None:
 def why_options(parser: Options) -> None:
     add = parser.add_argument
     add("id", metavar="ID", help="an entry, a message, a fact, an atom or a run")
-    add("--agent", metavar="AGENT", help="as this agent; else $SYNAPSE_AGENT, else everything")
+    add(
+        "--agent",
+        metavar="AGENT",
+        help="as this agent; else $SYNAPSE_AGENT, else everything",
+    )
 
 
 def why(call: Call) -> None:
     from synapse.knowledge import provenance
 
     trail = provenance.why(call.reader(), call.args.id)
-    call.show(lambda: fields(trail), lambda: "\n".join(_trail(trail, 0, columns() or 0)))
+    call.show(
+        lambda: fields(trail), lambda: "\n".join(_trail(trail, 0, columns() or 0))
+    )
 
 
 # -- below -----------------------------------------------------------------------------------------
@@ -123,7 +141,11 @@ def why(call: Call) -> None:
 
 def _author(parser: Options) -> None:
     parser.add_argument(
-        "--from", "--agent", dest="agent", metavar="AGENT", help="who acts; else $SYNAPSE_AGENT"
+        "--from",
+        "--agent",
+        dest="agent",
+        metavar="AGENT",
+        help="who acts; else $SYNAPSE_AGENT",
     )
 
 
@@ -142,7 +164,9 @@ def _scope(parser: Options) -> None:
         help="messages, entries, facts or runs that it comes from",
     )
     add("--confidence", type=_figure, default=1.0, metavar="N", help="0 to 1; else 1")
-    add("--once", metavar="KEY", help="a retry under the same key returns the first one")
+    add(
+        "--once", metavar="KEY", help="a retry under the same key returns the first one"
+    )
 
 
 def _common(args: Any) -> dict[str, Any]:
@@ -163,7 +187,8 @@ def _stored(call: Call, entry: Entry) -> None:
     call.show(lambda: codec.entry_json(entry), entry.id)
     if entry.staged:
         call.note(
-            f"{entry.id} waits for review: only its author and reviewers see it until it is approved"
+            f"{entry.id} waits for review: only its author and reviewers see it until"
+            f" it is approved"
         )
 
 
@@ -176,8 +201,13 @@ def _trail(step: Step, depth: int, width: int) -> list[str]:
     indent, how = "  " * depth, "" if depth == 0 else f"{step.how} "
     if step.kind == "hidden":
         return [f"{indent}{how}something that you may not see"]
-    head = " ".join(part for part in (f"{how}{step.kind}", step.id, step.by, step.at) if part)
+    head = " ".join(
+        part for part in (f"{how}{step.kind}", step.id, step.by, step.at) if part
+    )
     again = " (see above)" if step.cut else ""
     text = f": {clean(first(step.text))}" if step.text else ""
     lines = [short(f"{indent}{head}{again}{text}", width)]
-    return [*lines, *(line for each in step.sources for line in _trail(each, depth + 1, width))]
+    return [
+        *lines,
+        *(line for each in step.sources for line in _trail(each, depth + 1, width)),
+    ]

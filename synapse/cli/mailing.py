@@ -1,4 +1,6 @@
-"""`synapse send | inbox | threads | thread | poll`: mail from the shell. `synapse ack` is in `ruling`."""
+"""`synapse send | inbox | threads | thread | poll`: mail from the shell. `synapse ack` is in
+`ruling`.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ _MARGIN = 24  # of a line, as far as answers are indented
 
 def send_options(parser: Options) -> None:
     add = parser.add_argument
-    add("body", nargs="?", metavar="BODY", help="the text; - or nothing: standard input")
+    add(
+        "body", nargs="?", metavar="BODY", help="the text; - or nothing: standard input"
+    )
     add("--body", dest="text", metavar="BODY", help="the same, as an option")
     add("--from", dest="agent", metavar="AGENT", help="the sender; else $SYNAPSE_AGENT")
     add(
@@ -49,14 +53,20 @@ def send_options(parser: Options) -> None:
     )
     add("--tags", action="append", metavar="T,...", help="words to find it by")
     add("--meta", metavar="JSON", help="an object to keep with it")
-    add("--once", metavar="KEY", help="a retry under the same key returns the first message")
+    add(
+        "--once",
+        metavar="KEY",
+        help="a retry under the same key returns the first message",
+    )
 
 
 def send(call: Call) -> None:
     args, mail = call.args, Mail(call.actor())
     if sum(name is not None for name in (args.thread, args.reply_to, args.edit)) > 1:
         raise Usage("--thread, --reply-to and --edit: one of them")
-    if args.edit and (args.to or args.attach or args.tags or args.meta or args.priority):
+    if args.edit and (
+        args.to or args.attach or args.tags or args.meta or args.priority
+    ):
         raise Usage("a new version keeps all but the text and the subject")
     if args.body is not None and args.text is not None:
         raise Usage("the text is given twice: as BODY and as --body")
@@ -71,20 +81,38 @@ def send(call: Call) -> None:
 def _sent(mail: Mail, args: Any, body: str) -> Message:
     if args.edit:
         return mail.edit(args.edit, body, subject=args.subject, once=args.once)
-    priority, files, meta = args.priority or "normal", args.attach or (), _object(args.meta)
+    priority, files, meta = (
+        args.priority or "normal",
+        args.attach or (),
+        _object(args.meta),
+    )
     if args.reply_to:
         if args.tags:
             raise Usage(
-                "--tags are of a message that begins or continues a thread; `synapse thread` tags threads"
+                "--tags are of a message that begins or continues a thread; `synapse"
+                " thread` tags threads"
             )
         return mail.reply(
-            args.reply_to, body, to=many(args.to), subject=args.subject, priority=priority, metadata=meta,
-            attachments=files, once=args.once,
-        )  # fmt: skip
+            args.reply_to,
+            body,
+            to=many(args.to),
+            subject=args.subject,
+            priority=priority,
+            metadata=meta,
+            attachments=files,
+            once=args.once,
+        )
     return mail.send(
-        many(args.to) or "all", body, subject=args.subject, thread=args.thread, priority=priority, metadata=meta,
-        attachments=files, tags=many(args.tags) or (), once=args.once,
-    )  # fmt: skip
+        many(args.to) or "all",
+        body,
+        subject=args.subject,
+        thread=args.thread,
+        priority=priority,
+        metadata=meta,
+        attachments=files,
+        tags=many(args.tags) or (),
+        once=args.once,
+    )
 
 
 def _object(text: str | None) -> dict[str, Any] | None:
@@ -123,7 +151,9 @@ def inbox(call: Call) -> None:
             "unread": count,
             "messages": [as_json(each) for each in found],
         },
-        lambda: "\n\n".join([*(told(each) for each in found), f"-- {len(found)} unread{left}"]),
+        lambda: "\n\n".join(
+            [*(told(each) for each in found), f"-- {len(found)} unread{left}"]
+        ),
     )
 
 
@@ -139,12 +169,21 @@ def poll(call: Call) -> None:
 
 def threads_options(parser: Options) -> None:
     add = parser.add_argument
-    add("--agent", metavar="AGENT", help="as this agent; else $SYNAPSE_AGENT, else everything")
     add(
-        "--status", default="active", metavar="S", help=f"{', '.join(STATUSES)} or all; else active"
+        "--agent",
+        metavar="AGENT",
+        help="as this agent; else $SYNAPSE_AGENT, else everything",
+    )
+    add(
+        "--status",
+        default="active",
+        metavar="S",
+        help=f"{', '.join(STATUSES)} or all; else active",
     )
     add("--tag", metavar="TAG", help="only what carries this tag")
-    add("--limit", type=number, default=50, metavar="N", help="at most so many; else 50")
+    add(
+        "--limit", type=number, default=50, metavar="N", help="at most so many; else 50"
+    )
 
 
 def threads(call: Call) -> None:
@@ -170,7 +209,13 @@ def thread_options(parser: Options) -> None:
         metavar="AGENT",
         help="as this agent; else $SYNAPSE_AGENT, else everything",
     )
-    add("--limit", type=number, default=100, metavar="N", help="the newest so many; else 100")
+    add(
+        "--limit",
+        type=number,
+        default=100,
+        metavar="N",
+        help="the newest so many; else 100",
+    )
     add("--before", metavar="ID", help="only what came before this message")
     add("--close", action="store_true", help="it is done: no more messages")
     add(
@@ -197,9 +242,15 @@ def thread(call: Call) -> None:
         call.show(lambda: {"thread": thread_columns(changed)}, lambda: listed(changed))
         return
     mail = Mail(call.reader())
-    found, messages = mail.thread(args.id), mail.history(args.id, args.limit, before=args.before)
+    found, messages = (
+        mail.thread(args.id),
+        mail.history(args.id, args.limit, before=args.before),
+    )
     call.show(
-        lambda: {"thread": thread_columns(found), "messages": [as_json(each) for each in messages]},
+        lambda: {
+            "thread": thread_columns(found),
+            "messages": [as_json(each) for each in messages],
+        },
         lambda: "\n\n".join([listed(found), *nested(messages)]),
     )
 
@@ -228,7 +279,7 @@ def _own(call: Call) -> Mail:
     return Mail(call.memory.as_agent(agent))
 
 
-# -- as text -----------------------------------------------------------------------------------------------------
+# -- as text ---------------------------------------------------------------------------
 
 
 def told(message: Message, depth: int = 0) -> str:
@@ -287,7 +338,9 @@ def _within(indent: str, lines: Sequence[str]) -> list[str]:
 
 
 def nested(messages: Sequence[Message]) -> list[str]:
-    """The messages of a thread, each below the one that it answers; what answers none of these stands at the top."""
+    """The messages of a thread, each below the one that it answers; what answers none of these
+    stands at the top.
+    """
     newest = {id: each.id for each in messages for id in each.entry.replaces}
     below: dict[str | None, list[Message]] = {}
     here = {each.id for each in messages}

@@ -19,9 +19,22 @@ def migrate_options(parser: Options) -> None:
         metavar="DIR",
         help="a folder with stm.json, collections/, atoms, links and vectors",
     )
-    add("--agent", default="helios", metavar="AGENT", help="who keeps the knowledge; else helios")
-    add("--model", metavar="NAME", help="which model made the vectors that do not say it")
-    add("--dry-run", action="store_true", help="only read and check, and say what would be written")
+    add(
+        "--agent",
+        default="helios",
+        metavar="AGENT",
+        help="who keeps the knowledge; else helios",
+    )
+    add(
+        "--model",
+        metavar="NAME",
+        help="which model made the vectors that do not say it",
+    )
+    add(
+        "--dry-run",
+        action="store_true",
+        help="only read and check, and say what would be written",
+    )
 
 
 def migrate(call: Call) -> None:
@@ -45,9 +58,17 @@ def _told(told: Migration) -> str:
     """The counts, a line each; then who is new here."""
     from synapse.cli.table import drawn
 
-    heads = ("", "read", "repeated", "written" if told.written else "to write", "here before")
+    heads = (
+        "",
+        "read",
+        "repeated",
+        "written" if told.written else "to write",
+        "here before",
+    )
     lines = [drawn(heads, [(each.kind, *map(str, each[1:])) for each in told.counts])]
     if told.agents:
-        lines.append(f"{'registered' if told.written else 'to register'}: {', '.join(told.agents)}")
+        lines.append(
+            f"{'registered' if told.written else 'to register'}: {', '.join(told.agents)}"
+        )
     lines += [f"{old} is {new} here" for old, new in told.renamed.items()]
     return "\n".join(lines)

@@ -1,5 +1,6 @@
-"""`synapse export | import | merge | backup`: the whole log as JSON Lines or as a snapshot, entries for other
-readers, and two histories as one."""
+"""`synapse export | import | merge | backup`: the whole log as JSON Lines or as a snapshot, entries
+for other readers, and two histories as one.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ def export_options(parser: Options) -> None:
     add(
         "--as-generation",
         choices=GENERATIONS,
-        help="the entries alone, for other readers: A and B as a new directory of files (or lines of path and"
+        help="the entries alone, for other readers: A and B as a new directory of files"
+        " (or lines of path and"
         " text on standard output), C as lines of JSON objects",
     )
     add(
@@ -55,7 +57,9 @@ def export(call: Call) -> None:
         return None
     count, last = _tree(call, place) if generation in ("A", "B") else _file(call, place)
     head = {} if generation else {"head": _head(last)}
-    told = f"{count} written to {place}" + "".join(f", head {value}" for value in head.values())
+    told = f"{count} written to {place}" + "".join(
+        f", head {value}" for value in head.values()
+    )
     return call.show({"written": count, "file": place, **head}, clean(told))
 
 
@@ -68,7 +72,9 @@ def _old_file(call: Call, place: str) -> None:
         sys.stdout.write(text)
         return
     if os.path.lexists(place):
-        raise Conflict(f"{place} is there already; name another file, or remove it", file=place)
+        raise Conflict(
+            f"{place} is there already; name another file, or remove it", file=place
+        )
     with open(place, "x", encoding="utf-8", newline="\n") as file:
         file.write(text)
     call.show(lambda: {"file": place}, lambda: clean(f"the mail written to {place}"))
@@ -89,9 +95,13 @@ def merge(call: Call) -> None:
     source = call.args.source
     told = merge_in(call.memory.store, os.path.expanduser(source) if source else None)
     count = f"{told.records} record{'s' * (told.records != 1)}"
-    shown = f"{count} of the other history appended" if told.records else "nothing to merge"
+    shown = (
+        f"{count} of the other history appended" if told.records else "nothing to merge"
+    )
     ids = [f"  {old} is {new} now" for old, new in told.ids.items()]
-    call.show({"records": told.records, "ids": told.ids}, clean("\n".join([shown, *ids])))
+    call.show(
+        {"records": told.records, "ids": told.ids}, clean("\n".join([shown, *ids]))
+    )
 
 
 def import_options(parser: Options) -> None:
@@ -107,11 +117,15 @@ def import_(call: Call) -> None:
         from synapse import backup as snapshots
 
         told = snapshots.restore(call.memory, call.args.file)
-        shown = f"{told.records} records restored: the workspace is as it was at {told.at}"
+        shown = (
+            f"{told.records} records restored: the workspace is as it was at {told.at}"
+        )
         return call.show(lambda: fields(told), lambda: clean(shown))
     count, last = _taken_in(call, call.args.file)
     head = _head(last)
-    return call.show({"records": count, "head": head}, f"{count} records imported, head {head}")
+    return call.show(
+        {"records": count, "head": head}, f"{count} records imported, head {head}"
+    )
 
 
 def _taken_in(call: Call, place: str) -> tuple[int, str]:
@@ -173,11 +187,14 @@ def backup(call: Call) -> None:
 
 
 def _file(call: Call, place: str) -> tuple[int, str]:
-    """How many lines went out, and the last of them. Never over something that is there: the file may be the only
-    copy. A failed export leaves none."""
+    """How many lines went out, and the last of them. Never over something that is there: the file
+    may be the only copy. A failed export leaves none.
+    """
     count, line = 0, ""
     if os.path.lexists(place):
-        raise Conflict(f"{place} is there already; name another file, or remove it", file=place)
+        raise Conflict(
+            f"{place} is there already; name another file, or remove it", file=place
+        )
     with open(place, "x", encoding="utf-8", newline="\n") as file:
         try:
             for line in call.memory.export(call.args.as_generation):

@@ -1,8 +1,9 @@
 """Command lines: from words to the verb and its arguments.
 
-Options are declared once, by each verb. The usual line is read here, by hand; whatever is unusual (help, errors,
-`--name=value`) is left to argparse, which reads the same declarations. Where both answer they agree, and a cold
-command need not import argparse, which would cost it a tenth of its time.
+Options are declared once, by each verb. The usual line is read here, by hand; whatever is unusual
+(help, errors, `--name=value`) is left to argparse, which reads the same declarations. Where both
+answer they agree, and a cold command need not import argparse, which would cost it a tenth of its
+time.
 """
 
 from __future__ import annotations
@@ -35,7 +36,11 @@ def verb_named(name: str, program: Program = PROGRAM) -> Verb:
     from synapse.system.spelling import closest
 
     close = closest(name, program.verbs)
-    hint = f"did you mean {close!r}?" if close else f"`{program.name} --help` lists them all"
+    hint = (
+        f"did you mean {close!r}?"
+        if close
+        else f"`{program.name} --help` lists them all"
+    )
     raise Usage(f"there is no verb {name!r}; {hint}", verb=name)
 
 
@@ -45,11 +50,15 @@ def options_of(verb: Verb) -> Options:
     getattr(_code(verb), verb.options)(options)
     options.add_argument("--root", metavar="DIR", help="the workspace")
     options.add_argument("--json", action="store_true", help="print JSON")
-    options.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    options.add_argument(
+        "--debug", action="store_true", help="show the traceback of an error"
+    )
     return options
 
 
-def arguments(verb: Verb, words: Sequence[str], prog: str | None = None) -> SimpleNamespace:
+def arguments(
+    verb: Verb, words: Sequence[str], prog: str | None = None
+) -> SimpleNamespace:
     """The arguments of a verb; Usage where they cannot be read, SystemExit after help."""
     options = options_of(verb)
     found = quick(options, words)
@@ -61,7 +70,9 @@ def arguments(verb: Verb, words: Sequence[str], prog: str | None = None) -> Simp
 
 
 def quick(options: Options, words: Sequence[str]) -> SimpleNamespace | None:
-    """The arguments of a plain line: long options, each followed by its value, and one run of other words."""
+    """The arguments of a plain line: long options, each followed by its value, and one run of other
+    words.
+    """
     flags, values, places = _table(options)
     loose: list[str] = []
     ended = False
@@ -75,8 +86,14 @@ def quick(options: Options, words: Sequence[str]) -> SimpleNamespace | None:
             return None
         else:
             loose.append(word)
-    missing = any(how.get("required") and values[dest] is None for dest, how in flags.values())
-    return SimpleNamespace(**values) if _place(places, loose, values) and not missing else None
+    missing = any(
+        how.get("required") and values[dest] is None for dest, how in flags.values()
+    )
+    return (
+        SimpleNamespace(**values)
+        if _place(places, loose, values) and not missing
+        else None
+    )
 
 
 def function_of(verb: Verb) -> Any:
@@ -88,7 +105,12 @@ def many(values: Sequence[str] | None) -> list[str] | None:
     if values is None:
         return None
     return list(
-        dict.fromkeys(part.strip() for value in values for part in value.split(",") if part.strip())
+        dict.fromkeys(
+            part.strip()
+            for value in values
+            for part in value.split(",")
+            if part.strip()
+        )
     )
 
 
@@ -117,7 +139,9 @@ def seconds(text: str) -> float:
     return float(figure) * units[unit]
 
 
-def _table(options: Options) -> tuple[Flags, dict[str, Any], list[tuple[str, dict[str, Any]]]]:
+def _table(
+    options: Options,
+) -> tuple[Flags, dict[str, Any], list[tuple[str, dict[str, Any]]]]:
     """Options by their names, what holds where none is given, and the arguments without a name."""
     flags: Flags = {}
     values: dict[str, Any] = {}
@@ -125,7 +149,8 @@ def _table(options: Options) -> tuple[Flags, dict[str, Any], list[tuple[str, dic
     for names, how in options.calls:
         dest = how.get("dest") or names[0].lstrip("-").replace("-", "_")
         values[dest] = how.get(
-            "default", False if "action" in how and how["action"] == "store_true" else None
+            "default",
+            False if "action" in how and how["action"] == "store_true" else None,
         )
         if names[0].startswith("-"):
             flags.update((name, (dest, how)) for name in names)
@@ -146,15 +171,18 @@ def _take(flag: tuple[str, dict[str, Any]], left: Any, values: dict[str, Any]) -
         value = how["type"](word) if "type" in how else word
     except ValueError:
         return False
-    values[dest] = [*(values[dest] or ()), value] if how.get("action") == "append" else value
+    values[dest] = (
+        [*(values[dest] or ()), value] if how.get("action") == "append" else value
+    )
     return True
 
 
 def _place(
     places: list[tuple[str, dict[str, Any]]], loose: list[str], values: dict[str, Any]
 ) -> bool:
-    """Put the words without a name where they belong, if they are as many as it takes: where there are several
-    such arguments, one word each."""
+    """Put the words without a name where they belong, if they are as many as it takes: where there
+    are several such arguments, one word each.
+    """
     if len(places) != 1:
         values.update(zip((dest for dest, _ in places), loose, strict=False))
         return len(loose) == len(places)

@@ -1,4 +1,6 @@
-"""The same command lines by way of argparse: for help, for errors, and for whatever is written unusually."""
+"""The same command lines by way of argparse: for help, for errors, and for whatever is written
+unusually.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,8 @@ class Parser(argparse.ArgumentParser):
             name = "/".join(action.option_strings) or action.dest
             known_names = ", ".join(known)
             raise argparse.ArgumentError(
-                None, f"there is no {name} {value!r}; did you mean {close!r}? ({known_names})"
+                None,
+                f"there is no {name} {value!r}; did you mean {close!r}? ({known_names})",
             )
         return super()._check_value(action, value)
 
@@ -62,7 +65,8 @@ def parser_of(verb: Verb, options: Options, prog: str | None = None) -> Parser:
     for names, how in options.calls:
         group = everywhere if names[0] in EVERYWHERE else parser
         group.add_argument(
-            *names, **(how | {"type": _explained(how["type"])} if "type" in how else how)
+            *names,
+            **(how | {"type": _explained(how["type"])} if "type" in how else how),
         )
     return parser
 

@@ -1,4 +1,6 @@
-"""Trying out what the files log needs of a file system: links, locks, syncs, named pipes. Leaves no trace."""
+"""Trying out what the files log needs of a file system: links, locks, syncs, named pipes. Leaves no
+trace.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,10 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 
 NETWORK = frozenset(
-    "nfs nfs3 nfs4 cifs smb smb2 smb3 smbfs afs afpfs 9p ceph fuse.ceph glusterfs fuse.glusterfs lustre ncpfs"
-    " fuse.sshfs davfs fuse.davfs2 webdav drvfs virtiofs beegfs gpfs ocfs2 fuse.s3fs fuse.rclone".split()
+    "nfs nfs3 nfs4 cifs smb smb2 smb3 smbfs afs afpfs 9p ceph fuse.ceph glusterfs"
+    " fuse.glusterfs lustre ncpfs"
+    " fuse.sshfs davfs fuse.davfs2 webdav drvfs virtiofs beegfs gpfs ocfs2 fuse.s3fs"
+    " fuse.rclone".split()
 )
 
 
@@ -24,13 +28,19 @@ def file_system_of(path: str) -> str | None:
 
 
 def parse_mountinfo(lines: Iterable[str]) -> list[tuple[str, str]]:
-    """Mount points and kinds of /proc/self/mountinfo; later mounts on one point hide earlier ones."""
+    """Mount points and kinds of /proc/self/mountinfo; later mounts on one point hide earlier
+    ones.
+    """
     found: dict[str, str] = {}
     for line in lines:
         left, dash, right = line.partition(" - ")
         words = left.split(" ")
         if dash and len(words) > 4:
-            point = words[4].encode().decode("unicode_escape") if "\\" in words[4] else words[4]
+            point = (
+                words[4].encode().decode("unicode_escape")
+                if "\\" in words[4]
+                else words[4]
+            )
             found[point] = right.split(" ", 1)[0]
     return list(found.items())
 
@@ -48,7 +58,9 @@ def parse_mount(lines: Iterable[str]) -> list[tuple[str, str]]:
 
 def _linux_mounts() -> list[tuple[str, str]]:
     try:
-        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
+        with open(
+            "/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape"
+        ) as file:
             return parse_mountinfo(file)
     except OSError:
         return []
@@ -56,7 +68,9 @@ def _linux_mounts() -> list[tuple[str, str]]:
 
 def _bsd_mounts() -> list[tuple[str, str]]:
     try:
-        done = subprocess.run(["mount"], capture_output=True, text=True, timeout=10, check=False)
+        done = subprocess.run(
+            ["mount"], capture_output=True, text=True, timeout=10, check=False
+        )
     except (OSError, subprocess.SubprocessError):
         return []
     return parse_mount(done.stdout.splitlines())
@@ -107,7 +121,9 @@ def locking(place: str) -> str | None:
 
 
 def syncing(place: str) -> str | None:
-    """Files and directories must take an fsync. Whether the disk keeps its word cannot be seen from here."""
+    """Files and directories must take an fsync. Whether the disk keeps its word cannot be seen from
+    here.
+    """
     with _folder(place) as folder:
         with open(os.path.join(folder, "file"), "w") as file:
             file.write("probe")

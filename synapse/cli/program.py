@@ -8,7 +8,9 @@ from synapse.system.typed import NamedTuple
 
 
 class Verb(NamedTuple):
-    """A verb. `code` names the module of {program}.cli with the functions `{name}` and `{name}_options`."""
+    """A verb. `code` names the module of {program}.cli with the functions `{name}` and
+    `{name}_options`.
+    """
 
     name: str
     group: str
@@ -30,8 +32,9 @@ DEFAULTS = ("~/shared-memory",)
 
 
 class Program(NamedTuple):
-    """What a shell command can do: its verbs, those that a spawned run may not call, what its help says,
-    and the workspaces that are meant outside of projects, the first that is there."""
+    """What a shell command can do: its verbs, those that a spawned run may not call, what its help
+    says, and the workspaces that are meant outside of projects, the first that is there.
+    """
 
     name: str
     verbs: Mapping[str, Verb]
@@ -52,6 +55,8 @@ def listed(groups: Mapping[str, str], table: Iterable[Verb]) -> list[str]:
     lines: list[str] = []
     for key, title in groups.items():
         lines.append(f"{title}:")
-        lines += [f"  {verb.name:<12} {verb.summary}" for verb in table if verb.group == key]
+        lines += [
+            f"  {verb.name:<12} {verb.summary}" for verb in table if verb.group == key
+        ]
         lines.append("")
     return lines

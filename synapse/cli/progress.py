@@ -1,6 +1,8 @@
-"""One line on a terminal that says how far something long has come, written over itself and gone at the end.
+"""One line on a terminal that says how far something long has come, written over itself and gone at
+the end.
 
-On standard error, and only where that is a terminal: what is printed is the same for whoever reads it from a pipe.
+On standard error, and only where that is a terminal: what is printed is the same for whoever reads
+it from a pipe.
 """
 
 from __future__ import annotations
@@ -17,7 +19,11 @@ class Progress:
     """Phases, and how many acts of each are done."""
 
     def __init__(self) -> None:
-        self.out = sys.stderr if sys.stderr.isatty() and os.environ.get("TERM") != "dumb" else None
+        self.out = (
+            sys.stderr
+            if sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+            else None
+        )
         self.doing = ""
         self.said = 0.0
 

@@ -8,7 +8,16 @@ from types import SimpleNamespace
 from synapse.cli.call import Call
 from synapse.cli.options import Options, Usage
 from synapse.cli.parse import many, number, positive
-from synapse.cli.show import INDENT, LINES, WIDTH, clean, columns, fields, header, listing
+from synapse.cli.show import (
+    INDENT,
+    LINES,
+    WIDTH,
+    clean,
+    columns,
+    fields,
+    header,
+    listing,
+)
 from synapse.errors import Forbidden
 from synapse.model.agents import OPERATOR
 from synapse.model.clock import seconds
@@ -24,10 +33,21 @@ if TYPE_CHECKING:
 
 def read_options(parser: Options) -> None:
     add = parser.add_argument
-    add("ids", nargs="*", metavar="ID", help="show these entries whole, and nothing else")
-    add("--agent", metavar="AGENT", help="as this agent; else $SYNAPSE_AGENT, else everything")
+    add(
+        "ids",
+        nargs="*",
+        metavar="ID",
+        help="show these entries whole, and nothing else",
+    )
+    add(
+        "--agent",
+        metavar="AGENT",
+        help="as this agent; else $SYNAPSE_AGENT, else everything",
+    )
     add("--since", metavar="WHEN", help="24h, yesterday, last tuesday, 2026-02-01")
-    add("--priority", action="append", metavar="P,...", help="critical, important, info")
+    add(
+        "--priority", action="append", metavar="P,...", help="critical, important, info"
+    )
     add("--namespace", metavar="GLOB", help="api/endpoints, or api/* for all below")
     add("--author", "--from", metavar="AGENT", help="only what this agent wrote")
     add("--tag", metavar="TAG", help="only what carries this tag")
@@ -44,13 +64,22 @@ def read_options(parser: Options) -> None:
         action="store_true",
         help="what the agent was not shown: critical first, then the oldest",
     )
-    add("--budget", type=number, metavar="N", help="with --unread: at most so many tokens")
+    add(
+        "--budget",
+        type=number,
+        metavar="N",
+        help="with --unread: at most so many tokens",
+    )
     add(
         "--mark",
         action="store_true",
         help="count the entries that are printed whole as shown to the agent",
     )
-    add("--markdown", action="store_true", help="print the entries' own text, one after the other")
+    add(
+        "--markdown",
+        action="store_true",
+        help="print the entries' own text, one after the other",
+    )
 
 
 def read(call: Call) -> None:
@@ -61,7 +90,10 @@ def read(call: Call) -> None:
     _check(args)
     me = _marker(call) if args.mark or args.unread else call.reader()
     page = me.read(**_filter(args))
-    call.show(lambda: page_json(page), lambda: markdown(page) if args.markdown else paged(page))
+    call.show(
+        lambda: page_json(page),
+        lambda: markdown(page) if args.markdown else paged(page),
+    )
     if not page:
         _note_below(call, lambda glob: me.read(**(_filter(args) | {"namespace": glob})))
     if args.mark and (page or not args.unread):
@@ -72,7 +104,9 @@ def _marker(call: Call) -> AgentMemory:
     """Return the seat of the agent that a page is printed for, which has to be named."""
     me = call.memory.as_agent(call.agent())
     if call.args.mark and me.id == OPERATOR:
-        raise Forbidden("--mark notes what an agent was shown; the operator is none", action="mark")
+        raise Forbidden(
+            "--mark notes what an agent was shown; the operator is none", action="mark"
+        )
     return me
 
 
@@ -85,14 +119,18 @@ def _mark(call: Call, me: AgentMemory, page: Page) -> None:
 def _check(args: SimpleNamespace) -> None:
     """Refuse options that do not go together."""
     if args.unread and args.archived:
-        raise Usage("what is archived is not among the news: leave out --archived or --unread")
+        raise Usage(
+            "what is archived is not among the news: leave out --archived or --unread"
+        )
     if args.budget is not None and not args.unread:
         raise Usage(
-            "--budget bounds --unread; `synapse view --budget N` is the briefing within so many tokens"
+            "--budget bounds --unread; `synapse view --budget N` is the briefing"
+            " within so many tokens"
         )
     if args.budget is not None and args.markdown:
         raise Usage(
-            "--budget counts the form of a view: leave --markdown out, or use `synapse read` for `synapse-read`"
+            "--budget counts the form of a view: leave --markdown out, or use"
+            " `synapse read` for `synapse-read`"
         )
 
 
@@ -106,7 +144,9 @@ def _note_below(call: Call, read: Callable[[str], object]) -> None:
 
 
 def _whole_ids(call: Call, page: Page) -> list[str]:
-    """Return the ids of the entries of a page that are printed whole: a listing shows the beginning of long ones."""
+    """Return the ids of the entries of a page that are printed whole: a listing shows the beginning
+    of long ones.
+    """
     whole = call.json or call.args.markdown or call.args.unread
     return [entry.id for entry in page if whole or entry.body.count("\n") < LINES]
 
@@ -114,7 +154,15 @@ def _whole_ids(call: Call, page: Page) -> list[str]:
 def _filter(args: SimpleNamespace) -> dict[str, Any]:
     same = {
         name: getattr(args, name)
-        for name in ("since", "namespace", "author", "tag", "archived", "unread", "budget")
+        for name in (
+            "since",
+            "namespace",
+            "author",
+            "tag",
+            "archived",
+            "unread",
+            "budget",
+        )
     }
     return {"priority": many(args.priority), "limit": args.limit or None, **same}
 
@@ -132,14 +180,19 @@ def _read_ids(call: Call) -> None:
         "matched": len(entries),
         "visible": len(entries),
     }
-    call.show(lambda: {"entries": _fated(entries, fates), **counts}, lambda: shape(entries))
+    call.show(
+        lambda: {"entries": _fated(entries, fates), **counts}, lambda: shape(entries)
+    )
 
 
 def page_json(page: Page) -> dict[str, Any]:
     counts = {"cursor": page.cursor, "matched": page.matched, "visible": page.visible}
     if not isinstance(page, UnreadPage):
         return {"entries": _objects(page), **counts}
-    more = {"left": dict(zip(PRIORITIES, page.left, strict=True)), "tokens": page.tokens}
+    more = {
+        "left": dict(zip(PRIORITIES, page.left, strict=True)),
+        "tokens": page.tokens,
+    }
     return {
         "entries": _objects(page),
         "pointers": [entry.id for entry in page.pointers],
@@ -155,7 +208,10 @@ def paged(page: Page) -> str:
 
         return news.render(page).rstrip("\n")
     more = "; --limit 0 shows all" if len(page) < page.visible else ""
-    foot = f"-- {len(page)} of {page.visible} visible, {page.matched} matching; cursor {page.cursor}{more}"
+    foot = (
+        f"-- {len(page)} of {page.visible} visible, {page.matched} matching; cursor"
+        f" {page.cursor}{more}"
+    )
     return "\n\n".join(part for part in (listing(page), foot) if part)
 
 
@@ -170,7 +226,9 @@ def _whole(fates: Sequence[Fate | None]) -> Callable[[Sequence[Entry]], str]:
 
     def shape(entries: Sequence[Entry]) -> str:
         found = zip(entries, fates, strict=True)
-        return "\n\n".join(listing([entry], whole=True) + fate_line(fate) for entry, fate in found)
+        return "\n\n".join(
+            listing([entry], whole=True) + fate_line(fate) for entry, fate in found
+        )
 
     return shape
 
@@ -183,7 +241,9 @@ def fate_line(fate: Fate | None) -> str:
     return f"\n    -- not shown: {fate.reason}{by}{until}"
 
 
-def _fated(entries: Sequence[Entry], fates: Sequence[Fate | None]) -> list[dict[str, Any]]:
+def _fated(
+    entries: Sequence[Entry], fates: Sequence[Fate | None]
+) -> list[dict[str, Any]]:
     found = zip(_objects(entries), fates, strict=True)
     return [{**shown, "fate": fields(fate)} for shown, fate in found]
 
@@ -196,17 +256,41 @@ def _objects(entries: Page | Sequence[Entry]) -> list[dict[str, Any]]:
 
 def search_options(parser: Options) -> None:
     add = parser.add_argument
-    add("query", nargs="+", metavar="WORD", help="what to look for, as a question or as words")
-    add("--agent", metavar="AGENT", help="as this agent; else $SYNAPSE_AGENT, else everything")
-    add("--kind", action="append", metavar="K,...", help="entry, message, fact, atom; else all")
+    add(
+        "query",
+        nargs="+",
+        metavar="WORD",
+        help="what to look for, as a question or as words",
+    )
+    add(
+        "--agent",
+        metavar="AGENT",
+        help="as this agent; else $SYNAPSE_AGENT, else everything",
+    )
+    add(
+        "--kind",
+        action="append",
+        metavar="K,...",
+        help="entry, message, fact, atom; else all",
+    )
     add("--namespace", metavar="GLOB", help="api/endpoints, or api/* for all below")
     add("--author", "--from", metavar="AGENT", help="only what this agent wrote")
-    add("--priority", action="append", metavar="P,...", help="critical, important, info")
+    add(
+        "--priority", action="append", metavar="P,...", help="critical, important, info"
+    )
     add("--tag", metavar="TAG", help="only what carries this tag")
     add("--since", metavar="WHEN", help="24h, yesterday, last tuesday, 2026-02-01")
     add("--until", metavar="WHEN", help="up to the end of that: yesterday, 2026-02")
-    add("--when", metavar="WHEN", help="within that: 'last week', 'monday to yesterday'")
-    add("--limit", type=positive, default=10, metavar="N", help="at most so many; else 10")
+    add(
+        "--when", metavar="WHEN", help="within that: 'last week', 'monday to yesterday'"
+    )
+    add(
+        "--limit",
+        type=positive,
+        default=10,
+        metavar="N",
+        help="at most so many; else 10",
+    )
     add(
         "--archived",
         action="store_true",
@@ -221,10 +305,23 @@ def search_options(parser: Options) -> None:
 
 def search(call: Call) -> None:
     args = call.args
-    names = ("limit", "namespace", "author", "tag", "since", "until", "when", "archived", "mode")
+    names = (
+        "limit",
+        "namespace",
+        "author",
+        "tag",
+        "since",
+        "until",
+        "when",
+        "archived",
+        "mode",
+    )
     asked = {name: getattr(args, name) for name in names}
     hits = call.reader().search(
-        " ".join(args.query), kind=many(args.kind), priority=many(args.priority), **asked
+        " ".join(args.query),
+        kind=many(args.kind),
+        priority=many(args.priority),
+        **asked,
     )
     call.show(lambda: hits_json(hits), lambda: found(hits))
     if hits.note:
@@ -233,7 +330,10 @@ def search(call: Call) -> None:
         words = " ".join(args.query)
         kinds = {"kind": many(args.kind), "priority": many(args.priority)}
         _note_below(
-            call, lambda glob: call.reader().search(words, **{**asked, **kinds, "namespace": glob})
+            call,
+            lambda glob: call.reader().search(
+                words, **{**asked, **kinds, "namespace": glob}
+            ),
         )
 
 
@@ -249,13 +349,20 @@ def hits_json(hits: Hits) -> dict[str, Any]:
         }
         for hit in hits
     ]
-    return {"entries": rows, "partial": hits.partial, "ranked": hits.ranked, "note": hits.note}
+    return {
+        "entries": rows,
+        "partial": hits.partial,
+        "ranked": hits.ranked,
+        "note": hits.note,
+    }
 
 
 def found(hits: Hits) -> str:
     parts = [f"{clean(header(hit.entry))}\n{_lines(hit)}" for hit in hits]
     partial = (
-        f"; more match, these are the best of the newest {hits.ranked}" if hits.partial else ""
+        f"; more match, these are the best of the newest {hits.ranked}"
+        if hits.partial
+        else ""
     )
     return "\n\n".join([*parts, f"-- {len(parts)} found{partial}"])
 
@@ -271,4 +378,8 @@ def _lines(hit: Hit) -> str:
         last = end
     text += clean(hit.excerpt[last:])
     lines = wrap(text, WIDTH - len(INDENT), break_on_hyphens=False)
-    return "\n".join(f"{INDENT}{line}" for line in lines).replace("\0", on).replace("\1", off)
+    return (
+        "\n".join(f"{INDENT}{line}" for line in lines)
+        .replace("\0", on)
+        .replace("\1", off)
+    )

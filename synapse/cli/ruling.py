@@ -1,4 +1,6 @@
-"""`synapse resolve | approve | reject | vouch | archive | restore | ack`: acts of an agent on entries."""
+"""`synapse resolve | approve | reject | vouch | archive | restore | ack`: acts of an agent on
+entries.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,9 @@ def vouch(call: Call) -> None:
 
 def archive_options(parser: Options) -> None:
     _ids(parser)
-    parser.add_argument("--reason", default="archived by hand", metavar="TEXT", help="why")
+    parser.add_argument(
+        "--reason", default="archived by hand", metavar="TEXT", help="why"
+    )
 
 
 def archive(call: Call) -> None:
@@ -73,16 +77,24 @@ def restore(call: Call) -> None:
 
 def ack_options(parser: Options) -> None:
     _ids(parser)
-    parser.add_argument("--body", metavar="TEXT", help="what to say to it; for messages")
     parser.add_argument(
-        "--react", metavar="SIGN", help="react to messages with this, and acknowledge nothing"
+        "--body", metavar="TEXT", help="what to say to it; for messages"
+    )
+    parser.add_argument(
+        "--react",
+        metavar="SIGN",
+        help="react to messages with this, and acknowledge nothing",
     )
     parser.add_argument("--remove", action="store_true", help="take that reaction back")
-    parser.add_argument("--once", metavar="KEY", help="a retry under the same key writes nothing")
+    parser.add_argument(
+        "--once", metavar="KEY", help="a retry under the same key writes nothing"
+    )
 
 
 def ack(call: Call) -> None:
-    """One verb for what was delivered, be it mail or not, and for mail that nobody has delivered yet."""
+    """One verb for what was delivered, be it mail or not, and for mail that nobody has delivered
+    yet.
+    """
     from synapse.model.kinds import MESSAGE, kind_of
 
     args, me = call.args, call.actor()
@@ -107,7 +119,11 @@ def _ack_mail(call: Call, me: AgentMemory, messages: Sequence[str]) -> None:
             mail.ack(id, args.body, once=args.once and f"{args.once}:{id}")
         _done(
             call,
-            "acknowledged" if not args.react else "took back" if args.remove else "reacted to",
+            "acknowledged"
+            if not args.react
+            else "took back"
+            if args.remove
+            else "reacted to",
             [id],
         )
 
@@ -115,7 +131,13 @@ def _ack_mail(call: Call, me: AgentMemory, messages: Sequence[str]) -> None:
 def _ids(parser: Options, nargs: str = "+") -> None:
     add = parser.add_argument
     add("ids", nargs=nargs, metavar="ID", help="the entries")
-    add("--from", "--agent", dest="agent", metavar="AGENT", help="who acts; else $SYNAPSE_AGENT")
+    add(
+        "--from",
+        "--agent",
+        dest="agent",
+        metavar="AGENT",
+        help="who acts; else $SYNAPSE_AGENT",
+    )
 
 
 def _each(call: Call, what: str, act: Callable[[AgentMemory, str], Any]) -> None:

@@ -27,7 +27,10 @@ def write_scripts(root: str) -> list[str]:
     """Write bin/*.sh, over whatever an older version left there; the paths."""
     folder = os.path.join(os.path.expanduser(root), "bin")
     os.makedirs(folder, exist_ok=True)
-    return [_write(os.path.join(folder, f"{command}.sh"), text_of(command)) for command in COMMANDS]
+    return [
+        _write(os.path.join(folder, f"{command}.sh"), text_of(command))
+        for command in COMMANDS
+    ]
 
 
 def _write(path: str, text: str) -> str:

@@ -33,7 +33,8 @@ def init(call: Call) -> None:
         scripts = write_scripts(root)
     what = "was a workspace already; nothing in it was changed" if there else "is ready"
     call.show(
-        lambda: {"root": root, "scripts": scripts, "there": there}, lambda: clean(f"{root} {what}")
+        lambda: {"root": root, "scripts": scripts, "there": there},
+        lambda: clean(f"{root} {what}"),
     )
 
 
@@ -51,10 +52,23 @@ def register_options(parser: Options) -> None:
     add("--engine", metavar="E", help="what runs it, such as claude-code")
     add("--model", metavar="M", help="with which model")
     add("--authority", type=number, metavar="N", help="0 to 100; else the role's")
-    add("--read", action="append", metavar="GLOB,...", help="what it hears; else the role's")
-    add("--write", action="append", metavar="GLOB,...", help="where it may write; else the role's")
     add(
-        "--notify", action="append", metavar="P,...", help=f"{', '.join(PRIORITIES)}; else critical"
+        "--read",
+        action="append",
+        metavar="GLOB,...",
+        help="what it hears; else the role's",
+    )
+    add(
+        "--write",
+        action="append",
+        metavar="GLOB,...",
+        help="where it may write; else the role's",
+    )
+    add(
+        "--notify",
+        action="append",
+        metavar="P,...",
+        help=f"{', '.join(PRIORITIES)}; else critical",
     )
     add(
         "--team",
@@ -74,7 +88,11 @@ def register_options(parser: Options) -> None:
         metavar="S",
         help="NAME=AUTHORITY:GLOB,...: authority only there",
     )
-    add("--review-required", action="store_true", help="what it writes waits for approval")
+    add(
+        "--review-required",
+        action="store_true",
+        help="what it writes waits for approval",
+    )
     add("--user", metavar="U", help="the system user whose files are its own")
 
 
@@ -88,7 +106,9 @@ def register(call: Call) -> None:
     agent = call.memory.register(declared)
     call.show(lambda: fields(agent), lambda: clean(described(agent)))
     if was and (changes := differing(was._asdict(), agent._asdict())):
-        call.note(clean(f"{agent.id} was declared before; what changed: {'; '.join(changes)}"))
+        call.note(
+            clean(f"{agent.id} was declared before; what changed: {'; '.join(changes)}")
+        )
 
 
 def _says_nothing(args: Any) -> bool:
@@ -105,7 +125,8 @@ def _refuse_to_wipe(was: Agent, declared: Agent) -> None:
 
     if lost := differing(was._asdict(), declared._asdict()):
         raise Usage(
-            f"{was.id} is registered already: say what it is to be. Without that it would be declared anew as"
+            f"{was.id} is registered already: say what it is to be. Without that it"
+            f" would be declared anew as"
             f" an engineer: {'; '.join(lost)}"
         )
 
@@ -148,10 +169,16 @@ def described(agent: Agent) -> str:
         f"{agent.id}: {agent.role}, authority {agent.authority}",
         f"  reads   {', '.join(agent.read or ()) or 'nothing'}",
         f"  writes  {', '.join(agent.write or ()) or 'nothing'}",
-        *([f"  member  of {', '.join(agent.memberships)}"] if agent.memberships else []),
+        *(
+            [f"  member  of {', '.join(agent.memberships)}"]
+            if agent.memberships
+            else []
+        ),
         f"  woken   {', '.join(agent.notify) or 'by nothing'}",
     ]
-    return "\n".join([*lines, *(["  review  required"] if agent.review_required else [])])
+    return "\n".join(
+        [*lines, *(["  review  required"] if agent.review_required else [])]
+    )
 
 
 def agents_options(parser: Options) -> None:
@@ -165,13 +192,19 @@ def agents(call: Call) -> None:
     seen = call.memory.last_seen()
     found = sorted(call.memory.agents(), key=lambda agent: (-agent.rank, agent.id))
     when = {
-        agent.id: clock.seconds(seen[agent.id]) if agent.id in seen else None for agent in found
+        agent.id: clock.seconds(seen[agent.id]) if agent.id in seen else None
+        for agent in found
     }
     rows = [
-        [a.id, a.role, a.department or "-", str(a.authority), when[a.id] or "never"] for a in found
+        [a.id, a.role, a.department or "-", str(a.authority), when[a.id] or "never"]
+        for a in found
     ]
     call.show(
-        lambda: {"agents": [{**fields(agent), "last_seen": when[agent.id]} for agent in found]},
+        lambda: {
+            "agents": [
+                {**fields(agent), "last_seen": when[agent.id]} for agent in found
+            ]
+        },
         lambda: (
             drawn(("id", "role", "department", "authority", "last seen"), rows)
             if rows

@@ -1,4 +1,5 @@
-"""What people and programs see: entries as text at 80 columns, and JSON. No terminal ever gets a raw control.
+"""What people and programs see: entries as text at 80 columns, and JSON. No terminal ever gets a
+raw control.
 
 Pure, but for asking whether standard output is a terminal.
 """
@@ -16,12 +17,25 @@ INDENT = "    "
 LINES = 12
 WIDTH = 80
 
-# Line ends stay, and so do the joiners inside emoji and Persian words; whatever can move the cursor, turn the
+# Line ends stay, and so do the joiners inside emoji and Persian words; whatever can move the
+# cursor, turn the
 # direction of the text or hide words in it is spelled out.
 _HIDDEN = (
-    *range(0x09), *range(0x0B, 0x20), *range(0x7F, 0xA0), 0xAD, 0x61C, 0x180E, 0x200B, 0x200E, 0x200F,
-    *range(0x2028, 0x202F), *range(0x2060, 0x2070), 0xFEFF, *range(0xFFF9, 0xFFFC), *range(0xE0000, 0xE0080),
-)  # fmt: skip
+    *range(0x09),
+    *range(0x0B, 0x20),
+    *range(0x7F, 0xA0),
+    0xAD,
+    0x61C,
+    0x180E,
+    0x200B,
+    0x200E,
+    0x200F,
+    *range(0x2028, 0x202F),
+    *range(0x2060, 0x2070),
+    0xFEFF,
+    *range(0xFFF9, 0xFFFC),
+    *range(0xE0000, 0xE0080),
+)
 _SPELLED = {
     code: f"\\x{code:02x}"
     if code < 0x100
@@ -40,7 +54,9 @@ def clean(text: str) -> str:
 
 
 def to_json(value: object) -> str:
-    """One line of JSON; characters that a terminal would act on are escaped, all others stay readable."""
+    """One line of JSON; characters that a terminal would act on are escaped, all others stay
+    readable.
+    """
     import json
 
     text = json.dumps(fields(value), ensure_ascii=False)
@@ -88,7 +104,9 @@ def details(entry: Entry) -> str:
 
 
 def block(entry: Entry, *, whole: bool = False, width: int | None = None) -> str:
-    """An entry as a header, its further fields and its indented body, whole or as far as a list shows it."""
+    """An entry as a header, its further fields and its indented body, whole or as far as a list
+    shows it.
+    """
     lines = clean(entry.body).split("\n")
     rest = 0 if whole else max(0, len(lines) - LINES)
     shown = _fit(lines[: len(lines) - rest], width)
@@ -97,7 +115,10 @@ def block(entry: Entry, *, whole: bool = False, width: int | None = None) -> str
     more = details(entry)
     extra = [f"[{clean(more)}]"] if more else []
     return "\n".join(
-        [clean(header(entry)), *(INDENT + line if line else "" for line in [*extra, *shown])]
+        [
+            clean(header(entry)),
+            *(INDENT + line if line else "" for line in [*extra, *shown]),
+        ]
     )
 
 
@@ -111,7 +132,10 @@ def line(entry: Entry, width: int = 0) -> str:
     found = marks(entry)
     words = [entry.id, entry.priority, entry.namespace, f"{entry.author}:"]
     return short(
-        " ".join([*words, *([f"({', '.join(found)})"] if found else []), first(entry.body)]), width
+        " ".join(
+            [*words, *([f"({', '.join(found)})"] if found else []), first(entry.body)]
+        ),
+        width,
     )
 
 
@@ -148,7 +172,11 @@ def fields(value: Any) -> Any:
         return {str(name): fields(each) for name, each in value.items()}
     if isinstance(value, Sequence | Set) and not isinstance(value, str):
         return [fields(each) for each in value]
-    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+    return (
+        value
+        if value is None or isinstance(value, bool | int | float | str)
+        else str(value)
+    )
 
 
 def _fit(lines: Sequence[str], width: int | None) -> list[str]:
@@ -161,11 +189,15 @@ def _fit(lines: Sequence[str], width: int | None) -> list[str]:
     for text in lines:
         long = len(text) > inside
         fitted += (
-            wrap(text, inside, break_long_words=False, break_on_hyphens=False) if long else [text]
+            wrap(text, inside, break_long_words=False, break_on_hyphens=False)
+            if long
+            else [text]
         )
     return fitted
 
 
 def _json_escape(char: str) -> str:
     units = char.encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
+    return "".join(
+        f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2)
+    )

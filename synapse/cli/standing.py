@@ -1,4 +1,6 @@
-"""`synapse reputation`: where agents stand, and every step that moved them, with the records behind it."""
+"""`synapse reputation`: where agents stand, and every step that moved them, with the records behind
+it.
+"""
 
 from __future__ import annotations
 
@@ -22,15 +24,23 @@ _SAYS = {
 
 
 def reputation_options(parser: Options) -> None:
-    parser.add_argument("agent", nargs="?", metavar="AGENT", help="only this one, step by step")
+    parser.add_argument(
+        "agent", nargs="?", metavar="AGENT", help="only this one, step by step"
+    )
 
 
 def reputation(call: Call) -> None:
     from synapse.consolidate import accounts
 
-    found, how = accounts(call.memory, call.args.agent), call.memory.store.settings.reputation
+    found, how = (
+        accounts(call.memory, call.args.agent),
+        call.memory.store.settings.reputation,
+    )
     told = {"reputation": how, "agents": [account_json(each) for each in found]}
-    call.show(lambda: told, lambda: _one(found[0], how) if call.args.agent else _all(found, how))
+    call.show(
+        lambda: told,
+        lambda: _one(found[0], how) if call.args.agent else _all(found, how),
+    )
 
 
 def account_json(account: Account) -> dict[str, Any]:
@@ -56,7 +66,11 @@ def account_json(account: Account) -> dict[str, Any]:
 
 def _step_json(step: Step) -> dict[str, Any]:
     deed = step.deed
-    return deed._asdict() | {"at": clock.iso(deed.at), "move": step.move, "why": step.why}
+    return deed._asdict() | {
+        "at": clock.iso(deed.at),
+        "move": step.move,
+        "why": step.why,
+    }
 
 
 def _all(found: Iterable[Account], how: str) -> str:
@@ -72,7 +86,11 @@ def _all(found: Iterable[Account], how: str) -> str:
         )
         for each in found
     ]
-    return "\n".join([_SAYS[how], table(_HEADS, rows)]) if rows else "no agent is registered"
+    return (
+        "\n".join([_SAYS[how], table(_HEADS, rows)])
+        if rows
+        else "no agent is registered"
+    )
 
 
 def _one(account: Account, how: str) -> str:
@@ -82,7 +100,8 @@ def _one(account: Account, how: str) -> str:
     for each in account.reviews:
         turned = "" if each.stands else ", taken back"
         lines.append(
-            f"review {each.seq}, {clock.day(each.since)} to {clock.day(each.until)}: {each.move:+}{turned}"
+            f"review {each.seq}, {clock.day(each.since)} to {clock.day(each.until)}:"
+            f" {each.move:+}{turned}"
         )
         lines += map(_line, each.steps)
     lines.append(f"since {clock.day(account.since)}: {account.move:+}")
@@ -94,4 +113,7 @@ def _line(step: Step) -> str:
     deed = step.deed
     seen = f"; shown to {', '.join(deed.seen_by)}" if deed.seen_by else ""
     records = ", ".join(map(str, deed.records))
-    return f"  {step.move:>+3}  {clock.day(deed.at)}  {deed.entry}  {step.why} (records {records}{seen})"
+    return (
+        f"  {step.move:>+3}  {clock.day(deed.at)}  {deed.entry}  {step.why} (records"
+        f" {records}{seen})"
+    )

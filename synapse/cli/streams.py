@@ -20,6 +20,8 @@ def abandoned() -> bool:
     try:
         poll = select.poll()
         poll.register(sys.stdout.fileno(), 0)
-        return any(what & (select.POLLERR | select.POLLNVAL) for _, what in poll.poll(0))
+        return any(
+            what & (select.POLLERR | select.POLLNVAL) for _, what in poll.poll(0)
+        )
     except (OSError, ValueError, AttributeError):
         return False

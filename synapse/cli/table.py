@@ -1,4 +1,6 @@
-"""Tables: aligned text, and on a terminal with rich, which also folds what is too long for the line."""
+"""Tables: aligned text, and on a terminal with rich, which also folds what is too long for the
+line.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,10 @@ def table(headers: Sequence[str], rows: Rows) -> str:
     widths = [max(len(row[i]) for row in cells) for i in range(len(headers) - 1)]
     return "\n".join(
         "  ".join(
-            [*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]
+            [
+                *(cell.ljust(width) for cell, width in zip(row, widths, strict=False)),
+                row[-1],
+            ]
         ).rstrip()
         for row in cells
     )

@@ -1,4 +1,6 @@
-"""`synapse defrag`: tidy the memory by hand, or see what a night would do; `synapse undo` takes it back."""
+"""`synapse defrag`: tidy the memory by hand, or see what a night would do; `synapse undo` takes it
+back.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,12 @@ _DOES = {
     "warn": "would warn",
 }
 _DAY = 86_400 * SECOND
-_DID = {"archive": "filed away", "merge": "merged", "escalate": "escalated", "warn": "warned"}
+_DID = {
+    "archive": "filed away",
+    "merge": "merged",
+    "escalate": "escalated",
+    "warn": "warned",
+}
 
 
 def defrag_options(parser: Options) -> None:
@@ -60,7 +67,11 @@ def defrag(call: Call) -> None:
         )
     else:
         night = _night(call) if call.args.date else _carried(call)
-        acts, words, remarks = [done_json(done) for done in night.acts], _DID, night.remarks
+        acts, words, remarks = (
+            [done_json(done) for done in night.acts],
+            _DID,
+            night.remarks,
+        )
         nothing = f"nothing to file away{_fresh(call, night.date)}"
     more = {"remarks": remarks} if remarks else {}
     call.show(
@@ -101,7 +112,9 @@ def undo(call: Call) -> None:
     from synapse.consolidate import undo as take_back
 
     who = call.who(call.args.agent) or OPERATOR
-    if _asks(call) and not _agreed(call, take_back(call.memory, "last", by=who, plan=True)):
+    if _asks(call) and not _agreed(
+        call, take_back(call.memory, "last", by=who, plan=True)
+    ):
         return
     done = take_back(call.memory, call.args.what, by=who, plan=call.args.plan)
     call.show(lambda: {"undo": _undo_json(done)}, lambda: "\n".join(_undo_lines(done)))
@@ -110,7 +123,11 @@ def undo(call: Call) -> None:
 def _asks(call: Call) -> bool:
     """Return whether somebody at a terminal is shown first what `last` means."""
     args = call.args
-    return args.what == "last" and not (args.plan or args.yes or call.json) and call.interactive
+    return (
+        args.what == "last"
+        and not (args.plan or args.yes or call.json)
+        and call.interactive
+    )
 
 
 def _agreed(call: Call, planned: Undone) -> bool:
@@ -123,13 +140,22 @@ def _agreed(call: Call, planned: Undone) -> bool:
 
 
 def _undo_lines(done: Undone) -> list[str]:
-    """Return what an undo did, or would do: which acts it takes back, then each entry with what became of it."""
+    """Return what an undo did, or would do: which acts it takes back, then each entry with what
+    became of it.
+    """
     head = "would undo" if done.seq is None else f"undo {done.seq}"
     lines = [f"{head}: {undo_counts(done._asdict())}"]
     lines += [f"  act   {act.seq} {sentence(Act(act))}" for act in done.acts]
     for review, stands in done.reviews:
-        lines.append(f"  review {review} {'stands again' if stands else 'counts no more'}")
-    words = {"back": done.back, "away": done.away, "shown": done.freed, "hidden": done.held}
+        lines.append(
+            f"  review {review} {'stands again' if stands else 'counts no more'}"
+        )
+    words = {
+        "back": done.back,
+        "away": done.away,
+        "shown": done.freed,
+        "hidden": done.held,
+    }
     return [*lines, *(f"  {word:<6}{id}" for word, ids in words.items() for id in ids)]
 
 
@@ -156,12 +182,18 @@ def act_json(act: Step) -> dict[str, Any]:
         "entries": entries,
     }
     return told | (
-        {"to": list(act.made.draft.addressees)} if act.kind == "escalate" and act.made else {}
+        {"to": list(act.made.draft.addressees)}
+        if act.kind == "escalate" and act.made
+        else {}
     )
 
 
 def done_json(done: Done) -> dict[str, Any]:
-    return act_json(done.act) | {"act": done.seqs[-1]} | ({"wrote": done.id} if done.id else {})
+    return (
+        act_json(done.act)
+        | {"act": done.seqs[-1]}
+        | ({"wrote": done.id} if done.id else {})
+    )
 
 
 def _fresh(call: Call, date: str) -> str:
@@ -196,7 +228,8 @@ def _night(call: Call) -> Night:
         done = night(call.memory, args.date, now, progress.phase, progress.act)
     if not done.ran:
         raise Conflict(
-            f"the night of {args.date} is done, or somebody is at it; `synapse defrag` runs one by hand"
+            f"the night of {args.date} is done, or somebody is at it; `synapse"
+            f" defrag` runs one by hand"
         )
     return done
 
@@ -219,7 +252,9 @@ def _phases(text: str | None) -> tuple[str, ...]:
     asked = text.split(",") if text else PHASES
     for name in asked:
         if name not in PHASES:
-            raise InvalidQuery(f"phase {name!r} is not one of {', '.join(PHASES)}", phase=name)
+            raise InvalidQuery(
+                f"phase {name!r} is not one of {', '.join(PHASES)}", phase=name
+            )
     return tuple(asked)
 
 
@@ -236,8 +271,12 @@ def _lines(told: Sequence[dict[str, Any]], words: dict[str, str]) -> str:
         for entry in act["entries"]:
             by = f" by {entry['by']}" if "by" in entry else ""
             note = f" ({entry['note']})" if "note" in entry else ""
-            what = f"{words[act['kind']]} {entry['id']}{into}: {act['reason']}{by}{note}"
+            what = (
+                f"{words[act['kind']]} {entry['id']}{into}: {act['reason']}{by}{note}"
+            )
             lines.append(f"{number}{act['phase']:<8} {what}")
         if not act["entries"]:
-            lines.append(f"{number}{act['phase']:<8} {words[act['kind']]}: {act['reason']}")
+            lines.append(
+                f"{number}{act['phase']:<8} {words[act['kind']]}: {act['reason']}"
+            )
     return "\n".join(lines)

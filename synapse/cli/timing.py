@@ -17,7 +17,10 @@ from synapse.system.typed import Any
 def recent_options(parser: Options) -> None:
     _asked(parser, "24h, yesterday, last tuesday, 2026-02-01; else 24h")
     parser.add_argument(
-        "--kind", action="append", metavar="K,...", help="entry, message, fact, atom; else all"
+        "--kind",
+        action="append",
+        metavar="K,...",
+        help="entry, message, fact, atom; else all",
     )
 
 
@@ -44,7 +47,9 @@ def what_did(call: Call) -> None:
 
 
 def timeline_options(parser: Options) -> None:
-    parser.add_argument("project", metavar="PROJECT", help="its name, as in projects/PROJECT")
+    parser.add_argument(
+        "project", metavar="PROJECT", help="its name, as in projects/PROJECT"
+    )
     _asked(parser, "24h, yesterday, last tuesday, 2026-02-01; else all")
 
 
@@ -56,15 +61,27 @@ def timeline(call: Call) -> None:
 
 def _asked(parser: Options, since: str) -> None:
     add = parser.add_argument
-    add("--agent", metavar="AGENT", help="as this agent; else $SYNAPSE_AGENT, else everything")
+    add(
+        "--agent",
+        metavar="AGENT",
+        help="as this agent; else $SYNAPSE_AGENT, else everything",
+    )
     add("--since", metavar="WHEN", help=since)
-    add("--limit", type=number, default=50, metavar="N", help="the newest so many; 0: all; else 50")
+    add(
+        "--limit",
+        type=number,
+        default=50,
+        metavar="N",
+        help="the newest so many; 0: all; else 50",
+    )
 
 
 def _show(call: Call, found: list[Moment], nothing: str) -> None:
     width = columns() or 0
     call.show(
-        lambda: {"moments": [fields(each) | {"time": clock.iso(each.at)} for each in found]},
+        lambda: {
+            "moments": [fields(each) | {"time": clock.iso(each.at)} for each in found]
+        },
         lambda: "\n".join(_days(found, width)) or nothing,
     )
 

@@ -51,13 +51,18 @@ def rebuild_options(parser: Options) -> None:
 def rebuild(call: Call) -> int:
     done = call.memory.rebuild()
     shown = f"{done.records} records indexed, digest {done.digest}"
-    call.show(lambda: fields(done), lambda: "\n".join([shown, *_listed(done.problems, "damaged")]))
+    call.show(
+        lambda: fields(done),
+        lambda: "\n".join([shown, *_listed(done.problems, "damaged")]),
+    )
     return DAMAGED if done.problems else 0
 
 
 def doctor_options(parser: Options) -> None:
     parser.add_argument(
-        "--conformance", metavar="DIR", help="instead check a directory that anything wrote"
+        "--conformance",
+        metavar="DIR",
+        help="instead check a directory that anything wrote",
     )
 
 
@@ -68,12 +73,16 @@ def doctor(call: Call) -> int:
         findings = checks.conforming(os.path.expanduser(call.args.conformance))
     else:
         findings = checks.examine(_root(call), call.open)
-    call.show(lambda: checks.findings_json(findings), lambda: checks.findings_text(findings))
+    call.show(
+        lambda: checks.findings_json(findings), lambda: checks.findings_text(findings)
+    )
     return DAMAGED if any(finding.verdict == "fail" for finding in findings) else 0
 
 
 def _root(call: Call) -> str:
-    """Return the workspace, or where one would be: a doctor is called for what is not found, too."""
+    """Return the workspace, or where one would be: a doctor is called for what is not found,
+    too.
+    """
     try:
         return call.root
     except NotFound:

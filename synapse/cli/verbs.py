@@ -1,6 +1,8 @@
-"""The verbs of the shell: what each is for, where its code lives, how it is called. Data; imports no verb.
+"""The verbs of the shell: what each is for, where its code lives, how it is called. Data; imports
+no verb.
 
-A verb's module is imported when the verb is called, so that reading an entry never pays for `doctor`.
+A verb's module is imported when the verb is called, so that reading an entry never pays for
+`doctor`.
 """
 
 from __future__ import annotations
@@ -64,7 +66,10 @@ _TABLE = (
         "know",
         "knowing",
         "keep a fact, with what it comes from",
-        'synapse remember --from nova --scope group --cites syn_0123456789ab \\\n    "the sandbox resets at noon"',
+        (
+            "synapse remember --from nova --scope group --cites syn_0123456789ab \\\n   "
+            ' "the sandbox resets at noon"'
+        ),
     ),
     Verb(
         "atom",
@@ -99,7 +104,10 @@ _TABLE = (
         "mail",
         "mailing",
         "send a message, answer one, or mend one's own",
-        'synapse send --from helios --to nova --subject "Fees" --priority action \\\n    "Which fee do we assume?"',
+        (
+            'synapse send --from helios --to nova --subject "Fees" --priority action \\\n'
+            '    "Which fee do we assume?"'
+        ),
     ),
     Verb(
         "inbox",
@@ -371,9 +379,13 @@ _TABLE = (
 )
 VERBS = {verb.name: verb for verb in _TABLE}
 
-# What a spawned run may not do: these act on the whole workspace, or show all of it, in the operator's name.
+# What a spawned run may not do: these act on the whole workspace, or show all of it, in the
+# operator's name.
 OPERATORS = frozenset(
-    "init register import merge repair export backup audit tell defrag embed reputation migrate".split()
+    (
+        "init register import merge repair export backup audit tell defrag embed"
+        " reputation migrate"
+    ).split()
 )
 
 ALIASES = {

@@ -20,21 +20,36 @@ if TYPE_CHECKING:
 
 def view_options(parser: Options) -> None:
     add = parser.add_argument
-    add("ids", nargs="?", metavar="AGENT", help="whose; else --agent, else $SYNAPSE_AGENT")
+    add(
+        "ids",
+        nargs="?",
+        metavar="AGENT",
+        help="whose; else --agent, else $SYNAPSE_AGENT",
+    )
     add("--agent", metavar="AGENT", help="the same, as an option")
     add("--department", metavar="D", help="what every agent of this department may see")
     add("--budget", type=number, metavar="N", help="at most so many tokens")
     add("--as-of", metavar="TIME", help="as it would have been at this time")
-    add("--write", action="store_true", help="write views/AGENT.md (or D.md) in the workspace")
+    add(
+        "--write",
+        action="store_true",
+        help="write views/AGENT.md (or D.md) in the workspace",
+    )
 
 
 def view(call: Call) -> None:
     args = call.args
     name = _whose(call)
     me = call.memory.as_agent(name)
-    found = me.briefing(budget=args.budget, department=args.department, as_of=args.as_of)
+    found = me.briefing(
+        budget=args.budget, department=args.department, as_of=args.as_of
+    )
     later = me.later(args.as_of, args.department) if args.as_of else None
-    path = _write(call.root, args.department or name, found.markdown()) if args.write else None
+    path = (
+        _write(call.root, args.department or name, found.markdown())
+        if args.write
+        else None
+    )
     call.show(lambda: view_json(found, later), lambda: path or shown(found, later))
 
 
@@ -51,7 +66,9 @@ def _whose(call: Call) -> str:
 
 def view_json(view: View, later: list[Entry] | None) -> dict[str, Any]:
     found = fields(view)
-    rest = {} if later is None else {"later": [codec.entry_json(entry) for entry in later]}
+    rest = (
+        {} if later is None else {"later": [codec.entry_json(entry) for entry in later]}
+    )
     return {"markdown": found.pop("text"), **found, **rest}
 
 
@@ -60,7 +77,9 @@ def shown(view: View, later: list[Entry] | None) -> str:
     if later is None:
         return text
     lines = [f"  {line(entry)}" for entry in later] or ["  nothing"]
-    return "\n".join([text, "", "-- what came later and would have changed it:", *lines])
+    return "\n".join(
+        [text, "", "-- what came later and would have changed it:", *lines]
+    )
 
 
 def _write(root: str, name: str, text: str) -> str:

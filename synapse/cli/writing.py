@@ -24,12 +24,22 @@ _MOST = 4 << 20
 
 def write_options(parser: Options) -> None:
     add = parser.add_argument
-    add("body", nargs="?", metavar="BODY", help="the text; - or nothing: standard input")
+    add(
+        "body", nargs="?", metavar="BODY", help="the text; - or nothing: standard input"
+    )
     add("--from", dest="agent", metavar="AGENT", help="the author; else $SYNAPSE_AGENT")
     add(
-        "--namespace", required=True, metavar="PATH", help="where it belongs, such as api/endpoints"
+        "--namespace",
+        required=True,
+        metavar="PATH",
+        help="where it belongs, such as api/endpoints",
     )
-    add("--priority", default="info", metavar="P", help=f"{', '.join(PRIORITIES)}; else info")
+    add(
+        "--priority",
+        default="info",
+        metavar="P",
+        help=f"{', '.join(PRIORITIES)}; else info",
+    )
     add("--tags", action="append", metavar="T,...", help="words to filter by")
     add("--ttl", metavar="SPAN", help="30m, 24h, 7d, 4w or never; else the namespace's")
     add(
@@ -38,8 +48,17 @@ def write_options(parser: Options) -> None:
         metavar="WHOM",
         help="all, team:NAME, agent:ID, or several; else all",
     )
-    add("--topic", metavar="WORD", help="what it is about; two live entries on a topic conflict")
-    add("--supersedes", action="append", metavar="ID,...", help="what it replaces, at once")
+    add(
+        "--topic",
+        metavar="WORD",
+        help="what it is about; two live entries on a topic conflict",
+    )
+    add(
+        "--supersedes",
+        action="append",
+        metavar="ID,...",
+        help="what it replaces, at once",
+    )
     add("--related", action="append", metavar="ID,...", help="what it refers to")
     add(
         "--derived-from",
@@ -48,17 +67,34 @@ def write_options(parser: Options) -> None:
         help="what it was made from; limits its trust",
     )
     add("--evidence", metavar="TEXT", help="what proves it: a link, a commit, a file")
-    add("--when", action="append", metavar="M,...", help="told before such a call: run git push")
-    add("--scope", default="public", metavar="S", help=f"{', '.join(SCOPES)}; else public")
+    add(
+        "--when",
+        action="append",
+        metavar="M,...",
+        help="told before such a call: run git push",
+    )
+    add(
+        "--scope",
+        default="public",
+        metavar="S",
+        help=f"{', '.join(SCOPES)}; else public",
+    )
     add("--pii", action="store_true", help="it holds personal data")
-    add("--once", metavar="KEY", help="a retry under the same key returns the first entry")
+    add(
+        "--once",
+        metavar="KEY",
+        help="a retry under the same key returns the first entry",
+    )
 
 
 def write(call: Call) -> None:
     me, fields = call.actor(), _fields(call.args)
     if strangers := unknown(addressees(fields["to"]), me):
         raise NotFound(
-            f"there is no agent and no team {', '.join(strangers)}: nothing was written; `synapse agents` lists them",
+            (
+                f"there is no agent and no team {', '.join(strangers)}: nothing was"
+                f" written; `synapse agents` lists them"
+            ),
             to=", ".join(strangers),
         )
     entry = me.append(body_of(call.args.body), call.args.namespace, **fields)
@@ -71,7 +107,11 @@ def write(call: Call) -> None:
 
 def tell_options(parser: Options) -> None:
     add = parser.add_argument
-    add("whom", metavar="WHOM", help="a team or an agent: team:NAME, agent:ID or the bare name")
+    add(
+        "whom",
+        metavar="WHOM",
+        help="a team or an agent: team:NAME, agent:ID or the bare name",
+    )
     add("text", metavar="TEXT", help="what to say; -: standard input")
     add(
         "--priority",
@@ -79,12 +119,18 @@ def tell_options(parser: Options) -> None:
         metavar="P",
         help=f"{', '.join(PRIORITIES)}; else critical",
     )
-    add("--re", metavar="ID", help="the question that this answers, or the entry that it is about")
+    add(
+        "--re",
+        metavar="ID",
+        help="the question that this answers, or the entry that it is about",
+    )
 
 
 def tell(call: Call) -> None:
     args = call.args
-    entry = call.memory.tell(args.whom, body_of(args.text), priority=args.priority, re=args.re)
+    entry = call.memory.tell(
+        args.whom, body_of(args.text), priority=args.priority, re=args.re
+    )
     call.show(lambda: codec.entry_json(entry), entry.id)
 
 
@@ -95,14 +141,22 @@ def _fields(args: SimpleNamespace) -> dict[str, Any]:
         name: getattr(args, name)
         for name in ("priority", "ttl", "topic", "scope", "pii", "evidence", "once")
     }
-    return {"to": many(args.to), "when": args.when and (many(args.when) or ""), **lists, **plain}
+    return {
+        "to": many(args.to),
+        "when": args.when and (many(args.when) or ""),
+        **lists,
+        **plain,
+    }
 
 
 def notes(entry: Entry, me: AgentMemory) -> list[str]:
     """What the author should know beside the id."""
     if entry.staged:
         return [
-            f"{entry.id} waits for review: only its author and reviewers see it until it is approved"
+            (
+                f"{entry.id} waits for review: only its author and reviewers see it until"
+                f" it is approved"
+            )
         ]
     found = []
     if entry.disputed:
@@ -118,7 +172,9 @@ def unknown(to: Iterable[str], me: AgentMemory) -> list[str]:
     """The addressees that are no registered agent, and no team of any."""
     if tuple(to) == ("all",):
         return []
-    known = {f"agent:{OPERATOR}"}.union(*(agent.names for agent in me.store.agents().values()))
+    known = {f"agent:{OPERATOR}"}.union(
+        *(agent.names for agent in me.store.agents().values())
+    )
     return [name for name in to if name not in known]
 
 

@@ -1,1 +1,3 @@
-"""Other programs' interfaces to the memory, and what older stores held. Nothing below imports it."""
+"""Other programs' interfaces to the memory, and what older stores held. Nothing below imports
+it.
+"""

@@ -1,7 +1,9 @@
-"""`UnifiedBrain`: mail, knowledge and search of a few agents behind one object, as the unified-brain document has it.
+"""`UnifiedBrain`: mail, knowledge and search of a few agents behind one object, as the
+unified-brain document has it.
 
-A facade: every act goes through `Mail`, `knowledge` and a seat, so that what may be seen and written is decided where
-it always is. The log is the workspace `{db_path}.log/`; the file at `db_path` holds the document's tables, derived.
+A facade: every act goes through `Mail`, `knowledge` and a seat, so that what may be seen and
+written is decided where it always is. The log is the workspace `{db_path}.log/`; the file at
+`db_path` holds the document's tables, derived.
 """
 
 from __future__ import annotations
@@ -39,8 +41,10 @@ _TYPE = {kind: type for type, kind in TYPES.items()}
 
 @checked
 class UnifiedBrain:
-    """One agent's way to the brain. Whom it is: `agent`, else $SYNAPSE_AGENT, else `helios`; `operator` sees everything
-    and has no mail. Agents it meets are registered, as engineers of the team `brain`."""
+    """One agent's way to the brain. Whom it is: `agent`, else $SYNAPSE_AGENT, else `helios`;
+    `operator` sees everything and has no mail. Agents it meets are registered, as engineers of the
+    team `brain`.
+    """
 
     def __init__(
         self,
@@ -76,15 +80,17 @@ class UnifiedBrain:
         parent_id: str | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> str:
-        """Send a message to an agent, a team, several of them, or to everybody (`all`, or None); its id. It begins a
-        thread unless one is named, or a message that it answers. What its tags name (`@remember`, `@decision`,
-        `@insight`, `@atom`) is kept as knowledge."""
+        """Send a message to an agent, a team, several of them, or to everybody (`all`, or None);
+        its id. It begins a thread unless one is named, or a message that it answers. What its tags
+        name (`@remember`, `@decision`, `@insight`, `@atom`) is kept as knowledge.
+        """
         names = _names(to)
         self._met(name for name in names if not name.startswith("team:"))
         if parent_id is not None:
             if thread_id not in (None, self.mail.get(parent_id).thread):
                 raise InvalidEntry(
-                    f"{parent_id} is in another thread than {thread_id}", thread=thread_id
+                    f"{parent_id} is in another thread than {thread_id}",
+                    thread=thread_id,
                 )
             sent = self.mail.reply(
                 parent_id,
@@ -107,8 +113,9 @@ class UnifiedBrain:
         return sent.id
 
     def read_unread(self, agent_id: str | None = None) -> list[dict[str, Any]]:
-        """What waits for this agent, the oldest first; it counts as read from now on. The operator looks into anybody's
-        mail, and marks nothing."""
+        """What waits for this agent, the oldest first; it counts as read from now on. The operator
+        looks into anybody's mail, and marks nothing.
+        """
         own = self._own(agent_id, "read the mail of")
         if own is self.mail:
             found = own.inbox(mark=True)
@@ -121,8 +128,12 @@ class UnifiedBrain:
         """How many messages wait. Looks at none of them."""
         return self._own(agent_id, "poll for").poll()
 
-    def ack(self, message_id: str, agent_id: str | None = None, body: str | None = None) -> None:
-        """Acknowledge a message, with an answer or without. The operator may do it in anybody's name."""
+    def ack(
+        self, message_id: str, agent_id: str | None = None, body: str | None = None
+    ) -> None:
+        """Acknowledge a message, with an answer or without. The operator may do it in anybody's
+        name.
+        """
         self._own(agent_id, "acknowledge for").ack(message_id, body)
         self.tables.sync()
 
@@ -130,7 +141,9 @@ class UnifiedBrain:
         """The newest messages of a thread, the oldest first, as far as this agent may see them."""
         return [columns(each) for each in self.mail.history(thread_id, limit)]
 
-    def list_threads(self, status: str | None = "active", limit: int = 50) -> list[dict[str, Any]]:
+    def list_threads(
+        self, status: str | None = "active", limit: int = 50
+    ) -> list[dict[str, Any]]:
         """The threads of this status (None: of any), the liveliest first."""
         return [thread_columns(each) for each in self.mail.threads(status, limit=limit)]
 
@@ -146,11 +159,18 @@ class UnifiedBrain:
         expires: str | None = None,
         scope: str = f"group:{GROUP}",
     ) -> str:
-        """Keep a fact, with the message that it comes from; its id. `expires` is a span such as 7d."""
+        """Keep a fact, with the message that it comes from; its id. `expires` is a span such as
+        7d.
+        """
         kept = memory.remember(
-            self.me, content, scope=scope, categories=categories or (), importance=importance, ttl=expires,
+            self.me,
+            content,
+            scope=scope,
+            categories=categories or (),
+            importance=importance,
+            ttl=expires,
             cites=source_message_id or (),
-        )  # fmt: skip
+        )
         self.tables.sync()
         return kept.id
 
@@ -167,9 +187,15 @@ class UnifiedBrain:
     ) -> str:
         """Keep a unit of cause and effect; its id."""
         kept = memory.atom(
-            self.me, subject, action, outcome, consequences, scope=scope, confidence=confidence,
+            self.me,
+            subject,
+            action,
+            outcome,
+            consequences,
+            scope=scope,
+            confidence=confidence,
             cites=source_message_id or (),
-        )  # fmt: skip
+        )
         self.tables.sync()
         return kept.id
 
@@ -190,27 +216,34 @@ class UnifiedBrain:
     def search(
         self, query: str, limit: int = 20, types: Iterable[str] | None = None
     ) -> list[dict[str, Any]]:
-        """What answers best among messages, facts (`stm`) and atoms, of whatever this agent may see; by meaning as well
-        as by words where an embedder is set up."""
+        """What answers best among messages, facts (`stm`) and atoms, of whatever this agent may
+        see; by meaning as well as by words where an embedder is set up.
+        """
         hits = self.me.search(query, limit=limit, kind=_kinds(types))
         memory.used(self.me, [hit.id for hit in hits])
         return [_found(hit) for hit in hits]
 
     def find_provenance(self, knowledge_id: str) -> dict[str, Any]:
-        """Where an item comes from: the messages that it was made from, and the whole trail (`synapse why`)."""
+        """Where an item comes from: the messages that it was made from, and the whole trail
+        (`synapse why`).
+        """
         trail = provenance.why(self.me, knowledge_id)
         messages = [self.mail.get(id) for id in _messages(trail)]
         memory.used(self.me, [knowledge_id])
         return {
             "knowledge_id": trail.id,
             "source_type": _TYPE.get(trail.kind, trail.kind),
-            "content": self.me.get(trail.id).body if kinds.is_id(trail.id) else trail.text,
+            "content": self.me.get(trail.id).body
+            if kinds.is_id(trail.id)
+            else trail.text,
             "messages": [columns(each) for each in messages],
             "threads": list(dict.fromkeys(each.thread for each in messages)),
             "trail": _trail(trail),
         }
 
-    def recent(self, hours: float = 24, types: Iterable[str] | None = None) -> list[dict[str, Any]]:
+    def recent(
+        self, hours: float = 24, types: Iterable[str] | None = None
+    ) -> list[dict[str, Any]]:
         """Messages, facts and atoms of the last hours that this agent may see, newest first."""
         wanted = _kinds(types)
         since = self.memory.store.clock() - int(hours * 3_600_000_000)
@@ -223,7 +256,9 @@ class UnifiedBrain:
     # -- upkeep ------------------------------------------------------------------------------------
 
     def embed_pending(self, limit: int | None = None) -> int:
-        """Make vectors of what has none yet, with the embedder that synapse.yaml names; how many."""
+        """Make vectors of what has none yet, with the embedder that synapse.yaml names; how
+        many.
+        """
         from synapse.search import semantic
 
         done = semantic.embed(self.memory.store, limit).embedded
@@ -234,8 +269,9 @@ class UnifiedBrain:
     def migrate(
         synapse_json: str | None, cortex_stm_dir: str | None, db_path: str = DB_PATH
     ) -> dict[str, Any]:
-        """Take over a `synapse.json` and a Cortex folder, whole or not at all; of each kind how many were read, repeat
-        others, were written, were there."""
+        """Take over a `synapse.json` and a Cortex folder, whole or not at all; of each kind how
+        many were read, repeat others, were written, were there.
+        """
         from synapse.compat.migrate import migrate
 
         with UnifiedBrain(db_path, OPERATOR) as brain:
@@ -248,12 +284,15 @@ class UnifiedBrain:
         return self.tables.check()
 
     def strays(self) -> list[Stray]:
-        """What somebody wrote into the tables with SQL of their own. It is in no log, and was undone."""
+        """What somebody wrote into the tables with SQL of their own. It is in no log, and was
+        undone.
+        """
         return self.tables.strays()
 
     def connect(self) -> sqlite3.Connection:
-        """A connection to the tables, current and read-only, for SQL of one's own: the operator's. It knows the
-        function `cosine_similarity` over the vectors of `embeddings`."""
+        """A connection to the tables, current and read-only, for SQL of one's own: the operator's.
+        It knows the function `cosine_similarity` over the vectors of `embeddings`.
+        """
         self.tables.sync()
         return self.tables.reader()
 
@@ -275,7 +314,9 @@ class UnifiedBrain:
     # -- below -------------------------------------------------------------------------------------
 
     def _met(self, names: Iterable[str]) -> None:
-        """Register who is not known yet. In a spawned run that is refused: its operator declares agents."""
+        """Register who is not known yet. In a spawned run that is refused: its operator declares
+        agents.
+        """
         store = self.memory.store
         for name in names:
             id = name.removeprefix("agent:")
@@ -288,14 +329,18 @@ class UnifiedBrain:
             return self.mail
         if self.agent != OPERATOR:
             raise Forbidden(
-                f"{self.agent} may not {action} {agent_id}", agent=self.agent, action=action
+                f"{self.agent} may not {action} {agent_id}",
+                agent=self.agent,
+                action=action,
             )
         if self.memory.store.agent(str(agent_id)) is None:
             raise NotFound(f"there is no agent {agent_id}", id=agent_id)
         return Mail(self.memory.as_agent(str(agent_id)))
 
 
-def _opened(root: str, clock: Callable[[], int], draw: Callable[[int], bytes]) -> core.Memory:
+def _opened(
+    root: str, clock: Callable[[], int], draw: Callable[[int], bytes]
+) -> core.Memory:
     if os.path.isdir(os.path.join(root, ".index")):
         return core.open(root, clock=clock, draw=draw)
     return core.init(root, clock=clock, draw=draw)
@@ -312,14 +357,18 @@ def _kinds(types: Iterable[str] | None) -> tuple[str, ...]:
     wanted = [types] if isinstance(types, str) else list(types or TYPES)
     for each in wanted:
         if each not in TYPES:
-            raise InvalidQuery(f"type {each!r} is not one of {', '.join(TYPES)}", type=each)
+            raise InvalidQuery(
+                f"type {each!r} is not one of {', '.join(TYPES)}", type=each
+            )
     return tuple(TYPES[each] for each in wanted)
 
 
 def _item(entry: Entry) -> dict[str, Any]:
     """An item of any type as one shape."""
     more = entry.more
-    from_messages = [id for id in entry.derived_from if kinds.kind_of(id) == kinds.MESSAGE]
+    from_messages = [
+        id for id in entry.derived_from if kinds.kind_of(id) == kinds.MESSAGE
+    ]
     return {
         "source_type": _TYPE[entry.kind],
         "id": entry.id,

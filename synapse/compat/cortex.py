@@ -1,7 +1,9 @@
-"""Cortex: a folder with short-term memory, collections, atoms, links between them, and vectors; JSON files and SQLite.
+"""Cortex: a folder with short-term memory, collections, atoms, links between them, and vectors;
+JSON files and SQLite.
 
-What is known by name is read: `stm.json`, `collections/*.json`, `atoms.json`, `embeddings.json`, and of any SQLite file
-the tables `stm`, `atoms`, `atom_links`, `causal_links` and `embeddings`. Reads files; writes none.
+What is known by name is read: `stm.json`, `collections/*.json`, `atoms.json`, `embeddings.json`,
+and of any SQLite file the tables `stm`, `atoms`, `atom_links`, `causal_links` and `embeddings`.
+Reads files; writes none.
 """
 
 from __future__ import annotations
@@ -63,7 +65,9 @@ class OldLink(NamedTuple):
 
 
 class OldVector(NamedTuple):
-    """The vector of an item, or of one part of an atom, with its model. `values` are little-endian float32."""
+    """The vector of an item, or of one part of an atom, with its model. `values` are little-endian
+    float32.
+    """
 
     item: str
     part: str
@@ -74,7 +78,9 @@ class OldVector(NamedTuple):
 
 
 class OldCortex(NamedTuple):
-    """What a folder holds, without repeats; `read` is how many rows of each were there, `files` what was read."""
+    """What a folder holds, without repeats; `read` is how many rows of each were there, `files`
+    what was read.
+    """
 
     facts: tuple[OldFact, ...]
     atoms: tuple[OldAtom, ...]
@@ -129,9 +135,17 @@ class _Reader:
     def found(self) -> OldCortex:
         for path, rows in self.later:
             self._rows(path, "embeddings", rows)
-        facts, atoms, links, vectors = (tuple(each.values()) for each in self.items.values())
+        facts, atoms, links, vectors = (
+            tuple(each.values()) for each in self.items.values()
+        )
         return OldCortex(
-            facts, atoms, links, vectors, self.count, tuple(self.files), tuple(self.problems)
+            facts,
+            atoms,
+            links,
+            vectors,
+            self.count,
+            tuple(self.files),
+            tuple(self.problems),
         )
 
     def json(self, path: str, what: str) -> None:
@@ -143,11 +157,17 @@ class _Reader:
             return
         self.files.append(path)
         if what in ("stm", "collection"):
-            own = os.path.splitext(os.path.basename(path))[0] if what == "collection" else None
+            own = (
+                os.path.splitext(os.path.basename(path))[0]
+                if what == "collection"
+                else None
+            )
             self._rows(
                 path,
                 "stm",
-                _listed(data, ("short_term_memory", "stm", "entries", "memories", "items")),
+                _listed(
+                    data, ("short_term_memory", "stm", "entries", "memories", "items")
+                ),
                 own,
             )
         elif what == "atoms":
@@ -155,7 +175,9 @@ class _Reader:
             self._rows(
                 path,
                 "links",
-                _listed(data, ("links", "atom_links", "causal_links")) if _has_links(data) else [],
+                _listed(data, ("links", "atom_links", "causal_links"))
+                if _has_links(data)
+                else [],
             )
         else:
             named = data.get("model") if isinstance(data, Mapping) else None
@@ -165,7 +187,9 @@ class _Reader:
     def database(self, path: str) -> None:
         """The tables of a SQLite file that we know, by the names of their columns."""
         try:
-            with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
+            with closing(
+                sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+            ) as connection:
                 connection.row_factory = sqlite3.Row
                 names = {
                     row[0]
@@ -173,11 +197,19 @@ class _Reader:
                         "select name from sqlite_master where type = 'table'"
                     )
                 }
-                known = {"stm": "stm", "atoms": "atoms", "atom_links": "links", "causal_links": "links",
-                         "embeddings": "embeddings"}  # fmt: skip
+                known = {
+                    "stm": "stm",
+                    "atoms": "atoms",
+                    "atom_links": "links",
+                    "causal_links": "links",
+                    "embeddings": "embeddings",
+                }
                 for table, what in known.items():
                     if table in names:
-                        rows = [dict(row) for row in connection.execute(f"select * from {table}")]
+                        rows = [
+                            dict(row)
+                            for row in connection.execute(f"select * from {table}")
+                        ]
                         if what == "embeddings":
                             self.later.append((f"{path} ({table})", rows))
                         else:
@@ -187,7 +219,11 @@ class _Reader:
             self.problems.append(f"{path} cannot be read: {error}")
 
     def _rows(
-        self, path: str, what: str, rows: Sequence[Any] | None, category: str | None = None
+        self,
+        path: str,
+        what: str,
+        rows: Sequence[Any] | None,
+        category: str | None = None,
     ) -> None:
         if rows is None:
             self.problems.append(f"{path} holds no list that is known")
@@ -209,7 +245,9 @@ class _Reader:
             except (InvalidEntry, ValueError, TypeError) as error:
                 self.problems.append(f"{path}: {what} {place}: {error}")
 
-    def _read(self, what: str, row: Row, category: str | None) -> Iterator[tuple[Any, Any]]:
+    def _read(
+        self, what: str, row: Row, category: str | None
+    ) -> Iterator[tuple[Any, Any]]:
         if what == "stm":
             fact = _fact(row, category)
             self.by_text.setdefault(fact.content, fact.id)
@@ -244,9 +282,16 @@ class _Reader:
         else:
             raise InvalidEntry("it does not say of what: add source_id")
         given = next(
-            (row[name] for name in ("embedding", "vector") if row.get(name) is not None), None
+            (
+                row[name]
+                for name in ("embedding", "vector")
+                if row.get(name) is not None
+            ),
+            None,
         )
-        yield from self._vector(item, "", given, row.get("model"), row.get("created_at"))
+        yield from self._vector(
+            item, "", given, row.get("model"), row.get("created_at")
+        )
 
     def _vector(
         self, item: str, part: str, given: Any, model: Any, at: Any
@@ -278,7 +323,9 @@ def _of_model(rows: Sequence[Any] | None, model: Any) -> Sequence[Any] | None:
     """The rows, with the model that the file names for all of them."""
     if rows is None or model is None:
         return rows
-    return [{"model": model, **row} if isinstance(row, Mapping) else row for row in rows]
+    return [
+        {"model": model, **row} if isinstance(row, Mapping) else row for row in rows
+    ]
 
 
 def _has_links(data: Any) -> bool:
@@ -287,14 +334,18 @@ def _has_links(data: Any) -> bool:
     )
 
 
-# -- rows --------------------------------------------------------------------------------------------------------
+# -- rows ------------------------------------------------------------------------------
 
-_FACT = frozenset("content categories category importance access_count timestamp created_at expires_at source"
-                  " source_message_id".split())  # fmt: skip
+_FACT = frozenset(
+    "content categories category importance access_count timestamp created_at expires_at source"
+    " source_message_id".split()
+)
 _ATOM = frozenset(
     (*PARTS, "confidence", "access_count", "created_at", "source", "source_message_id")
 )
-_LINK = frozenset(("from_atom_id", "to_atom_id", "from_id", "to_id", "link_type", "strength"))
+_LINK = frozenset(
+    ("from_atom_id", "to_atom_id", "from_id", "to_id", "link_type", "strength")
+)
 
 
 def _fact(row: Row, category: str | None) -> OldFact:
@@ -309,10 +360,17 @@ def _fact(row: Row, category: str | None) -> OldFact:
         or ((category,) if category else ())
     )
     found = OldFact(
-        new_id(kinds.FACT, old), content, own, _number(row, "importance", 1.0), int(_number(row, "access_count", 0)),
-        at, _moment(row.get("expires_at")), str(row.get("source") or "agent"),
-        _text(row.get("source_message_id")), None,
-    )  # fmt: skip
+        new_id(kinds.FACT, old),
+        content,
+        own,
+        _number(row, "importance", 1.0),
+        int(_number(row, "access_count", 0)),
+        at,
+        _moment(row.get("expires_at")),
+        str(row.get("source") or "agent"),
+        _text(row.get("source_message_id")),
+        None,
+    )
     more = {"content": content} if canonical_body(content) != content else {}
     if isinstance(row.get("category"), str) and (row["category"],) != own[:1]:
         more["category"] = row["category"]
@@ -320,9 +378,14 @@ def _fact(row: Row, category: str | None) -> OldFact:
 
 
 def _merged(one: OldFact, other: OldFact) -> OldFact:
-    """A fact that stands in a collection as well as in short-term memory: said once, known under all its words."""
+    """A fact that stands in a collection as well as in short-term memory: said once, known under
+    all its words.
+    """
     categories = tuple(dict.fromkeys((*one.categories, *other.categories)))
-    weight, count = max(one.importance, other.importance), max(one.access_count, other.access_count)
+    weight, count = (
+        max(one.importance, other.importance),
+        max(one.access_count, other.access_count),
+    )
     return one._replace(categories=categories, importance=weight, access_count=count)
 
 
@@ -339,10 +402,15 @@ def _atom(row: Row) -> OldAtom:
         if part and part != text
     }
     return OldAtom(
-        new_id(kinds.ATOM, old), (texts[0], texts[1], texts[2], texts[3]), _number(row, "confidence", 1.0),
-        int(_number(row, "access_count", 0)), at, str(row.get("source") or "agent"),
-        _text(row.get("source_message_id")), _rest(row, _ATOM | {f"{part}_embedding" for part in PARTS}, odd),
-    )  # fmt: skip
+        new_id(kinds.ATOM, old),
+        (texts[0], texts[1], texts[2], texts[3]),
+        _number(row, "confidence", 1.0),
+        int(_number(row, "access_count", 0)),
+        at,
+        str(row.get("source") or "agent"),
+        _text(row.get("source_message_id")),
+        _rest(row, _ATOM | {f"{part}_embedding" for part in PARTS}, odd),
+    )
 
 
 def _link(row: Row) -> OldLink:
@@ -360,13 +428,17 @@ def _link(row: Row) -> OldLink:
 def _rest(row: Row, known: Iterable[str], more: Mapping[str, Any]) -> str | None:
     """What a row says beside what has a place of its own here, as JSON."""
     left = {
-        name: value for name, value in row.items() if name not in known and value is not None
+        name: value
+        for name, value in row.items()
+        if name not in known and value is not None
     } | dict(more)
     if not left:
         return None
     text = json.dumps(left, ensure_ascii=False, sort_keys=True)
     if len(text) > LONGEST:
-        raise InvalidEntry(f"it says more than {LONGEST} characters that have no place here")
+        raise InvalidEntry(
+            f"it says more than {LONGEST} characters that have no place here"
+        )
     return text
 
 
@@ -400,7 +472,9 @@ def _list(value: Any) -> tuple[str, ...]:
     if isinstance(value, str) and value.startswith("["):
         value = json.loads(value)
     found = [value] if isinstance(value, str) else value or ()
-    return tuple(dict.fromkeys(str(each).strip() for each in found if str(each).strip()))
+    return tuple(
+        dict.fromkeys(str(each).strip() for each in found if str(each).strip())
+    )
 
 
 def _floats(given: Any) -> bytes:

@@ -1,7 +1,8 @@
-"""The tools of the Cortex extension under the names and arguments that its callers know, on top of our knowledge.
+"""The tools of the Cortex extension under the names and arguments that its callers know, on top of
+our knowledge.
 
-`cortex_tools.json` has their names and schemas; here is what each does. As `tools`, they act as a seat and answer with
-text, a mistake too; the wiring to a server is somebody else's.
+`cortex_tools.json` has their names and schemas; here is what each does. As `tools`, they act as a
+seat and answer with text, a mistake too; the wiring to a server is somebody else's.
 """
 
 from __future__ import annotations
@@ -39,33 +40,51 @@ def offered() -> list[Tool]:
     ) as file:
         rows = json.load(file)
     return [
-        Tool(row["name"], row["description"], row["schema"], *_CALLS[row["name"]]) for row in rows
+        Tool(row["name"], row["description"], row["schema"], *_CALLS[row["name"]])
+        for row in rows
     ]
 
 
-def call(tool: Tool, seat: AgentMemory, arguments: object, once: str | None = None) -> str:
-    """What the tool answers; a ToolProblem where the arguments do not fit, or the memory refuses."""
+def call(
+    tool: Tool, seat: AgentMemory, arguments: object, once: str | None = None
+) -> str:
+    """What the tool answers; a ToolProblem where the arguments do not fit, or the memory
+    refuses.
+    """
     return tools.call(tool, seat, arguments, once)
 
 
-# -- categories --------------------------------------------------------------------------------------------------
+# -- categories ------------------------------------------------------------------------
 
 
 def _create_category(seat: AgentMemory, given: Arguments, once: str | None) -> str:
-    name, words = given["name"].strip().lower().replace(" ", "_"), _words(given["keywords"])
+    name, words = (
+        given["name"].strip().lower().replace(" ", "_"),
+        _words(given["keywords"]),
+    )
     known = _categories(seat)
     if not name or not words:
         raise InvalidEntry("a category needs a name and at least one keyword")
-    taken = [word for each in known.values() for word in each["keywords"] if word in words]
+    taken = [
+        word for each in known.values() for word in each["keywords"] if word in words
+    ]
     if name in known or taken:
         raise InvalidEntry(
-            f"category {name} is there already" if name in known else f"taken: {', '.join(taken)}"
+            f"category {name} is there already"
+            if name in known
+            else f"taken: {', '.join(taken)}"
         )
     text = json.dumps(
-        {"name": name, "description": given["description"], "keywords": words}, ensure_ascii=False
+        {"name": name, "description": given["description"], "keywords": words},
+        ensure_ascii=False,
     )
     memory.remember(
-        seat, text, scope=_scope(seat), categories=(CATEGORY,), source="cortex", once=once
+        seat,
+        text,
+        scope=_scope(seat),
+        categories=(CATEGORY,),
+        source="cortex",
+        once=once,
     )
     return f"Category {name} made."
 
@@ -73,7 +92,8 @@ def _create_category(seat: AgentMemory, given: Arguments, once: str | None) -> s
 def _list_categories(seat: AgentMemory, given: Arguments, _: str | None) -> str:
     known = _categories(seat).items()
     found = [
-        f"- {name}: {each['description']} ({', '.join(each['keywords'])})" for name, each in known
+        f"- {name}: {each['description']} ({', '.join(each['keywords'])})"
+        for name, each in known
     ]
     return _joined([f"{block.escaped(line)}\n" for line in found], "no categories yet")
 
@@ -85,7 +105,10 @@ def _categories(seat: AgentMemory) -> dict[str, dict[str, Any]]:
             row = json.loads(entry.body)
             found.setdefault(
                 str(row["name"]),
-                {"description": row["description"], "keywords": _words(row["keywords"])},
+                {
+                    "description": row["description"],
+                    "keywords": _words(row["keywords"]),
+                },
             )
         except (ValueError, TypeError, KeyError):
             continue  # a fact that only bears the name
@@ -96,7 +119,7 @@ def _words(given: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(word.strip().lower() for word in given if word.strip()))
 
 
-# -- memories ----------------------------------------------------------------------------------------------------
+# -- memories --------------------------------------------------------------------------
 
 
 def _add(seat: AgentMemory, given: Arguments, once: str | None) -> str:
@@ -125,7 +148,13 @@ def _fitting(seat: AgentMemory, content: str) -> tuple[str, ...]:
 
 def _weight(content: str) -> float:
     text = content.lower()
-    return 3.0 if "critical" in text else 2.0 if any(word in text for word in _WEIGHTY) else 1.0
+    return (
+        3.0
+        if "critical" in text
+        else 2.0
+        if any(word in text for word in _WEIGHTY)
+        else 1.0
+    )
 
 
 def _stm(seat: AgentMemory, given: Arguments, _: str | None) -> str:
@@ -136,12 +165,17 @@ def _stm(seat: AgentMemory, given: Arguments, _: str | None) -> str:
 
 def _line(entry: Entry) -> str:
     named = ", ".join(entry.more.get("categories", ()))
-    return f"[{block.escaped(named)}] importance={entry.more.get('importance', 1):.1f}\n{block.whole(entry).text}"
+    return (
+        f"[{block.escaped(named)}]"
+        f" importance={entry.more.get('importance', 1):.1f}\n{block.whole(entry).text}"
+    )
 
 
 def _stats(seat: AgentMemory, given: Arguments, _: str | None) -> str:
     found = _facts(seat, keep_categories=True)
-    by_category = Counter(name for entry in found for name in entry.more.get("categories", ()))
+    by_category = Counter(
+        name for entry in found for name in entry.more.get("categories", ())
+    )
     by_source = Counter(entry.more.get("source", "agent") for entry in found)
     messages = seat.read(namespace="mail", limit=0).visible
     lines = [
@@ -149,16 +183,23 @@ def _stats(seat: AgentMemory, given: Arguments, _: str | None) -> str:
         f"atoms: {len(_entries(seat, ATOM))}",
         f"messages: {messages}",
     ]
-    lines += [f"by category: {_counted(by_category)}", f"by source: {_counted(by_source)}"]
+    lines += [
+        f"by category: {_counted(by_category)}",
+        f"by source: {_counted(by_source)}",
+    ]
     return block.escaped("\n".join(lines))
 
 
 def _counted(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} {count}" for name, count in sorted(counts.items())) or "none"
+    return (
+        ", ".join(f"{name} {count}" for name, count in sorted(counts.items())) or "none"
+    )
 
 
 def _dedupe(seat: AgentMemory, given: Arguments, _: str | None) -> str:
-    groups = _alike(_facts(seat, _asked(given)), given.get("similarity_threshold", 0.95))
+    groups = _alike(
+        _facts(seat, _asked(given)), given.get("similarity_threshold", 0.95)
+    )
     if not groups:
         return "No duplicates."
     if given["action"] == "report":
@@ -167,7 +208,9 @@ def _dedupe(seat: AgentMemory, given: Arguments, _: str | None) -> str:
     for newest, *older in groups:
         if given["action"] == "merge":
             categories = dict.fromkeys(
-                name for each in (newest, *older) for name in each.more.get("categories", ())
+                name
+                for each in (newest, *older)
+                for name in each.more.get("categories", ())
             )
             most = max(each.more.get("importance", 1) for each in (newest, *older))
             _again(seat, [newest, *older], newest.body, tuple(categories), most)
@@ -175,7 +218,10 @@ def _dedupe(seat: AgentMemory, given: Arguments, _: str | None) -> str:
             for each in older:
                 memory.forget(seat, each.id, f"says the same as {newest.id}")
         gone += len(older)
-    return f"{gone} duplicates {'merged' if given['action'] == 'merge' else 'forgotten'} in {len(groups)} groups."
+    return (
+        f"{gone} duplicates {'merged' if given['action'] == 'merge' else 'forgotten'} in"
+        f" {len(groups)} groups."
+    )
 
 
 def _alike(found: Sequence[Entry], least: float) -> list[list[Entry]]:
@@ -202,15 +248,22 @@ def _update(seat: AgentMemory, given: Arguments, _: str | None) -> str:
     if given.get("importance") is None and not given.get("categories"):
         raise InvalidEntry("name importance or categories")
     old = _memory(seat, given["memory_id"])
-    new = _again(seat, [old], old.body, given.get("categories"), given.get("importance"))
-    return f"Updated: now {new.id}, [{', '.join(new.more['categories'])}] importance={new.more['importance']:.1f}"
+    new = _again(
+        seat, [old], old.body, given.get("categories"), given.get("importance")
+    )
+    return (
+        f"Updated: now {new.id}, [{', '.join(new.more['categories'])}]"
+        f" importance={new.more['importance']:.1f}"
+    )
 
 
 def _edit(seat: AgentMemory, given: Arguments, _: str | None) -> str:
     if not given.get("append") and not given.get("replace"):
         raise InvalidEntry("name append or replace")
     old = _memory(seat, given["memory_id"])
-    new = _again(seat, [old], given.get("replace") or f"{old.body}\n\n{given['append']}")
+    new = _again(
+        seat, [old], given.get("replace") or f"{old.body}\n\n{given['append']}"
+    )
     return f"{'Replaced' if given.get('replace') else 'Appended'}: now {new.id}"
 
 
@@ -234,11 +287,16 @@ def _again(
     kind, _, name = old.namespace.partition("/")
     scope = {"agents": "agent", "groups": f"group:{name}"}.get(kind, "global")
     return memory.remember(
-        seat, body, scope=scope, categories=tuple(categories or more.get("categories", (GENERAL,))),
+        seat,
+        body,
+        scope=scope,
+        categories=tuple(categories or more.get("categories", (GENERAL,))),
         importance=more.get("importance", 1.0) if weight is None else weight,
-        cites=(*old.derived_from, *more.get("cites", ())), supersedes=tuple(each.id for each in olds),
-        source=more.get("source", "cortex"), to=old.addressees,
-    )  # fmt: skip
+        cites=(*old.derived_from, *more.get("cites", ())),
+        supersedes=tuple(each.id for each in olds),
+        source=more.get("source", "cortex"),
+        to=old.addressees,
+    )
 
 
 def _memory(seat: AgentMemory, name: str) -> Entry:
@@ -272,10 +330,18 @@ def _predict(seat: AgentMemory, given: Arguments, _: str | None) -> str:
         found = [entry for entry in found if entry.id in near]
     wanted = set(given.get("sources") or ())
     found = [entry for entry in found if not wanted or entry.author in wanted]
-    found = [entry for entry in found if URGENCIES.index(_urgency(entry)) >= URGENCIES.index(least)]
-    lines = [f"[{_urgency(entry).upper()}] {block.whole(entry).text}" for entry in found]
+    found = [
+        entry
+        for entry in found
+        if URGENCIES.index(_urgency(entry)) >= URGENCIES.index(least)
+    ]
+    lines = [
+        f"[{_urgency(entry).upper()}] {block.whole(entry).text}" for entry in found
+    ]
     if given.get("include_queue") and seat.id != OPERATOR:
-        lines += [f"[UNREAD] {block.whole(each.entry).text}" for each in Mail(seat).inbox()]
+        lines += [
+            f"[UNREAD] {block.whole(each.entry).text}" for each in Mail(seat).inbox()
+        ]
     return _joined(lines[: _count(given, "limit", 5)], "no insight bears on that")
 
 
@@ -283,14 +349,18 @@ def _urgency(entry: Entry) -> str:
     return URGENCIES[min(3, max(0, int(entry.more.get("importance", 1) * 2) - 2))]
 
 
-# -- atoms -------------------------------------------------------------------------------------------------------
+# -- atoms -----------------------------------------------------------------------------
 
 
 def _create_atom(seat: AgentMemory, given: Arguments, once: str | None) -> str:
     kept = memory.atom(
-        seat, *(given[name] for name in _PARTS), scope=_scope(seat), confidence=given.get("confidence", 1.0),
-        source=given.get("source", "agent"), once=once,
-    )  # fmt: skip
+        seat,
+        *(given[name] for name in _PARTS),
+        scope=_scope(seat),
+        confidence=given.get("confidence", 1.0),
+        source=given.get("source", "agent"),
+        once=once,
+    )
     return f"Stored as {kept.id}."
 
 
@@ -328,7 +398,10 @@ def _find_causes(seat: AgentMemory, given: Arguments, _: str | None) -> str:
     else:
         raise InvalidEntry("name atom_id or outcome")
     roots = _roots(seat, begun, depth)
-    lines = [f"[depth {steps}] {block.whole(seat.get(id)).text}" for id, steps in roots.items()]
+    lines = [
+        f"[depth {steps}] {block.whole(seat.get(id)).text}"
+        for id, steps in roots.items()
+    ]
     return _joined(lines, "nothing is known to cause it")
 
 
@@ -340,12 +413,18 @@ def _atom_of(seat: AgentMemory, id: str) -> Entry:
 
 
 def _roots(seat: AgentMemory, begun: Iterable[str], depth: int) -> dict[str, int]:
-    """The atoms that nothing is known to cause, from which a chain leads here; how many steps away each is."""
+    """The atoms that nothing is known to cause, from which a chain leads here; how many steps away
+    each is.
+    """
     layer, seen, roots = list(begun), set(begun), {}
     for steps in range(depth + 1):
         further: list[str] = []
         for id in layer:
-            causes = [each.cause for each in links(seat.store.index.query, id) if each.effect == id]
+            causes = [
+                each.cause
+                for each in links(seat.store.index.query, id)
+                if each.effect == id
+            ]
             causes = [cause for cause in causes if memory.sees(seat, cause)]
             if not causes and steps:
                 roots[id] = steps
@@ -365,10 +444,16 @@ def _atom_stats(seat: AgentMemory, given: Arguments, _: str | None) -> str:
     atoms = _entries(seat, ATOM)
     ids = {entry.id for entry in atoms}
     said = {
-        (each.cause, each.effect): each for id in ids for each in links(seat.store.index.query, id)
+        (each.cause, each.effect): each
+        for id in ids
+        for each in links(seat.store.index.query, id)
     }
     types = Counter(each.type for pair, each in said.items() if ids.issuperset(pair))
-    sure = sum(entry.more.get("confidence", 1.0) for entry in atoms) / len(atoms) if atoms else 0
+    sure = (
+        sum(entry.more.get("confidence", 1.0) for entry in atoms) / len(atoms)
+        if atoms
+        else 0
+    )
     lines = [
         f"atoms: {len(atoms)}",
         f"links: {_counted(types)}",
@@ -377,7 +462,7 @@ def _atom_stats(seat: AgentMemory, given: Arguments, _: str | None) -> str:
     return "\n".join(lines)
 
 
-# -- below -------------------------------------------------------------------------------------------------------
+# -- below -----------------------------------------------------------------------------
 
 
 def _entries(seat: AgentMemory, kind: str) -> list[Entry]:
@@ -388,7 +473,9 @@ def _entries(seat: AgentMemory, kind: str) -> list[Entry]:
 def _facts(
     seat: AgentMemory, categories: Sequence[str] = (), *, keep_categories: bool = False
 ) -> list[Entry]:
-    """The memories of these categories, or of all; those that only declare a category are asked for by name."""
+    """The memories of these categories, or of all; those that only declare a category are asked for
+    by name.
+    """
     found = []
     for entry in _entries(seat, FACT):
         named = entry.more.get("categories", ())
@@ -402,7 +489,10 @@ def _facts(
 
 
 def _asked(given: Arguments) -> tuple[str, ...]:
-    return tuple(given.get("categories") or ([given["category"]] if given.get("category") else ()))
+    return tuple(
+        given.get("categories")
+        or ([given["category"]] if given.get("category") else ())
+    )
 
 
 def _scope(seat: AgentMemory) -> str:
@@ -429,11 +519,17 @@ def _joined(lines: Sequence[str], otherwise: str) -> str:
         if size > CAPSULE - 60:
             break
         shown += 1
-    rest = f"({shown} of {len(lines)} shown; ask for fewer)\n" if shown < len(lines) else ""
+    rest = (
+        f"({shown} of {len(lines)} shown; ask for fewer)\n"
+        if shown < len(lines)
+        else ""
+    )
     return "".join(lines[:shown]) + rest or otherwise
 
 
-_CALLS: Mapping[str, tuple[Callable[[AgentMemory, Arguments, str | None], str], bool]] = {
+_CALLS: Mapping[
+    str, tuple[Callable[[AgentMemory, Arguments, str | None], str], bool]
+] = {
     "cortex_create_category": (_create_category, True),
     "cortex_list_categories": (_list_categories, False),
     "cortex_add": (_add, True),

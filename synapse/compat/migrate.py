@@ -1,7 +1,8 @@
-"""Taking over what there was: `synapse.json` and a Cortex folder, whole or not at all, and as often as one likes.
+"""Taking over what there was: `synapse.json` and a Cortex folder, whole or not at all, and as often
+as one likes.
 
-Everything is read and checked before anything is written. Ids follow from the old ones, so that a second time finds
-all of it there. The operator's: it writes in the name of those who said it.
+Everything is read and checked before anything is written. Ids follow from the old ones, so that a
+second time finds all of it there. The operator's: it writes in the name of those who said it.
 """
 
 from __future__ import annotations
@@ -40,8 +41,9 @@ _EMPTY = OldCortex((), (), (), (), {}, (), ())
 
 
 class Count(NamedTuple):
-    """Of one kind: how many were read, how many of those only repeat another, how many were new here and how many were
-    here before. What was read is the sum of the others."""
+    """Of one kind: how many were read, how many of those only repeat another, how many were new
+    here and how many were here before. What was read is the sum of the others.
+    """
 
     kind: str
     read: int
@@ -51,7 +53,9 @@ class Count(NamedTuple):
 
 
 class Migration(NamedTuple):
-    """A report: the counts, the agents that were registered, and of the names that had to change what they became."""
+    """A report: the counts, the agents that were registered, and of the names that had to change
+    what they became.
+    """
 
     counts: tuple[Count, ...]
     agents: tuple[str, ...]
@@ -68,11 +72,17 @@ def migrate(
     model: str | None = None,
     dry: bool = False,
 ) -> Migration:
-    """Take over mail, knowledge and vectors. `agent` keeps the knowledge; `model` made the vectors that do not say
-    which did. InvalidEntry, with a list of all problems, where anything cannot be kept: then nothing was written."""
+    """Take over mail, knowledge and vectors. `agent` keeps the knowledge; `model` made the vectors
+    that do not say which did. InvalidEntry, with a list of all problems, where anything cannot be
+    kept: then nothing was written.
+    """
     operators_alone("migrate")
     old_mail = _NOTHING if synapse_json is None else _read(synapse_json)
-    old = _EMPTY if cortex_dir is None else cortex.read(os.path.expanduser(cortex_dir), model)
+    old = (
+        _EMPTY
+        if cortex_dir is None
+        else cortex.read(os.path.expanduser(cortex_dir), model)
+    )
     plan = _Plan(memory, mail_json.agent_id(agent))
     plan.problems += [*old_mail.problems, *old.problems]
     plan.take(old_mail, old)
@@ -132,7 +142,11 @@ class _Plan:
     # -- who ---------------------------------------------------------------------------------------
 
     def _meet(self, old: OldMail, knows: bool) -> None:
-        names = [name for each in old.messages for name in (each.sender, *each.to, *each.read_by)]
+        names = [
+            name
+            for each in old.messages
+            for name in (each.sender, *each.to, *each.read_by)
+        ]
         names += [answer.agent for each in old.messages for answer in each.acks]
         known = self.memory.agents()
         self.agents = {agent.id: agent for agent in known}
@@ -150,7 +164,9 @@ class _Plan:
         """Check an item as if it were written now; one that is here already has to be the same."""
         try:
             made = draft()
-            entry = admit(made, self.agents.get(made.author), self.store.settings)._replace(id=id)
+            entry = admit(
+                made, self.agents.get(made.author), self.store.settings
+            )._replace(id=id)
         except SynapseError as error:
             self.problems.append(f"{id}: {error}")
             return
@@ -175,12 +191,23 @@ class _Plan:
         }
         to = tuple(f"agent:{name}" for name in old.to) or ("all",)
         return Draft(
-            old.body, kinds.MAIL, old.sender, kinds.URGENCY[old.priority], addressees=to, when=old.at, id=old.id,
-            kind=kinds.MESSAGE, more=kinds.More(own),
-        )  # fmt: skip
+            old.body,
+            kinds.MAIL,
+            old.sender,
+            kinds.URGENCY[old.priority],
+            addressees=to,
+            when=old.at,
+            id=old.id,
+            kind=kinds.MESSAGE,
+            more=kinds.More(own),
+        )
 
     def _fact(self, old: OldFact) -> Draft:
-        own = {"categories": old.categories, "importance": old.importance, "source": old.source}
+        own = {
+            "categories": old.categories,
+            "importance": old.importance,
+            "source": old.source,
+        }
         return self._knowledge(old, old.content, kinds.FACT, own)._replace(
             ttl=self._ttl(old.expires)
         )
@@ -209,10 +236,20 @@ class _Plan:
                 sort_keys=True,
             )
         return Draft(
-            body, place(keeper, f"group:{TEAM}" if f"team:{TEAM}" in keeper.names else "agent"), keeper.id,
-            when=old.at, evidence=rest, derived_from=(source,) if source and known else (), id=old.id, kind=kind,
-            more=kinds.More({name: value for name, value in own.items() if value not in ("", ())}),
-        )  # fmt: skip
+            body,
+            place(
+                keeper, f"group:{TEAM}" if f"team:{TEAM}" in keeper.names else "agent"
+            ),
+            keeper.id,
+            when=old.at,
+            evidence=rest,
+            derived_from=(source,) if source and known else (),
+            id=old.id,
+            kind=kind,
+            more=kinds.More(
+                {name: value for name, value in own.items() if value not in ("", ())}
+            ),
+        )
 
     def _ttl(self, expires: str | None) -> str | None:
         if expires is None:
@@ -222,14 +259,26 @@ class _Plan:
     # -- what is said of them ----------------------------------------------------------------------
 
     def _marks(self, messages: Iterable[OldMessage]) -> None:
-        seqs = {entry.seq: id for id, entry in self.there.items() if entry.kind == kinds.MESSAGE}
+        seqs = {
+            entry.seq: id
+            for id, entry in self.there.items()
+            if entry.kind == kinds.MESSAGE
+        }
         marks = (
-            mailbox.marks(self.store.index.query, seqs) if seqs else {"receipts": {}, "acks": {}}
+            mailbox.marks(self.store.index.query, seqs)
+            if seqs
+            else {"receipts": {}, "acks": {}}
         )
         read = {
-            (seqs[seq], mark.agent) for seq, found in marks["receipts"].items() for mark in found
+            (seqs[seq], mark.agent)
+            for seq, found in marks["receipts"].items()
+            for mark in found
         }
-        acked = {(seqs[seq], mark.agent) for seq, found in marks["acks"].items() for mark in found}
+        acked = {
+            (seqs[seq], mark.agent)
+            for seq, found in marks["acks"].items()
+            for mark in found
+        }
         for each in messages:
             for name in each.read_by:
                 self._counted("receipts", (each.id, name) in read)
@@ -254,7 +303,8 @@ class _Plan:
                 continue
             said = links(self.store.index.query, each.cause)
             known = any(
-                (one.effect, one.type, one.strength) == (each.effect, each.type, each.strength)
+                (one.effect, one.type, one.strength)
+                == (each.effect, each.type, each.strength)
                 for one in said
             )
             self._counted("links", known)
@@ -292,7 +342,9 @@ class _Plan:
         self._file_away()
         if batch:
             counts = {each.kind: each.written for each in self._counts()}
-            log.append(Pending("migrated", OPERATOR, {"counts": counts, "rest": dict(rest)}))
+            log.append(
+                Pending("migrated", OPERATOR, {"counts": counts, "rest": dict(rest)})
+            )
         self.store.index.catch_up()
 
     def _acts(self) -> Iterator[tuple[str, Pending]]:
@@ -307,14 +359,23 @@ class _Plan:
             fields |= {"ids": [each.cause, each.effect], "rest": each.rest}
             yield _key("link", fields), Pending("link", self.keeper, fields)
         for vector in self.vectors:
-            yield _vector_key(vector), Pending("vector", self.keeper, _vector_fields(vector))
+            yield (
+                _vector_key(vector),
+                Pending("vector", self.keeper, _vector_fields(vector)),
+            )
         for name, ids in self.reads.items():
             yield _key("receipt", [name, ids]), Pending("receipt", name, {"ids": ids})
         for id, answer in self.acks:
             said = {"entry": id, "body": answer.body, "when": answer.at}
-            yield _key("acked", [answer.agent, said]), Pending("acked", answer.agent, said)
+            yield (
+                _key("acked", [answer.agent, said]),
+                Pending("acked", answer.agent, said),
+            )
         if self.uses:
-            yield _key("used", self.uses), Pending("used", self.keeper, {"counts": self.uses})
+            yield (
+                _key("used", self.uses),
+                Pending("used", self.keeper, {"counts": self.uses}),
+            )
 
     def _prove(self) -> None:
         """What was to be written is there: counted on the way out, not on the way in."""
@@ -325,7 +386,9 @@ class _Plan:
                 raise StoreError(f"{id} was not taken over whole; run it again")
 
     def _file_away(self) -> None:
-        """Threads that had long been silent, and were read by whom they were for, go into the archive at once."""
+        """Threads that had long been silent, and were read by whom they were for, go into the
+        archive at once.
+        """
         query, now = self.store.index.query, self.store.clock()
         threads: dict[str, list[Entry]] = {}
         for entry in self.entries.values():
@@ -334,10 +397,14 @@ class _Plan:
         read = {id for ids in self.reads.values() for id in ids}
         for thread, found in threads.items():
             row = mailbox.thread(query, None, thread)
-            over = all(each.id in read and _when(each, now) < now - IDLE for each in found)
+            over = all(
+                each.id in read and _when(each, now) < now - IDLE for each in found
+            )
             if over and row is not None and row.live == len(found):
                 self.store.log.archive(
-                    [each.id for each in found], OPERATOR, "idle for 30 days when it was taken over"
+                    [each.id for each in found],
+                    OPERATOR,
+                    "idle for 30 days when it was taken over",
                 )
 
     # -- telling -----------------------------------------------------------------------------------
@@ -353,7 +420,9 @@ class _Plan:
             there = sum(entry.kind == kind for entry in self.there.values())
             found.append(Count(name, new + there, 0, new, there))
         for name in ("links", "embeddings", "receipts", "acks"):
-            new, there = (self.counted.get(f"{name} {how}", 0) for how in ("written", "there"))
+            new, there = (
+                self.counted.get(f"{name} {how}", 0) for how in ("written", "there")
+            )
             found.append(Count(name, new + there, 0, new, there))
         return found
 
@@ -374,7 +443,9 @@ class _Plan:
             for name in mail_json.named(each.kept)
         }
         renamed = {name: id for name, id in names.items() if name != id}
-        return Migration(tuple(counts), tuple(agent.id for agent in self.met), renamed, written)
+        return Migration(
+            tuple(counts), tuple(agent.id for agent in self.met), renamed, written
+        )
 
 
 def _same(before: Entry, entry: Entry) -> bool:
@@ -403,7 +474,9 @@ def _key(kind: str, fields: object) -> str:
 
 
 def _vector_key(vector: OldVector) -> str:
-    return _key("vector", [vector.item, vector.part, vector.model, sha256(vector.values)])
+    return _key(
+        "vector", [vector.item, vector.part, vector.model, sha256(vector.values)]
+    )
 
 
 def _vector_fields(vector: OldVector) -> dict[str, Any]:

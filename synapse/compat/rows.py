@@ -1,4 +1,6 @@
-"""The rows of the unified-brain document's tables: which ones records bear on, and how they are made from the index."""
+"""The rows of the unified-brain document's tables: which ones records bear on, and how they are
+made from the index.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ _TYPE = {kinds.MESSAGE: "message", kinds.FACT: "stm", kinds.ATOM: "atom"}
 
 
 class Stray(NamedTuple):
-    """Something that was written into the tables past the log: where, which row, how, and what it said."""
+    """Something that was written into the tables past the log: where, which row, how, and what it
+    said.
+    """
 
     num: int
     table: str
@@ -77,9 +81,16 @@ class Touched:
             self.anew = True
         else:
             self.items(
-                touched_by(record) if record.kind == "undo" else (id for id, _ in filings(record))
+                touched_by(record)
+                if record.kind == "undo"
+                else (id for id, _ in filings(record))
             )
-            self.items((*fields.get("ids", ()), *((fields["entry"],) if "entry" in fields else ())))
+            self.items(
+                (
+                    *fields.get("ids", ()),
+                    *((fields["entry"],) if "entry" in fields else ()),
+                )
+            )
 
     def items(self, ids: Iterable[str]) -> None:
         self.ids.update(dict.fromkeys(ids))
@@ -133,16 +144,29 @@ class Rows:
         self._seen(touched)
 
     def _standing(self, id: str, now: int) -> Entry | None:
-        """The item under an id, if it counts: neither replaced nor forgotten, neither waiting nor sealed."""
+        """The item under an id, if it counts: neither replaced nor forgotten, neither waiting nor
+        sealed.
+        """
         query = self.store.index.query
         entry = query.entry(id, now)
-        if entry is None or entry.staged or entry.kind == kinds.ENTRY or entry.scope in SEALED:
+        if (
+            entry is None
+            or entry.staged
+            or entry.kind == kinds.ENTRY
+            or entry.scope in SEALED
+        ):
             return None
         (until,) = query.db.run("hidden", {"seq": entry.seq}).fetchone()
         return None if until else entry
 
     def _drop(self, id: str) -> None:
-        for name in ("drop_message", "drop_receipts", "drop_acks", "drop_stm", "drop_atom"):
+        for name in (
+            "drop_message",
+            "drop_receipts",
+            "drop_acks",
+            "drop_stm",
+            "drop_atom",
+        ):
             self.db.run(name, {"id": id})
 
     def _gone(self, entries: dict[str, Entry | None], touched: Touched) -> None:
@@ -218,7 +242,8 @@ class Rows:
     def _atom(self, entry: Entry) -> dict[str, Any]:
         more = entry.more
         row = {
-            name: more.get(name, "") for name in ("subject", "action", "outcome", "consequences")
+            name: more.get(name, "")
+            for name in ("subject", "action", "outcome", "consequences")
         }
         return row | {
             "id": entry.id,
@@ -232,7 +257,10 @@ class Rows:
     def _links(self, id: str) -> None:
         self.db.run("drop_links", {"id": id})
         for link in links(self.store.index.query, id):
-            row = {name: getattr(link, name) for name in ("cause", "effect", "type", "strength")}
+            row = {
+                name: getattr(link, name)
+                for name in ("cause", "effect", "type", "strength")
+            }
             self.db.run("put_link", row | {"created_at": iso(link.at)})
 
     def _thread(self, id: str) -> None:
@@ -243,14 +271,24 @@ class Rows:
             return
         author, subject = self.db.run("thread_first", {"id": id}).fetchone()
         status = CLOSED if row.closed else ACTIVE if row.live else ARCHIVED
-        self.db.run("put_thread", {
-            "id": id, "subject": row.subject or subject, "created_by": author, "created_at": began,
-            "last_message_at": last, "message_count": count, "status": status, "tags": _json(list(row.tags)),
-        })  # fmt: skip
+        self.db.run(
+            "put_thread",
+            {
+                "id": id,
+                "subject": row.subject or subject,
+                "created_by": author,
+                "created_at": began,
+                "last_message_at": last,
+                "message_count": count,
+                "status": status,
+                "tags": _json(list(row.tags)),
+            },
+        )
 
     def embeddings(self, mark: str, cursor: int) -> str:
-        """The vectors that came since a mark, or all anew where some were dropped, of what the tables hold up to a
-        cursor; the new mark."""
+        """The vectors that came since a mark, or all anew where some were dropped, of what the
+        tables hold up to a cursor; the new mark.
+        """
         vectors = self.store.vectors
         dropped, before = vectors.db.meta("dropped") or "0", json.loads(mark or "{}")
         if before.get("dropped") != dropped:
@@ -262,7 +300,9 @@ class Rows:
         return _json({"dropped": dropped, "reached": reached})
 
     def _vectors(self, name: str, dimension: int, last: int, cursor: int) -> int:
-        """Those of one model. The vector of a text that was embedded in parts is the mean of theirs."""
+        """Those of one model. The vector of a text that was embedded in parts is the mean of
+        theirs.
+        """
         vectors = self.store.vectors
         model = vectors.model(name)
         if model is None:
@@ -279,22 +319,30 @@ class Rows:
             if item is not None:
                 mean = unit([sum(each) for each in zip(*found, strict=True)])
                 type, id, created_at = item
-                self.db.run("put_embedding", _embedding(type, id, created_at, name, mean))
+                self.db.run(
+                    "put_embedding", _embedding(type, id, created_at, name, mean)
+                )
         return last
 
     def _kept_vectors(self, id: str) -> None:
-        """The vectors that the log holds: those that were taken over, and that nobody could make again."""
+        """The vectors that the log holds: those that were taken over, and that nobody could make
+        again.
+        """
         for record in self.store.index.query.acts(None, id, 0, None):
             entry = self.store.index.query.entry(id, 0)
             if record.kind == "vector" and entry is not None and entry.kind in _TYPE:
                 fields = record.fields
-                type = _TYPE[entry.kind] + (f".{fields['part']}" if fields["part"] else "")
+                type = _TYPE[entry.kind] + (
+                    f".{fields['part']}" if fields["part"] else ""
+                )
                 vector = array("f", b64decode(fields["values"]))
                 row = _embedding(type, id, iso(said_at(entry)), fields["model"], vector)
                 self.db.run("keep_embedding", row | {"id": f"log{row['id'][3:]}"})
 
     def _seen(self, touched: Touched) -> None:
-        """When agents last did something; the whole row of those that are new or were declared anew."""
+        """When agents last did something; the whole row of those that are new or were declared
+        anew.
+        """
         for id, at in touched.seen.items():
             if (
                 id not in touched.agents
@@ -312,10 +360,19 @@ class Rows:
             if agent is None:
                 self.db.run("drop_agent", {"id": id})
                 continue
-            can = {"role": agent.role, "authority": agent.rank, "teams": list(agent.teams)}
+            can = {
+                "role": agent.role,
+                "authority": agent.rank,
+                "teams": list(agent.teams),
+            }
             can |= {"read": list(agent.reads), "write": list(agent.writes)}
             last = iso(seen[id]) if id in seen else None
-            row = {"id": id, "display_name": id, "last_seen_at": last, "capabilities": _json(can)}
+            row = {
+                "id": id,
+                "display_name": id,
+                "last_seen_at": last,
+                "capabilities": _json(can),
+            }
             self.db.run("put_agent", row)
 
 
@@ -324,8 +381,18 @@ def _embedding(
 ) -> dict[str, Any]:
     model = model.removeprefix("ollama/")  # the document's own name of its model
     made = sha256(f"{type} {id} {model}".encode())[:12]
-    named = {"source_type": type, "source_id": id, "model": model, "created_at": created_at}
-    return {"id": f"emb_{made}", "embedding": vector.tobytes(), "dimension": len(vector), **named}
+    named = {
+        "source_type": type,
+        "source_id": id,
+        "model": model,
+        "created_at": created_at,
+    }
+    return {
+        "id": f"emb_{made}",
+        "embedding": vector.tobytes(),
+        "dimension": len(vector),
+        **named,
+    }
 
 
 def _json(value: object) -> str:

@@ -1,8 +1,10 @@
-"""The tables of the unified-brain document, derived from the log: one SQLite file, for whoever would rather ask in SQL.
+"""The tables of the unified-brain document, derived from the log: one SQLite file, for whoever
+would rather ask in SQL.
 
-They hold everybody's mail and knowledge, so the file is the operator's. What was derived is brought in line by cursor:
-the records that came since name what they bear on, and of that the rows are made anew from the index. What anybody
-else writes into the file is noted by triggers, undone at the next sync, and reported.
+They hold everybody's mail and knowledge, so the file is the operator's. What was derived is brought
+in line by cursor: the records that came since name what they bear on, and of that the rows are made
+anew from the index. What anybody else writes into the file is noted by triggers, undone at the next
+sync, and reported.
 """
 
 from __future__ import annotations
@@ -41,7 +43,9 @@ KEYS = {
 
 
 class Tables:
-    """The file, kept in step with a store. One process at a time adds to it; others read on meanwhile."""
+    """The file, kept in step with a store. One process at a time adds to it; others read on
+    meanwhile.
+    """
 
     def __init__(self, store: Store, path: str) -> None:
         self.store = store
@@ -52,7 +56,9 @@ class Tables:
         self.rows = Rows(store, self.db)
 
     def sync(self) -> int:
-        """Bring the tables in line with the log; how many records that took. What others wrote into them is undone."""
+        """Bring the tables in line with the log; how many records that took. What others wrote into
+        them is undone.
+        """
         self.store.index.catch_up()
         taken = 0
         while True:
@@ -96,7 +102,9 @@ class Tables:
         try:
             truth.sync()
             for table in KEYS:
-                found += _differences(self.path, table, self._rows(table), truth._rows(table))
+                found += _differences(
+                    self.path, table, self._rows(table), truth._rows(table)
+                )
         finally:
             truth.close()
         return found
@@ -147,7 +155,8 @@ class Tables:
 
     def _embeddings(self) -> int:
         self.db.set_meta(
-            "vectors", self.rows.embeddings(self.db.meta("vectors") or "", self._cursor())
+            "vectors",
+            self.rows.embeddings(self.db.meta("vectors") or "", self._cursor()),
         )
         return 0
 
@@ -194,13 +203,18 @@ class Tables:
 
 
 def path_of(store: Store) -> str | None:
-    """Where the tables of a workspace belong: a brain's workspace is `{path}.log`. None where it is no brain's."""
+    """Where the tables of a workspace belong: a brain's workspace is `{path}.log`. None where it is
+    no brain's.
+    """
     root = store.root or ""
     return root.removesuffix(".log") if root.endswith(".log") else None
 
 
 def _differences(
-    path: str, table: str, found: dict[tuple[Any, ...], Any], truth: dict[tuple[Any, ...], Any]
+    path: str,
+    table: str,
+    found: dict[tuple[Any, ...], Any],
+    truth: dict[tuple[Any, ...], Any],
 ) -> list[Problem]:
     problems = []
     for key in sorted({*found, *truth}, key=repr):
@@ -226,19 +240,24 @@ def _refuse_foreign(path: str) -> None:
     try:
         connection = sqlite3.connect(path)
         try:
-            names = {name for (name,) in connection.execute("select name from sqlite_master")}
+            names = {
+                name for (name,) in connection.execute("select name from sqlite_master")
+            }
         finally:
             connection.close()
     except sqlite3.DatabaseError as error:
         raise StoreError(f"{path} cannot be read: {error}") from error
     if names and not {"synapse", "writing", "strays"} <= names:
         raise Conflict(
-            f"{path} was not made here, and nothing in it is touched: name another place", file=path
+            f"{path} was not made here, and nothing in it is touched: name another place",
+            file=path,
         )
 
 
 def _cosine(one: bytes | None, other: bytes | None) -> float | None:
-    """Of two vectors as `embeddings` holds them. None where they are not of one kind: models are never compared."""
+    """Of two vectors as `embeddings` holds them. None where they are not of one kind: models are
+    never compared.
+    """
     if one is None or other is None or len(one) != len(other) or len(one) % 4:
         return None
     a, b = (array("f", each) for each in (one, other))

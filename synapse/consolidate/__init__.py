@@ -1,7 +1,8 @@
 """Consolidation: what is outdone or past its time is filed away at night, and nothing is ever lost.
 
-`plan` is pure and says what would be done; `apply` does it; `night` does it once for each local date, by the right
-that `claim` gives; `undo` takes it back. All of it is appended records: no entry is changed, and nothing is deleted.
+`plan` is pure and says what would be done; `apply` does it; `night` does it once for each local
+date, by the right that `claim` gives; `undo` takes it back. All of it is appended records: no entry
+is changed, and nothing is deleted.
 """
 
 from synapse.consolidate.acts import Act

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from synapse.model.entry import Draft
 from synapse.system.typed import NamedTuple
 
-AT_ONCE = 100  # entries that are filed away in one step: for so long others may have to wait
+# entries that are filed away in one step: for so long others may have to wait
+AT_ONCE = 100
 
 
 class Made(NamedTuple):
@@ -19,8 +20,9 @@ class Made(NamedTuple):
 
 
 class Act(NamedTuple):
-    """One step: entries filed away, or, with `made`, one written first that they go into. `heirs` names, beside each
-    id, what took its place; `notes` says more of each."""
+    """One step: entries filed away, or, with `made`, one written first that they go into. `heirs`
+    names, beside each id, what took its place; `notes` says more of each.
+    """
 
     phase: str
     kind: str
@@ -32,9 +34,14 @@ class Act(NamedTuple):
 
 
 def filing(
-    phase: str, reason: str, found: Sequence[tuple[str, str]], notes: tuple[str, ...] = ()
+    phase: str,
+    reason: str,
+    found: Sequence[tuple[str, str]],
+    notes: tuple[str, ...] = (),
 ) -> Iterator[Act]:
-    """Acts of a bearable size that file these away, each with its heir: each act is one line of the log."""
+    """Acts of a bearable size that file these away, each with its heir: each act is one line of the
+    log.
+    """
     for start in range(0, len(found), AT_ONCE):
         part = found[start : start + AT_ONCE]
         heirs = tuple(heir for _, heir in part)

@@ -1,6 +1,8 @@
-"""Carrying out a plan: each act is appended records, written once, fenced to whoever holds the night.
+"""Carrying out a plan: each act is appended records, written once, fenced to whoever holds the
+night.
 
-Whatever is killed in the middle is done again from the state that it left: nothing here needs to be cleaned up.
+Whatever is killed in the middle is done again from the state that it left: nothing here needs to be
+cleaned up.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ ACTS_AT_ONCE = 16
 
 
 class Done(NamedTuple):
-    """An act that was carried out: the records that it made, and the entry that it wrote, if it wrote one."""
+    """An act that was carried out: the records that it made, and the entry that it wrote, if it
+    wrote one.
+    """
 
     act: Act
     seqs: tuple[int, ...]
@@ -35,30 +39,45 @@ class Done(NamedTuple):
 def apply(
     mem: Memory, plan: Plan, night: str | None = None, guard: Guard | None = None
 ) -> tuple[Done, ...]:
-    """Do what the plan says, in its order, in the name of a night or of the place in the log that it was made at.
-    Doing it twice changes nothing."""
+    """Do what the plan says, in its order, in the name of a night or of the place in the log that
+    it was made at. Doing it twice changes nothing.
+    """
     operators_alone("consolidate")
     name = night or f"at {plan.cursor}"
     return tuple(carry(mem.store, plan.acts, name, guard))
 
 
-def carry(store: Store, acts: Iterable[Act], night: str, guard: Guard | None) -> Iterator[Done]:
-    """The acts, some at a time. What they write comes first, and what goes into that is filed away after it."""
+def carry(
+    store: Store, acts: Iterable[Act], night: str, guard: Guard | None
+) -> Iterator[Done]:
+    """The acts, some at a time. What they write comes first, and what goes into that is filed away
+    after it.
+    """
     for some in _batches(acts):
         wrote = _written(
-            store, {_once(act, night): act for act in some if act.made is not None}, night, guard
+            store,
+            {_once(act, night): act for act in some if act.made is not None},
+            night,
+            guard,
         )
-        heirs = [wrote[_once(act, night)] if act.made is not None else None for act in some]
+        heirs = [
+            wrote[_once(act, night)] if act.made is not None else None for act in some
+        ]
         filings = {
             f"{night}:{act.kind}:{_sources(act)}": _filing(act, heir, night)
             for act, heir in zip(some, heirs, strict=True)
             if act.ids
         }
         filed = iter(store.log.append_all(filings, unless=guard) if filings else ())
-        store.index.catch_up()  # here, and not under the log's lock at the next act: writers wait for that one
+        # here, and not under the log's lock at the next act: writers wait for that one
+        store.index.catch_up()
         for act, heir in zip(some, heirs, strict=True):
-            made = [record for record in (heir, next(filed) if act.ids else None) if record]
-            yield Done(act, tuple(record.seq for record in made), heir.id if heir else None)
+            made = [
+                record for record in (heir, next(filed) if act.ids else None) if record
+            ]
+            yield Done(
+                act, tuple(record.seq for record in made), heir.id if heir else None
+            )
 
 
 def _batches(acts: Iterable[Act]) -> Iterator[list[Act]]:
@@ -79,14 +98,19 @@ def _written(
 ) -> dict[str, Record]:
     """What each act wrote, by its key."""
     about = {
-        key: {"phase": act.phase, "night": night, "why": act.reason} for key, act in acts.items()
+        key: {"phase": act.phase, "night": night, "why": act.reason}
+        for key, act in acts.items()
     }
     made = {key: act.made for key, act in acts.items() if act.made is not None}
     batch = {
         key: Pending("entry", CONSOLIDATOR, about[key], written(store, each))
         for key, each in made.items()
     }
-    return dict(zip(batch, store.log.append_all(batch, unless=guard), strict=True)) if batch else {}
+    return (
+        dict(zip(batch, store.log.append_all(batch, unless=guard), strict=True))
+        if batch
+        else {}
+    )
 
 
 def _filing(act: Act, heir: Record | None, night: str) -> Pending:
@@ -119,7 +143,9 @@ def _sources(act: Act) -> str:
 
 
 def written(store: Store, made: Made) -> Entry:
-    """What the consolidator writes goes through the gate like anything else, and counts for what it is made of."""
+    """What the consolidator writes goes through the gate like anything else, and counts for what it
+    is made of.
+    """
     author = Agent(CONSOLIDATOR, authority=made.authority, write=("*",))
     return admit(made.draft, author, store.settings, trust=made.trust)._replace(
         authority=made.authority

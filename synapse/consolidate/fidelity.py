@@ -1,7 +1,9 @@
-"""Whether a text says what others say: all of it, and nothing else. Pure; no model is asked, and no list of facts.
+"""Whether a text says what others say: all of it, and nothing else. Pure; no model is asked, and no
+list of facts.
 
-What the text says has to stand, sentence by sentence and word for word, in one of the others; what these say may be
-left out only where the text says it in other words. Whatever cannot be proven is not believed.
+What the text says has to stand, sentence by sentence and word for word, in one of the others; what
+these say may be left out only where the text says it in other words. Whatever cannot be proven is
+not believed.
 """
 
 from __future__ import annotations
@@ -41,8 +43,10 @@ class Source(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Words of the text that stand in a source: all of it, its beginning up to a pause, or one end of it, where the
-    rest is said beside it. `said` is what of the source is said by that, `owed` what the next run has to end with."""
+    """Words of the text that stand in a source: all of it, its beginning up to a pause, or one end
+    of it, where the rest is said beside it. `said` is what of the source is said by that, `owed`
+    what the next run has to end with.
+    """
 
     source: Source
     end: int
@@ -77,8 +81,9 @@ def unfaithful(text: str, others: Sequence[str]) -> str | None:
 
 
 def _strange(said: Sequence[Words], sources: Sequence[Source]) -> str | None:
-    """A number, name, date, quoted string or negation that is new, or gone. A capital at the beginning of a sentence
-    may say nothing, so such a word is kept in small letters, too."""
+    """A number, name, date, quoted string or negation that is new, or gone. A capital at the
+    beginning of a sentence may say nothing, so such a word is kept in small letters, too.
+    """
     ours = [word for sentence in said for word in sentence]
     theirs = [word for source in sources for word in source.words]
     if new := _missing(ours, theirs):
@@ -89,7 +94,11 @@ def _strange(said: Sequence[Words], sources: Sequence[Source]) -> str | None:
 
 
 def _missing(words: Sequence[Word], others: Sequence[Word]) -> list[str]:
-    there = {(word.kind == OPERATOR, mark) for word in others for mark in (_mark(word), word.stem)}
+    there = {
+        (word.kind == OPERATOR, mark)
+        for word in others
+        for mark in (_mark(word), word.stem)
+    }
     marked = (
         (word, (word.kind == OPERATOR, _mark(word)))
         for word in words
@@ -103,14 +112,18 @@ def _mark(word: Word) -> str:
 
 
 def _listed(words: Sequence[str]) -> str:
-    return ", ".join(words[:5]) + (f" and {len(words) - 5} more" if len(words) > 5 else "")
+    return ", ".join(words[:5]) + (
+        f" and {len(words) - 5} more" if len(words) > 5 else ""
+    )
 
 
 # -- nothing else ----------------------------------------------------------------------------------
 
 
 class _Search:
-    """How a stream of words may have been put together from sources, each source's in its own order."""
+    """How a stream of words may have been put together from sources, each source's in its own
+    order.
+    """
 
     def __init__(self, stream: Words, sources: Sequence[Source]) -> None:
         self.stream = stream
@@ -126,7 +139,9 @@ class _Search:
     def parse(
         self, start: int, last: Run | None, done: tuple[tuple[int, int], ...]
     ) -> list[Run] | None:
-        """How the stream from here on is put together, after these places of the texts; None where it is not."""
+        """How the stream from here on is put together, after these places of the texts; None where
+        it is not.
+        """
         self.furthest, self.effort = max(self.furthest, start), self.effort - 1
         if start == len(self.stream):
             return None if last and last.owed else []
@@ -135,9 +150,13 @@ class _Search:
             source = run.source
             if self.effort <= 0:
                 return None
-            if source.place >= reached.get(source.text, 0) and not (last and not _pays(last, run)):
+            if source.place >= reached.get(source.text, 0) and not (
+                last and not _pays(last, run)
+            ):
                 rest = self.parse(
-                    run.end, run, tuple(sorted((reached | {source.text: source.place}).items()))
+                    run.end,
+                    run,
+                    tuple(sorted((reached | {source.text: source.place}).items())),
                 )
                 if rest is not None:
                     return [run, *rest]
@@ -178,7 +197,11 @@ class _Search:
             if (
                 end <= same
                 and ends
-                and all(source.words[k].pause for k in range(1, end) if self.stream[start + k].stop)
+                and all(
+                    source.words[k].pause
+                    for k in range(1, end)
+                    if self.stream[start + k].stop
+                )
             ):
                 yield Run(source, there, source.words[:end])
 
@@ -197,7 +220,11 @@ class _Search:
         size, same = len(source.loose), self._common(last.source.loose, source.loose)
         for there in () if self.stream[start].stop else self.ends:
             left = size - (there - start)
-            if 0 < left <= same and left < size and self.loose[start:there] == source.loose[left:]:
+            if (
+                0 < left <= same
+                and left < size
+                and self.loose[start:there] == source.loose[left:]
+            ):
                 yield Run(source, there, source.words)
 
     def _common(self, one: Sequence[str], other: Sequence[str]) -> int:
@@ -212,7 +239,9 @@ class _Search:
 def _pays(last: Run, run: Run) -> bool:
     """Whether the run ends with what the one before it left to be said."""
     owed = last.owed
-    return not owed or (run.source.loose[-len(owed) :] == owed and run.owed in ((), owed))
+    return not owed or (
+        run.source.loose[-len(owed) :] == owed and run.owed in ((), owed)
+    )
 
 
 def _hangs(source: Source) -> bool:
@@ -249,8 +278,9 @@ def _lost(runs: Sequence[Run], sources: Sequence[Source]) -> str | None:
 
 
 def _is_said(clause: Words, whole: Sequence[Words], stretches: Sequence[Words]) -> bool:
-    """In the same words, or in others; but what differs from something that is said at one place alone is another
-    fact."""
+    """In the same words, or in others; but what differs from something that is said at one place
+    alone is another fact.
+    """
     theirs = meant(clause)
     if any(theirs == meant(each) and not _turned(clause, each) for each in whole):
         return True
@@ -268,10 +298,13 @@ def _stretches(sentence: Words) -> Iterator[Words]:
 
 
 def _says(stretch: Words, clause: Words) -> bool:
-    """Whether these words say the clause in another way: its slots, the same negations and conditions, and most of
-    its words."""
+    """Whether these words say the clause in another way: its slots, the same negations and
+    conditions, and most of its words.
+    """
     theirs, ours = meant(clause), meant(stretch)
-    if not {_mark(w) for w in clause if w.kind == SLOT} <= {_mark(w) for w in stretch} | set(ours):
+    if not {_mark(w) for w in clause if w.kind == SLOT} <= {
+        _mark(w) for w in stretch
+    } | set(ours):
         return False
     missing = Counter(theirs) - Counter(ours)
     kept = 1 - sum(missing.values()) / len(theirs)
@@ -289,23 +322,43 @@ def _substituted(theirs: tuple[str, ...], ours: tuple[str, ...]) -> bool:
     while start < min(len(theirs), len(ours)) and theirs[start] == ours[start]:
         start += 1
     end = 0
-    while end < min(len(theirs), len(ours)) - start and theirs[-1 - end] == ours[-1 - end]:
+    while (
+        end < min(len(theirs), len(ours)) - start and theirs[-1 - end] == ours[-1 - end]
+    ):
         end += 1
-    gone, come = set(theirs[start : len(theirs) - end]), set(ours[start : len(ours) - end])
-    return start + end > 0 and bool(gone) and gone.isdisjoint(come) and len(come) <= len(gone) + 1
+    gone, come = (
+        set(theirs[start : len(theirs) - end]),
+        set(ours[start : len(ours) - end]),
+    )
+    return (
+        start + end > 0
+        and bool(gone)
+        and gone.isdisjoint(come)
+        and len(come) <= len(gone) + 1
+    )
 
 
 def _turned(clause: Words, stretch: Words) -> bool:
-    """Whether one has the same in another direction: `from A to B` and `from B to A`, `A beats B` and `B beats A`."""
+    """Whether one has the same in another direction: `from A to B` and `from B to A`, `A beats B`
+    and `B beats A`.
+    """
     here, there = _directions(clause), _directions(stretch)
     if any(there.get(stem, way) != way for stem, way in here.items()):
         return True
-    slots = [[_mark(word) for word in words if word.kind == SLOT] for words in (clause, stretch)]
-    common = [[mark for mark in marks if mark in slots[0] and mark in slots[1]] for marks in slots]
+    slots = [
+        [_mark(word) for word in words if word.kind == SLOT]
+        for words in (clause, stretch)
+    ]
+    common = [
+        [mark for mark in marks if mark in slots[0] and mark in slots[1]]
+        for marks in slots
+    ]
     theirs, ours = meant(clause), meant(stretch)
     begun = range(len(theirs)) if Counter(theirs) == Counter(ours) else ()
     rotated = not begun or any(theirs[k:] + theirs[:k] == ours for k in begun)
-    return list(dict.fromkeys(common[0])) != list(dict.fromkeys(common[1])) or not rotated
+    return (
+        list(dict.fromkeys(common[0])) != list(dict.fromkeys(common[1])) or not rotated
+    )
 
 
 def _directions(words: Words) -> dict[str, str]:
@@ -321,5 +374,9 @@ def _directions(words: Words) -> dict[str, str]:
 
 def _opposed(missing: Counter[str], ours: tuple[str, ...]) -> bool:
     """Whether one has `safe` where the other has `unsafe`."""
-    pairs = ((prefix + word, word) for word in (*missing, *ours) for prefix in _OPPOSITE)
-    return any((a in missing and b in ours) or (b in missing and a in ours) for a, b in pairs)
+    pairs = (
+        (prefix + word, word) for word in (*missing, *ours) for prefix in _OPPOSITE
+    )
+    return any(
+        (a in missing and b in ours) or (b in missing and a in ours) for a, b in pairs
+    )

@@ -1,4 +1,6 @@
-"""The head of an entry that is made of others, which has to stay within its size, whatever they list. Pure."""
+"""The head of an entry that is made of others, which has to stay within its size, whatever they
+list. Pure.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ def fitting(texts: Iterable[str], room: int) -> tuple[str, ...]:
 
 
 def room_beside(entry: Entry) -> int:
-    """The bytes for lists in the head of one that takes over where this one stands and to whom it is said."""
+    """The bytes for lists in the head of one that takes over where this one stands and to whom it
+    is said.
+    """
     taken = (*entry.addressees, entry.namespace, entry.evidence or "", entry.when or "")
     return max(MAX_FRONT - _REST - sum(map(_cost, taken)), 0)
 
@@ -32,7 +36,11 @@ def portions(alike: Sequence[Entry]) -> list[Sequence[Entry]]:
     """Entries of one place, in their order, by as many as one head can name as its sources."""
     room = room_beside(alike[0]) // 2
     size = room // max(_cost(entry.id) for entry in alike)
-    return [alike[start : start + size] for start in range(0, len(alike), size)] if size > 1 else []
+    return (
+        [alike[start : start + size] for start in range(0, len(alike), size)]
+        if size > 1
+        else []
+    )
 
 
 def _cost(text: str) -> int:

@@ -1,6 +1,8 @@
-"""Who is at a night on this machine: known by a file that its process keeps locked, so that however it dies is seen.
+"""Who is at a night on this machine: known by a file that its process keeps locked, so that however
+it dies is seen.
 
-A record could only say that somebody was there. Of other machines nothing is known here: for them there is the lease.
+A record could only say that somebody was there. Of other machines nothing is known here: for them
+there is the lease.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ def holder() -> str:
 
 
 def hold(store: Store, key: str, epoch: int) -> bool:
-    """Be there, until `let_go` or the end of the process; False where another thread of it is already."""
+    """Be there, until `let_go` or the end of the process; False where another thread of it is
+    already.
+    """
     path = _path(store, key, epoch, holder())
     if path is None:
         return True
@@ -43,7 +47,9 @@ def hold(store: Store, key: str, epoch: int) -> bool:
 
 
 def let_go(store: Store, key: str, epoch: int, *, over: bool = True) -> None:
-    """Be there no more. Where the run is not over, the file stays and says so, as that of a dead leader does."""
+    """Be there no more. Where the run is not over, the file stays and says so, as that of a dead
+    leader does.
+    """
     path = _path(store, key, epoch, holder())
     if path in store.held:
         if over:
@@ -52,7 +58,9 @@ def let_go(store: Store, key: str, epoch: int, *, over: bool = True) -> None:
 
 
 def gone(store: Store, key: str, last: Mapping[str, Any]) -> bool:
-    """Whether the leader that this record tells of was here, and is no more. False where that cannot be known."""
+    """Whether the leader that this record tells of was here, and is no more. False where that
+    cannot be known.
+    """
     if (
         last.get("state") != "running"
         or last.get("holder", "").rpartition(":")[0] != os.uname().nodename
@@ -82,7 +90,9 @@ def _path(store: Store, key: str, epoch: int, name: str) -> str | None:
     """The file of one leader of one run; None for a log that has no folder."""
     if store.root is None:
         return None
-    return os.path.join(store.root, FOLDER, sha256(f"{key} {epoch} {name}".encode())[:32])
+    return os.path.join(
+        store.root, FOLDER, sha256(f"{key} {epoch} {name}".encode())[:32]
+    )
 
 
 def _taken(fd: int) -> bool:

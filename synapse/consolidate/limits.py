@@ -1,7 +1,8 @@
-"""How much room entries may take, and what is filed away where they take more: the oldest and least used first. Pure.
+"""How much room entries may take, and what is filed away where they take more: the oldest and least
+used first. Pure.
 
-A namespace that holds too much is warned of first, and tidied at a night that comes later. What breaks another limit of
-the settings is only told of: nothing here refuses a write.
+A namespace that holds too much is warned of first, and tidied at a night that comes later. What
+breaks another limit of the settings is only told of: nothing here refuses a write.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ OWN = frozenset(
     (PLACE, "system/changelog")
 )  # what nights write of themselves: bounded, and no part of any sum
 ALL = "all namespaces"
-NOTICE = 12 * 3_600 * SECOND  # so long at least a warning stands before anything is filed away
+NOTICE = (
+    12 * 3_600 * SECOND
+)  # so long at least a warning stands before anything is filed away
 MOST_USES = 30
 TOLD = 20
 _DAY = 86_400 * SECOND
@@ -37,9 +40,13 @@ class Warned(NamedTuple):
 
 
 class Room(NamedTuple):
-    """What takes room at one moment. `sized` are the entries of the namespaces that hold too much, or of all."""
+    """What takes room at one moment. `sized` are the entries of the namespaces that hold too much,
+    or of all.
+    """
 
-    shown: Sequence[tuple[str, int]] = ()  # namespaces, with the bytes of what is shown of them
+    shown: Sequence[
+        tuple[str, int]
+    ] = ()  # namespaces, with the bytes of what is shown of them
     sized: Sequence[Sized] = ()
     warned: Sequence[Warned] = ()
     long: Sequence[tuple[str, int]] = ()
@@ -50,7 +57,9 @@ class Room(NamedTuple):
 
 
 def limit_of(namespace: str, settings: Settings) -> int | None:
-    """How many bytes a namespace may hold: the longest glob's that covers it, else what each may. None: any number."""
+    """How many bytes a namespace may hold: the longest glob's that covers it, else what each may.
+    None: any number.
+    """
     best, size = -1, settings.size("per_namespace")
     for glob, declared in settings.sizes:
         if glob not in SIZES and ns.matches(glob, namespace) and len(glob) > best:
@@ -58,7 +67,9 @@ def limit_of(namespace: str, settings: Settings) -> int | None:
     return size
 
 
-def over(shown: Iterable[tuple[str, int]], settings: Settings) -> Iterator[tuple[str, int, int]]:
+def over(
+    shown: Iterable[tuple[str, int]], settings: Settings
+) -> Iterator[tuple[str, int, int]]:
     """What holds more than it may: its name, its bytes, its limit; at last all of them together."""
     total = 0
     for name, size in shown:
@@ -74,21 +85,34 @@ def over(shown: Iterable[tuple[str, int]], settings: Settings) -> Iterator[tuple
 # -- what is done about it -------------------------------------------------------------------------
 
 
-def enforce(room: Room, now: int, settings: Settings, gone: Collection[str]) -> Iterator[Act]:
-    """Warn of what is over for the first time; file away what was warned of long enough; take back what is no longer
-    so. `gone` does not count: what the same night files away, and what somebody brought back from here."""
+def enforce(
+    room: Room, now: int, settings: Settings, gone: Collection[str]
+) -> Iterator[Act]:
+    """Warn of what is over for the first time; file away what was warned of long enough; take back
+    what is no longer so. `gone` does not count: what the same night files away, and what somebody
+    brought back from here.
+    """
     left = {row.id: row for row in room.sized if row.id not in gone}
     warned = {each.subject: each for each in room.warned if each.id not in gone}
     for subject in sorted(
         {*warned, *_subjects(room, settings)}, key=lambda name: (name == ALL, name)
     ):
-        limit = settings.size("total_shared") if subject == ALL else limit_of(subject, settings)
+        limit = (
+            settings.size("total_shared")
+            if subject == ALL
+            else limit_of(subject, settings)
+        )
         inside = [row for row in left.values() if subject in (ALL, row.namespace)]
         excess = 0 if limit is None else sum(row.bytes for row in inside) - limit
         notice = warned.get(subject)
         if excess > 0 and limit is not None and notice is None:
             yield _warning(subject, excess + limit, limit)
-        elif excess > 0 and limit is not None and notice is not None and now - notice.at >= NOTICE:
+        elif (
+            excess > 0
+            and limit is not None
+            and notice is not None
+            and now - notice.at >= NOTICE
+        ):
             going = first_out(inside, excess)
             for row in going:
                 del left[row.id]
@@ -100,10 +124,13 @@ def enforce(room: Room, now: int, settings: Settings, gone: Collection[str]) -> 
 
 
 def first_out(rows: Iterable[Sized], excess: int) -> list[Sized]:
-    """What goes, until the excess is gone. What holds others back, or stands against another, stays, and so does a
-    critical blocker: it has to be resolved."""
+    """What goes, until the excess is gone. What holds others back, or stands against another,
+    stays, and so does a critical blocker: it has to be resolved.
+    """
     going = []
-    for row in sorted((row for row in rows if not row.stays and not _bound(row)), key=_turn):
+    for row in sorted(
+        (row for row in rows if not row.stays and not _bound(row)), key=_turn
+    ):
         if excess <= 0:
             break
         going.append(row)
@@ -112,30 +139,43 @@ def first_out(rows: Iterable[Sized], excess: int) -> list[Sized]:
 
 
 def _turn(row: Sized) -> tuple[bool, int, int]:
-    """Oldest first; each prompt that an entry was in makes it a day younger. Decisions and what is critical last."""
+    """Oldest first; each prompt that an entry was in makes it a day younger. Decisions and what is
+    critical last.
+    """
     weighty = row.rank == 0 or ns.matches("decisions/*", row.namespace)
     return weighty, row.at + min(row.uses, MOST_USES) * _DAY, row.seq
 
 
 def _bound(row: Sized) -> bool:
-    return row.namespace in OWN or (row.rank == 0 and ns.matches("blockers/*", row.namespace))
+    return row.namespace in OWN or (
+        row.rank == 0 and ns.matches("blockers/*", row.namespace)
+    )
 
 
 def _subjects(room: Room, settings: Settings) -> set[str]:
     return {name for name, _, _ in over(room.shown, settings)}
 
 
-def _going(subject: str, size: int, limit: int, going: Sequence[Sized]) -> Iterator[Act]:
-    reason = f"{subject} held {kilo(size)} of {kilo(limit)}: oldest and least used first"
+def _going(
+    subject: str, size: int, limit: int, going: Sequence[Sized]
+) -> Iterator[Act]:
+    reason = (
+        f"{subject} held {kilo(size)} of {kilo(limit)}: oldest and least used first"
+    )
     notes = tuple(f"of {day(row.at)}, in {row.uses} prompts" for row in going)
     yield from filing("enforce", reason, [(row.id, "") for row in going], notes)
 
 
 def _warning(subject: str, size: int, limit: int) -> Act:
-    holds = f"{subject} {'hold' if subject == ALL else 'holds'} {kilo(size)}, and may hold {kilo(limit)}"
+    holds = (
+        f"{subject} {'hold' if subject == ALL else 'holds'} {kilo(size)}, and may hold"
+        f" {kilo(limit)}"
+    )
     body = (
-        f"{holds}. At the next night what is oldest and least used is filed away until it fits; decisions and what is"
-        " critical last. `size_limits:` in synapse.yaml says how much may stay, `synapse defrag --plan` what would go."
+        f"{holds}. At the next night what is oldest and least used is filed away"
+        f" until it fits; decisions and what is"
+        " critical last. `size_limits:` in synapse.yaml says how much may stay,"
+        " `synapse defrag --plan` what would go."
     )
     draft = Draft(body, PLACE, CONSOLIDATOR, "important", tags=("limit", subject))
     return Act("enforce", "warn", (), holds, made=Made(draft, 100, "local"))
@@ -160,12 +200,16 @@ def remarks(room: Room, settings: Settings) -> list[str]:
     ]
     limit = settings.size("per_entry")
     found += [
-        f"{id} holds {kilo(size)}: longer than {kilo(limit)}" for id, size in room.long if limit
+        f"{id} holds {kilo(size)}: longer than {kilo(limit)}"
+        for id, size in room.long
+        if limit
     ]
     for author, date, count in room.busy:
         most = settings.daily(author)
         if most is not None and count > most:
-            found.append(f"{author} wrote {count:,} entries on {date}, over its quota of {most:,}")
+            found.append(
+                f"{author} wrote {count:,} entries on {date}, over its quota of {most:,}"
+            )
     return found
 
 
@@ -179,6 +223,8 @@ def kilo(size: int) -> str:
         if size >= step:
             number = size / step
             return (
-                f"{number:,.1f} {unit}" if number < 10 and size % step else f"{number:,.0f} {unit}"
+                f"{number:,.1f} {unit}"
+                if number < 10 and size % step
+                else f"{number:,.0f} {unit}"
             )
     return f"{size} bytes"

@@ -1,4 +1,6 @@
-"""What the nights measured: how much there is, how fast it grows, how much they file away; and what to worry about."""
+"""What the nights measured: how much there is, how fast it grows, how much they file away; and what
+to worry about.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,11 @@ class Measure(NamedTuple):
     def compression(self) -> float:
         """The share of bytes that the night filed away of what it found."""
         found = [(size, was) for _, _, size, was in self.namespaces if was]
-        return 1 - sum(size for size, _ in found) / sum(was for _, was in found) if found else 0.0
+        return (
+            1 - sum(size for size, _ in found) / sum(was for _, was in found)
+            if found
+            else 0.0
+        )
 
 
 def measured(
@@ -67,7 +73,12 @@ def measured(
         "merged": sum(len(each.act.ids) for each in acts if each.act.kind == "merge"),
         "disputed": disputed,
         "namespaces": [
-            [name, left.get(name, none).entries, left.get(name, none).bytes, was.get(name, 0)]
+            [
+                name,
+                left.get(name, none).entries,
+                left.get(name, none).bytes,
+                was.get(name, 0),
+            ]
             for name in names
         ],
     }
@@ -75,7 +86,9 @@ def measured(
 
 def measures(nights: Iterable[Record]) -> list[Measure]:
     """What each finished night measured, oldest first."""
-    found = ((record, record.fields) for record in nights if "namespaces" in record.fields)
+    found = (
+        (record, record.fields) for record in nights if "namespaces" in record.fields
+    )
     return [_measure(record, fields) for record, fields in found]
 
 
@@ -84,7 +97,10 @@ def _measure(record: Record, fields: Any) -> Measure:
     return Measure(
         **(
             values
-            | {"at": record.at, "namespaces": tuple(tuple(row) for row in fields["namespaces"])}
+            | {
+                "at": record.at,
+                "namespaces": tuple(tuple(row) for row in fields["namespaces"]),
+            }
         )
     )
 
@@ -95,7 +111,11 @@ def shape(namespaces: Iterable[str]) -> Iterator[str]:
     top = {name.split("/", 1)[0] for name in used}
     if len(top) > MANY:
         yield f"{len(top)} at the top level, more than {MANY}: hard to follow"
-    yield from (f"{name} is deeper than {DEEP} levels" for name in used if name.count("/") >= DEEP)
+    yield from (
+        f"{name} is deeper than {DEEP} levels"
+        for name in used
+        if name.count("/") >= DEEP
+    )
 
 
 def idleness(found: Sequence[Measure], since: int | None, now: int) -> Iterator[str]:
@@ -104,9 +124,15 @@ def idleness(found: Sequence[Measure], since: int | None, now: int) -> Iterator[
     if last is not None and now - last > IDLE_DAYS * _DAY:
         yield f"no night since {day(last)}: run `synapse defrag`, or have one run every night"
     week = found[-WEEK:]
-    written, filed = sum(each.written for each in week), sum(each.filed for each in week)
+    written, filed = (
+        sum(each.written for each in week),
+        sum(each.filed for each in week),
+    )
     if len(week) == WEEK and written > max(GROWTH * filed, FEW):
-        yield f"{written} entries were written in the last {WEEK} nights, and {filed} filed away: it grows"
+        yield (
+            f"{written} entries were written in the last {WEEK} nights, and {filed} filed"
+            f" away: it grows"
+        )
 
 
 def plot(values: Sequence[int], width: int, height: int = 6) -> list[str]:
@@ -116,10 +142,14 @@ def plot(values: Sequence[int], width: int, height: int = 6) -> list[str]:
     eighths = [round(value * height * 8 / most) for value in shown]
     lines = []
     for row in range(height - 1, -1, -1):
-        label = f"{most:>8,}" if row == height - 1 else f"{0:>8}" if row == 0 else " " * 8
+        label = (
+            f"{most:>8,}" if row == height - 1 else f"{0:>8}" if row == 0 else " " * 8
+        )
         lines.append(
             f"{label} |"
-            + "".join(" ▁▂▃▄▅▆▇█"[min(max(each - row * 8, 0), 8)] for each in eighths).rstrip()
+            + "".join(
+                " ▁▂▃▄▅▆▇█"[min(max(each - row * 8, 0), 8)] for each in eighths
+            ).rstrip()
         )
     return lines
 
@@ -128,7 +158,8 @@ def per_namespace(measure: Measure) -> list[tuple[str, ...]]:
     """The namespaces of a night as rows of a table, the fullest first."""
     rows = sorted(measure.namespaces, key=lambda row: (-row[2], row[0]))
     return [
-        (name, f"{entries:,}", f"{size:,}", _share(was, size)) for name, entries, size, was in rows
+        (name, f"{entries:,}", f"{size:,}", _share(was, size))
+        for name, entries, size, was in rows
     ]
 
 

@@ -1,8 +1,8 @@
 """A night: the right to run it, once for each local date, and the run itself, phase by phase.
 
-The right is a lease in the log, taken by an append under its lock: of any number that ask, one gets it. A dead
-leader's lease lapses, and the next one goes on from the phase that was reached; should the dead wake, nothing that it
-writes is taken. Nothing here knows when a night is due.
+The right is a lease in the log, taken by an append under its lock: of any number that ask, one gets
+it. A dead leader's lease lapses, and the next one goes on from the phase that was reached; should
+the dead wake, nothing that it writes is taken. Nothing here knows when a night is due.
 """
 
 from __future__ import annotations
@@ -42,8 +42,9 @@ def _unwatched(done: int, of: int) -> None:
 
 
 class Claim(NamedTuple):
-    """The right to run a job for a local date. `epoch` counts those who had it; `phase` is what the one before had
-    reached. A run by hand leaves the job undone, unless it was `done` before."""
+    """The right to run a job for a local date. `epoch` counts those who had it; `phase` is what the
+    one before had reached. A run by hand leaves the job undone, unless it was `done` before.
+    """
 
     job: str
     date: str
@@ -72,9 +73,13 @@ class Night(NamedTuple):
     remarks: tuple[str, ...] = ()
 
 
-def claim(mem: Memory, job: str, local_date: str, now: int, *, again: bool = False) -> Claim | None:
-    """The right to run a job for this date, or None: somebody is at it, or it is done. Whoever has it says `finish`
-    at the end. `again` is for a run by hand: it may come after the job is done, and does not stand for it."""
+def claim(
+    mem: Memory, job: str, local_date: str, now: int, *, again: bool = False
+) -> Claim | None:
+    """The right to run a job for this date, or None: somebody is at it, or it is done. Whoever has
+    it says `finish` at the end. `again` is for a run by hand: it may come after the job is done,
+    and does not stand for it.
+    """
     operators_alone(f"run {job}")
     store, key = mem.store, f"{job}:{date_of(local_date)}"
     store.index.catch_up()
@@ -82,12 +87,16 @@ def claim(mem: Memory, job: str, local_date: str, now: int, *, again: bool = Fal
     last = records[-1].fields if records else {}
     epoch = int(last.get("epoch", 0)) + 1
     phase = last.get("phase") if last.get("state") == "running" and not again else None
-    right = Claim(job, local_date, epoch, now + LEASE, phase, again, last.get("state") == "done")
+    right = Claim(
+        job, local_date, epoch, now + LEASE, phase, again, last.get("state") == "done"
+    )
     gone = lease.gone(store, key, last)
     if not lease.hold(store, key, epoch):
         return None
     try:
-        store.log.append(_running(right, phase), unless=vacant(key, epoch, now, again, gone))
+        store.log.append(
+            _running(right, phase), unless=vacant(key, epoch, now, again, gone)
+        )
     except BaseException as error:
         lease.let_go(store, key, epoch)
         if isinstance(error, Conflict):
@@ -99,7 +108,9 @@ def claim(mem: Memory, job: str, local_date: str, now: int, *, again: bool = Fal
 
 
 def reach(mem: Memory, right: Claim, phase: str, now: int) -> Claim:
-    """Note that a phase begins, and hold the job for longer; Conflict where another has taken it over."""
+    """Note that a phase begins, and hold the job for longer; Conflict where another has taken it
+    over.
+    """
     right = right._replace(phase=phase, until=now + LEASE)
     mem.store.log.append(_running(right, phase), unless=right.fence)
     return right
@@ -108,13 +119,22 @@ def reach(mem: Memory, right: Claim, phase: str, now: int) -> Claim:
 def finish(mem: Memory, right: Claim, **told: object) -> None:
     """Say that the run is over; `told` is what came of it."""
     state = "left" if right.by_hand and not right.done else "done"
-    fields = {"job": right.job, "date": right.date, "epoch": right.epoch, "state": state} | told
-    mem.store.log.append(Pending("night", CONSOLIDATOR, fields, key=right.key), unless=right.fence)
+    fields = {
+        "job": right.job,
+        "date": right.date,
+        "epoch": right.epoch,
+        "state": state,
+    } | told
+    mem.store.log.append(
+        Pending("night", CONSOLIDATOR, fields, key=right.key), unless=right.fence
+    )
     lease.let_go(mem.store, right.key, right.epoch)
 
 
 def lapsed(store: Store, key: str, last: Mapping[str, Any], now: int) -> bool:
-    """Whether nobody is at a job any more, by its last record: its lease is over, or its process is gone from here."""
+    """Whether nobody is at a job any more, by its last record: its lease is over, or its process is
+    gone from here.
+    """
     return bool(last["until"] <= now) or lease.gone(store, key, last)
 
 
@@ -125,9 +145,10 @@ def night(
     on_phase: OnPhase | None = None,
     on_act: OnAct = _unwatched,
 ) -> Night:
-    """Run the night of a local date, or go on with one whose leader died. Where somebody else has the right to, or
-    it is done, nothing happens. `on_phase` is told each phase as it begins, `on_act` how many acts of it are done, and
-    of how many."""
+    """Run the night of a local date, or go on with one whose leader died. Where somebody else has
+    the right to, or it is done, nothing happens. `on_phase` is told each phase as it begins,
+    `on_act` how many acts of it are done, and of how many.
+    """
     right = claim(mem, JOB, local_date, now)
     return (
         Night(local_date, ran=False)
@@ -144,8 +165,9 @@ def run(
     phases: Collection[str] = PHASES,
     on_act: OnAct = _unwatched,
 ) -> Night:
-    """Carry out these phases by a right that one has; where that fails, another may go on at once. What a run by hand
-    does goes by its time of day, too."""
+    """Carry out these phases by a right that one has; where that fails, another may go on at once.
+    What a run by hand does goes by its time of day, too.
+    """
     try:
         return _run(mem, right, now, on_phase, phases, on_act)
     except BaseException:
@@ -173,11 +195,17 @@ def _run(
             right = reach(mem, right, phase, now)
             if on_phase is not None:
                 on_phase(phase)
-            if phase == "enforce":  # how much there is only shows when the rest is filed away
+            if (
+                phase == "enforce"
+            ):  # how much there is only shows when the rest is filed away
                 todo = plan(crowded(store, now, floor), now, store.settings, (phase,))
                 remarks = todo.remarks
             acts = todo.phase(phase)
-            for some in _merges(store, acts, portions, now, floor) if phase == "merge" else (acts,):
+            for some in (
+                _merges(store, acts, portions, now, floor)
+                if phase == "merge"
+                else (acts,)
+            ):
                 done += _carried(store, some, name, right, on_act)
         if phase == "changelog" and phase in phases:
             pages.write(mem, right.date, name, floor, now, right.fence)
@@ -198,8 +226,9 @@ def _run(
 def _merges(
     store: Store, acts: Sequence[Act], portions: Iterable[State], now: int, floor: int
 ) -> Iterator[Sequence[Act]]:
-    """What there is to merge: these acts, then those for the portions of the memory that come after. All of it again as
-    long as some may be left that say the same."""
+    """What there is to merge: these acts, then those for the portions of the memory that come
+    after. All of it again as long as some may be left that say the same.
+    """
     yield acts
     made = [*acts]
     for state in portions:
@@ -233,8 +262,12 @@ def nights(store: Store) -> list[Record]:
     ]
 
 
-def vacant(key: str, epoch: int, now: int, again: bool = False, gone: bool = False) -> Guard:
-    """Nobody holds the job, or who did is gone; it is not done (or is to be done again), and nobody came first."""
+def vacant(
+    key: str, epoch: int, now: int, again: bool = False, gone: bool = False
+) -> Guard:
+    """Nobody holds the job, or who did is gone; it is not done (or is to be done again), and nobody
+    came first.
+    """
 
     def holds(records: Iterable[Record]) -> bool:
         last = None
@@ -275,7 +308,9 @@ def date_of(text: str) -> str:
 
 
 class Measured(NamedTuple):
-    """What the nights measured, oldest first; what is wrong with them; what there is to remark on the namespaces."""
+    """What the nights measured, oldest first; what is wrong with them; what there is to remark on
+    the namespaces.
+    """
 
     nights: tuple[metrics.Measure, ...]
     worries: tuple[str, ...]

@@ -1,4 +1,5 @@
-"""What a night writes for people: the page of each day, the entry that tells of the night, the current views.
+"""What a night writes for people: the page of each day, the entry that tells of the night, the
+current views.
 
 All of it is derived: pages and views are written anew, the entry is written once.
 """
@@ -32,8 +33,12 @@ DAYS = 7  # so many pages at most, where no night ran for longer
 _DAY = 86_400 * SECOND
 
 
-def write(mem: Memory, date: str, night: str, floor: int, now: int, guard: Guard) -> None:
-    """The entry, the pages of the days since the last night, the views of all agents and departments."""
+def write(
+    mem: Memory, date: str, night: str, floor: int, now: int, guard: Guard
+) -> None:
+    """The entry, the pages of the days since the last night, the views of all agents and
+    departments.
+    """
     tell(mem.store, night, floor, now, guard)
     if isinstance(mem.store.log, FilesLog):
         write_days(mem.store, floor, now)
@@ -41,13 +46,19 @@ def write(mem: Memory, date: str, night: str, floor: int, now: int, guard: Guard
 
 
 def tell(store: Store, night: str, floor: int, now: int, guard: Guard) -> None:
-    """What a night did, as an entry of its own. One that did no more than file away such entries says nothing."""
+    """What a night did, as an entry of its own. One that did no more than file away such entries
+    says nothing.
+    """
     query, counts = store.index.query, Counter[str]()
-    wanted = Filter(namespaces=(CHANGELOG,), author=CONSOLIDATOR, archived=True, limit=None)
+    wanted = Filter(
+        namespaces=(CHANGELOG,), author=CONSOLIDATOR, archived=True, limit=None
+    )
     told = {entry.id for entry in query.page(None, wanted, now, store.index.horizon)}
     for act in unfiled.written_by(query, CONSOLIDATOR, floor):
         if act.fields.get("night") == night:
-            counts[act.fields.get("reason", "")] += sum(id not in told for id, _ in filings(act))
+            counts[act.fields.get("reason", "")] += sum(
+                id not in told for id, _ in filings(act)
+            )
     lines = [
         f"- {count:,} filed away: {reason}"
         for reason, count in sorted(counts.items())
@@ -55,13 +66,21 @@ def tell(store: Store, night: str, floor: int, now: int, guard: Guard) -> None:
     ]
     if not lines:
         return
-    body = "\n".join([f"Night of {night}: {sum(counts.values()):,} entries filed away.", *lines])
+    body = "\n".join(
+        [f"Night of {night}: {sum(counts.values()):,} entries filed away.", *lines]
+    )
     draft = Draft(
-        f"{body}\n\n`synapse undo {night}` takes it back.", CHANGELOG, CONSOLIDATOR, "important"
+        f"{body}\n\n`synapse undo {night}` takes it back.",
+        CHANGELOG,
+        CONSOLIDATOR,
+        "important",
     )
     entry = admit(draft, Agent(CONSOLIDATOR, authority=0, write=("*",)), store.settings)
     pending = Pending(
-        "entry", CONSOLIDATOR, {"phase": "changelog", "night": night}, entry._replace(authority=0)
+        "entry",
+        CONSOLIDATOR,
+        {"phase": "changelog", "night": night},
+        entry._replace(authority=0),
     )
     store.log.append(pending, once=f"changelog:{night}", unless=guard)
     store.index.catch_up()
@@ -70,9 +89,12 @@ def tell(store: Store, night: str, floor: int, now: int, guard: Guard) -> None:
 def write_days(store: Store, floor: int, now: int) -> None:
     """A page for each day since the last night. Only what everybody may read is on it in words."""
     assert isinstance(store.log, FilesLog)
-    since = max(store.log.at(floor).at if floor else 0, now - DAYS * _DAY) // _DAY * _DAY
+    since = (
+        max(store.log.at(floor).at if floor else 0, now - DAYS * _DAY) // _DAY * _DAY
+    )
     acts = (
-        _act(store, record, entry, now) for record, entry in unfiled.told(store.index.query, since)
+        _act(store, record, entry, now)
+        for record, entry in unfiled.told(store.index.query, since)
     )
     for date, found in groupby(
         (act for act in acts if is_told(act.record)), key=lambda act: day(act.record.at)
@@ -84,10 +106,18 @@ def write_views(mem: Memory) -> None:
     """The current view of each agent, and of each department what all of its agents may see."""
     agents = mem.agents()
     for agent in agents:
-        _place(mem.store, f"views/{agent.id}.md", mem.as_agent(agent.id).briefing().markdown())
+        _place(
+            mem.store,
+            f"views/{agent.id}.md",
+            mem.as_agent(agent.id).briefing().markdown(),
+        )
     operator, taken = mem.as_agent(OPERATOR), {agent.id for agent in agents}
-    for name in sorted({agent.department for agent in agents if agent.department} - taken):
-        _place(mem.store, f"views/{name}.md", operator.briefing(department=name).markdown())
+    for name in sorted(
+        {agent.department for agent in agents if agent.department} - taken
+    ):
+        _place(
+            mem.store, f"views/{name}.md", operator.briefing(department=name).markdown()
+        )
 
 
 def _act(store: Store, record: Record, entry: Entry | None, now: int) -> Act:

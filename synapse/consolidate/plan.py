@@ -1,4 +1,5 @@
-"""The plan of a night: what would be done to the memory, entry by entry, and why. Pure: a state in, acts out.
+"""The plan of a night: what would be done to the memory, entry by entry, and why. Pure: a state in,
+acts out.
 
 Nothing here may read the log, ask the time, or write. Every act is one that can be taken back.
 """
@@ -23,14 +24,17 @@ from synapse.system.typed import NamedTuple
 PHASES = ("scan", "merge", "archive", "enforce", "changelog", "metrics")
 THRESHOLD = 0.85
 ESCALATED = "escalated"
-ALIKE = "says the same as the newest of them"  # be it merged at once, or by whoever goes on where another died
+# be it merged at once, or by whoever goes on where another died
+ALIKE = "says the same as the newest of them"
 DAY = 86_400 * SECOND
 IDLE = 30 * DAY  # then a thread is filed away
 _QUOTE = 2_000
 
 
 class State(NamedTuple):
-    """What a plan is made from: the memory at one moment, as far as a night may have to do with it."""
+    """What a plan is made from: the memory at one moment, as far as a night may have to do with
+    it.
+    """
 
     cursor: int = 0
     live: Sequence[Sequence[Entry]] = ()  # those that may say the same, together
@@ -49,7 +53,9 @@ class State(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What is to be done, in this order, to the memory as it was at a cursor; and what there is to remark on."""
+    """What is to be done, in this order, to the memory as it was at a cursor; and what there is to
+    remark on.
+    """
 
     acts: tuple[Act, ...]
     cursor: int
@@ -60,7 +66,9 @@ class Plan(NamedTuple):
         return tuple(act for act in self.acts if act.phase == name)
 
 
-def plan(state: State, now: int, settings: Settings, phases: Collection[str] = PHASES) -> Plan:
+def plan(
+    state: State, now: int, settings: Settings, phases: Collection[str] = PHASES
+) -> Plan:
     """Everything that these phases have to do. No entry is filed away twice."""
     acts: list[Act] = []
     taken: set[str] = set()
@@ -84,7 +92,9 @@ def plan(state: State, now: int, settings: Settings, phases: Collection[str] = P
 
 
 def _merge(state: State, now: int) -> Iterator[Act]:
-    """File away what was outdone; finish merges that were begun; make one entry of those that say the same."""
+    """File away what was outdone; finish merges that were begun; make one entry of those that say
+    the same.
+    """
     by_reason = sorted(state.outdone, key=lambda each: each.reason)
     for reason, found in groupby(by_reason, key=lambda each: each.reason):
         yield from filing("merge", reason, [(each.id, each.by) for each in found])
@@ -103,12 +113,17 @@ def _merge(state: State, now: int) -> Iterator[Act]:
 
 
 def unended(acts: Collection[Act]) -> bool:
-    """Whether entries may be left that say the same: there were too many for one to name them all, or some had to wait
-    for a merge that was begun."""
+    """Whether entries may be left that say the same: there were too many for one to name them all,
+    or some had to wait for a merge that was begun.
+    """
     if any(act.reason == ALIKE and act.made is None for act in acts):
         return True
-    drafts = [act.made.draft for act in acts if act.kind == "merge" and act.made is not None]
-    return len({(draft.namespace, gist(draft.body).words) for draft in drafts}) < len(drafts)
+    drafts = [
+        act.made.draft for act in acts if act.kind == "merge" and act.made is not None
+    ]
+    return len({(draft.namespace, gist(draft.body).words) for draft in drafts}) < len(
+        drafts
+    )
 
 
 def near_duplicates(entries: Iterable[Entry]) -> list[list[Entry]]:
@@ -125,12 +140,16 @@ def near_duplicates(entries: Iterable[Entry]) -> list[list[Entry]]:
         for group in groups.values()
         if len(group) > 1
     )
-    return sorted((alike for alike in found if len(alike) > 1), key=lambda alike: alike[0].seq)
+    return sorted(
+        (alike for alike in found if len(alike) > 1), key=lambda alike: alike[0].seq
+    )
 
 
 def may_merge(entry: Entry) -> bool:
-    """Whether an entry may go into another at all. What is critical, private, under a topic, or not vouched for
-    stays itself: a merge would wake again, widen, settle a dispute, or lower what others rely on."""
+    """Whether an entry may go into another at all. What is critical, private, under a topic, or not
+    vouched for stays itself: a merge would wake again, widen, settle a dispute, or lower what
+    others rely on.
+    """
     if entry.author == CONSOLIDATOR and not is_merged(entry):
         return False
     plain = (
@@ -143,7 +162,9 @@ def may_merge(entry: Entry) -> bool:
 
 
 def merged(alike: Sequence[Entry], now: int) -> Made:
-    """One entry that says what these say, in the words of the newest, and counts for no more than the least."""
+    """One entry that says what these say, in the words of the newest, and counts for no more than
+    the least.
+    """
     newest, until = alike[-1], max(entry.expires for entry in alike)
     room = room_beside(newest) // 4
     draft = Draft(
@@ -179,22 +200,33 @@ def place(entry: Entry) -> tuple[object, ...]:
 def _close(group: list[Entry]) -> list[Entry]:
     """Those of one gist that are close to the newest of them."""
     newest = gist(group[-1].body)
-    return [entry for entry in group if similarity(gist(entry.body), newest) >= THRESHOLD]
+    return [
+        entry for entry in group if similarity(gist(entry.body), newest) >= THRESHOLD
+    ]
 
 
 # -- archive ---------------------------------------------------------------------------------------
 
 
 def _archive(state: State, settings: Settings) -> Iterator[Act]:
-    """File away what is past its time; a critical blocker that nobody resolved is escalated first."""
+    """File away what is past its time; a critical blocker that nobody resolved is escalated
+    first.
+    """
     open_blockers = {entry.id for entry, _ in state.blockers}
     for entry, first in state.blockers:
         rung = next_above(entry, first, state.agents, settings)
         if rung is None:
-            yield Act("archive", "archive", (entry.id,), "past its time; the operator was told")
+            yield Act(
+                "archive",
+                "archive",
+                (entry.id,),
+                "past its time; the operator was told",
+            )
         else:
             reason = f"past its time and unresolved: told {' and '.join(rung)}"
-            yield Act("archive", "escalate", (entry.id,), reason, made=escalation(entry, rung))
+            yield Act(
+                "archive", "escalate", (entry.id,), reason, made=escalation(entry, rung)
+            )
     past = [(each.id, "") for each in state.lapsed if each.id not in open_blockers]
     yield from filing("archive", "past its time", past)
     yield from filing(
@@ -207,18 +239,27 @@ def _archive(state: State, settings: Settings) -> Iterator[Act]:
 def next_above(
     entry: Entry, first: Entry, agents: Sequence[Agent], settings: Settings
 ) -> tuple[str, ...] | None:
-    """Whom an unresolved blocker goes to: the agents of the next higher authority that may see what it was first,
-    else the operator; None where it was the operator's already."""
+    """Whom an unresolved blocker goes to: the agents of the next higher authority that may see what
+    it was first, else the operator; None where it was the operator's already.
+    """
     below = entry.authority
     if is_escalation(entry):
         if entry.addressees == (f"agent:{OPERATOR}",):
             return None
         told = [agent for agent in agents if f"agent:{agent.id}" in entry.addressees]
         below = max(
-            (authority_in(agent, entry.namespace, settings.flat) for agent in told), default=100
+            (authority_in(agent, entry.namespace, settings.flat) for agent in told),
+            default=100,
         )
-    ranks = {agent.id: authority_in(agent, entry.namespace, settings.flat) for agent in agents}
-    above = [agent.id for agent in agents if ranks[agent.id] > below and visible(first, agent)]
+    ranks = {
+        agent.id: authority_in(agent, entry.namespace, settings.flat)
+        for agent in agents
+    }
+    above = [
+        agent.id
+        for agent in agents
+        if ranks[agent.id] > below and visible(first, agent)
+    ]
     lowest = min((ranks[id] for id in above), default=0)
     return tuple(f"agent:{id}" for id in sorted(above) if ranks[id] == lowest) or (
         f"agent:{OPERATOR}",
@@ -226,14 +267,19 @@ def next_above(
 
 
 def escalation(entry: Entry, rung: tuple[str, ...]) -> Made:
-    """The blocker, passed on. It reaches nobody who might not have seen the blocker itself, but the operator."""
+    """The blocker, passed on. It reaches nobody who might not have seen the blocker itself, but the
+    operator.
+    """
     body = (
         entry.body
         if len(entry.body) <= _QUOTE
         else f"{entry.body[:_QUOTE]} ... (`synapse read {entry.id}`)"
     )
     room = room_beside(entry._replace(addressees=())) // 3
-    head = f"Nobody resolved this before its time was up. {entry.author} wrote it on {seconds(entry.at)} ({entry.id}):"
+    head = (
+        f"Nobody resolved this before its time was up. {entry.author} wrote it on"
+        f" {seconds(entry.at)} ({entry.id}):"
+    )
     draft = Draft(
         body=body if is_escalation(entry) else f"{head}\n\n{body}",
         namespace=entry.namespace,
@@ -249,11 +295,17 @@ def escalation(entry: Entry, rung: tuple[str, ...]) -> Made:
 
 
 def is_escalation(entry: Entry) -> bool:
-    return entry.author == CONSOLIDATOR and entry.trust != "unverified" and ESCALATED in entry.tags
+    return (
+        entry.author == CONSOLIDATOR
+        and entry.trust != "unverified"
+        and ESCALATED in entry.tags
+    )
 
 
 # -- both ------------------------------------------------------------------------------------------
 
 
 def _made(draft: Draft, sources: Sequence[Entry], authority: int) -> Made:
-    return Made(draft, authority, min((entry.trust for entry in sources), key=TRUST.index))
+    return Made(
+        draft, authority, min((entry.trust for entry in sources), key=TRUST.index)
+    )

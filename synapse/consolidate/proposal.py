@@ -1,7 +1,8 @@
 """Proposals of merges and summaries, judged by the rules that the nights' own merges keep. Pure.
 
-Who proposes is not asked and not believed: what a proposal says is proven from the entries that it names, or it is
-rejected, with the reason. What passes is an entry to be staged, never one that takes effect.
+Who proposes is not asked and not believed: what a proposal says is proven from the entries that it
+names, or it is rejected, with the reason. What passes is an entry to be staged, never one that
+takes effect.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ LONGEST = 4_000  # characters of an entry that is to go into another
 
 
 class Proposal(NamedTuple):
-    """What somebody proposes: one text in the place of these entries. `merge`: they say the same; `summary`: they
-    belong together."""
+    """What somebody proposes: one text in the place of these entries. `merge`: they say the same;
+    `summary`: they belong together.
+    """
 
     kind: str
     sources: tuple[str, ...]
@@ -49,16 +51,20 @@ def judge(
     now: int,
     spared: Collection[tuple[str, str]] = (),
 ) -> Verdict:
-    """Whether the text may stand for its sources. `entries` are those that were offered, by id; `spared` what was
-    brought back from a merge before."""
+    """Whether the text may stand for its sources. `entries` are those that were offered, by id;
+    `spared` what was brought back from a merge before.
+    """
     reason = _unfit(proposal, entries, now, spared)
     sources = sorted(
-        (entries[id] for id in proposal.sources if id in entries), key=lambda entry: entry.seq
+        (entries[id] for id in proposal.sources if id in entries),
+        key=lambda entry: entry.seq,
     )
     reason = reason or _unlike(sources) or _unsaid(proposal, sources)
     if reason:
         return Verdict(proposal, None, reason)
-    return Verdict(proposal, _made(proposal, sources, now), f"a {proposal.kind} of {len(sources)}")
+    return Verdict(
+        proposal, _made(proposal, sources, now), f"a {proposal.kind} of {len(sources)}"
+    )
 
 
 def candidates(
@@ -70,13 +76,18 @@ def candidates(
         if _alone(entry, now, spared) is None:
             groups.setdefault(place(entry), []).append(entry)
     found = (
-        sorted(group, key=lambda entry: entry.seq) for group in groups.values() if len(group) > 1
+        sorted(group, key=lambda entry: entry.seq)
+        for group in groups.values()
+        if len(group) > 1
     )
     return sorted(found, key=lambda group: group[0].seq)
 
 
 def _unfit(
-    proposal: Proposal, entries: Mapping[str, Entry], now: int, spared: Collection[tuple[str, str]]
+    proposal: Proposal,
+    entries: Mapping[str, Entry],
+    now: int,
+    spared: Collection[tuple[str, str]],
 ) -> str | None:
     """What is wrong with what it names."""
     ids = proposal.sources
@@ -86,7 +97,9 @@ def _unfit(
         return f"it has to name 2 to {MOST} entries, each once"
     if strange := [id for id in ids if id not in entries]:
         return f"{strange[0][:80]} was not offered"
-    return next((reason for id in ids if (reason := _alone(entries[id], now, spared))), None)
+    return next(
+        (reason for id in ids if (reason := _alone(entries[id], now, spared))), None
+    )
 
 
 def _alone(entry: Entry, now: int, spared: Collection[tuple[str, str]]) -> str | None:
@@ -94,14 +107,23 @@ def _alone(entry: Entry, now: int, spared: Collection[tuple[str, str]]) -> str |
     if entry.staged or entry.archived or entry.expires <= now:
         return f"{entry.id} is not live"
     if not may_merge(entry):
-        return f"{entry.id} is critical, under a topic, in dispute, sealed, not vouched for, or replaces another"
+        return (
+            f"{entry.id} is critical, under a topic, in dispute, sealed, not vouched for,"
+            f" or replaces another"
+        )
     if len(entry.body) > LONGEST:
         return f"{entry.id} is longer than {LONGEST:,} characters"
-    return f"{entry.id} was brought back from a merge" if (entry.id, "merge") in spared else None
+    return (
+        f"{entry.id} was brought back from a merge"
+        if (entry.id, "merge") in spared
+        else None
+    )
 
 
 def _unlike(sources: Sequence[Entry]) -> str | None:
-    """Where two of them are said in different places, to different people, or with different weight."""
+    """Where two of them are said in different places, to different people, or with different
+    weight.
+    """
     first, *others = map(place, sources)
     names = ("namespace", "scope", "addressees", "priority", "evidence", "when")
     differ = (
@@ -122,7 +144,9 @@ def _unsaid(proposal: Proposal, sources: Sequence[Entry]) -> str | None:
 
 
 def _made(proposal: Proposal, sources: Sequence[Entry], now: int) -> Made:
-    """The entry: it counts for no more than the least of its sources, and waits for somebody above them."""
+    """The entry: it counts for no more than the least of its sources, and waits for somebody above
+    them.
+    """
     found = merged(sources, now)
     tags = (SUMMARY,) if proposal.kind == "summary" else ()
     draft = found.draft._replace(

@@ -1,7 +1,8 @@
-"""Reputation: what came of an agent's entries moves the authority that it writes with. Pure: deeds in, steps out.
+"""Reputation: what came of an agent's entries moves the authority that it writes with. Pure: deeds
+in, steps out.
 
-No agent moves its own: what counts is what others did, with what they were shown. Gains are bounded by time, not by how
-much is written: one for each day of a period, whatever fills it.
+No agent moves its own: what counts is what others did, with what they were shown. Gains are bounded
+by time, not by how much is written: one for each day of a period, whatever fills it.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ WORTH = {LIVED: 1, ACTED: 5, SUPERSEDED: -2}
 
 
 class Deed(NamedTuple):
-    """What became of an agent's entry: when, by whom (nobody, where it just lived), who of all had been shown it, and
-    the records that say so."""
+    """What became of an agent's entry: when, by whom (nobody, where it just lived), who of all had
+    been shown it, and the records that say so.
+    """
 
     kind: str
     agent: str
@@ -41,25 +43,35 @@ class Step(NamedTuple):
 
 
 def steps(
-    deeds: Iterable[Deed], since: int, until: int, counted: Collection[tuple[str, str]] = ()
+    deeds: Iterable[Deed],
+    since: int,
+    until: int,
+    counted: Collection[tuple[str, str]] = (),
 ) -> list[Step]:
-    """What each deed of a period moves. `counted` are the entries, with `gain` or `loss`, that moved it before.
+    """What each deed of a period moves. `counted` are the entries, with `gain` or `loss`, that
+    moved it before.
 
-    A period has one gain for each whole day. An entry that lived takes that of its own day; a critical one that others
-    acted on is worth five, and takes any that are left. An entry gains once and loses once; another agent's
-    supersedings cost one loss a day.
+    A period has one gain for each whole day. An entry that lived takes that of its own day; a
+    critical one that others acted on is worth five, and takes any that are left. An entry gains
+    once and loses once; another agent's supersedings cost one loss a day.
     """
     within = sorted({deed for deed in deeds if since < deed.at <= until}, key=_order)
     by_agent: dict[str, list[Deed]] = defaultdict(list)
     for deed in within:
         by_agent[deed.agent].append(deed)
     days = max((until - since) // DAY, 1)
-    found = [step for own in by_agent.values() for step in _judged(own, since, days, set(counted))]
+    found = [
+        step
+        for own in by_agent.values()
+        for step in _judged(own, since, days, set(counted))
+    ]
     return sorted(found, key=lambda step: _order(step.deed))
 
 
 def moved(standing: int, found: Iterable[Step]) -> int:
-    """By how much these move a standing: never below LEAST, nor above MOST, and never back over where it stood."""
+    """By how much these move a standing: never below LEAST, nor above MOST, and never back over
+    where it stood.
+    """
     after = standing + sum(step.move for step in found)
     return min(max(after, min(standing, LEAST)), max(standing, MOST)) - standing
 
@@ -67,7 +79,9 @@ def moved(standing: int, found: Iterable[Step]) -> int:
 def _judged(
     deeds: Sequence[Deed], since: int, days: int, counted: set[tuple[str, str]]
 ) -> Iterator[Step]:
-    """What one agent's deeds move. What is worth most is weighed last: it takes the days that are left."""
+    """What one agent's deeds move. What is worth most is weighed last: it takes the days that are
+    left.
+    """
     taken: set[int] = set()
     losses: set[tuple[str, int]] = set()
     acted = {deed.entry for deed in deeds if deed.kind == ACTED and not _void(deed)}
@@ -76,7 +90,8 @@ def _judged(
         sort = "loss" if deed.kind == SUPERSEDED else "gain"
         why = _void(deed)
         if not why and (
-            (deed.entry, sort) in counted or (deed.kind == LIVED and deed.entry in acted)
+            (deed.entry, sort) in counted
+            or (deed.kind == LIVED and deed.entry in acted)
         ):
             why = "counts once"
         if why:
@@ -109,7 +124,11 @@ def _gain(deed: Deed, day: int, days: int, taken: set[int]) -> Step:
     got = free[: WORTH[ACTED]] if deed.kind == ACTED else [day] * (day in free)
     taken.update(got)
     why = f"{deed.kind} by {deed.by}" if deed.kind == ACTED else deed.kind
-    return Step(deed, len(got), why if len(got) == WORTH[deed.kind] else f"{why}; one gain a day")
+    return Step(
+        deed,
+        len(got),
+        why if len(got) == WORTH[deed.kind] else f"{why}; one gain a day",
+    )
 
 
 def _order(deed: Deed) -> tuple[int, str, str, str, tuple[int, ...]]:

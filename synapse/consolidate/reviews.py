@@ -1,11 +1,21 @@
-"""Where agents stand: the review that a night writes down where reputation is on, and the account of it for people."""
+"""Where agents stand: the review that a night writes down where reputation is on, and the account
+of it for people.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
 from synapse.consolidate import reputation
-from synapse.consolidate.reputation import ACTED, LIVED, PERIOD, SUPERSEDED, Deed, Step, steps
+from synapse.consolidate.reputation import (
+    ACTED,
+    LIVED,
+    PERIOD,
+    SUPERSEDED,
+    Deed,
+    Step,
+    steps,
+)
 from synapse.core import operators_alone
 from synapse.errors import NotFound
 from synapse.index import deeds as facts
@@ -49,7 +59,9 @@ def accounts(mem: Memory, agent: str | None = None) -> list[Account]:
     store.fresh()
     known = store.index.query.declared
     if agent is not None and agent not in known:
-        raise NotFound(f"there is no agent {agent}; `synapse agents` lists them", id=agent)
+        raise NotFound(
+            f"there is no agent {agent}; `synapse agents` lists them", id=agent
+        )
     now, past = store.clock(), facts.reviews(store.index.query)
     since = _since(past, now)
     found = steps(_deeds(store, since, now), since, now, _counted(past))
@@ -60,7 +72,9 @@ def accounts(mem: Memory, agent: str | None = None) -> list[Account]:
 
 
 def review(store: Store, night: str, now: int, guard: Guard) -> Record | None:
-    """Write down what a whole period moved, once; None where none has passed, or reputation is not on."""
+    """Write down what a whole period moved, once; None where none has passed, or reputation is not
+    on.
+    """
     if store.settings.reputation != "on":
         return None
     store.index.catch_up()
@@ -70,7 +84,10 @@ def review(store: Store, night: str, now: int, guard: Guard) -> Record | None:
     if now - (since if past else first) < PERIOD:
         return None
     found = steps(_deeds(store, since, now), since, now, _counted(past))
-    moves = {agent.id: _move(store, agent, found) for agent in store.index.query.declared.values()}
+    moves = {
+        agent.id: _move(store, agent, found)
+        for agent in store.index.query.declared.values()
+    }
     fields = {
         "phase": "metrics",
         "night": night,
@@ -87,14 +104,18 @@ def review(store: Store, night: str, now: int, guard: Guard) -> Record | None:
 
 
 def _since(past: list[tuple[Record, bool]], now: int) -> int:
-    """Where the period that is open began: at the last review, be it one that was taken back, else a period ago."""
+    """Where the period that is open began: at the last review, be it one that was taken back, else
+    a period ago.
+    """
     return max((record.fields["until"] for record, _ in past), default=now - PERIOD)
 
 
 def _counted(past: list[tuple[Record, bool]]) -> frozenset[tuple[str, str]]:
     """The entries that moved a standing before."""
     old = (_step(plain) for record, _ in past for plain in record.fields["steps"])
-    return frozenset((step.deed.entry, "gain" if step.move > 0 else "loss") for step in old)
+    return frozenset(
+        (step.deed.entry, "gain" if step.move > 0 else "loss") for step in old
+    )
 
 
 def _deeds(store: Store, since: int, until: int) -> Iterator[Deed]:
@@ -106,11 +127,17 @@ def _deeds(store: Store, since: int, until: int) -> Iterator[Deed]:
     ):
         for fact in ask(query, since, until):
             seen = facts.seen_by(query, fact.entry, fact.at)
-            yield Deed(kind, fact.author, fact.entry, fact.at, fact.by, seen, fact.records)
+            yield Deed(
+                kind, fact.author, fact.entry, fact.at, fact.by, seen, fact.records
+            )
 
 
 def _account(
-    store: Store, agent: Agent, past: list[tuple[Record, bool]], since: int, found: list[Step]
+    store: Store,
+    agent: Agent,
+    past: list[tuple[Record, bool]],
+    since: int,
+    found: list[Step],
 ) -> Account:
     own = tuple(step for step in found if step.deed.agent == agent.id)
     reviews = tuple(_review(agent.id, record, stands) for record, stands in past)
@@ -118,7 +145,13 @@ def _account(
     shift = store.shift(agent.id)
     standing = general_authority(agent._replace(shift=shift), store.settings.flat)
     return Account(
-        agent.id, declared, standing, reviews, since, own, reputation.moved(standing, own)
+        agent.id,
+        declared,
+        standing,
+        reviews,
+        since,
+        own,
+        reputation.moved(standing, own),
     )
 
 
@@ -137,8 +170,12 @@ def _review(agent: str, record: Record, stands: bool) -> Review:
 
 
 def _move(store: Store, agent: Agent, found: list[Step]) -> int:
-    standing = general_authority(agent._replace(shift=store.shift(agent.id)), store.settings.flat)
-    return reputation.moved(standing, (step for step in found if step.deed.agent == agent.id))
+    standing = general_authority(
+        agent._replace(shift=store.shift(agent.id)), store.settings.flat
+    )
+    return reputation.moved(
+        standing, (step for step in found if step.deed.agent == agent.id)
+    )
 
 
 def _plain(step: Step) -> Mapping[str, Any]:

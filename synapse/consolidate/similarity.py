@@ -1,7 +1,9 @@
-"""When two texts say the same: the same words in the same order, small words and full stops aside. Pure.
+"""When two texts say the same: the same words in the same order, small words and full stops aside.
+Pure.
 
-A share of equal characters cannot tell '100' from '1000', 'Do' from 'Do not' or 'up' from 'down', so no word that
-carries meaning may differ at all: no number, unit, date, id, URL, name, negation or quoted string, nor any other.
+A share of equal characters cannot tell '100' from '1000', 'Do' from 'Do not' or 'up' from 'down',
+so no word that carries meaning may differ at all: no number, unit, date, id, URL, name, negation or
+quoted string, nor any other.
 """
 
 from __future__ import annotations
@@ -12,10 +14,13 @@ from functools import lru_cache
 
 from synapse.system.typed import NamedTuple
 
-SMALL = frozenset("an the please also just really very simply actually fyi hello thanks".split())
+SMALL = frozenset(
+    "an the please also just really very simply actually fyi hello thanks".split()
+)
 
 _OPENERS = SMALL | frozenset(
-    "we it this that these those there all use do not don't is are was has have in on at for from to with when if"
+    "we it this that these those there all use do not don't is are was has have in on"
+    " at for from to with when if"
     " no and but or so our they its after before since until both each every".split()
 )
 QUOTED = re.compile(
@@ -34,7 +39,9 @@ class Gist(NamedTuple):
 
 @lru_cache(4_096)  # night after night it is the same texts that are compared
 def gist(text: str) -> Gist:
-    """The words of a text that carry meaning, in their order. A quoted string is one word, exactly as it is."""
+    """The words of a text that carry meaning, in their order. A quoted string is one word, exactly
+    as it is.
+    """
     words: list[str] = []
     small: list[str] = []
     start, first = 0, True
@@ -63,5 +70,7 @@ def similarity(one: Gist, other: Gist) -> float:
 
 
 def _lowered(word: str) -> str:
-    """The first word of a sentence without its capital, where that says nothing: `Mark` may be a name, `We` is none."""
+    """The first word of a sentence without its capital, where that says nothing: `Mark` may be a
+    name, `We` is none.
+    """
     return word.lower() if word[1:].islower() and word.lower() in _OPENERS else word

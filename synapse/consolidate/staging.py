@@ -1,4 +1,6 @@
-"""Staging what passed judgement: a proposal waits, as an entry, for somebody above its sources; all else stays."""
+"""Staging what passed judgement: a proposal waits, as an entry, for somebody above its sources; all
+else stays.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,12 @@ if TYPE_CHECKING:
     from synapse.store import Store
 
 
-def stage(mem: Memory, verdict: Verdict, night: str, guard: Guard | None = None) -> Entry | None:
-    """The staged entry; None where the same sources were proposed before, whatever became of that. QueueFull where too
-    many wait."""
+def stage(
+    mem: Memory, verdict: Verdict, night: str, guard: Guard | None = None
+) -> Entry | None:
+    """The staged entry; None where the same sources were proposed before, whatever became of that.
+    QueueFull where too many wait.
+    """
     operators_alone("propose")
     store, made = mem.store, verdict.made
     if made is None:
@@ -32,13 +37,16 @@ def stage(mem: Memory, verdict: Verdict, night: str, guard: Guard | None = None)
     about = {"phase": "merge", "night": night, "why": verdict.reason}
     pending = Pending("entry", CONSOLIDATOR, about, _entry(store, made), key="staging")
     try:
-        record = store.log.append(pending, once=once, unless=all_of(guard, store.has_room))
+        record = store.log.append(
+            pending, once=once, unless=all_of(guard, store.has_room)
+        )
     except Conflict as error:
         if error.details.get("key") != "staging":
             raise
         limit = store.settings.staging_limit
         raise QueueFull(
-            f"{limit} entries wait for review; approve or reject some first", limit=limit
+            f"{limit} entries wait for review; approve or reject some first",
+            limit=limit,
         ) from error
     store.index.catch_up()
     return entry_of(record)
@@ -60,7 +68,10 @@ def withdraw(mem: Memory, guard: Guard | None = None) -> list[tuple[str, str]]:
 def waiting(store: Store) -> frozenset[str]:
     """The entries that a proposal waits for already."""
     return frozenset(
-        id for entry in store.index.query.staged() if is_merged(entry) for id in entry.derived_from
+        id
+        for entry in store.index.query.staged()
+        if is_merged(entry)
+        for id in entry.derived_from
     )
 
 

@@ -20,25 +20,29 @@ if TYPE_CHECKING:
     from synapse.store import Store
 
 BLOCKERS = "blockers/*"
-AT_ONCE = (
-    5_000  # entries that are compared at one time: a night may find any number that say the same
-)
+# entries that are compared at one time: a night may find any number that say the same
+AT_ONCE = 5_000
 
 
 def gather(store: Store, now: int, floor: int = 0) -> State:
-    """What a night at this moment may have to do with. Entries are compared only where something was written after
-    `floor`: what an earlier night compared, it compared."""
+    """What a night at this moment may have to do with. Entries are compared only where something
+    was written after `floor`: what an earlier night compared, it compared.
+    """
     whole, *others = outworn(store, now, floor)
     live = [group for state in (whole, *others) for group in state.live]
     return whole._replace(live=live, room=measure(store, now, floor))
 
 
 def outworn(store: Store, now: int, floor: int = 0) -> Iterator[State]:
-    """What a night may merge and archive: all of it but the entries that may become one, of which the first states
-    have as many as are to be held at once, and so has each that comes when the ones before were done with."""
+    """What a night may merge and archive: all of it but the entries that may become one, of which
+    the first states have as many as are to be held at once, and so has each that comes when the
+    ones before were done with.
+    """
     store.fresh()
     query, cursor = store.index.query, store.index.horizon
-    groups, own = unfiled.comparable(query, now, floor, CONSOLIDATOR, lambda body: gist(body).words)
+    groups, own = unfiled.comparable(
+        query, now, floor, CONSOLIDATOR, lambda body: gist(body).words
+    )
     half = dict(_half(store, own, now))
     busy, past = {*half, *half.values()}, unfiled.lapsed(query, now)
     portions = _whole(query, groups, busy, now)
@@ -61,7 +65,9 @@ def outworn(store: Store, now: int, floor: int = 0) -> Iterator[State]:
 def _whole(
     query: Query, groups: Iterable[list[int]], busy: Collection[str], now: int
 ) -> Iterator[list[list[Entry]]]:
-    """The groups at these places with their texts, some at a time; without those that are spoken for."""
+    """The groups at these places with their texts, some at a time; without those that are spoken
+    for.
+    """
     for some in _some(groups):
         places = [seq for group in some for seq in group]
         found = {
@@ -92,8 +98,9 @@ def crowded(store: Store, now: int, floor: int = 0) -> State:
 
 
 def measure(store: Store, now: int, floor: int = 0) -> Room:
-    """How much room there is, and what takes it where there is too little. What is only told of is looked for in what
-    was written after `floor`."""
+    """How much room there is, and what takes it where there is too little. What is only told of is
+    looked for in what was written after `floor`.
+    """
     store.fresh()
     query, settings = store.index.query, store.settings
     weights = [
@@ -113,7 +120,11 @@ def measure(store: Store, now: int, floor: int = 0) -> Room:
 
 
 def _sized(query: Query, now: int, full: Collection[str]) -> Iterable[unfiled.Sized]:
-    return unfiled.sized(query, now, ("*",) if ALL in full else tuple(full)) if full else ()
+    return (
+        unfiled.sized(query, now, ("*",) if ALL in full else tuple(full))
+        if full
+        else ()
+    )
 
 
 def _warnings(store: Store, now: int) -> Iterator[Warned]:
@@ -137,13 +148,17 @@ def _blockers(
 
 def _first(store: Store, entry: Entry, now: int) -> Entry:
     """The blocker that an escalation passes on."""
-    while is_escalation(entry) and (source := store.index.entry(entry.derived_from[0], now)):
+    while is_escalation(entry) and (
+        source := store.index.entry(entry.derived_from[0], now)
+    ):
         entry = source
     return entry
 
 
 def _half(store: Store, places: Sequence[int], now: int) -> Iterator[tuple[str, str]]:
-    """The sources of merged entries that are not filed away, each with what it went into: merges that were begun."""
+    """The sources of merged entries that are not filed away, each with what it went into: merges
+    that were begun.
+    """
     for entry in unfiled.entries(store.index.query, places, now):
         for id in entry.derived_from if is_merged(entry) else ():
             if store.index.whereabouts(id) == "live":

@@ -1,6 +1,8 @@
-"""Undo: one record that takes an act back, or a whole night, and what of the log can be taken back at all.
+"""Undo: one record that takes an act back, or a whole night, and what of the log can be taken back
+at all.
 
-An undo is an act like any other and is taken back in the same way. The log only grows. Nothing here prints.
+An undo is an act like any other and is taken back in the same way. The log only grows. Nothing here
+prints.
 """
 
 from __future__ import annotations
@@ -41,9 +43,11 @@ _FINAL = {
 
 
 class Undone(NamedTuple):
-    """What was taken back, and what that did: the number of the undo (None where it is only planned), the entries that
-    came back from the archive, those filed away, the reviews of reputation with whether they stand now, the acts that
-    were taken back, the entries that are shown again and those that no longer are."""
+    """What was taken back, and what that did: the number of the undo (None where it is only
+    planned), the entries that came back from the archive, those filed away, the reviews of
+    reputation with whether they stand now, the acts that were taken back, the entries that are
+    shown again and those that no longer are.
+    """
 
     what: str
     seq: int | None
@@ -56,12 +60,18 @@ class Undone(NamedTuple):
 
 
 def undo(
-    mem: Memory, what: str, *, once: str | None = None, by: str = OPERATOR, plan: bool = False
+    mem: Memory,
+    what: str,
+    *,
+    once: str | None = None,
+    by: str = OPERATOR,
+    plan: bool = False,
 ) -> Undone:
-    """Take back an act (its number), a night (its date) or, with `last`, the newest act; return what that did.
+    """Take back an act (its number), a night (its date) or, with `last`, the newest act; return
+    what that did.
 
-    The operator takes back anybody's act, an agent its own. `last` is the newest ruling, of anybody for the operator.
-    With `plan`, nothing is done.
+    The operator takes back anybody's act, an agent its own. `last` is the newest ruling, of anybody
+    for the operator. With `plan`, nothing is done.
     """
     if by == OPERATOR:
         operators_alone("undo")
@@ -75,7 +85,11 @@ def undo(
             may_close(agent, seat.get(id), store.settings, "undo")
     if plan:
         return _undone(fields, None, acts)
-    kept = {name: value for name, value in fields.items() if value or name in ("back", "away")}
+    kept = {
+        name: value
+        for name, value in fields.items()
+        if value or name in ("back", "away")
+    }
     done = seat.pen.write(Pending("undo", by, kept), once=once)
     store.index.catch_up()
     return _undone(done.fields, done.seq, acts)
@@ -89,7 +103,9 @@ def _undone(fields: Any, seq: int | None, acts: Sequence[Record]) -> Undone:
     return Undone(fields["what"], seq, back, away, reviews, tuple(acts), freed, held)
 
 
-def _effects(store: Store, what: str, acts: Sequence[Record], by: str) -> dict[str, Any]:
+def _effects(
+    store: Store, what: str, acts: Sequence[Record], by: str
+) -> dict[str, Any]:
     """Return the fields of the undo of these acts: only what of them still stands is turned."""
     numbers = {record.seq for record in acts}
     moved: dict[str, bool] = {}
@@ -99,26 +115,39 @@ def _effects(store: Store, what: str, acts: Sequence[Record], by: str) -> dict[s
     there = {id: store.index.whereabouts(id) for id in moved}
     away = [id for id, goes in moved.items() if goes and there[id] == "live"]
     back = [id for id, goes in moved.items() if not goes and there[id] == "archived"]
-    holds = {seq: not stood for record in reversed(acts) for seq, stood in _holds_of(record)}
+    holds = {
+        seq: not stood for record in reversed(acts) for seq, stood in _holds_of(record)
+    }
     lifted = {
-        seq: unfiled.held_by(store.index.query, seq, lifted=stands) for seq, stands in holds.items()
+        seq: unfiled.held_by(store.index.query, seq, lifted=stands)
+        for seq, stands in holds.items()
     }
     freed = [id for seq, stands in holds.items() if not stands for id in lifted[seq]]
     held = [id for seq, stands in holds.items() if stands for id in lifted[seq]]
     stand = {record.seq: stands for record, stands in deeds.reviews(store.index.query)}
-    turned = {seq: not stood for record in reversed(acts) for seq, stood in _reviewed(record)}
+    turned = {
+        seq: not stood for record in reversed(acts) for seq, stood in _reviewed(record)
+    }
     reviews = [[seq, stands] for seq, stands in turned.items() if stand[seq] != stands]
     if not (away or back or reviews or freed or held):
         raise Conflict(f"nothing to undo: {what} did nothing that still stands")
     held_back = [[seq, stands] for seq, stands in holds.items() if lifted[seq]]
     return {
-        "what": what, "acts": sorted(numbers), "back": back, "away": away, "reviews": reviews,
-        "holds": held_back, "freed": freed, "held": held,
-    }  # fmt: skip
+        "what": what,
+        "acts": sorted(numbers),
+        "back": back,
+        "away": away,
+        "reviews": reviews,
+        "holds": held_back,
+        "freed": freed,
+        "held": held,
+    }
 
 
 def _still(store: Store, id: str, numbers: set[int], by: str) -> bool:
-    """Return whether where an entry is still follows from these acts: nobody filed it since, but by an undo."""
+    """Return whether where an entry is still follows from these acts: nobody filed it since, but by
+    an undo.
+    """
     last = unfiled.last_filing(store.index.query, id)
     if last is None or last.seq in numbers:
         return True
@@ -132,7 +161,8 @@ def _named(store: Store, what: str, by: str) -> list[Record]:
         record = unfiled.last_ruling(query, by)
         if record is None:
             raise NotFound(
-                "there is nothing to undo yet; `synapse audit` lists what was done", id=what
+                "there is nothing to undo yet; `synapse audit` lists what was done",
+                id=what,
             )
         return _possible(_together(store, record, night=True), what, by)
     if what.isdigit():
@@ -148,7 +178,9 @@ def _named(store: Store, what: str, by: str) -> list[Record]:
 
 def _missing(what: str, by: str) -> str:
     if by == OPERATOR:
-        return f"there is no act and no night {what} to undo; `synapse audit` lists them"
+        return (
+            f"there is no act and no night {what} to undo; `synapse audit` lists them"
+        )
     return f"there is no act {what} of {by}'s to undo: others' acts, and nights, are the operator's"
 
 
@@ -178,18 +210,33 @@ def _of_night(store: Store, night: str) -> list[Record]:
         if _took_effect(record)
     ]
     names = ((record, record.fields.get("night", "")) for record in acts)
-    return [record for record, name in names if name == night or name.startswith(f"{night}T")]
+    return [
+        record
+        for record, name in names
+        if name == night or name.startswith(f"{night}T")
+    ]
 
 
 def _together(store: Store, record: Record, *, night: bool = False) -> list[Record]:
-    """Return an act with what belongs to it: an entry that was written, or approved, and what was filed away into it
-    are one act, by whichever number it is called. With `night`, a night's act stands for the whole night."""
+    """Return an act with what belongs to it: an entry that was written, or approved, and what was
+    filed away into it are one act, by whichever number it is called. With `night`, a night's act
+    stands for the whole night.
+    """
     named = {record.id, *record.fields.get("heirs", ())}
     if record.kind == "approve":
         named.add(record.fields["entry"])
     query = store.index.query
-    approved = [act for id in sorted(filter(None, named)) for act in unfiled.approvals(query, id)]
-    if record.by == CONSOLIDATOR and not approved and night and record.fields.get("night"):
+    approved = [
+        act
+        for id in sorted(filter(None, named))
+        for act in unfiled.approvals(query, id)
+    ]
+    if (
+        record.by == CONSOLIDATOR
+        and not approved
+        and night
+        and record.fields.get("night")
+    ):
         return _of_night(store, record.fields["night"])
     if record.by != CONSOLIDATOR and record.kind != "approve":
         return [record]
@@ -202,7 +249,9 @@ def _together(store: Store, record: Record, *, night: bool = False) -> list[Reco
 
 
 def _took_effect(record: Record) -> bool:
-    """Return whether a record did anything to entries; what was staged did not, until it was approved."""
+    """Return whether a record did anything to entries; what was staged did not, until it was
+    approved.
+    """
     if record.kind == "entry":
         return record.id is not None and not record.fields.get("staged")
     return bool(_filed_by(record) or _holds_of(record) or _reviewed(record))
@@ -216,7 +265,9 @@ def _reviewed(record: Record) -> list[tuple[int, bool]]:
 
 
 def _holds_of(record: Record) -> Iterable[tuple[int, bool]]:
-    """Return the numbers of what hides others since this act, each with whether it does. No night's entry does."""
+    """Return the numbers of what hides others since this act, each with whether it does. No night's
+    entry does.
+    """
     if record.kind == "undo":
         return [(seq, stands) for seq, stands in record.fields.get("holds", ())]
     hides = record.kind in ("resolve", "approve", "entry") and record.by != CONSOLIDATOR
@@ -224,7 +275,9 @@ def _holds_of(record: Record) -> Iterable[tuple[int, bool]]:
 
 
 def _filed_by(record: Record) -> list[tuple[str, bool]]:
-    """Return what an act did to entries, each with whether it took it away. What was written or approved came."""
+    """Return what an act did to entries, each with whether it took it away. What was written or
+    approved came.
+    """
     if record.kind == "entry":
         return [(record.id, False)] if record.id else []
     if record.kind == "approve":

@@ -1,7 +1,8 @@
 """A text word by word, for whoever compares two: what each word is, and where one may pause. Pure.
 
-A word is a *slot* (a number with its unit, a name, a date, an id, an address, a quoted string), an *operator* (a
-negation, a condition, a quantity, a modal, a sign), *small* (what only joins), or plain.
+A word is a *slot* (a number with its unit, a name, a date, an id, an address, a quoted string), an
+*operator* (a negation, a condition, a quantity, a modal, a sign), *small* (what only joins), or
+plain.
 """
 
 from __future__ import annotations
@@ -22,32 +23,48 @@ _NEGATIONS = frozenset(
     "not no never none nor neither without cannot nobody nothing nowhere hardly barely".split()
 )
 _OPERATORS = _NEGATIONS | frozenset(
-    "must may might should shall can could would will if unless except only all every each any some most many few"
-    " several always often sometimes rarely usually or either else instead than more less fewer least before after"
-    " until since during again still yet already almost nearly about approximately roughly maybe perhaps probably"
-    " possibly likely unlikely allegedly supposedly up down off over under above below true false pass"
-    " passes passed fail fails failed failing succeed succeeds succeeded open opened closed enable enables enabled"
-    " disable disables disabled allow allows allowed deny denies denied start starts started stop stops stopped add"
-    " adds added remove removes removed increase increases increased decrease decreases decreased old new today"
+    "must may might should shall can could would will if unless except only all every"
+    " each any some most many few"
+    " several always often sometimes rarely usually or either else instead than more"
+    " less fewer least before after"
+    " until since during again still yet already almost nearly about approximately"
+    " roughly maybe perhaps probably"
+    " possibly likely unlikely allegedly supposedly up down off over under above"
+    " below true false pass"
+    " passes passed fail fails failed failing succeed succeeds succeeded open opened"
+    " closed enable enables enabled"
+    " disable disables disabled allow allows allowed deny denies denied start starts"
+    " started stop stops stopped add"
+    " adds added remove removes removed increase increases increased decrease"
+    " decreases decreased old new today"
     " tomorrow yesterday tonight now later why how who whom because".split()
 )
 _SMALL = frozenset(
-    "is are was were be been being am do does did has have had of at by for from to with into onto via through per as"
-    " that this these those it its they them their he she him her his we us our you your i my there here which what"
+    "is are was were be been being am do does did has have had of at by for from to"
+    " with into onto via through per as"
+    " that this these those it its they them their he she him her his we us our you"
+    " your i my there here which what"
     " when while once where so then therefore however in on out".split()
 )
 CONTEXT = frozenset(
-    "it its they them their this that these those he she him her his there here then therefore however instead"
+    "it its they them their this that these those he she him her his there here then"
+    " therefore however instead"
     " otherwise else same such above below former latter again so".split()
 )
 _NUMBERS = {
     word: str(value)
     for value, word in enumerate(
-        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen"
+        "zero one two three four five six seven eight nine ten eleven twelve thirteen"
+        " fourteen fifteen sixteen"
         " seventeen eighteen nineteen twenty".split()
     )
-} | {word: word for word in "thirty forty fifty sixty hundred thousand million billion half twice double first second"
-     " third once".split() if word not in ("once", "second")}  # fmt: skip
+} | {
+    word: word
+    for word in "thirty forty fifty sixty hundred thousand million billion half twice double"
+    " first second"
+    " third once".split()
+    if word not in ("once", "second")
+}
 _UNITS = {
     unit: names[0]
     for names in (
@@ -73,15 +90,23 @@ _UNITS = {
     )
     for unit in names
 }
-_ALIKE = {"are": "is", "am": "is", "were": "was", "have": "has", "do": "does", "an": "a"}
+_ALIKE = {
+    "are": "is",
+    "am": "is",
+    "were": "was",
+    "have": "has",
+    "do": "does",
+    "an": "a",
+}
 _NUMBER = re.compile(r"([+-]?[$€£]?\d[\d.,:]*(?<![.,:]))([A-Za-z%]*)")
 _BULLET = re.compile(r"^\s*(?:[-*•]|#{1,6})\s+", re.MULTILINE)
 _EDGES = ".,;:!?()[]*_\"'“”‘’…"
 
 
 class Word(NamedTuple):
-    """`key` is what has to be the same; `stem` is what a paraphrase may keep of it. `pause`: one may pause before it;
-    `stop`: a sentence begins with it."""
+    """`key` is what has to be the same; `stem` is what a paraphrase may keep of it. `pause`: one
+    may pause before it; `stop`: a sentence begins with it.
+    """
 
     key: str
     stem: str
@@ -112,7 +137,8 @@ def clauses(sentence: Words) -> list[Words]:
     """A sentence in the pieces between its pauses."""
     starts = [place for place, word in enumerate(sentence) if word.pause or place == 0]
     return [
-        sentence[start:end] for start, end in zip(starts, [*starts[1:], len(sentence)], strict=True)
+        sentence[start:end]
+        for start, end in zip(starts, [*starts[1:], len(sentence)], strict=True)
     ]
 
 
@@ -124,11 +150,17 @@ def meant(words: Iterable[Word]) -> tuple[str, ...]:
 def singular(word: str) -> str:
     if len(word) > 4 and word.endswith(("ses", "xes", "zes", "ches", "shes")):
         return word[:-2]
-    return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
+    return (
+        word[:-1]
+        if len(word) > 3 and word.endswith("s") and not word.endswith("ss")
+        else word
+    )
 
 
 class _Token(NamedTuple):
-    """A run without spaces, or a quoted string, whole. `after`: the marks behind it, a line's end among them."""
+    """A run without spaces, or a quoted string, whole. `after`: the marks behind it, a line's end
+    among them.
+    """
 
     text: str
     quoted: bool
@@ -175,7 +207,9 @@ def _tokens(text: str) -> Iterator[_Token]:
             for run in line.split():
                 bare = run.strip(_EDGES)
                 behind = run[len(run.rstrip(_EDGES)) :] if bare else run
-                yield _Token(bare, False, run[0] in "([" or run in ("-", "–", "—"), behind)
+                yield _Token(
+                    bare, False, run[0] in "([" or run in ("-", "–", "—"), behind
+                )
             if line.endswith("\n"):
                 yield _Token("", False, False, "\n")
         if found:
@@ -193,9 +227,12 @@ def _made(bare: str, quoted: bool) -> Iterator[Word | None]:
     elif not any(char.isalnum() for char in bare):
         yield Word(bare, bare, OPERATOR)
     elif low == "cannot" or low.endswith("n't"):
-        base = {"cannot": "can", "can't": "can", "won't": "will", "shan't": "shall"}.get(
-            low, low[:-3]
-        )
+        base = {
+            "cannot": "can",
+            "can't": "can",
+            "won't": "will",
+            "shan't": "shall",
+        }.get(low, low[:-3])
         yield from _made(base, False)
         yield Word(NOT, NOT, OPERATOR)
     elif low.endswith("'s"):

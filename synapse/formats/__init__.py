@@ -1,1 +1,3 @@
-"""Text and values: entry files, declared files, the older formats. The only folder that parses them."""
+"""Text and values: entry files, declared files, the older formats. The only folder that parses
+them.
+"""

@@ -50,7 +50,10 @@ _FROM_API = {
     "critical": "critical",
 }
 _TO_API = {"info": "info", "important": "warn", "critical": "critical"}
-_TRUE, _FALSE = frozenset(("true", "yes", "on", "1")), frozenset(("false", "no", "off", "0"))
+_TRUE, _FALSE = (
+    frozenset(("true", "yes", "on", "1")),
+    frozenset(("false", "no", "off", "0")),
+)
 _COMMON = frozenset("id from to timestamp namespace priority ttl tags".split())
 _RARE = "related supersedes topic scope pii authority derived_from evidence when"
 _KEYS = _COMMON | frozenset(_RARE.split()) | frozenset(kinds.known_names())
@@ -63,7 +66,9 @@ _ID = "the id of an entry, such as syn-2026-02-01-001"
 
 
 class Parsed(NamedTuple):
-    """A text as it was read. `start` is where the body begins in the text; 0 where it is not the tail."""
+    """A text as it was read. `start` is where the body begins in the text; 0 where it is not the
+    tail.
+    """
 
     draft: Draft
     generation: str
@@ -73,37 +78,55 @@ class Parsed(NamedTuple):
 def parse(text: str | bytes, *, path: str = "", namespace: str | None = None) -> Parsed:
     """The draft in a text of any generation, or InvalidEntry with all its problems.
 
-    `namespace` is the one that the text's place implies: it fills a missing field, any other is a problem.
-    Bytes are decoded as UTF-8; a byte order mark stays the first character. An id that is not of an entry's
-    form is left out of the draft.
+    `namespace` is the one that the text's place implies: it fills a missing field, any other is a
+    problem. Bytes are decoded as UTF-8; a byte order mark stays the first character. An id that is
+    not of an entry's form is left out of the draft.
     """
     decoded = _decoded(text, path)
     fields, start = front_matter.flat(decoded, _KEYS) or _reference(decoded, path)
     return _parsed(decoded, fields, start, path, namespace)
 
 
-def parse_reference(text: str | bytes, *, path: str = "", namespace: str | None = None) -> Parsed:
+def parse_reference(
+    text: str | bytes, *, path: str = "", namespace: str | None = None
+) -> Parsed:
     """The same as `parse`, always through python-frontmatter and YAML."""
     decoded = _decoded(text, path)
     fields, start = _reference(decoded, path)
     return _parsed(decoded, fields, start, path, namespace)
 
 
-def parse_json(text: str | bytes, *, path: str = "", namespace: str | None = None) -> Parsed:
-    """An entry as one JSON object, as the hosted API gives it. For imports; entry files are front matter."""
+def parse_json(
+    text: str | bytes, *, path: str = "", namespace: str | None = None
+) -> Parsed:
+    """An entry as one JSON object, as the hosted API gives it. For imports; entry files are front
+    matter.
+    """
     decoded = _decoded(text, path)
     try:
         got = json.loads(
-            decoded, object_pairs_hook=_unique, parse_int=str, parse_float=str, parse_constant=str
+            decoded,
+            object_pairs_hook=_unique,
+            parse_int=str,
+            parse_float=str,
+            parse_constant=str,
         )
     except (ValueError, RecursionError) as error:
         raise _invalid([f"not readable as JSON: {error}"], path) from None
     if not isinstance(got, dict):
         raise _invalid(["not a JSON object"], path)
-    for ours, theirs in (("from", "from_agent"), ("body", "content"), ("timestamp", "created_at")):
+    for ours, theirs in (
+        ("from", "from_agent"),
+        ("body", "content"),
+        ("timestamp", "created_at"),
+    ):
         if ours in got:
             got.setdefault(theirs, got.pop(ours))
-    texts = {name: yaml.text_of(value) for name, value in got.items() if isinstance(value, bool)}
+    texts = {
+        name: yaml.text_of(value)
+        for name, value in got.items()
+        if isinstance(value, bool)
+    }
     fields: Fields = {"content": None, **got, **texts}
     return _parsed("", fields, 0, path, namespace)
 
@@ -120,7 +143,9 @@ def _decoded(text: str | bytes, path: str) -> str:
     try:
         decoded = text if isinstance(text, str) else text.decode()
     except UnicodeDecodeError as error:
-        raise _invalid([f"not UTF-8: byte {error.start} cannot be read"], path) from None
+        raise _invalid(
+            [f"not UTF-8: byte {error.start} cannot be read"], path
+        ) from None
     if "\0" in decoded:
         raise _invalid([f"a NUL character at {decoded.index(chr(0))}"], path)
     return decoded
@@ -142,7 +167,9 @@ def _invalid(problems: Iterable[str], path: str = "") -> InvalidEntry:
 # -- from fields to a draft ------------------------------------------------------------------------
 
 
-def _parsed(text: str, fields: Fields, start: int, path: str, namespace: str | None) -> Parsed:
+def _parsed(
+    text: str, fields: Fields, start: int, path: str, namespace: str | None
+) -> Parsed:
     problems: list[str] = []
     body = canonical_body(text[start:])
     generation = _generation(fields, body)
@@ -160,7 +187,11 @@ def _parsed(text: str, fields: Fields, start: int, path: str, namespace: str | N
 
 
 def _generation(fields: Fields, body: str) -> str:
-    if "from_agent" in fields or "created_at" in fields or ("content" in fields and not body):
+    if (
+        "from_agent" in fields
+        or "created_at" in fields
+        or ("content" in fields and not body)
+    ):
         return "C"
     if "to" in fields:
         return "A"
@@ -189,15 +220,23 @@ def _from_api(fields: Fields, problems: list[str]) -> Fields:
     return found
 
 
-def _draft(fields: Fields, body: str, namespace: str | None, problems: list[str]) -> Draft:
+def _draft(
+    fields: Fields, body: str, namespace: str | None, problems: list[str]
+) -> Draft:
     get = fields.get
     author, timestamp, id = get("from"), get("timestamp"), get("id")
     if not isinstance(author, str) or not ns.is_component(author):
         problems.append(
-            _wrong("from", author, "an agent's id of a-z, 0-9, '_' and '-', such as eng-backend")
+            _wrong(
+                "from",
+                author,
+                "an agent's id of a-z, 0-9, '_' and '-', such as eng-backend",
+            )
         )
     if not isinstance(timestamp, str) or not _is_time(timestamp):
-        problems.append(_wrong("timestamp", timestamp, "a time such as 2026-02-01T01:00:00Z"))
+        problems.append(
+            _wrong("timestamp", timestamp, "a time such as 2026-02-01T01:00:00Z")
+        )
     draft = Draft(
         body,
         _namespace(get("namespace"), namespace, problems),
@@ -244,7 +283,9 @@ def _namespace(value: object, implied: str | None, problems: list[str]) -> str:
         want = f"up to {ns.MAX_LEVELS} names of a-z, 0-9, '_' and '-', joined by '/'"
         problems.append(_wrong("namespace", value, want))
     elif implied is not None:
-        problems.append(f"namespace {value} does not fit the place of the file, which is {implied}")
+        problems.append(
+            f"namespace {value} does not fit the place of the file, which is {implied}"
+        )
     return str(value)
 
 
@@ -277,7 +318,9 @@ def _ttl(value: object, problems: list[str]) -> str | None:
             return "never" if parse_ttl(word) is None else word
     except InvalidEntry:
         pass
-    problems.append(_wrong("ttl", value, "a number and s, m, h, d or w, such as 7d, or never"))
+    problems.append(
+        _wrong("ttl", value, "a number and s, m, h, d or w, such as 7d, or never")
+    )
     return None
 
 
@@ -355,7 +398,9 @@ def _pii(value: object, problems: list[str]) -> bool:
 
 
 def render(entry: Entry) -> str:
-    """The text of an entry, generation A; InvalidEntry where its fields are too long to be read back."""
+    """The text of an entry, generation A; InvalidEntry where its fields are too long to be read
+    back.
+    """
     to = entry.addressees
     front = (
         f"---\nid: {quoted(entry.id)}\nfrom: {quoted(entry.author)}\n"
@@ -373,7 +418,9 @@ def render(entry: Entry) -> str:
     front += f"tags: {flow(entry.tags)}\n" if entry.tags else ""
     front += _supersedes(entry.replaces) if entry.replaces else ""
     front += "".join([f"{name}: {flow(many)}\n" for name, many in lists if many])
-    front += "".join([f"{name}: {quoted(text)}\n" for name, text in texts.items() if text])
+    front += "".join(
+        [f"{name}: {quoted(text)}\n" for name, text in texts.items() if text]
+    )
     front += f"scope: {quoted(entry.scope)}\n" if entry.scope != "public" else ""
     front += kinds.lines(entry.kind, entry.more)
     return _closed(front, entry.body)
@@ -384,7 +431,10 @@ def _supersedes(ids: tuple[str, ...]) -> str:
 
 
 def _closed(front: str, body: str) -> str:
-    if len(front) > MAX_FRONT // 4 and len(front.encode(errors="replace")) - 4 > MAX_FRONT:
+    if (
+        len(front) > MAX_FRONT // 4
+        and len(front.encode(errors="replace")) - 4 > MAX_FRONT
+    ):
         raise InvalidEntry(
             f"tags, references and texts beside the body pass {MAX_FRONT >> 10} KiB together"
         )
@@ -402,12 +452,15 @@ def _span(ttl: str) -> str:
 def render_as(entry: Entry, generation: str) -> str:
     """An entry for another reader: front matter of generation A or B, or the JSON object of C.
 
-    B knows no addressee, topic or scope; C only author, body, time, namespace, priority, tags and ttl.
+    B knows no addressee, topic or scope; C only author, body, time, namespace, priority, tags and
+    ttl.
     """
     if generation in ("A", "B"):
         return render(entry) if generation == "A" else _white_paper(entry)
     if generation != "C":
-        raise InvalidEntry(f"generation {generation!r} is not one of {', '.join(GENERATIONS)}")
+        raise InvalidEntry(
+            f"generation {generation!r} is not one of {', '.join(GENERATIONS)}"
+        )
     found = {
         "id": entry.id,
         "from_agent": entry.author,
@@ -424,7 +477,8 @@ def render_as(entry: Entry, generation: str) -> str:
 def _white_paper(entry: Entry) -> str:
     ttl = "permanent" if parse_ttl(entry.ttl) is None else _span(entry.ttl)
     front = (
-        f"---\nid: {quoted(entry.id)}\nfrom: {quoted(entry.author)}\ntimestamp: {_time(entry.timestamp)}\n"
+        f"---\nid: {quoted(entry.id)}\nfrom: {quoted(entry.author)}\ntimestamp:"
+        f" {_time(entry.timestamp)}\n"
         f"namespace: {quoted(entry.namespace)}\npriority: {entry.priority}\nttl: {ttl}\n"
         f"tags: {flow(entry.tags)}\nrelated: {flow(entry.related)}\n"
     )
@@ -438,13 +492,18 @@ def entry_json(entry: Entry) -> dict[str, Any]:
     named = {"from": entry.author, "to": entry.to, "supersedes": entry.supersedes}
     named |= {"received": clock.iso(entry.at), "expires": None}
     named |= {"expires": clock.iso(entry.expires)} if entry.expires < NEVER else {}
-    found = {name: named[name] if name in named else getattr(entry, name) for name in _JSON}
+    found = {
+        name: named[name] if name in named else getattr(entry, name) for name in _JSON
+    }
     return {
-        name: list(value) if isinstance(value, tuple) else value for name, value in found.items()
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in found.items()
     }
 
 
 _JSON = (
-    "id from to timestamp namespace priority ttl tags topic supersedes related scope claim derived_from"
-    " evidence when authority trust seq received expires alias claimed disputed archived staged kind more run body"
+    "id from to timestamp namespace priority ttl tags topic supersedes related scope"
+    " claim derived_from"
+    " evidence when authority trust seq received expires alias claimed disputed"
+    " archived staged kind more run body"
 ).split()

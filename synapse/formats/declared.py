@@ -1,7 +1,9 @@
-"""What the operator declares, as text: agents/*.yaml and synapse.yaml. Errors name the file and the field.
+"""What the operator declares, as text: agents/*.yaml and synapse.yaml. Errors name the file and the
+field.
 
-An agent's file has the two blocks of the specification (`agent:`, `subscriptions:`), or all of it flat. `keys` has
-every key there is. One of synapse.yaml that is not there is kept, and named; one of an agent's file is an error.
+An agent's file has the two blocks of the specification (`agent:`, `subscriptions:`), or all of it
+flat. `keys` has every key there is. One of synapse.yaml that is not there is kept, and named; one
+of an agent's file is an error.
 """
 
 from __future__ import annotations
@@ -9,7 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from synapse.errors import InvalidEntry, NewerProtocol
-from synapse.formats.keys import SETTINGS, Stray, agent_table, strays, without_extensions
+from synapse.formats.keys import (
+    SETTINGS,
+    Stray,
+    agent_table,
+    strays,
+    without_extensions,
+)
 from synapse.model import namespace as ns
 from synapse.model.agents import (
     EMBEDDERS,
@@ -31,7 +39,8 @@ from synapse.system.yaml import Fields, Value
 MAX_FILE = 64 << 10
 _DEPTH = 6
 _SETTINGS = frozenset(
-    "protocol name workspace namespaces ttl authority staging users size_limits quota global_write semantic"
+    "protocol name workspace namespaces ttl authority staging users size_limits quota"
+    " global_write semantic"
     " reputation".split()
 )
 
@@ -52,7 +61,9 @@ def render_agent(agent: Agent) -> str:
         "agent": {key: value for key, value in who.items() if value not in (None, [])}
     }
     globs = (("read", agent.read), ("write", agent.write), ("notify", agent.notify))
-    blocks["subscriptions"] = {name: list(found) for name, found in globs if found is not None}
+    blocks["subscriptions"] = {
+        name: list(found) for name, found in globs if found is not None
+    }
     skills: list[Value] = [
         {
             "domain": skill.domain,
@@ -66,7 +77,9 @@ def render_agent(agent: Agent) -> str:
 
 
 def parse_agent(text: str, path: str = "") -> Agent:
-    """The agent that a file declares, as far as the file goes: a role's rights are not filled in yet."""
+    """The agent that a file declares, as far as the file goes: a role's rights are not filled in
+    yet.
+    """
     fields: Fields = _load(text, path)
     reader = _Reader(without_extensions(fields, agent_table()), path)
     reader.problems += [stray.text for stray in strays(fields, agent_table())]
@@ -114,7 +127,11 @@ def render_settings(settings: Settings) -> str:
     fields |= {"authority": "flat"} if settings.flat else {}
     fields |= {"ttl": dict(settings.ttl)} if settings.ttl else {}
     fields["staging"] = {"ttl": settings.staging_ttl, "limit": settings.staging_limit}
-    blocks = (("users", settings.users), ("size_limits", settings.sizes), ("quota", settings.quota))
+    blocks = (
+        ("users", settings.users),
+        ("size_limits", settings.sizes),
+        ("quota", settings.quota),
+    )
     fields |= {name: dict(pairs) for name, pairs in blocks if pairs}
     fields |= (
         {"global_write": settings.global_write}
@@ -122,29 +139,41 @@ def render_settings(settings: Settings) -> str:
         else {}
     )
     fields |= (
-        {"semantic": _semantic_fields(settings.semantic)} if settings.semantic != Semantic() else {}
+        {"semantic": _semantic_fields(settings.semantic)}
+        if settings.semantic != Semantic()
+        else {}
     )
-    fields |= {} if settings.reputation == REPUTATION[0] else {"reputation": settings.reputation}
+    fields |= (
+        {}
+        if settings.reputation == REPUTATION[0]
+        else {"reputation": settings.reputation}
+    )
     for key, value in settings.other:
         fields[key] = value  # type: ignore[assignment]
     return yaml.dump(fields)
 
 
 def parse_settings(text: str, path: str = "") -> Settings:
-    """Return the settings in a synapse.yaml; InvalidEntry lists the values that cannot be. Keys that are not known are
-    kept. NewerProtocol where its `protocol` is beyond what is known here."""
+    """Return the settings in a synapse.yaml; InvalidEntry lists the values that cannot be. Keys
+    that are not known are kept. NewerProtocol where its `protocol` is beyond what is known here.
+    """
     found, problems = _settings(_load(text, path), path, Settings())
     if problems:
         texts = [problem.text for problem in problems]
         raise InvalidEntry(
-            f"{path}: {'; '.join(texts)}" if path else "; ".join(texts), path=path, problems=texts
+            f"{path}: {'; '.join(texts)}" if path else "; ".join(texts),
+            path=path,
+            problems=texts,
         )
     return found
 
 
-def read_settings(text: str, path: str, last: Settings) -> tuple[Settings, tuple[Stray, ...]]:
-    """Return the settings as far as they can be read, and what is wrong: where a value cannot be, the one of the last
-    good settings holds, and where the text cannot be read, all of them do."""
+def read_settings(
+    text: str, path: str, last: Settings
+) -> tuple[Settings, tuple[Stray, ...]]:
+    """Return the settings as far as they can be read, and what is wrong: where a value cannot be,
+    the one of the last good settings holds, and where the text cannot be read, all of them do.
+    """
     try:
         fields = _load(text, path)
     except InvalidEntry as error:
@@ -154,7 +183,9 @@ def read_settings(text: str, path: str, last: Settings) -> tuple[Settings, tuple
 
 
 def read_protocol(text: str, path: str) -> int:
-    """Return what the line `protocol:` says; InvalidEntry or NewerProtocol where it is none that is known here."""
+    """Return what the line `protocol:` says; InvalidEntry or NewerProtocol where it is none that is
+    known here.
+    """
     fields = _load(text, path)
     reader = _Reader(fields, path)
     found = _protocol(fields.get("protocol"), reader)
@@ -162,8 +193,12 @@ def read_protocol(text: str, path: str) -> int:
     return found
 
 
-def _settings(fields: Fields, path: str, last: Settings) -> tuple[Settings, list[Stray]]:
-    """Return the settings, with those of `last` where a value cannot be, and what is wrong with which key."""
+def _settings(
+    fields: Fields, path: str, last: Settings
+) -> tuple[Settings, list[Stray]]:
+    """Return the settings, with those of `last` where a value cannot be, and what is wrong with
+    which key.
+    """
     problems: list[Stray] = []
     fields = without_extensions(fields, SETTINGS)
 
@@ -176,32 +211,48 @@ def _settings(fields: Fields, path: str, last: Settings) -> tuple[Settings, list
     default = Settings()
     found = Settings(
         protocol=taken(
-            "protocol", lambda reader: _protocol(fields.get("protocol"), reader), last.protocol
+            "protocol",
+            lambda reader: _protocol(fields.get("protocol"), reader),
+            last.protocol,
         ),
         name=taken(
             "name",
-            lambda reader: reader.text("name") or reader.text("workspace") or default.name,
+            lambda reader: (
+                reader.text("name") or reader.text("workspace") or default.name
+            ),
             last.name,
         ),
         ttl=taken("ttl", _ttls, last.ttl),
         flat=taken("authority", _flat, last.flat),
-        staging_ttl=taken("staging", lambda reader: _staging(reader)[0], last.staging_ttl),
-        staging_limit=taken("staging", lambda reader: _staging(reader)[1], last.staging_limit),
+        staging_ttl=taken(
+            "staging", lambda reader: _staging(reader)[0], last.staging_ttl
+        ),
+        staging_limit=taken(
+            "staging", lambda reader: _staging(reader)[1], last.staging_limit
+        ),
         users=taken("users", lambda reader: reader.pairs("users"), last.users),
         sizes=taken("size_limits", _sizes, last.sizes),
         quota=taken("quota", _quota, last.quota),
         global_write=taken("global_write", _global_write, last.global_write),
         semantic=taken(
-            "semantic", lambda reader: _semantic(fields.get("semantic"), reader), last.semantic
+            "semantic",
+            lambda reader: _semantic(fields.get("semantic"), reader),
+            last.semantic,
         ),
         reputation=taken("reputation", _reputation, last.reputation),
-        other=tuple((key, value) for key, value in fields.items() if _is_other(key, value)),
+        other=tuple(
+            (key, value) for key, value in fields.items() if _is_other(key, value)
+        ),
     )
     return found, list(dict.fromkeys(problems))
 
 
 def _ttls(reader: _Reader) -> tuple[tuple[str, str], ...]:
-    block = reader.pairs("namespaces") if isinstance(reader.fields.get("namespaces"), dict) else ()
+    block = (
+        reader.pairs("namespaces")
+        if isinstance(reader.fields.get("namespaces"), dict)
+        else ()
+    )
     found = tuple(dict((*block, *reader.pairs("ttl"))).items())
     reader.check(Settings(ttl=found))
     return found
@@ -210,12 +261,16 @@ def _ttls(reader: _Reader) -> tuple[tuple[str, str], ...]:
 def _flat(reader: _Reader) -> bool:
     authority = reader.text("authority") or "roles"
     if authority not in ("flat", "roles"):
-        reader.problems.append(f"authority {authority!r} is not valid: write flat or roles")
+        reader.problems.append(
+            f"authority {authority!r} is not valid: write flat or roles"
+        )
     return authority == "flat"
 
 
 def _staging(reader: _Reader) -> tuple[str, int]:
-    block = _Reader(reader.fields.get("staging") or {}, reader.path, "staging: ", reader.problems)
+    block = _Reader(
+        reader.fields.get("staging") or {}, reader.path, "staging: ", reader.problems
+    )
     default = Settings()
     found = (
         block.text("ttl") or default.staging_ttl,
@@ -245,21 +300,29 @@ def _semantic(value: Value, above: _Reader) -> Semantic:
         reader.problems.append(
             f"semantic: embedder {embedder!r} is not one of {', '.join(EMBEDDERS)}"
         )
-    names = {name: reader.text(name) or None for name in ("model", "url", "folder", "key")}
+    names = {
+        name: reader.text(name) or None for name in ("model", "url", "folder", "key")
+    }
     return Semantic(
-        embedder, **names, search=reader.fields.get("search") is None or reader.flag("search")
+        embedder,
+        **names,
+        search=reader.fields.get("search") is None or reader.flag("search"),
     )
 
 
 def _semantic_fields(semantic: Semantic) -> Fields:
     fields: Fields = {
-        name: value for name, value in semantic._asdict().items() if value and name != "search"
+        name: value
+        for name, value in semantic._asdict().items()
+        if value and name != "search"
     }
     return fields if semantic.search else {**fields, "search": False}
 
 
 def _is_other(key: str, value: Value) -> bool:
-    """Whether a setting is only kept; a plain list of namespaces declares nothing that is used here."""
+    """Whether a setting is only kept; a plain list of namespaces declares nothing that is used
+    here.
+    """
     return key not in _SETTINGS or (key == "namespaces" and isinstance(value, list))
 
 
@@ -281,11 +344,15 @@ def _sizes(reader: _Reader) -> tuple[tuple[str, str], ...]:
 
 
 def _quota(reader: _Reader) -> tuple[tuple[str, str], ...]:
-    """Entries a day: `quota: 200` for each agent, or a block of agents, `default` for the others."""
+    """Entries a day: `quota: 200` for each agent, or a block of agents, `default` for the
+    others.
+    """
     value = reader.fields.get("quota")
     if value is None or _off(value):
         return ()
-    pairs = reader.pairs("quota") if isinstance(value, dict) else (("default", str(value)),)
+    pairs = (
+        reader.pairs("quota") if isinstance(value, dict) else (("default", str(value)),)
+    )
     for name, text in pairs:
         if not (_off(text) or (text.isascii() and text.isdigit() and len(text) < 10)):
             reader.problems.append(
@@ -304,13 +371,17 @@ def _reputation(reader: _Reader) -> str:
         else reader.text("reputation") or REPUTATION[0]
     )
     if word not in REPUTATION:
-        reader.problems.append(f"reputation {word!r} is not valid: write {', '.join(REPUTATION)}")
+        reader.problems.append(
+            f"reputation {word!r} is not valid: write {', '.join(REPUTATION)}"
+        )
         return REPUTATION[0]
     return word
 
 
 def _off(value: Value) -> bool:
-    return value is False or (isinstance(value, str) and value.lower() in ("off", "none", "never"))
+    return value is False or (
+        isinstance(value, str) and value.lower() in ("off", "none", "never")
+    )
 
 
 def _protocol(value: Value, reader: _Reader) -> int:
@@ -345,14 +416,22 @@ def _load(text: str, path: str) -> Fields:
             raise InvalidEntry(f"longer than {MAX_FILE >> 10} KiB")
         return yaml.load(text.removeprefix("\ufeff"), depth=_DEPTH, typed=True)
     except InvalidEntry as error:
-        raise InvalidEntry(f"{where}{error}", path=path, problems=[str(error)]) from None
+        raise InvalidEntry(
+            f"{where}{error}", path=path, problems=[str(error)]
+        ) from None
 
 
 class _Reader:
-    """The fields of one mapping, taken by name and kind. What is wrong is collected and raised at the end."""
+    """The fields of one mapping, taken by name and kind. What is wrong is collected and raised at
+    the end.
+    """
 
     def __init__(
-        self, fields: Value, path: str, prefix: str = "", problems: list[str] | None = None
+        self,
+        fields: Value,
+        path: str,
+        prefix: str = "",
+        problems: list[str] | None = None,
     ) -> None:
         self.path = path
         self.where = f"{path}: " if path else ""
@@ -381,7 +460,12 @@ class _Reader:
         value = self.fields.get(name)
         if value is None or (isinstance(value, int) and not isinstance(value, bool)):
             return value
-        if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10:
+        if (
+            isinstance(value, str)
+            and value.isascii()
+            and value.isdigit()
+            and len(value) < 10
+        ):
             return int(value)
         self._wrong(name, "a whole number")
         return None
@@ -400,7 +484,9 @@ class _Reader:
         items: Iterable[Value] = (
             value if isinstance(value, list) else yaml.text_of(value).split(",")
         )
-        if isinstance(value, dict) or any(isinstance(item, dict | list) for item in items):
+        if isinstance(value, dict) or any(
+            isinstance(item, dict | list) for item in items
+        ):
             self._wrong(name, "a list such as [one, two]")
             return None
         return words([yaml.text_of(item) for item in items if item is not None])
@@ -418,9 +504,13 @@ class _Reader:
     def mappings(self, name: str) -> list[Fields]:
         value = self.fields.get(name)
         found = (
-            [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+            [item for item in value if isinstance(item, dict)]
+            if isinstance(value, list)
+            else []
         )
-        if value is not None and (not isinstance(value, list) or len(found) < len(value)):
+        if value is not None and (
+            not isinstance(value, list) or len(found) < len(value)
+        ):
             self._wrong(name, "a list of blocks")
         return found
 

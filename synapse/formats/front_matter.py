@@ -1,8 +1,9 @@
-"""Front matter: cut from a text and read as fields. By hand where it is plain, else by python-frontmatter.
+"""Front matter: cut from a text and read as fields. By hand where it is plain, else by
+python-frontmatter.
 
-`flat` answers only for the plain subset that nearly every file keeps to and is silent about the rest;
-`reference` answers for everything. Where both answer they agree, which the tests prove on hostile text too.
-What the fields mean is not known here.
+`flat` answers only for the plain subset that nearly every file keeps to and is silent about the
+rest; `reference` answers for everything. Where both answer they agree, which the tests prove on
+hostile text too. What the fields mean is not known here.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ _PLAIN = ("".join(sorted(_ALNUM)) + "_-./:+@,[]()*= \n").encode()
 
 
 def flat(text: str, known: frozenset[str]) -> tuple[Fields, int] | None:
-    """Fields of plain scalars and flat lists under known keys, and where the rest starts; None if unsure."""
+    """Fields of plain scalars and flat lists under known keys, and where the rest starts; None if
+    unsure.
+    """
     if not text.startswith("---\n"):
         return None
     end = text.find("\n---\n", 3, MAX_FRONT + 8)
@@ -86,10 +89,18 @@ def split(text: str) -> tuple[str, int]:
     """The front matter of a text that begins with it, and where the rest starts."""
     opening = re.match(_FENCE, text)
     if opening is None:
-        kind = "JSON" if text.startswith("{") else "TOML" if text.startswith("+++") else ""
-        found = f"{kind} front matter is not read" if kind else "there is no front matter"
-        raise _refused(f"{found}: begin with a line `---`, then `key: value` lines, then `---`")
-    closing = re.compile(_CLOSING).search(text, opening.end(), opening.end() + MAX_FRONT + 100)
+        kind = (
+            "JSON" if text.startswith("{") else "TOML" if text.startswith("+++") else ""
+        )
+        found = (
+            f"{kind} front matter is not read" if kind else "there is no front matter"
+        )
+        raise _refused(
+            f"{found}: begin with a line `---`, then `key: value` lines, then `---`"
+        )
+    closing = re.compile(_CLOSING).search(
+        text, opening.end(), opening.end() + MAX_FRONT + 100
+    )
     if closing is None and len(text) - opening.end() <= MAX_FRONT:
         raise _refused("the front matter is not closed by a line `---`")
     front = text[opening.end() : closing.start()] if closing else ""

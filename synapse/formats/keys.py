@@ -1,8 +1,9 @@
 """Every key that the operator's files may have, and what each means.
 
 `declared` and the orchestrator compare files with these tables, and SETTINGS.md is made of them:
-`python -m synapse.formats.keys > synapse/SETTINGS.md`. `*` stands for a name of the user's. A key that begins
-with `x-` is an extension's: it may stand wherever names are not the user's own, and nothing here reads it.
+`python -m synapse.formats.keys > synapse/SETTINGS.md`. `*` stands for a name of the user's. A key
+that begins with `x-` is an extension's: it may stand wherever names are not the user's own, and
+nothing here reads it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,15 @@ from synapse.system.spelling import closest
 from synapse.system.typed import Any, NamedTuple
 
 EXTENSION = "x-"
-RUN_BLOCKS = ("limits", "prices", "engines", "tools", "schedule", "backup", "consolidation")
+RUN_BLOCKS = (
+    "limits",
+    "prices",
+    "engines",
+    "tools",
+    "schedule",
+    "backup",
+    "consolidation",
+)
 
 _BOUNDS = {
     "depth": "how far below its root a run may be",
@@ -36,7 +45,10 @@ SETTINGS: Mapping[str, str] = {
     "workspace": "the same, in the original specification",
     "namespaces": "a list: other namespaces are told of; a block: as `ttl`",
     "namespaces.*": "how long entries below this pattern live",
-    "ttl.*": "how long entries below this pattern live that do not say it themselves: 24h, 7d, never",
+    "ttl.*": (
+        "how long entries below this pattern live that do not say it themselves: 24h, 7d,"
+        " never"
+    ),
     "authority": "roles: as registered; flat: 60 for all but the cto",
     "staging.ttl": "how long an entry waits for review",
     "staging.limit": "how many may wait",
@@ -140,7 +152,9 @@ Tree = dict[str, Any]
 
 
 def concerns(path: str, blocks: Collection[str]) -> bool:
-    """Return whether a key is of one of these blocks of synapse.yaml, or is none that anybody knows."""
+    """Return whether a key is of one of these blocks of synapse.yaml, or is none that anybody
+    knows.
+    """
     top = path.partition(".")[0]
     return top in blocks or top not in {known.partition(".")[0] for known in SETTINGS}
 
@@ -150,14 +164,20 @@ def strays(fields: Mapping[str, Any], table: Mapping[str, str]) -> Iterator[Stra
     return _strays(fields, _tree(table), "")
 
 
-def without_extensions(fields: Mapping[str, Any], table: Mapping[str, str]) -> dict[str, Any]:
-    """Return the fields of a file without the keys that are an extension's, but for those at its top."""
+def without_extensions(
+    fields: Mapping[str, Any], table: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the fields of a file without the keys that are an extension's, but for those at its
+    top.
+    """
     tree = _tree(table)
     return {key: _pruned(value, tree.get(key, {})) for key, value in fields.items()}
 
 
 def is_extension(key: str, tree: Tree) -> bool:
-    """Return whether a key is an extension's; where names are the user's own, one may begin with anything."""
+    """Return whether a key is an extension's; where names are the user's own, one may begin with
+    anything.
+    """
     return key.startswith(EXTENSION) and "*" not in tree
 
 
@@ -167,7 +187,9 @@ def _pruned(value: Any, tree: Tree) -> Any:
     if not isinstance(value, Mapping) or not tree:
         return value
     kept = (key for key in value if not is_extension(key, tree))
-    return {key: _pruned(value[key], tree.get(key) or tree.get("*") or {}) for key in kept}
+    return {
+        key: _pruned(value[key], tree.get(key) or tree.get("*") or {}) for key in kept
+    }
 
 
 def agent_table() -> dict[str, str]:

@@ -1,4 +1,6 @@
-"""`synapse.json`: one list of messages, with who has read each and what was answered to it. Pure."""
+"""`synapse.json`: one list of messages, with who has read each and what was answered to it.
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +40,9 @@ class Answer(NamedTuple):
 
 
 class OldMessage(NamedTuple):
-    """A message of the old file. `named` are the agents as the file calls them; `kept` is what the file says and ours
-    would not say again, so that it can be written as it was."""
+    """A message of the old file. `named` are the agents as the file calls them; `kept` is what the
+    file says and ours would not say again, so that it can be written as it was.
+    """
 
     id: str
     thread: str
@@ -77,7 +80,10 @@ def read(text: str, path: str = "synapse.json") -> OldMail:
     )
     rows = found.get("messages") if isinstance(found, dict) else found
     if isinstance(rows, dict):  # by their ids
-        rows = [{"id": id} | row if isinstance(row, dict) else row for id, row in rows.items()]
+        rows = [
+            {"id": id} | row if isinstance(row, dict) else row
+            for id, row in rows.items()
+        ]
     if not isinstance(rows, list):
         return OldMail((), rest, (f"{path} holds no list of messages",))
     messages, problems = [], []
@@ -96,7 +102,9 @@ def _twice(messages: Iterable[OldMessage], path: str) -> list[str]:
     problems = []
     for each in messages:
         if seen.setdefault(each.id, each) != each:
-            problems.append(f"{path}: two different messages have the id {each.kept['id']!r}")
+            problems.append(
+                f"{path}: two different messages have the id {each.kept['id']!r}"
+            )
         for name in named(each.kept):
             if names.setdefault(agent_id(name), name) != name:
                 problems.append(
@@ -120,23 +128,40 @@ def understood(row: Any) -> OldMessage:
         raise InvalidEntry(f"priority {priority!r} is not one of {', '.join(_URGENCY)}")
     if found["at"] is not None:
         micros(str(found["at"]))
-    to, sender = tuple(map(agent_id, _recipients(found["to"]))), agent_id(str(found["sender"]))
+    to, sender = (
+        tuple(map(agent_id, _recipients(found["to"]))),
+        agent_id(str(found["sender"])),
+    )
     acks = _acks(row, to, sender)
     metadata = row.get("metadata") or {}
     if not isinstance(metadata, Mapping):
         raise InvalidEntry("its metadata is no object")
     return OldMessage(
-        new_id(kinds.MESSAGE, str(found["id"])), new_thread(found["thread"], str(found["id"])),
-        None if found["parent"] is None else new_id(kinds.MESSAGE, str(found["parent"])), sender, to,
-        _URGENCY[priority.lower()], None if row.get("subject") is None else str(row["subject"]), body,
-        None if found["at"] is None else str(found["at"]), _readers(row, to, sender, acks), acks, metadata,
+        new_id(kinds.MESSAGE, str(found["id"])),
+        new_thread(found["thread"], str(found["id"])),
+        None
+        if found["parent"] is None
+        else new_id(kinds.MESSAGE, str(found["parent"])),
+        sender,
+        to,
+        _URGENCY[priority.lower()],
+        None if row.get("subject") is None else str(row["subject"]),
+        body,
+        None if found["at"] is None else str(found["at"]),
+        _readers(row, to, sender, acks),
+        acks,
+        metadata,
         _kept(row, body),
-    )  # fmt: skip
+    )
 
 
 def _kept(row: Mapping[str, Any], body: str) -> dict[str, Any]:
-    """The row as it stands, without what is found again in the message: its text, unless that is stored otherwise."""
-    left_out = {name for name in _NAMES["body"] if row.get(name) == canonical_body(body)}
+    """The row as it stands, without what is found again in the message: its text, unless that is
+    stored otherwise.
+    """
+    left_out = {
+        name for name in _NAMES["body"] if row.get(name) == canonical_body(body)
+    }
     left_out |= {"metadata"} if row.get("metadata") else set()
     kept = {name: value for name, value in row.items() if name not in left_out}
     if len(json.dumps(kept, ensure_ascii=False)) > LONGEST:
@@ -174,7 +199,11 @@ def _readers(
             raise InvalidEntry("it is read, and does not say by whom")
         readers = list(to)
     return tuple(
-        dict.fromkeys(name for name in (*readers, *(each.agent for each in acks)) if name != sender)
+        dict.fromkeys(
+            name
+            for name in (*readers, *(each.agent for each in acks))
+            if name != sender
+        )
     )
 
 
@@ -186,7 +215,9 @@ def _acks(row: Mapping[str, Any], to: Sequence[str], sender: str) -> tuple[Answe
     body, at = _first(row, ("ack_body", "ack")), _first(row, ("acked_at", "ack_at"))
     if isinstance(by, list):
         return tuple(
-            _answer(each) if isinstance(each, Mapping) else Answer(agent_id(str(each)), body, at)
+            _answer(each)
+            if isinstance(each, Mapping)
+            else Answer(agent_id(str(each)), body, at)
             for each in by
         )
     if body is None and by is None and row.get("status") != "acknowledged":
@@ -201,7 +232,9 @@ def _acks(row: Mapping[str, Any], to: Sequence[str], sender: str) -> tuple[Answe
         ]
         candidates = list(to) if len(to) == 1 else readers
         if len(candidates) != 1:
-            raise InvalidEntry("it was acknowledged, and does not say by whom: add acked_by")
+            raise InvalidEntry(
+                "it was acknowledged, and does not say by whom: add acked_by"
+            )
         by = candidates[0]
     return (Answer(agent_id(str(by)), body, None if at is None else str(at)),)
 
@@ -213,7 +246,9 @@ def _answer(row: Any) -> Answer:
         raise InvalidEntry("acks is no list of agents with their answers")
     at = _first(row, ("at", "acked_at"))
     return Answer(
-        agent_id(name), _first(row, ("body", "ack_body")), None if at is None else str(at)
+        agent_id(name),
+        _first(row, ("body", "ack_body")),
+        None if at is None else str(at),
     )
 
 
@@ -221,16 +256,21 @@ def named(row: Mapping[str, Any]) -> list[str]:
     """The agents that a row names, as it calls them."""
     sender, to = (_first(row, _NAMES[name]) for name in ("sender", "to"))
     readers = row.get("read_by") or ()
-    return [str(sender), *_recipients(to), *(name for name in readers if isinstance(name, str))]
+    return [
+        str(sender),
+        *_recipients(to),
+        *(name for name in readers if isinstance(name, str)),
+    ]
 
 
-# -- names -----------------------------------------------------------------------------------------------------
+# -- names -----------------------------------------------------------------------------
 
 
 def agent_id(name: str) -> str:
     """An agent's name as it can be here: `Claude Code` is `claude-code`."""
     made = "".join(
-        char if char.isascii() and char.isalnum() else "-" for char in name.strip().lower()
+        char if char.isascii() and char.isalnum() else "-"
+        for char in name.strip().lower()
     ).strip("-")
     if not namespace.is_component(made):
         raise InvalidEntry(f"{name!r} cannot be the name of an agent")
@@ -238,7 +278,9 @@ def agent_id(name: str) -> str:
 
 
 def new_id(kind: str, old: str) -> str:
-    """The id that an item has here: its own where that has the right form, else one that follows from it."""
+    """The id that an item has here: its own where that has the right form, else one that follows
+    from it.
+    """
     if kinds.kind_of(old) == kind:
         return old
     digits = old.rpartition("_")[2]
@@ -256,7 +298,7 @@ def new_thread(old: Any, id: str) -> str:
     return kinds.thread_from(str(old) if old else f"of {id}")
 
 
-# -- out again ---------------------------------------------------------------------------------------------------
+# -- out again -------------------------------------------------------------------------
 
 
 def written(messages: Iterable[Message], rest: Mapping[str, Any] | None = None) -> str:
@@ -269,12 +311,16 @@ def written(messages: Iterable[Message], rest: Mapping[str, Any] | None = None) 
 
 
 def row_of(message: Message) -> dict[str, Any]:
-    """A message as the old file has it: one that came from there as it was, with what has become of it since."""
+    """A message as the old file has it: one that came from there as it was, with what has become of
+    it since.
+    """
     metadata = dict(message.entry.more.get("metadata") or {})
     kept = metadata.pop(KEPT, None)
     row = _thawed(kept) if kept is not None else _made(message)
     if not any(row.get(name) is not None for name in _NAMES["body"]):
-        row[next((name for name in _NAMES["body"] if name in row), "body")] = message.body
+        row[next((name for name in _NAMES["body"] if name in row), "body")] = (
+            message.body
+        )
     if metadata:
         row["metadata"] = _thawed(metadata)
     return _since(row, message)
@@ -283,10 +329,17 @@ def row_of(message: Message) -> dict[str, Any]:
 def _made(message: Message) -> dict[str, Any]:
     to = [name.removeprefix("agent:") for name in message.entry.addressees]
     row: dict[str, Any] = {
-        "id": message.id, "thread_id": message.thread, "from": message.sender, "to": to[0] if len(to) == 1 else to,
-        "priority": message.priority, "subject": message.subject, "timestamp": iso(message.created),
-        "status": message.status, "read_by": [], "ack_body": None,
-    }  # fmt: skip
+        "id": message.id,
+        "thread_id": message.thread,
+        "from": message.sender,
+        "to": to[0] if len(to) == 1 else to,
+        "priority": message.priority,
+        "subject": message.subject,
+        "timestamp": iso(message.created),
+        "status": message.status,
+        "read_by": [],
+        "ack_body": None,
+    }
     files = _thawed(message.entry.more.get("attachments", ()))
     row |= {"attachments": files} if files else {}
     return row | ({"parent_id": message.parent} if message.parent else {})
@@ -302,12 +355,18 @@ def _since(row: dict[str, Any], message: Message) -> dict[str, Any]:
     fresh = [mark.agent for mark in message.reads if mark.agent not in readers]
     if fresh:
         before = row.get("read_by") or []
-        row["read_by"] = [*(before if isinstance(before, list) else list(before)), *fresh]
+        row["read_by"] = [
+            *(before if isinstance(before, list) else list(before)),
+            *fresh,
+        ]
     answers = [mark for mark in message.acks if mark.agent not in acks]
     if answers:
-        row["ack_body"] = answers[-1].text if row.get("ack_body") is None else row["ack_body"]
+        row["ack_body"] = (
+            answers[-1].text if row.get("ack_body") is None else row["ack_body"]
+        )
         said = [
-            {"agent": mark.agent, "body": mark.text, "at": iso(mark.at)} for mark in message.acks
+            {"agent": mark.agent, "body": mark.text, "at": iso(mark.at)}
+            for mark in message.acks
         ]
         row["acks"], row["acked_by"] = said, [mark.agent for mark in message.acks]
     if "status" in row and (fresh or answers):
@@ -318,4 +377,6 @@ def _since(row: dict[str, Any], message: Message) -> dict[str, Any]:
 def _thawed(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: _thawed(each) for name, each in value.items()}
-    return [_thawed(each) for each in value] if isinstance(value, tuple | list) else value
+    return (
+        [_thawed(each) for each in value] if isinstance(value, tuple | list) else value
+    )

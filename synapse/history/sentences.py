@@ -1,4 +1,6 @@
-"""What happened, in words: the acts of the log as sentences, by day. What a reader is told is what it may see."""
+"""What happened, in words: the acts of the log as sentences, by day. What a reader is told is what
+it may see.
+"""
 
 from __future__ import annotations
 
@@ -20,18 +22,24 @@ if TYPE_CHECKING:
 _NAMED = 5
 # What a person wants to know of a day. Cursors, seals and voids are in the audit.
 TOLD = frozenset(
-    "agent settings entry approve reject vouch resolve archive restore undo review quarantine repair run stop"
+    "agent settings entry approve reject vouch resolve archive restore undo review"
+    " quarantine repair run stop"
     " claim".split()
 )
 
 
 def is_told(record: Record) -> bool:
-    """Return whether the changelog tells of a record: of what was decided, written and delivered."""
+    """Return whether the changelog tells of a record: of what was decided, written and
+    delivered.
+    """
     fields = record.fields
     if record.kind == "shown":
         return bool(fields.get("run") and fields.get("ids"))
     if record.kind == "delivery":
-        return fields.get("state") in ("rendered", "held") or fields.get("how") == "said so"
+        return (
+            fields.get("state") in ("rendered", "held")
+            or fields.get("how") == "said so"
+        )
     return record.kind in TOLD
 
 
@@ -42,8 +50,12 @@ class Act(NamedTuple):
     entry: Entry | None = None
 
 
-def told(ask: Callable[[int | None], list[Record]], reader: AgentMemory, limit: int) -> list[Act]:
-    """The newest acts worth telling whose entries the reader may see, oldest first; asks for few at first."""
+def told(
+    ask: Callable[[int | None], list[Record]], reader: AgentMemory, limit: int
+) -> list[Act]:
+    """The newest acts worth telling whose entries the reader may see, oldest first; asks for few at
+    first.
+    """
     size = limit * 4 or None
     while True:
         records = ask(size)
@@ -55,17 +67,22 @@ def told(ask: Callable[[int | None], list[Record]], reader: AgentMemory, limit: 
 
 
 def _seen(record: Record, reader: AgentMemory) -> Act | None:
-    """Only the operator is told of files put aside: they may say anything. Of what was delivered, that part is told
-    which the reader sees."""
+    """Only the operator is told of files put aside: they may say anything. Of what was delivered,
+    that part is told which the reader sees.
+    """
     if record.kind in ("delivery", "shown"):
-        ids = [id for id in ids_of(record) if reader.id == OPERATOR or _sees(reader, id)]
+        ids = [
+            id for id in ids_of(record) if reader.id == OPERATOR or _sees(reader, id)
+        ]
         fields = {**record.fields, "ids": ids}
         if reader.id not in (
             OPERATOR,
             record.by,
         ):  # nobody learns how much there is that it may not see
             fields = {
-                name: value for name, value in fields.items() if name not in ("of", "left_out")
+                name: value
+                for name, value in fields.items()
+                if name not in ("of", "left_out")
             }
         return Act(record._replace(fields=fields)) if ids else None
     try:
@@ -111,13 +128,17 @@ def days(acts: Iterable[Act], cut: Callable[[str], str]) -> str:
 def sentence(act: Act) -> str:
     """What happened, in words: who, what, which."""
     tell = _SENTENCES.get(act.record.kind)
-    return f"{act.record.by} {tell(act, act.record.fields) if tell else act.record.kind}"
+    return (
+        f"{act.record.by} {tell(act, act.record.fields) if tell else act.record.kind}"
+    )
 
 
 def _wrote(act: Act, given: Mapping[str, Any]) -> str:
     body = f": {act.entry.body.partition(chr(10))[0]}" if act.entry else ""
     weight = "" if given.get("priority", "info") == "info" else f"{given['priority']} "
-    olds = f" superseding {', '.join(given['replaces'])}" if given.get("replaces") else ""
+    olds = (
+        f" superseding {', '.join(given['replaces'])}" if given.get("replaces") else ""
+    )
     topic = f" on {given['topic']}" if given.get("topic") else ""
     return f"wrote {act.record.id} {weight}{given.get('namespace')}{topic}{olds}{body}"
 
@@ -134,7 +155,8 @@ def differing(was: Mapping[str, Any], agent: Mapping[str, Any]) -> list[str]:
     """What a declaration says otherwise than the one before it; nothing where there was none."""
     changed = [key for key in agent if was and was.get(key) != agent[key]]
     return [
-        f"{key.replace('_', ' ')} {_said(was.get(key))} -> {_said(agent[key])}" for key in changed
+        f"{key.replace('_', ' ')} {_said(was.get(key))} -> {_said(agent[key])}"
+        for key in changed
     ]
 
 
@@ -170,8 +192,12 @@ def undo_counts(given: Mapping[str, Any]) -> str:
         "freed": "shown again",
         "held": "hidden again",
     }
-    counts = [f"{len(given[name])} {what}" for name, what in words.items() if given.get(name)]
-    reviews = [f"{len(given['reviews'])} reviews turned"] if given.get("reviews") else []
+    counts = [
+        f"{len(given[name])} {what}" for name, what in words.items() if given.get(name)
+    ]
+    reviews = (
+        [f"{len(given['reviews'])} reviews turned"] if given.get("reviews") else []
+    )
     return ", ".join((*counts, *reviews))
 
 
@@ -184,7 +210,10 @@ def _slept(_: Act, given: Mapping[str, Any]) -> str:
     """How far a nightly job is."""
     state = given.get("state")
     reached = f"began its phase {given['phase']}" if given.get("phase") else "began"
-    return f"{reached if state == 'running' else 'finished'} ({given.get('job')} of {given.get('date')})"
+    return (
+        f"{reached if state == 'running' else 'finished'} ({given.get('job')} of"
+        f" {given.get('date')})"
+    )
 
 
 def _why(given: Mapping[str, Any]) -> str:
@@ -193,7 +222,9 @@ def _why(given: Mapping[str, Any]) -> str:
 
 
 def _ran(_: Act, given: Mapping[str, Any]) -> str:
-    """Of a run everybody may know that it is there; what it is for and what came of it stands in entries."""
+    """Of a run everybody may know that it is there; what it is for and what came of it stands in
+    entries.
+    """
     run, epoch = given.get("run"), given.get("epoch")
     if given.get("state") == "ended":
         return f"ended run {run}: {given.get('status', 'ended')}"
@@ -204,11 +235,17 @@ def _ran(_: Act, given: Mapping[str, Any]) -> str:
 
 
 def _reviewed(_: Act, given: Mapping[str, Any]) -> str:
-    moves = ", ".join(f"{agent} {move:+}" for agent, move in sorted(given.get("moves", {}).items()))
+    moves = ", ".join(
+        f"{agent} {move:+}" for agent, move in sorted(given.get("moves", {}).items())
+    )
     return f"reviewed reputations: {moves or 'nobody moved'}"
 
 
-_STATES = {"offered": "was offered", "rendered": "was woken by", "acked": "acknowledged"}
+_STATES = {
+    "offered": "was offered",
+    "rendered": "was woken by",
+    "acked": "acknowledged",
+}
 
 
 def _delivered(act: Act, given: Mapping[str, Any]) -> str:
@@ -216,7 +253,8 @@ def _delivered(act: Act, given: Mapping[str, Any]) -> str:
     state = given.get("state", "")
     if state == "held":
         return (
-            f"noted that {_some(ids_of(act.record))} woke nobody{_why({'note': given.get('how')})}"
+            f"noted that {_some(ids_of(act.record))} woke"
+            f" nobody{_why({'note': given.get('how')})}"
         )
     return f"{_STATES.get(state, state)} {_some(ids_of(act.record))}{within}"
 
@@ -226,26 +264,36 @@ def _some(ids: list[str]) -> str:
 
 
 def _shown(act: Act, given: Mapping[str, Any]) -> str:
-    """Return what an agent was shown: the entries that the record names, or everything where it names none."""
+    """Return what an agent was shown: the entries that the record names, or everything where it
+    names none.
+    """
     cursor = given.get("cursor", "?")
     if "ids" not in given:
         return f"was shown everything up to {cursor}"
     ids = given["ids"]
-    total = given.get("of", len(ids) + given["left_out"] if "left_out" in given else None)
+    total = given.get(
+        "of", len(ids) + given["left_out"] if "left_out" in given else None
+    )
     if given.get("run"):
         account = "" if total is None else f", {len(ids)} of {total} up to {cursor}"
-        return f"was given {_some(ids_of(act.record)) or 'nothing'} at the start of run {given['run']}{account}"
+        return (
+            f"was given {_some(ids_of(act.record)) or 'nothing'} at the start of run"
+            f" {given['run']}{account}"
+        )
     number = ("1 entry" if len(ids) == 1 else f"{len(ids)} entries") + (
         "" if total is None else f" of {total}"
     )
-    return f"was shown {number}, up to {cursor}" + (f": {', '.join(ids)}" if ids else "")
+    return f"was shown {number}, up to {cursor}" + (
+        f": {', '.join(ids)}" if ids else ""
+    )
 
 
 def _claimed(_: Act, given: Mapping[str, Any]) -> str:
     if given.get("end"):
         return f"gave back {given.get('work')!r}"
-    return f"claimed {given.get('work')!r} until {clock.seconds(given.get('until', 0))}" + _why(
-        given
+    return (
+        f"claimed {given.get('work')!r} until {clock.seconds(given.get('until', 0))}"
+        + _why(given)
     )
 
 
@@ -257,7 +305,8 @@ def _refused(_: Act, given: Mapping[str, Any]) -> str:
     current, epoch = given.get("current"), given.get("epoch")
     why = "has ended" if current == epoch else f"is at epoch {current}"
     return (
-        f"was refused ({given.get('what')}) as epoch {epoch} of run {given.get('run')}, which {why}"
+        f"was refused ({given.get('what')}) as epoch {epoch} of run {given.get('run')},"
+        f" which {why}"
     )
 
 
@@ -284,6 +333,10 @@ _SENTENCES: Mapping[str, Any] = {
         f"noted how often {len(given.get('counts', ()))} items were asked for"
     ),
     "refused": _refused,
-    "quarantine": lambda act, given: f"put {given.get('path')} aside: {given.get('reason')}",
-    "repair": lambda act, given: f"repaired {given.get('path') or given.get('id') or 'the store'}",
+    "quarantine": lambda act, given: (
+        f"put {given.get('path')} aside: {given.get('reason')}"
+    ),
+    "repair": lambda act, given: (
+        f"repaired {given.get('path') or given.get('id') or 'the store'}"
+    ),
 }

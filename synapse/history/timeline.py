@@ -1,4 +1,6 @@
-"""Questions of time: what is new, what an agent did, how a project went. Only what the asking seat may see."""
+"""Questions of time: what is new, what an agent did, how a project went. Only what the asking seat
+may see.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ PLACES = (
 
 
 class Moment(NamedTuple):
-    """Something that happened: when, of which kind, to which item, by whom, where, and how it begins."""
+    """Something that happened: when, of which kind, to which item, by whom, where, and how it
+    begins.
+    """
 
     at: int
     kind: str
@@ -41,30 +45,46 @@ class Moment(NamedTuple):
 
 
 def recent(
-    me: AgentMemory, since: When = "24h", kinds: Iterable[str] = (), limit: int | None = 50
+    me: AgentMemory,
+    since: When = "24h",
+    kinds: Iterable[str] = (),
+    limit: int | None = 50,
 ) -> list[Moment]:
     """What was written lately, of every kind or of these, newest first."""
     wanted = frozenset(kinds) or frozenset(KINDS)
     for kind in wanted:
         if kind not in KINDS:
-            raise InvalidEntry(f"kind {kind!r} is not one of {', '.join(KINDS)}", kind=kind)
+            raise InvalidEntry(
+                f"kind {kind!r} is not one of {', '.join(KINDS)}", kind=kind
+            )
     found: list[Entry] = []
     if wanted != {"message"}:
         found += me.read(since=since)
     if "message" in wanted:
         found += me.read(since=since, namespace=MAIL)
-    moments = sorted((_written(each) for each in found if each.kind in wanted), reverse=True)
+    moments = sorted(
+        (_written(each) for each in found if each.kind in wanted), reverse=True
+    )
     return moments[:limit]
 
 
-def did(me: AgentMemory, agent: str, since: When = None, limit: int = 0) -> list[Moment]:
+def did(
+    me: AgentMemory, agent: str, since: When = None, limit: int = 0
+) -> list[Moment]:
     """What an agent wrote, decided and ran, oldest first; the newest so many, or all."""
     if me.store.agent(agent) is None:
         raise me.store.unregistered(agent)
     me.store.fresh()
     acts = told(lambda size: me.store.acts(agent, None, since, size), me, limit)
     return [
-        Moment(each.record.at, each.record.kind, each.record.id or "", agent, "", sentence(each))
+        Moment(
+            each.record.at,
+            each.record.kind,
+            each.record.id or "",
+            agent,
+            "",
+            sentence(each),
+        )
         for each in acts
     ]
 
@@ -72,7 +92,9 @@ def did(me: AgentMemory, agent: str, since: When = None, limit: int = 0) -> list
 def timeline(
     me: AgentMemory, project: str, since: When = None, limit: int | None = None
 ) -> list[Moment]:
-    """How a project went: its plans, decisions, status, blockers and runs, oldest first; filed away or not."""
+    """How a project went: its plans, decisions, status, blockers and runs, oldest first; filed away
+    or not.
+    """
     if not is_component(project):
         raise InvalidEntry(
             f"project {project!r} is not valid: lower-case letters, digits, - and _",
@@ -90,9 +112,13 @@ def timeline(
 
 
 def _runs(me: AgentMemory, project: str, floor: int | None) -> Iterator[Moment]:
-    """When runs for the project began and how they ended. What they were for stands in their entries."""
+    """When runs for the project began and how they ended. What they were for stands in their
+    entries.
+    """
     for run in me.store.index.query.runs(project=project):
-        times = {"began" + (f" for {run['parent']}" if run.get("parent") else ""): run["at"]}
+        times = {
+            "began" + (f" for {run['parent']}" if run.get("parent") else ""): run["at"]
+        }
         times[f"ended: {run.get('status')}"] = run.get("ended_at")
         for what, at in times.items():
             if at is not None and at >= (floor or 0):

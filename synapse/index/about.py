@@ -1,4 +1,6 @@
-"""What a question finds in an entry beside its text: its author's name and the words for its day. Pure."""
+"""What a question finds in an entry beside its text: its author's name and the words for its day.
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +14,28 @@ _PIECE = re.compile(r"[^\W_]+")
 _MONTHS_RU = (
     "январ", "феврал", "март", "апрел", "ма", "июн", "июл", "август", "сентябр", "октябр", "ноябр", "декабр",
 )  # fmt: skip
-_WEEKDAYS_RU = ("понедельник", "вторник", "сред", "четверг", "пятниц", "суббот", "воскресен")
+_WEEKDAYS_RU = (
+    "понедельник",
+    "вторник",
+    "сред",
+    "четверг",
+    "пятниц",
+    "суббот",
+    "воскресен",
+)
 
 _NEAR = {0: ("today", "сегодн"), 1: ("yesterday", "вчер")}
-_CALLED = frozenset((
-    *MONTHS, *(month[:3] for month in MONTHS), *WEEKDAYS, *_MONTHS_RU, *_WEEKDAYS_RU, *_NEAR[0], *_NEAR[1],
-))  # fmt: skip
+_CALLED = frozenset(
+    (
+        *MONTHS,
+        *(month[:3] for month in MONTHS),
+        *WEEKDAYS,
+        *_MONTHS_RU,
+        *_WEEKDAYS_RU,
+        *_NEAR[0],
+        *_NEAR[1],
+    )
+)
 
 
 def by_piece(authors: Iterable[tuple[int, str]]) -> dict[str, frozenset[int]]:
@@ -30,7 +48,9 @@ def by_piece(authors: Iterable[tuple[int, str]]) -> dict[str, frozenset[int]]:
     return {piece: frozenset(numbers) for piece, numbers in found.items()}
 
 
-def named(words: Sequence[str], authors: Mapping[str, frozenset[int]]) -> dict[int, int]:
+def named(
+    words: Sequence[str], authors: Mapping[str, frozenset[int]]
+) -> dict[int, int]:
     """For each author that the words name, by which of them: a bit each."""
     found: dict[int, int] = {}
     for place, word in enumerate(words):
@@ -40,10 +60,14 @@ def named(words: Sequence[str], authors: Mapping[str, frozenset[int]]) -> dict[i
 
 
 class Days:
-    """Which words of a question are words for a day: its number, month, year, weekday, and how it lies to now."""
+    """Which words of a question are words for a day: its number, month, year, weekday, and how it
+    lies to now.
+    """
 
     def __init__(self, words: Sequence[str], now: int) -> None:
-        self.words = words if any(word.isdigit() or word in _CALLED for word in words) else ()
+        self.words = (
+            words if any(word.isdigit() or word in _CALLED for word in words) else ()
+        )
         self.today = now // DAY
         self.known: dict[int, int] = {}
 
@@ -64,7 +88,14 @@ def _called(day: int, today: int) -> frozenset[str]:
     month, weekday = MONTHS[date.month - 1], WEEKDAYS[date.weekday()]
     near = _NEAR.get(today - day, ())
     words = (
-        str(date.day), f"{date.day:02d}", str(date.year), month, month[:3], weekday,
-        _MONTHS_RU[date.month - 1], _WEEKDAYS_RU[date.weekday()], *near,
-    )  # fmt: skip
+        str(date.day),
+        f"{date.day:02d}",
+        str(date.year),
+        month,
+        month[:3],
+        weekday,
+        _MONTHS_RU[date.month - 1],
+        _WEEKDAYS_RU[date.weekday()],
+        *near,
+    )
     return frozenset(words)

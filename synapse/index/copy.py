@@ -15,7 +15,8 @@ from synapse.errors import StoreError
 from synapse.index.db import INDEX, Database
 
 _TRIES = 6
-_QUIET = 50_000_000  # ns; the clock of a file system ticks in milliseconds: a younger change may not be the last one
+# ns; the clock of a file system ticks in milliseconds: a younger change may not be the last one
+_QUIET = 50_000_000
 _WAL = slice(
     18, 20
 )  # the bytes of the header that say that the file has a log of changes beside it
@@ -38,7 +39,9 @@ def _copied(path: str) -> sqlite3.Connection | None:
         found = _through_sqlite(path) or _of_bytes(path)
         if found is not None:
             return found
-        time.sleep(0.02)  # somebody is writing: the file is quiet soon, or has its log of changes
+        time.sleep(
+            0.02
+        )  # somebody is writing: the file is quiet soon, or has its log of changes
     return None
 
 
@@ -93,7 +96,9 @@ def _empty() -> sqlite3.Connection:
 
 
 def _state(path: str) -> tuple[int, int, int] | None:
-    """Return what names this content of the file, None where changes stand beside it that it lacks."""
+    """Return what names this content of the file, None where changes stand beside it that it
+    lacks.
+    """
     for beside in ("-wal", "-journal"):
         try:
             if os.stat(path + beside).st_size:

@@ -31,14 +31,16 @@ def load_sql(name: str) -> dict[str, str]:
     statements = found["name"]
     for label, fragment in found["fragment"].items():
         statements = {
-            name: text.replace("{" + label + "}", fragment) for name, text in statements.items()
+            name: text.replace("{" + label + "}", fragment)
+            for name, text in statements.items()
         }
     return statements
 
 
 class Database:
-    """One derived file, or one in memory: the index, unless another schema is named. Every thread has its own
-    connection; a fork opens anew."""
+    """One derived file, or one in memory: the index, unless another schema is named. Every thread
+    has its own connection; a fork opens anew.
+    """
 
     def __init__(
         self,
@@ -67,7 +69,9 @@ class Database:
             found = self.local.connection = self.opened[get_ident()] = self._connect()
         return found
 
-    def run(self, name: str, values: object = (), **lists: Iterable[int]) -> sqlite3.Cursor:
+    def run(
+        self, name: str, values: object = (), **lists: Iterable[int]
+    ) -> sqlite3.Cursor:
         """Run a named statement; lists of integers take the place of `{name}`."""
         text = self._filled(name, lists) if lists else self.sql[name]
         try:
@@ -76,8 +80,10 @@ class Database:
             raise self.failed(error) from error
 
     def _filled(self, name: str, lists: dict[str, Iterable[int]]) -> str:
-        """The statement with its lists in it. What tuples fill is kept: an agent's reach is asked for all day. An empty
-        list becomes a number that nothing has: without any, SQLite knows no way through an index it is told to use."""
+        """The statement with its lists in it. What tuples fill is kept: an agent's reach is asked
+        for all day. An empty list becomes a number that nothing has: without any, SQLite knows no
+        way through an index it is told to use.
+        """
         key = (
             (name, *lists.values())
             if all(isinstance(numbers, tuple) for numbers in lists.values())
@@ -87,7 +93,9 @@ class Database:
         if text is None:
             text = self.sql[name]
             for label, numbers in lists.items():
-                text = text.replace("{" + label + "}", ",".join(map(str, numbers)) or "-1")
+                text = text.replace(
+                    "{" + label + "}", ",".join(map(str, numbers)) or "-1"
+                )
             if key:
                 if len(self.filled) >= KEPT:
                     self.filled.clear()
@@ -101,7 +109,8 @@ class Database:
     def failed(self, error: Exception) -> StoreError:
         """The error as one of ours: the disk is full or read-only, or the file is damaged."""
         return StoreError(
-            f"the index {self.path} could not be used: {error}; if it is damaged, delete it: it is derived"
+            f"the index {self.path} could not be used: {error}; if it is damaged,"
+            f" delete it: it is derived"
         )
 
     def meta(self, key: str) -> str | None:
@@ -127,7 +136,9 @@ class Database:
             self.set_meta("seen", str(seen))
 
     def fold(self) -> None:
-        """What stands in the log of changes goes to its place in the file, as far as nobody reads older ones."""
+        """What stands in the log of changes goes to its place in the file, as far as nobody reads
+        older ones.
+        """
         self.connection.execute("pragma wal_checkpoint(passive)").fetchone()
 
     def let_go(self) -> None:
@@ -138,7 +149,10 @@ class Database:
             self.local.connection = None
 
     def close(self) -> None:
-        for connection in [*self.opened.values(), *([self.shared] if self.shared else [])]:
+        for connection in [
+            *self.opened.values(),
+            *([self.shared] if self.shared else []),
+        ]:
             connection.close()
         self.opened, self.local = {}, _local()
 
@@ -153,7 +167,8 @@ class Database:
             )
             if self.path != ":memory:":
                 connection.execute("pragma journal_mode = wal")
-                # Folding the WAL back syncs twice: at SQLite's own 1,000 pages that is one small commit in eighty.
+                # Folding the WAL back syncs twice: at SQLite's own 1,000 pages that is one small
+                # commit in eighty.
                 connection.execute("pragma wal_autocheckpoint = 3000")
             connection.execute("pragma synchronous = normal")
             connection.execute("pragma temp_store = memory")
@@ -165,7 +180,9 @@ class Database:
             ) from error
 
     def _ensure(self) -> None:
-        """Tables of this version. Several processes may find an empty file at once: one makes them."""
+        """Tables of this version. Several processes may find an empty file at once: one makes
+        them.
+        """
         try:
             if self._version() == self.version:
                 return
@@ -180,7 +197,9 @@ class Database:
 
     def _version(self) -> str | None:
         try:
-            row = self.connection.execute(self.sql["get_meta"], {"key": "version"}).fetchone()
+            row = self.connection.execute(
+                self.sql["get_meta"], {"key": "version"}
+            ).fetchone()
         except sqlite3.OperationalError:
             return None
         return None if row is None else row[0]

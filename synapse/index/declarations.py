@@ -10,7 +10,9 @@ from synapse.system.typed import Any
 
 
 class Declared(Mapping[str, Agent]):
-    """The agents as journalled, each made from its record when it is asked for: a seat needs but its own."""
+    """The agents as journalled, each made from its record when it is asked for: a seat needs but
+    its own.
+    """
 
     def __init__(self, rows: Iterable[tuple[str, str]]) -> None:
         self.rows = dict(rows)
@@ -37,7 +39,8 @@ def agent_from(fields: dict[str, Any]) -> Agent:
     """The agent that a record declares."""
     known = {name: value for name, value in fields.items() if name in Agent._fields}
     skills = tuple(
-        Skill(*skill) if isinstance(skill, list) else skill for skill in known.get("skills") or ()
+        Skill(*skill) if isinstance(skill, list) else skill
+        for skill in known.get("skills") or ()
     )
     return settled(
         Agent(**known)._replace(

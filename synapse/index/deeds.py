@@ -1,4 +1,6 @@
-"""What the projection knows of what became of entries: which lived, were superseded, were acted on. Reads only."""
+"""What the projection knows of what became of entries: which lived, were superseded, were acted on.
+Reads only.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ class Fact(NamedTuple):
 
 
 def lived(query: Query, since: int, until: int) -> Iterator[Fact]:
-    """Entries whose time came to its end with nothing that was held against them; what a night filed away lived."""
+    """Entries whose time came to its end with nothing that was held against them; what a night
+    filed away lived.
+    """
     values = {"since": since, "until": min(until, NEVER - 1), "night": CONSOLIDATOR}
     for seq, id, author, at, head in query.db.run("lived", values).fetchall():
         if _believed(json.loads(head)):
@@ -33,17 +37,22 @@ def lived(query: Query, since: int, until: int) -> Iterator[Fact]:
 def superseded(query: Query, since: int, until: int) -> Iterator[Fact]:
     """Entries that another one took the place of before their time."""
     values = {"since": since, "until": until, "night": CONSOLIDATOR}
-    for seq, id, author, at, by, heir, head in query.db.run("superseded", values).fetchall():
+    for seq, id, author, at, by, heir, head in query.db.run(
+        "superseded", values
+    ).fetchall():
         if _believed(json.loads(head)):
             yield Fact(id, author, at, by, (seq, heir))
 
 
 def acted_on(query: Query, since: int, until: int) -> Iterator[Fact]:
-    """Critical entries that somebody resolved, acknowledged in so many words, or built upon; each with the first."""
+    """Critical entries that somebody resolved, acknowledged in so many words, or built upon; each
+    with the first.
+    """
     values = {"since": since, "until": until, "night": CONSOLIDATOR}
     found: dict[str, Fact] = {}
     for fact in sorted(
-        (*_acts(query, values), *_citations(query, values)), key=lambda fact: fact.records[-1]
+        (*_acts(query, values), *_citations(query, values)),
+        key=lambda fact: fact.records[-1],
     ):
         if fact.by != fact.author:
             found.setdefault(fact.entry, fact)
@@ -52,11 +61,15 @@ def acted_on(query: Query, since: int, until: int) -> Iterator[Fact]:
 
 def seen_by(query: Query, id: str, until: int) -> tuple[str, ...]:
     """The agents whose prompts an entry was in by a time."""
-    return tuple(agent for (agent,) in query.db.run("seen_by", {"id": id, "until": until}))
+    return tuple(
+        agent for (agent,) in query.db.run("seen_by", {"id": id, "until": until})
+    )
 
 
 def reviews(query: Query) -> list[tuple[Record, bool]]:
-    """The reviews of reputation, oldest first, each with whether it stands: an undo may have taken it back."""
+    """The reviews of reputation, oldest first, each with whether it stands: an undo may have taken
+    it back.
+    """
     found: dict[int, Record] = {}
     stands: dict[int, bool] = {}
     for seq, at, kind, by, fields in query.db.run("reviews"):

@@ -1,4 +1,6 @@
-"""What semantic search asks of the index: which texts are to be embedded, what of the near ones a reader may see."""
+"""What semantic search asks of the index: which texts are to be embedded, what of the near ones a
+reader may see.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,12 @@ from synapse.model.entry import NEVER
 from synapse.system.typed import Any
 
 
-def texts(query: Query, floor: int, cursor: int, limit: int) -> tuple[dict[int, str], int]:
-    """The texts of the next entries after a place, by seq, and how far that goes. What is sealed has none."""
+def texts(
+    query: Query, floor: int, cursor: int, limit: int
+) -> tuple[dict[int, str], int]:
+    """The texts of the next entries after a place, by seq, and how far that goes. What is sealed
+    has none.
+    """
     values = {"floor": floor, "cursor": cursor, "never": NEVER, "limit": limit}
     rows = query.db.run("embeddable", values).fetchall()
     found = {
@@ -26,7 +32,9 @@ def texts(query: Query, floor: int, cursor: int, limit: int) -> tuple[dict[int, 
 
 
 def text_of(head: dict[str, Any], body: str) -> str | None:
-    """What is embedded of an entry: who says it, and what. None for what is sealed: it is to be nowhere else."""
+    """What is embedded of an entry: who says it, and what. None for what is sealed: it is to be
+    nowhere else.
+    """
     if head.get("scope") in SEALED or head.get("pii"):
         return None
     return f"{head['author']}: {body}"
@@ -34,7 +42,9 @@ def text_of(head: dict[str, Any], body: str) -> str | None:
 
 def count(query: Query, floor: int) -> int:
     """How many entries after a place may have to be embedded."""
-    return int(query.db.run("embeddable_count", {"floor": floor, "never": NEVER}).fetchone()[0])
+    return int(
+        query.db.run("embeddable_count", {"floor": floor, "never": NEVER}).fetchone()[0]
+    )
 
 
 def refiled(query: Query, floor: int) -> bool:
@@ -45,5 +55,7 @@ def refiled(query: Query, floor: int) -> bool:
 def among(
     query: Query, seqs: Sequence[int], agent: Agent | None, wanted: Filter, now: int
 ) -> dict[int, tuple[int, int, int]]:
-    """Of these entries those that the agent may see and the filter lets through, each as seq, rec and rev."""
+    """Of these entries those that the agent may see and the filter lets through, each as seq, rec
+    and rev.
+    """
     return {row[0]: row[:3] for row in Search(query, agent, wanted, now).rows(seqs)}

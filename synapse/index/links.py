@@ -1,5 +1,6 @@
-"""What the projection knows of knowledge beside its entries: links between atoms, how often items were asked for, and
-which ids begin alike."""
+"""What the projection knows of knowledge beside its entries: links between atoms, how often items
+were asked for, and which ids begin alike.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +20,9 @@ class Link(NamedTuple):
 
 
 def links(query: Query, id: str) -> list[Link]:
-    """The links from and to an atom, in the order in which they were made. For whoever may see both ends."""
+    """The links from and to an atom, in the order in which they were made. For whoever may see both
+    ends.
+    """
     return [Link(*row) for row in query.db.run("links_of", {"id": id})]
 
 
@@ -31,4 +34,7 @@ def uses(query: Query, id: str) -> int:
 
 def alike(query: Query, start: str) -> list[str]:
     """The ids that begin so. For whoever asks of each whether its reader may see it."""
-    return [row[0] for row in query.db.run("ids_alike", {"start": start, "end": f"{start}g"})]
+    return [
+        row[0]
+        for row in query.db.run("ids_alike", {"start": start, "end": f"{start}g"})
+    ]

@@ -1,7 +1,9 @@
-"""Questions to the projection about mail: what waits for an agent, threads, and what became of messages.
+"""Questions to the projection about mail: what waits for an agent, threads, and what became of
+messages.
 
-A count of what is unread looks at no message: the table `mailboxes` keeps how many stand for each list of addressees,
-and how many of them each agent wrote or has read. Every statement that returns messages carries the read gate.
+A count of what is unread looks at no message: the table `mailboxes` keeps how many stand for each
+list of addressees, and how many of them each agent wrote or has read. Every statement that returns
+messages carries the read gate.
 """
 
 from __future__ import annotations
@@ -17,8 +19,9 @@ from synapse.system.typed import NamedTuple
 
 
 class Row(NamedTuple):
-    """A thread as one reader has it: how many messages it may see, how many of them are not filed away, and the
-    first and the last of them."""
+    """A thread as one reader has it: how many messages it may see, how many of them are not filed
+    away, and the first and the last of them.
+    """
 
     id: str
     closed: bool
@@ -40,13 +43,19 @@ def waiting(query: Query, agent: Agent, now: int) -> int:
     return int(count - lapsed)
 
 
-def unread(query: Query, agent: Agent, now: int, cursor: int) -> list[tuple[int, int, int]]:
-    """Where the unread messages are, the oldest first. As far back as the count says that there are any."""
+def unread(
+    query: Query, agent: Agent, now: int, cursor: int
+) -> list[tuple[int, int, int]]:
+    """Where the unread messages are, the oldest first. As far back as the count says that there are
+    any.
+    """
     reach, count = query.reach(agent), waiting(query, agent, now)
     if count <= 0:
         return []
     values = {"me": reach.me, "now": now, "cursor": cursor, "limit": count}
-    rows = query.db.run("inbox", values, nids=reach.nids, audiences=reach.audiences).fetchall()
+    rows = query.db.run(
+        "inbox", values, nids=reach.nids, audiences=reach.audiences
+    ).fetchall()
     return rows[::-1]
 
 
@@ -59,8 +68,9 @@ def history(
     limit: int,
     before: int | None = None,
 ) -> list[Entry]:
-    """The newest messages of a thread that this reader may see, or those before a place, the oldest first. Filed away
-    or not; those that were replaced are left out."""
+    """The newest messages of a thread that this reader may see, or those before a place, the oldest
+    first. Filed away or not; those that were replaced are left out.
+    """
     reach = query.reach(agent)
     values = {
         "me": reach.me,
@@ -70,7 +80,9 @@ def history(
         "limit": limit,
         "before": before or NEVER,
     }
-    rows = query.db.run("history", values, nids=reach.nids, audiences=reach.audiences).fetchall()
+    rows = query.db.run(
+        "history", values, nids=reach.nids, audiences=reach.audiences
+    ).fetchall()
     return query.load(rows[::-1], now, reach)
 
 
@@ -82,7 +94,10 @@ def threads(
     values = {"me": reach.me, "limit": limit, "tag": tag, "status": status}
     name = "threads_active" if status == "active" else "threads_any"
     tids = tuple(
-        tid for (tid,) in query.db.run(name, values, nids=reach.nids, audiences=reach.audiences)
+        tid
+        for (tid,) in query.db.run(
+            name, values, nids=reach.nids, audiences=reach.audiences
+        )
     )
     return sorted(_rows(query, reach, tids), key=lambda row: -row.last)
 
@@ -95,7 +110,11 @@ def thread(query: Query, agent: Agent | None, id: str) -> Row | None:
 
 def _rows(query: Query, reach: Reach, tids: Sequence[int]) -> list[Row]:
     found = query.db.run(
-        "thread_rows", {"me": reach.me}, tids=tids, nids=reach.nids, audiences=reach.audiences
+        "thread_rows",
+        {"me": reach.me},
+        tids=tids,
+        nids=reach.nids,
+        audiences=reach.audiences,
     )
     return [
         Row(id, bool(closed), subject, tuple(json.loads(tags or "[]")), *numbers)
@@ -104,7 +123,9 @@ def _rows(query: Query, reach: Reach, tids: Sequence[int]) -> list[Row]:
 
 
 def marks(query: Query, seqs: Iterable[int]) -> dict[str, dict[int, tuple[Mark, ...]]]:
-    """Who read these messages, acknowledged them, reacted to them; each in the order of the agents' names."""
+    """Who read these messages, acknowledged them, reacted to them; each in the order of the agents'
+    names.
+    """
     found: dict[str, dict[int, tuple[Mark, ...]]] = {}
     for name in ("receipts_of", "acks_of", "reactions_of"):
         by_seq: dict[int, tuple[Mark, ...]] = {}
@@ -115,7 +136,9 @@ def marks(query: Query, seqs: Iterable[int]) -> dict[str, dict[int, tuple[Mark, 
 
 
 def idle(query: Query, since: int) -> tuple[str, ...]:
-    """The messages, not filed away, of threads in which nobody has written since this microsecond."""
+    """The messages, not filed away, of threads in which nobody has written since this
+    microsecond.
+    """
     return tuple(id for (id,) in query.db.run("idle", {"since": since, "never": NEVER}))
 
 

@@ -1,4 +1,6 @@
-"""The vectors of one model in memory, and which of them are nearest to another: every one is compared, in numpy."""
+"""The vectors of one model in memory, and which of them are nearest to another: every one is
+compared, in numpy.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ AT_ONCE = 10_000
 
 
 class Rows:
-    """Vectors of unit length, each with its entry's seq. Only grows: who takes rows out makes a new one."""
+    """Vectors of unit length, each with its entry's seq. Only grows: who takes rows out makes a new
+    one.
+    """
 
     def __init__(self, dimension: int, dropped: int) -> None:
         self.dropped = dropped
@@ -57,7 +61,9 @@ class Rows:
             self.matrix, self.seqs = matrix, seqs
 
     def nearest(self, vector: Sequence[float], count: int) -> list[tuple[float, int]]:
-        """Cosine and seq of the nearest entries, the nearest first, of equals the newest; the best part of each."""
+        """Cosine and seq of the nearest entries, the nearest first, of equals the newest; the best
+        part of each.
+        """
         held, seqs = self.count, self.seqs
         scores: Any = self.matrix[:held] @ np.asarray(vector, np.float32)
         places = np.arange(held)
@@ -65,6 +71,8 @@ class Rows:
             places = np.argpartition(scores, held - count)[held - count :]
         ordered = places[np.lexsort((-seqs[places], -scores[places]))]
         best: dict[int, float] = {}
-        for seq, score in zip(seqs[ordered].tolist(), scores[ordered].tolist(), strict=True):
+        for seq, score in zip(
+            seqs[ordered].tolist(), scores[ordered].tolist(), strict=True
+        ):
             best.setdefault(seq, score)
         return [(score, seq) for seq, score in best.items()]

@@ -39,7 +39,9 @@ class Projector:
         self.restart = False
 
     def take(self, records: Iterable[Record]) -> Record | None:
-        """Project the records; the last one. Stops at once when `restart` is set: a void reached back."""
+        """Project the records; the last one. Stops at once when `restart` is set: a void reached
+        back.
+        """
         last = None
         voids = {seq for (seq,) in self.db.run("all_voids")}
         for record in records:
@@ -60,7 +62,9 @@ class Projector:
         return last
 
     def flush(self) -> None:
-        """Put the waiting rows in, so that a judgement finds them. Sums follow at the end of the batch."""
+        """Put the waiting rows in, so that a judgement finds them. Sums follow at the end of the
+        batch.
+        """
         for name, rows in self.waiting.items():
             self.db.many(name, rows)
         self.waiting.clear()
@@ -78,7 +82,11 @@ class Projector:
 
     def _entry(self, record: Record) -> None:
         entry = entry_of(record)
-        head = {name: value for name, value in record.fields.items() if name not in _NOT_HEAD}
+        head = {
+            name: value
+            for name, value in record.fields.items()
+            if name not in _NOT_HEAD
+        }
         path = record.path
         self._put("put_text", record.seq, entry.id, path, _dumps(head), entry.body)
         staged = record.fields.get("staged", False)
@@ -87,16 +95,23 @@ class Projector:
                 self._put("put_id", id, record.seq, None if staged else record.seq)
         if staged:
             self._put("put_staged", record.seq, record.at)
-            self._put("put_act", record.seq, record.at, "entry", record.by, _dumps(head))
+            self._put(
+                "put_act", record.seq, record.at, "entry", record.by, _dumps(head)
+            )
             self._put("put_ref", entry.id, record.seq)
         else:
             self._place(entry, record.seq)
 
     def _place(self, entry: Entry, rec: int) -> None:
         """The entry takes effect, at its `seq`; `rec` is the record that holds its text."""
-        nid, aid = self._number("namespace", entry.namespace), self._number("author", entry.author)
+        nid, aid = (
+            self._number("namespace", entry.namespace),
+            self._number("author", entry.author),
+        )
         everybody = entry.addressees == ("all",)
-        audience = 0 if everybody else self._number("audience", " ".join(entry.addressees))
+        audience = (
+            0 if everybody else self._number("audience", " ".join(entry.addressees))
+        )
         seq, prio = entry.seq, RANK[entry.priority]
         self._put(
             "put_entry",
@@ -128,7 +143,9 @@ class Projector:
     def _olds(self, new: Entry) -> list[int]:
         """The earlier entries that it supersedes, by whichever of their ids."""
         rows = (self.db.run("id_of", {"id": id}).fetchone() for id in new.replaces)
-        return [row[1] for row in rows if row and row[1] is not None and row[1] < new.seq]
+        return [
+            row[1] for row in rows if row and row[1] is not None and row[1] < new.seq
+        ]
 
     def _judge(self, new: Entry, nid: int, olds: list[int]) -> None:
         """Write down what the arrival of this entry does to others and to itself."""
@@ -137,15 +154,23 @@ class Projector:
         if new.topic:
             rivals.update(
                 seq
-                for (seq,) in self.db.run("rivals_by_topic", at | {"nid": nid, "topic": new.topic})
+                for (seq,) in self.db.run(
+                    "rivals_by_topic", at | {"nid": nid, "topic": new.topic}
+                )
             )
         for old in olds:
-            rivals.update(seq for (seq,) in self.db.run("rivals_by_heirs", at | {"old": old}))
+            rivals.update(
+                seq for (seq,) in self.db.run("rivals_by_heirs", at | {"old": old})
+            )
         standing = [self.entry(seq) for seq in olds if self._hidden(seq) < NEVER]
         disputed = {
-            seq for seq in (*rivals, *olds) if self.db.run("in_dispute", {"seq": seq}).fetchone()
+            seq
+            for seq in (*rivals, *olds)
+            if self.db.run("in_dispute", {"seq": seq}).fetchone()
         }
-        for effect in judge(new, standing, [self.entry(seq) for seq in sorted(rivals)], disputed):
+        for effect in judge(
+            new, standing, [self.entry(seq) for seq in sorted(rivals)], disputed
+        ):
             self._apply(effect)
 
     def _apply(self, effect: Effect) -> None:
@@ -181,7 +206,9 @@ class Projector:
 
     def _act(self, record: Record) -> None:
         fields = record.fields
-        self._put("put_act", record.seq, record.at, record.kind, record.by, _dumps(fields))
+        self._put(
+            "put_act", record.seq, record.at, record.kind, record.by, _dumps(fields)
+        )
         moved = touched_by(record) if record.kind == "undo" else fields.get("ids", ())
         moved = (
             () if record.kind == "receipt" else moved
@@ -204,7 +231,10 @@ class Projector:
 
     def _steps(self) -> Mapping[str, Callable[[Record], None]]:
         """What is done with an act that bears on what was taken in before it."""
-        steps: dict[str, Callable[[Record], None]] = {"link": self._link, "used": self._used}
+        steps: dict[str, Callable[[Record], None]] = {
+            "link": self._link,
+            "used": self._used,
+        }
         steps |= {"thread": self._thread, "void": self._void}
         steps |= dict.fromkeys(("approve", "reject", "vouch", "resolve"), self._ruling)
         steps |= dict.fromkeys(("archive", "restore", "undo"), self._file)
@@ -247,13 +277,19 @@ class Projector:
                 "subject": fields.get("subject"),
             }
             self.db.run(
-                "put_thread_act", values | {"tags": kept if fields["how"] == "tag" else None}
+                "put_thread_act",
+                values | {"tags": kept if fields["how"] == "tag" else None},
             )
 
     def _shown(self, record: Record) -> None:
-        """Note what an agent was shown: the entries that the record names; all up to its cursor where it names none.
-        What was left out up to there is counted now, once, and by changes from then on."""
-        fields, aid = record.fields, self._number("author", record.fields.get("agent", record.by))
+        """Note what an agent was shown: the entries that the record names; all up to its cursor
+        where it names none. What was left out up to there is counted now, once, and by changes from
+        then on.
+        """
+        fields, aid = (
+            record.fields,
+            self._number("author", record.fields.get("agent", record.by)),
+        )
         self.flush()
         floor, counted = self.db.run("shown", {"me": aid}).fetchone() or (0, 0)
         if "ids" in fields:
@@ -272,7 +308,11 @@ class Projector:
     def _delivery(self, record: Record, state: str) -> None:
         """How far entries came; what a run's prompt showed was rendered with it."""
         fields = record.fields
-        whose = (fields.get("agent", record.by), fields.get("run") or "", fields.get("epoch") or 0)
+        whose = (
+            fields.get("agent", record.by),
+            fields.get("run") or "",
+            fields.get("epoch") or 0,
+        )
         for id in fields.get("ids", ()):
             self._put("put_delivery", id, *whose, state, record.at)
         if record.kind == "delivery" and state == "rendered":
@@ -291,8 +331,14 @@ class Projector:
                 record.seq,
                 _dumps({"run": record.fields["run"]}),
             )
-        values = {name: fields.get(name) for name in _RUN} | {"seq": record.seq, "at": record.at}
-        values |= {"agent": fields.get("agent", record.by), "epoch": fields.get("epoch", 0)}
+        values = {name: fields.get(name) for name in _RUN} | {
+            "seq": record.seq,
+            "at": record.at,
+        }
+        values |= {
+            "agent": fields.get("agent", record.by),
+            "epoch": fields.get("epoch", 0),
+        }
         values["ended_at"] = record.at if fields.get("state") == "ended" else None
         self.db.run("put_run", values | {"fields": _dumps(fields)})
 
@@ -324,11 +370,16 @@ class Projector:
             self._hide(seq, record.seq, "resolved", NEVER)
 
     def _approve(self, rec: int, record: Record) -> None:
-        """From here on it counts: its place in the order, and the start of its time to live, are the approval's. One
-        that was made of others is trusted as they are, and lives as long."""
+        """From here on it counts: its place in the order, and the start of its time to live, are
+        the approval's. One that was made of others is trusted as they are, and lives as long.
+        """
         self.db.run("unstage", (rec,))
         self.db.run("settle_id", (record.seq, rec))
-        stamps = {name: record.fields[name] for name in ("trust", "ttl") if name in record.fields}
+        stamps = {
+            name: record.fields[name]
+            for name in ("trust", "ttl")
+            if name in record.fields
+        }
         self._restamp(rec, {"trust": "reviewed"} | stamps)
         self._place(self._staged(rec, record.seq, record.at), rec)
 
@@ -345,7 +396,9 @@ class Projector:
             self.db.run("drop_fates", {"seq": seq, "never": NEVER})
             self.db.run("end_disputes", {"seq": seq})
             self._weigh(seq)
-            self._judge(entry, self._number("namespace", entry.namespace), self._olds(entry))
+            self._judge(
+                entry, self._number("namespace", entry.namespace), self._olds(entry)
+            )
 
     def _restamp(self, rec: int, stamps: Mapping[str, Any]) -> None:
         _, head, _ = self.db.run("texts", {"rec": rec}).fetchone()
@@ -357,11 +410,15 @@ class Projector:
             if row and row[1] is not None:
                 self.db.run("set_archived", (int(away), row[1]))
                 self._weigh(row[1])
-        for hider, stands in record.fields.get("holds", ()) if record.kind == "undo" else ():
+        for hider, stands in (
+            record.fields.get("holds", ()) if record.kind == "undo" else ()
+        ):
             self._lift(hider, stands)
 
     def _lift(self, hider: int, stands: bool) -> None:
-        """What a record hid is shown again, and judged as if it came now; or it is hidden once more."""
+        """What a record hid is shown again, and judged as if it came now; or it is hidden once
+        more.
+        """
         rows = self.db.run(
             "held_by", {"seq": hider, "lifted": int(stands), "never": NEVER}
         ).fetchall()
@@ -375,7 +432,9 @@ class Projector:
                 entry = self.entry(seq)
                 if entry.topic or entry.replaces:
                     self._judge(
-                        entry, self._number("namespace", entry.namespace), self._olds(entry)
+                        entry,
+                        self._number("namespace", entry.namespace),
+                        self._olds(entry),
                     )
 
     # -- rows --------------------------------------------------------------------------------------

@@ -1,4 +1,6 @@
-"""The index of one log: caught up by cursor before it is asked, rebuilt at will to the same digest."""
+"""The index of one log: caught up by cursor before it is asked, rebuilt at will to the same
+digest.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +34,10 @@ _FOR_SPEED = frozenset(("meta", "tokens", "words", "long", "lanes", "swept"))
 
 
 class Reached(NamedTuple):
-    """What the index was derived from: how far, by the mark and by the proof of the last record; how often the log was
-    another one by then; the highest seq ever taken in; and the run of the machine."""
+    """What the index was derived from: how far, by the mark and by the proof of the last record;
+    how often the log was another one by then; the highest seq ever taken in; and the run of the
+    machine.
+    """
 
     mark: tuple[int, int] = (-1, -1)
     turn: int = 0
@@ -47,7 +51,9 @@ def _unwatched(records: Sequence[Record]) -> None:
 
 
 class Index:
-    """What has been derived from a log. One process at a time adds to it; all others read on meanwhile."""
+    """What has been derived from a log. One process at a time adds to it; all others read on
+    meanwhile.
+    """
 
     def __init__(self, log: Log, path: str, db: Database | None = None) -> None:
         if path != ":memory:":
@@ -94,7 +100,9 @@ class Index:
             self.say(note)
 
     def _behind(self, mark: tuple[int, int]) -> bool:
-        """Return whether there is more in the log, or another log than the one that was taken in."""
+        """Return whether there is more in the log, or another log than the one that was taken
+        in.
+        """
         reached = self._reached()
         return (
             reached.mark < mark
@@ -103,7 +111,9 @@ class Index:
         )
 
     def _refresh(self) -> None:
-        """Learn the names first, so that no page reaches further than they do: other processes go on meanwhile."""
+        """Learn the names first, so that no page reaches further than they do: other processes go
+        on meanwhile.
+        """
         horizon, turn = self.cursor(), self._reached().turn
         if turn != self.turn:
             self.turn, self.query = turn, Query(self.db)
@@ -112,9 +122,10 @@ class Index:
         self.horizon = horizon
 
     def rebuild(self, watch: Watch = _unwatched) -> int:
-        """Drop everything and derive it again; how many records the log holds. Others read on in the old one. Who
-        watches is shown every batch of records on the way, all of them again where one was taken back. What the log
-        lost is given up: nobody is told of it any more."""
+        """Drop everything and derive it again; how many records the log holds. Others read on in
+        the old one. Who watches is shown every batch of records on the way, all of them again where
+        one was taken back. What the log lost is given up: nobody is told of it any more.
+        """
         with self.mutex:
             self._alone(lambda: self._whole(lambda: self._given_up(watch)))
             self.fill_words()
@@ -130,7 +141,8 @@ class Index:
             self._part(reached.turn + 1, self.cursor())
             self.log.restart(self.cursor(), forget=True)
             self.notes.append(
-                f"given up: records {self.cursor() + 1} to {seen}, which had been seen, are not there"
+                f"given up: records {self.cursor() + 1} to {seen}, which had been"
+                f" seen, are not there"
             )
         return True
 
@@ -144,7 +156,9 @@ class Index:
             pass
 
     def seen(self) -> int:
-        """The highest seq ever taken in, by this file of the index or by those that it was built again from."""
+        """The highest seq ever taken in, by this file of the index or by those that it was built
+        again from.
+        """
         return max(self.cursor(), self._reached().seen)
 
     def hear(self, note: str) -> None:
@@ -154,11 +168,17 @@ class Index:
         return self._reached().turn
 
     def fork(self, turn: int) -> int | None:
-        """Return the last record that all logs have in common that were indexed since a turn; None if nobody knows."""
+        """Return the last record that all logs have in common that were indexed since a turn; None
+        if nobody knows.
+        """
         pairs = [pair.split(":") for pair in (self.db.meta("forks") or "").split()]
         forks = {int(number): int(seq) for number, seq in pairs}
         turns = range(turn + 1, self._reached().turn + 1)
-        return min(map(forks.__getitem__, turns)) if turns and forks.keys() >= set(turns) else None
+        return (
+            min(map(forks.__getitem__, turns))
+            if turns and forks.keys() >= set(turns)
+            else None
+        )
 
     def _alone(self, section: Callable[[], T]) -> T:
         try:
@@ -181,7 +201,9 @@ class Index:
         self.db.set_meta("reached", f"{segment} {size} {turn} {seen} {boot} {proof}")
 
     def _project(self, mark: tuple[int, int]) -> bool:
-        """Take in the next records of the log, in one transaction; whether the index then stands at the mark."""
+        """Take in the next records of the log, in one transaction; whether the index then stands at
+        the mark.
+        """
         return self._whole(lambda: not self._behind(mark) or self._batch(mark))
 
     def _whole(self, section: Callable[[], T]) -> T:
@@ -221,9 +243,14 @@ class Index:
         return done
 
     def _anew(
-        self, reached: Reached, voids: Sequence[tuple[object, ...]] = (), watch: Watch = _unwatched
+        self,
+        reached: Reached,
+        voids: Sequence[tuple[object, ...]] = (),
+        watch: Watch = _unwatched,
     ) -> bool:
-        """Begin again; also where a record was taken back after it had its effect: now it is known not to count."""
+        """Begin again; also where a record was taken back after it had its effect: now it is known
+        not to count.
+        """
         mark, forks = self.log.mark(), self.db.meta("forks") or ""
         self.db.wipe()
         self.db.set_meta("forks", forks)
@@ -236,7 +263,9 @@ class Index:
     # -- another log -------------------------------------------------------------------------------
 
     def _another(self, reached: Reached) -> bool:
-        """Derive all of it anew from a log that is not the one that was indexed, if it may be what it is."""
+        """Derive all of it anew from a log that is not the one that was indexed, if it may be what
+        it is.
+        """
         end, seen = self.log.last(), self.seen()
         common = self._common(min(end, self.cursor()))
         why = "a checkout?"
@@ -258,7 +287,9 @@ class Index:
         self._note_reached(self._reached()._replace(turn=turn))
 
     def _common(self, end: int) -> int:
-        """Return the last record up to which the log is the one that was indexed, by looking at few of them."""
+        """Return the last record up to which the log is the one that was indexed, by looking at few
+        of them.
+        """
         low, high = 0, end
         while low < high:
             middle = (low + high + 1) // 2
@@ -269,12 +300,17 @@ class Index:
         return low
 
     def _is_same(self, seq: int) -> bool:
-        """Return whether the record at this place is the one that was indexed. One that was taken back is not known."""
+        """Return whether the record at this place is the one that was indexed. One that was taken
+        back is not known.
+        """
         row = self.db.run("trace", {"seq": seq}).fetchone()
         records = self.log.batch(seq - 1, 1)[0]
         if not records or records[0].seq != seq:
             return False
-        return row is None or tuple(row) == (records[0].at, records[0].id or records[0].kind)
+        return row is None or tuple(row) == (
+            records[0].at,
+            records[0].id or records[0].kind,
+        )
 
     def _taken(self, projector: Projector, records: list[Record]) -> Record | None:
         try:
@@ -287,7 +323,10 @@ class Index:
             sqlite3.IntegrityError,
         ) as error:
             where = f"records {records[0].seq} to {records[-1].seq}"
-            message = f"the log cannot be understood in {where}: run `synapse verify` ({type(error).__name__}: {error})"
+            message = (
+                f"the log cannot be understood in {where}: run `synapse verify`"
+                f" ({type(error).__name__}: {error})"
+            )
             raise StoreCorrupt(message) from error
 
     def note(self, key: str, value: str) -> None:
@@ -295,8 +334,10 @@ class Index:
         self._alone(lambda: self.db.set_meta(key, value))
 
     def fold(self, least: int = 0) -> None:
-        """Fold the log of changes back into the file, if so many batches were taken in. Most of it beside whoever takes
-        in more; then what came meanwhile, alone, so that the next can begin the log of changes anew."""
+        """Fold the log of changes back into the file, if so many batches were taken in. Most of it
+        beside whoever takes in more; then what came meanwhile, alone, so that the next can begin
+        the log of changes anew.
+        """
         if self.lock is not None and self.taken >= max(least, 1):
             self.taken = 0
             try:
@@ -318,7 +359,10 @@ class Index:
             if item == key
             else self.db.run("touched", {"id": item})
         )
-        return [Record(seq, 0, "", "", None, json.loads(fields), key=key) for seq, fields in rows]
+        return [
+            Record(seq, 0, "", "", None, json.loads(fields), key=key)
+            for seq, fields in rows
+        ]
 
     def holder(self, id: str) -> int | None:
         row = self.db.run("id_of", {"id": id}).fetchone()
@@ -329,32 +373,42 @@ class Index:
         return "gone" if row is None else row[0]
 
     def names(self, folder: str) -> set[str]:
-        """Kept between calls and added to: a busy folder of thousands is asked about several times a second."""
+        """Kept between calls and added to: a busy folder of thousands is asked about several times
+        a second.
+        """
         cursor, (floor, known) = self.cursor(), self.folders.get(folder, (0, set()))
         if floor and self.db.run("refiled", {"floor": floor}).fetchone():
             floor, known = 0, set()
         of, namespace, thread = kinds.of_folder(folder)
         if thread is None:
             numbers = tuple(kinds.NUMBER[kind] for kind in of)
-            rows = self.db.run("names", {"folder": namespace, "floor": floor}, kinds=numbers)
+            rows = self.db.run(
+                "names", {"folder": namespace, "floor": floor}, kinds=numbers
+            )
         else:
             rows = self.db.run("names_in_thread", {"thread": thread, "floor": floor})
         if len(self.folders) >= FOLDERS:
             self.folders.clear()
-        known.update(os.path.basename(path) if path else f"{id}.md" for id, path in rows)
+        known.update(
+            os.path.basename(path) if path else f"{id}.md" for id, path in rows
+        )
         self.folders[folder] = (cursor, known)
         return known
 
     # -- full text and tokens ----------------------------------------------------------------------
 
-    def search(self, agent: Agent | None, text: str, wanted: Filter, now: int, limit: int) -> Hits:
+    def search(
+        self, agent: Agent | None, text: str, wanted: Filter, now: int, limit: int
+    ) -> Hits:
         from synapse.index import search as full_text
 
         self.fill_words()
         return full_text.search(self.query, agent, text, wanted, now, limit)
 
     def fill_words(self) -> None:
-        """Full text follows in batches of its own: inside the append, or the page, it would make their tails."""
+        """Full text follows in batches of its own: inside the append, or the page, it would make
+        their tails.
+        """
         if self.cursor() > self._worded():
             self._alone(self._fill_words)
 
@@ -379,7 +433,9 @@ class Index:
             if done:
                 return
 
-    def token_counts(self, encoding: str, digests: Sequence[bytes]) -> Mapping[bytes, int]:
+    def token_counts(
+        self, encoding: str, digests: Sequence[bytes]
+    ) -> Mapping[bytes, int]:
         counts = self.counts.setdefault(encoding, {})
         found = {digest: counts[digest] for digest in digests if digest in counts}
         unknown = [digest for digest in digests if digest not in found]
@@ -390,12 +446,16 @@ class Index:
             found.update(self.db.connection.execute(text, (encoding, *part)).fetchall())
         if unknown:
             if len(counts) > COUNTED:
-                counts = self.counts[encoding] = {}  # another thread may be reading the old one
+                counts = self.counts[
+                    encoding
+                ] = {}  # another thread may be reading the old one
             counts.update(found)
         return found
 
     def keep_tokens(self, encoding: str, counts: Mapping[bytes, int]) -> None:
-        rows: list[tuple[object, ...]] = [(digest, encoding, n) for digest, n in counts.items()]
+        rows: list[tuple[object, ...]] = [
+            (digest, encoding, n) for digest, n in counts.items()
+        ]
         self._alone(lambda: self._whole(lambda: self.db.many("keep_token", rows)))
 
     # -- proof -------------------------------------------------------------------------------------
@@ -407,10 +467,14 @@ class Index:
         run, total = self.db.connection.execute, sha256()
         names = [
             name
-            for (name,) in run("select name from sqlite_master where type = 'table' order by name")
+            for (name,) in run(
+                "select name from sqlite_master where type = 'table' order by name"
+            )
         ]
         for name in names:
-            if name.partition("_")[0] not in _FOR_SPEED and not name.startswith("sqlite_"):
+            if name.partition("_")[0] not in _FOR_SPEED and not name.startswith(
+                "sqlite_"
+            ):
                 columns = len(run(f'select * from "{name}" limit 0').description)
                 order = ",".join(str(i + 1) for i in range(columns))
                 cursor = run(f'select * from "{name}" order by {order}')

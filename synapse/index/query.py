@@ -1,6 +1,7 @@
 """Questions to the projection: pages, counts, single entries, what an agent has been shown.
 
-Every statement that returns entries carries the read gate (`seen` in queries.sql), the twin of `authority.visible`.
+Every statement that returns entries carries the read gate (`seen` in queries.sql), the twin of
+`authority.visible`.
 """
 
 from __future__ import annotations
@@ -22,15 +23,17 @@ from synapse.system.typed import Any, NamedTuple
 
 CACHED = 4_096
 _SPARSE = 0.02
-_TALKATIVE = 1.0  # so much mail for each entry, that it is passed by rather than read over
+# so much mail for each entry, that it is passed by rather than read over
+_TALKATIVE = 1.0
 _ALL = 2**62
 _OPERATOR = -2
 _MESSAGE = 1
 
 
 class Filter(NamedTuple):
-    """What a page is asked for. `floor` and `since` bound it below, `cursor` above. Messages are on it only where
-    their namespace is asked for by name, or `mail` says so."""
+    """What a page is asked for. `floor` and `since` bound it below, `cursor` above. Messages are on
+    it only where their namespace is asked for by name, or `mail` says so.
+    """
 
     priorities: tuple[str, ...] = ()
     namespaces: tuple[str, ...] = ()
@@ -45,7 +48,9 @@ class Filter(NamedTuple):
 
 
 class Reach(NamedTuple):
-    """What one agent may see, in the numbers of the index: namespaces, the lists that name it, itself."""
+    """What one agent may see, in the numbers of the index: namespaces, the lists that name it,
+    itself.
+    """
 
     nids: tuple[int, ...]
     audiences: tuple[int, ...]
@@ -76,16 +81,24 @@ class Query:
             names = {name: nid for nid, name in self.db.run("namespaces")}
             self.declared = Declared(self.db.run("agents").fetchall())
             self.names = names
-            # New ones, after the names: another thread may be filling the old ones with what it knew.
+            # New ones, after the names: another thread may be filling the old ones with what it
+            # knew.
             self.reaches, self.weights, self.covered, self.authors = {}, {}, {}, {}
             self.version = version
 
     # -- pages -------------------------------------------------------------------------------------
 
-    def page(self, agent: Agent | None, wanted: Filter, now: int, cursor: int) -> list[Entry]:
+    def page(
+        self, agent: Agent | None, wanted: Filter, now: int, cursor: int
+    ) -> list[Entry]:
         """The newest entries that the agent may see and the filter lets through, newest first."""
         reach, prios = self.reach(agent), _prios(wanted.priorities)
-        values = {"floor": self.floor(wanted.since), "cursor": cursor, "now": now, "me": reach.me}
+        values = {
+            "floor": self.floor(wanted.since),
+            "cursor": cursor,
+            "now": now,
+            "me": reach.me,
+        }
         values |= {
             "limit": -1 if wanted.limit is None else wanted.limit,
             "unless": -1 if wanted.mail else _MESSAGE,
@@ -93,7 +106,9 @@ class Query:
         if wanted.author or wanted.tag or wanted.archived or wanted.limit is None:
             rows = self._filtered(reach, wanted, prios, values)
         elif wanted.namespaces:
-            rows = self._narrow(reach, self._within(wanted.namespaces), prios, values, wanted)
+            rows = self._narrow(
+                reach, self._within(wanted.namespaces), prios, values, wanted
+            )
         else:
             rows = self._wide(reach, prios, values)
         return self.load(rows, now, reach)
@@ -101,15 +116,20 @@ class Query:
     def _wide(
         self, reach: Reach, prios: tuple[int, ...], values: dict[str, Any]
     ) -> list[tuple[int, int, int]]:
-        """All that an agent hears of: newest first through the order of the log, or, where it hears of little,
-        through its own few lanes."""
+        """All that an agent hears of: newest first through the order of the log, or, where it hears
+        of little, through its own few lanes.
+        """
         total, mine, mail = self._weights(reach, prios)
         if reach.me != _OPERATOR and mine < total * _SPARSE:
             post = self.names.get(MAIL) if values["unless"] == _MESSAGE else None
-            rows = self._lanes(reach, [nid for nid in reach.nids if nid != post], prios, values)
+            rows = self._lanes(
+                reach, [nid for nid in reach.nids if nid != post], prios, values
+            )
             rows |= set(self.db.run("lane_own", values, prios=prios))
             rows |= set(
-                self.db.run("lane_addressed", values, prios=prios, audiences=reach.audiences)
+                self.db.run(
+                    "lane_addressed", values, prios=prios, audiences=reach.audiences
+                )
             )
             return _newest(rows, values["limit"])
         lists = {"nids": reach.nids, "audiences": reach.audiences}
@@ -136,73 +156,112 @@ class Query:
         return self._filtered(reach, wanted, prios, values)
 
     def _lanes(
-        self, reach: Reach, within: Iterable[int], prios: tuple[int, ...], values: dict[str, Any]
+        self,
+        reach: Reach,
+        within: Iterable[int],
+        prios: tuple[int, ...],
+        values: dict[str, Any],
     ) -> set[tuple[int, int, int]]:
-        """The newest of these lanes, the fullest first: where it fills the page, the others are read no deeper."""
+        """The newest of these lanes, the fullest first: where it fills the page, the others are
+        read no deeper.
+        """
         rows: set[tuple[int, int, int]] = set()
         limit, floor = values["limit"], values["floor"]
         for prio, nid in product(reversed(prios), within):
             lane = values | {"nid": nid, "prio": prio, "floor": floor}
-            rows.update(self.db.run("lane", lane, nids=reach.nids, audiences=reach.audiences))
+            rows.update(
+                self.db.run("lane", lane, nids=reach.nids, audiences=reach.audiences)
+            )
             if len(rows) >= limit > 0:
                 rows = set(_newest(rows, limit))
                 floor = min(rows)[0]
         return rows
 
     def _filtered(
-        self, reach: Reach, wanted: Filter, prios: tuple[int, ...], values: dict[str, Any]
+        self,
+        reach: Reach,
+        wanted: Filter,
+        prios: tuple[int, ...],
+        values: dict[str, Any],
     ) -> list[tuple[int, int, int]]:
         values = values | self._values(wanted)
         lists = {"within": self._within(wanted.namespaces), "prios": prios}
         lists |= {"nids": reach.nids, "audiences": reach.audiences}
         return self.db.run("page_filtered", values, **lists).fetchall()
 
-    def count(self, agent: Agent | None, wanted: Filter, now: int, cursor: int) -> tuple[int, int]:
+    def count(
+        self, agent: Agent | None, wanted: Filter, now: int, cursor: int
+    ) -> tuple[int, int]:
         """How many entries match the filter, and how many of those this agent may see."""
         reach = self.reach(agent)
         plain = not (wanted.author or wanted.tag or wanted.archived)
         if plain and wanted.since is None:
             matched, heard, own, own_heard = self._census(reach, wanted, now, cursor)
             return matched, heard + own - own_heard
-        values = {"floor": self.floor(wanted.since), "cursor": cursor, "now": now, "me": reach.me}
+        values = {
+            "floor": self.floor(wanted.since),
+            "cursor": cursor,
+            "now": now,
+            "me": reach.me,
+        }
         lists = {"nids": reach.nids, "audiences": reach.audiences}
         if (
             plain and not wanted.priorities and not wanted.namespaces
         ):  # all there is: best read in one go
             counts = self.db.run("count_since", values, **lists)
         else:
-            lists |= {"within": self._within(wanted.namespaces), "prios": _prios(wanted.priorities)}
+            lists |= {
+                "within": self._within(wanted.namespaces),
+                "prios": _prios(wanted.priorities),
+            }
             counts = self.db.run("count", values | self._values(wanted), **lists)
         matched, visible = counts.fetchone()
         return matched, visible or 0
 
-    def _census(self, reach: Reach, wanted: Filter, now: int, cursor: int) -> tuple[int, ...]:
-        """Live entries of these namespaces and priorities: all, those that the agent hears of, its own, and those
-        of its own that it hears of. From the counts that the projection keeps, and what has changed since."""
-        lists = {"within": self._within(wanted.namespaces), "prios": _prios(wanted.priorities)}
+    def _census(
+        self, reach: Reach, wanted: Filter, now: int, cursor: int
+    ) -> tuple[int, ...]:
+        """Live entries of these namespaces and priorities: all, those that the agent hears of, its
+        own, and those of its own that it hears of. From the counts that the projection keeps, and
+        what has changed since.
+        """
+        lists = {
+            "within": self._within(wanted.namespaces),
+            "prios": _prios(wanted.priorities),
+        }
         values = {"now": now, "cursor": cursor, "me": reach.me}
-        rows = self.db.run("census", values, nids=reach.nids, audiences=reach.audiences, **lists)
-        return tuple(sum(count or 0 for count in column) for column in zip(*rows, strict=True))
+        rows = self.db.run(
+            "census", values, nids=reach.nids, audiences=reach.audiences, **lists
+        )
+        return tuple(
+            sum(count or 0 for count in column) for column in zip(*rows, strict=True)
+        )
 
     def _values(self, wanted: Filter) -> dict[str, Any]:
         author = None if wanted.author is None else self._aid(wanted.author)
         return {"author": author, "tag": wanted.tag, "archived": int(wanted.archived)}
 
     def unread(self, agent: Agent, now: int) -> tuple[int, int]:
-        """Return how many live entries of others the agent was not shown, and when the next of all lapses."""
+        """Return how many live entries of others the agent was not shown, and when the next of all
+        lapses.
+        """
         count, _, lapse = self._unread(self.reach(agent), now)
         return count, lapse
 
     def _unread(self, reach: Reach, now: int) -> tuple[int, int, int]:
-        """Return the count, the place after which all that it counts stands, and when the next entry lapses.
+        """Return the count, the place after which all that it counts stands, and when the next
+        entry lapses.
 
-        What came after the last mark is counted row by row; what earlier marks left out is kept as counts.
+        What came after the last mark is counted row by row; what earlier marks left out is kept as
+        counts.
         """
         values = {"now": now, "me": reach.me}
         lists = {"nids": reach.nids, "audiences": reach.audiences}
         total, _, mail = self._weights(reach, _prios(()))
         name = "unread_paged" if mail > total * _TALKATIVE else "unread"
-        count, lapse, cursor, left, ahead = self.db.run(name, values, **lists).fetchone()
+        count, lapse, cursor, left, ahead = self.db.run(
+            name, values, **lists
+        ).fetchone()
         lapse, after = NEVER if lapse is None else lapse, 0
         if cursor is None:
             _, heard, _, own_heard = self._census(reach, Filter(), now, NEVER)
@@ -210,14 +269,19 @@ class Query:
         if left is not None:
             after, _ = self.db.run("shown", values).fetchone()
             bounds = {"floor": after, "cursor": cursor}
-            left += sum(change for (change,) in self.db.run("left_since", values | bounds, **lists))
+            left += sum(
+                change
+                for (change,) in self.db.run("left_since", values | bounds, **lists)
+            )
         return count - ahead + (left or 0), after if left else cursor, lapse
 
     def fresh(
         self, agent: Agent, wanted: Filter, now: int, cursor: int
     ) -> tuple[list[tuple[int, int, int]], tuple[int, int, int]]:
-        """Return the rows of entries that the agent was not shown, the most urgent first and of these the oldest, as
-        many as the filter's limit; and how many there are in all: critical, important, info."""
+        """Return the rows of entries that the agent was not shown, the most urgent first and of
+        these the oldest, as many as the filter's limit; and how many there are in all: critical,
+        important, info.
+        """
         reach = self.reach(agent)
         count, after, _ = self._unread(reach, now)
         if not count:
@@ -225,7 +289,10 @@ class Query:
         values = self._values(wanted) | {"now": now, "me": reach.me, "cursor": cursor}
         values |= {"floor": max(after, self.floor(wanted.since))}
         values |= {"limit": -1 if wanted.limit is None else wanted.limit}
-        lists = {"within": self._within(wanted.namespaces), "prios": _prios(wanted.priorities)}
+        lists = {
+            "within": self._within(wanted.namespaces),
+            "prios": _prios(wanted.priorities),
+        }
         lists |= {"nids": reach.nids, "audiences": reach.audiences}
         counts = self.db.run("fresh_counts", values, **lists).fetchone()
         rows = self.db.run("fresh", values, **lists).fetchall()
@@ -238,8 +305,12 @@ class Query:
 
     # -- single entries ----------------------------------------------------------------------------
 
-    def load(self, rows: Sequence[tuple[int, int, int]], now: int, reach: Reach) -> list[Entry]:
-        """The entries of these rows (seq, rec, rev), in their order, with the disputes that this reader sees now."""
+    def load(
+        self, rows: Sequence[tuple[int, int, int]], now: int, reach: Reach
+    ) -> list[Entry]:
+        """The entries of these rows (seq, rec, rev), in their order, with the disputes that this
+        reader sees now.
+        """
         if not rows:
             return []
         entries = self.entries
@@ -260,7 +331,9 @@ class Query:
         return found
 
     def _read(
-        self, rows: Sequence[tuple[int, int, int]], entries: dict[tuple[int, int], Entry]
+        self,
+        rows: Sequence[tuple[int, int, int]],
+        entries: dict[tuple[int, int], Entry],
     ) -> None:
         revs = {seq: rev for seq, _, rev in rows}
         seqs = list(revs)
@@ -271,21 +344,29 @@ class Query:
     def _with_peers(self, entry: Entry, now: int, reach: Reach) -> Entry:
         values = {"seq": entry.seq, "now": now, "me": reach.me}
         peers = tuple(
-            id for (id,) in self.db.run("peers", values, nids=reach.nids, audiences=reach.audiences)
+            id
+            for (id,) in self.db.run(
+                "peers", values, nids=reach.nids, audiences=reach.audiences
+            )
         )
         return entry._replace(disputed=peers)
 
     def entry(self, id: str, now: int, agent: Agent | None = None) -> Entry | None:
-        """The entry under an id, whatever became of it: live, hidden, archived or staged. Of its disputes, those
-        that the agent may see; whether it may see the entry is the caller's to ask."""
+        """The entry under an id, whatever became of it: live, hidden, archived or staged. Of its
+        disputes, those that the agent may see; whether it may see the entry is the caller's to ask.
+        """
         row = self.db.run("id_of", {"id": id}).fetchone()
         if row is None:
             return None
         rec, seq = row
         if seq is None:
-            return self.staged_entry(rec, self.db.run("act_at", {"seq": rec}).fetchone()[0])
+            return self.staged_entry(
+                rec, self.db.run("act_at", {"seq": rec}).fetchone()[0]
+            )
         return self._with_peers(
-            entry_from(self.db.run("row", {"seq": seq}).fetchone()), now, self.reach(agent)
+            entry_from(self.db.run("row", {"seq": seq}).fetchone()),
+            now,
+            self.reach(agent),
         )
 
     def all(self, cursor: int, now: int) -> list[Entry]:
@@ -299,11 +380,21 @@ class Query:
     def to_reader(self, agent: Agent, now: int, cursor: int, limit: int) -> list[Entry]:
         """Return the newest live info that is addressed to the agent or to a team of it."""
         reach = self.reach(agent)
-        values = {"floor": 0, "cursor": cursor, "now": now, "limit": limit, "unless": -1}
-        rows = self.db.run("lane_addressed", values, prios=(2,), audiences=reach.audiences)
+        values = {
+            "floor": 0,
+            "cursor": cursor,
+            "now": now,
+            "limit": limit,
+            "unless": -1,
+        }
+        rows = self.db.run(
+            "lane_addressed", values, prios=(2,), audiences=reach.audiences
+        )
         return self.load(rows.fetchall(), now, reach)
 
-    def keyed(self, key: str, now: int, agent: Agent) -> list[tuple[Entry, bool, dict[str, Any]]]:
+    def keyed(
+        self, key: str, now: int, agent: Agent
+    ) -> list[tuple[Entry, bool, dict[str, Any]]]:
         """Return the entries that were written under a key of a guard, newest first: each with
         whether it is live, and the fields of its record. Whether the agent may see it is the
         caller's to ask."""
@@ -326,14 +417,20 @@ class Query:
 
     def addressed(self, name: str, now: int, cursor: int) -> list[Entry]:
         """The live entries addressed to this name, newest first; whoever may see them."""
-        lists = [num for num, listed in self.db.run("audiences") if name in listed.split(" ")]
+        lists = [
+            num for num, listed in self.db.run("audiences") if name in listed.split(" ")
+        ]
         values = {"floor": 0, "cursor": cursor, "now": now, "limit": -1, "unless": -1}
-        rows = self.db.run("lane_addressed", values, prios=(0, 1, 2), audiences=lists).fetchall()
+        rows = self.db.run(
+            "lane_addressed", values, prios=(0, 1, 2), audiences=lists
+        ).fetchall()
         return self.load(rows, now, self.reach(None))
 
     def staged(self) -> list[Entry]:
         """What waits for review, oldest first."""
-        return [self.staged_entry(rec, at) for rec, at in self.db.run("staged").fetchall()]
+        return [
+            self.staged_entry(rec, at) for rec, at in self.db.run("staged").fetchall()
+        ]
 
     def staged_entry(self, rec: int, at: int) -> Entry:
         id, head, body = self.db.run("texts", {"rec": rec}).fetchone()
@@ -342,7 +439,9 @@ class Query:
     def fate(self, entry: Entry, now: int) -> Fate | None:
         if entry.staged:
             return None if self._waits(entry.id) else Fate("rejected", "", NEVER)
-        row = self.db.run("fate", {"seq": entry.seq, "now": now, "never": NEVER}).fetchone()
+        row = self.db.run(
+            "fate", {"seq": entry.seq, "now": now, "never": NEVER}
+        ).fetchone()
         if row is not None:
             return Fate(*row)
         if entry.archived:
@@ -362,17 +461,32 @@ class Query:
         row = self.db.run("shown", {"me": self._aid(agent)}).fetchone()
         return 0 if row is None else row[0]
 
-    def seen(self, agent: Agent, first: int, last: int, cursor: int) -> tuple[int, frozenset[int]]:
-        """Return the place up to which everything was shown to the agent, and the entries between two others that were
-        shown to it by name, by what the log said up to a cursor."""
-        values = {"me": self.reach(agent).me, "first": first, "last": last, "cursor": cursor}
+    def seen(
+        self, agent: Agent, first: int, last: int, cursor: int
+    ) -> tuple[int, frozenset[int]]:
+        """Return the place up to which everything was shown to the agent, and the entries between
+        two others that were shown to it by name, by what the log said up to a cursor.
+        """
+        values = {
+            "me": self.reach(agent).me,
+            "first": first,
+            "last": last,
+            "cursor": cursor,
+        }
         return self.shown(agent.id), frozenset(
             seq for (seq,) in self.db.run("seen_between", values)
         )
 
-    def acts(self, by: str | None, ref: str | None, at: int, limit: int | None) -> list[Record]:
+    def acts(
+        self, by: str | None, ref: str | None, at: int, limit: int | None
+    ) -> list[Record]:
         """Who did what, newest first: entries and every act on them."""
-        values = {"by": by, "ref": ref, "at": at, "limit": -1 if limit is None else limit}
+        values = {
+            "by": by,
+            "ref": ref,
+            "at": at,
+            "limit": -1 if limit is None else limit,
+        }
         rows = self.db.run("acts", values)
         return [
             Record(seq, at, kind, by, id, json.loads(fields))
@@ -382,7 +496,9 @@ class Query:
     # -- runs --------------------------------------------------------------------------------------
 
     def run(self, id: str) -> dict[str, Any] | None:
-        """A run as all of its records make it, with its agent, its place and its times; None where there is none."""
+        """A run as all of its records make it, with its agent, its place and its times; None where
+        there is none.
+        """
         row = self.db.run("run", {"id": id}).fetchone()
         return _run_from(row) if row else None
 
@@ -419,7 +535,9 @@ class Query:
         entry: str | None = None,
         limit: int | None = None,
     ) -> list[dict[str, Any]]:
-        """How far entries came on their way to agents, newest first: one for each state that each reached."""
+        """How far entries came on their way to agents, newest first: one for each state that each
+        reached.
+        """
         rows = self._asked(
             "deliveries",
             ("entry", "run", "agent"),
@@ -427,15 +545,24 @@ class Query:
             limit,
         )
         return [
-            dict(zip(("entry", "agent", "run", "epoch", "state", "at"), row, strict=True))
+            dict(
+                zip(("entry", "agent", "run", "epoch", "state", "at"), row, strict=True)
+            )
             for row in rows
         ]
 
     def _asked(
-        self, name: str, narrow: Iterable[str], values: Mapping[str, Any], limit: int | None
+        self,
+        name: str,
+        narrow: Iterable[str],
+        values: Mapping[str, Any],
+        limit: int | None,
     ) -> Iterable[Any]:
         """Through the index of the narrowest of what is asked for."""
-        by = next((f"{name}_by_{column}" for column in narrow if values[column] is not None), name)
+        by = next(
+            (f"{name}_by_{column}" for column in narrow if values[column] is not None),
+            name,
+        )
         return self.db.run(by, {**values, "limit": -1 if limit is None else limit})
 
     # -- numbers -----------------------------------------------------------------------------------
@@ -453,9 +580,13 @@ class Query:
                 tuple(num for num, _ in self.db.run("audiences")),
                 _OPERATOR,
             )
-        nids = tuple(nid for name, nid in self.names.items() if ns.matches_any(agent.reads, name))
+        nids = tuple(
+            nid for name, nid in self.names.items() if ns.matches_any(agent.reads, name)
+        )
         names, lists = agent.names, self.db.run("audiences")
-        audiences = tuple(num for num, listed in lists if not names.isdisjoint(listed.split(" ")))
+        audiences = tuple(
+            num for num, listed in lists if not names.isdisjoint(listed.split(" "))
+        )
         return Reach(nids, audiences, self._aid(agent.id))
 
     def _aid(self, name: str) -> int:
@@ -467,17 +598,26 @@ class Query:
         if globs not in covered:
             names = self.names.items()
             named = any(glob.startswith(MAIL) for glob in globs)
-            found = ((name, nid) for name, nid in names if not globs or ns.matches_any(globs, name))
+            found = (
+                (name, nid)
+                for name, nid in names
+                if not globs or ns.matches_any(globs, name)
+            )
             covered[globs] = tuple(nid for name, nid in found if named or name != MAIL)
         return covered[globs]
 
     def _weights(self, reach: Reach, prios: tuple[int, ...]) -> tuple[int, int, int]:
-        """How many entries there are of these priorities, and in the agent's namespaces, mail left out; and how many
-        messages."""
+        """How many entries there are of these priorities, and in the agent's namespaces, mail left
+        out; and how many messages.
+        """
         known = self.weights.get((reach, prios))
         if known is None:
             nids, wanted, mail = set(reach.nids), set(prios), self.names.get(MAIL)
-            rows = [(nid, n) for nid, prio, n in self.db.run("lane_counts") if prio in wanted]
+            rows = [
+                (nid, n)
+                for nid, prio, n in self.db.run("lane_counts")
+                if prio in wanted
+            ]
             mine = sum(n for nid, n in rows if nid in nids and nid != mail)
             known = (
                 sum(n for nid, n in rows if nid != mail),
@@ -504,13 +644,21 @@ class Query:
 
 def _run_from(row: tuple[str, str, int, int, int | None]) -> dict[str, Any]:
     fields, agent, seq, at, ended_at = row
-    return {**json.loads(fields), "agent": agent, "seq": seq, "at": at, "ended_at": ended_at}
+    return {
+        **json.loads(fields),
+        "agent": agent,
+        "seq": seq,
+        "at": at,
+        "ended_at": ended_at,
+    }
 
 
 def _prios(names: tuple[str, ...]) -> tuple[int, ...]:
     return tuple(sorted(RANK[name] for name in names)) if names else (0, 1, 2)
 
 
-def _newest(rows: Iterable[tuple[int, int, int]], limit: int) -> list[tuple[int, int, int]]:
+def _newest(
+    rows: Iterable[tuple[int, int, int]], limit: int
+) -> list[tuple[int, int, int]]:
     ordered = sorted(rows, reverse=True)
     return ordered if limit < 0 else ordered[:limit]

@@ -1,8 +1,9 @@
 """What makes one entry answer a question better than another. Pure: numbers in, numbers out.
 
-Each word of the question counts by its rarity, once: how often an entry says it makes no difference, but whether its
-neighbours in the thread say it too does, and whether it names the author or the day. Words are bits of a mask, in
-the order of their rarity; an entry's mask says which of them it holds.
+Each word of the question counts by its rarity, once: how often an entry says it makes no
+difference, but whether its neighbours in the thread say it too does, and whether it names the
+author or the day. Words are bits of a mask, in the order of their rarity; an entry's mask says
+which of them it holds.
 """
 
 from __future__ import annotations
@@ -11,7 +12,10 @@ import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-BEFORE = (0.6, 0.3)  # what the messages before an entry add: an answer follows its question
+BEFORE = (
+    0.6,
+    0.3,
+)  # what the messages before an entry add: an answer follows its question
 AFTER = (0.4, 0.2)
 ABOUT = 0.5  # what its author's name and its day add
 K = 1.2  # how soon saying a word again in the neighbourhood stops to count
@@ -46,14 +50,18 @@ class Threads:
 
 
 def seeds(
-    masks: Mapping[int, int], prios: Mapping[int, int], rarities: Sequence[float], limit: int
+    masks: Mapping[int, int],
+    prios: Mapping[int, int],
+    rarities: Sequence[float],
+    limit: int,
 ) -> list[int]:
     """The entries whose own words are the rarest, of equals the weightiest, then the newest."""
     groups: dict[int, list[int]] = {}
     for seq, mask in masks.items():
         groups.setdefault(mask, []).append(seq)
     worth = {
-        mask: sum(each for bit, each in enumerate(rarities) if mask >> bit & 1) for mask in groups
+        mask: sum(each for bit, each in enumerate(rarities) if mask >> bit & 1)
+        for mask in groups
     }
     found: list[int] = []
     for mask in sorted(groups, key=worth.__getitem__, reverse=True):
@@ -74,8 +82,12 @@ class Scores:
         self.masks = masks
         self.known: dict[tuple[int, ...], float] = {}
 
-    def of(self, seq: int, near: tuple[int, int, int, int], about: int, length: int) -> float:
-        """The score of an entry beside these, that is about these words beside its text, and so many words long."""
+    def of(
+        self, seq: int, near: tuple[int, int, int, int], about: int, length: int
+    ) -> float:
+        """The score of an entry beside these, that is about these words beside its text, and so
+        many words long.
+        """
         mask = self.masks.get
         one, two, three, four = near
         key = (
@@ -94,7 +106,9 @@ class Scores:
 
     def _score(self, masks: tuple[int, ...], length: int) -> float:
         stretched = K * (1 + math.log2(length / LONG) / 2) if length > LONG else K
-        parts = [(mask, weight) for mask, weight in zip(masks, _WEIGHTS, strict=True) if mask]
+        parts = [
+            (mask, weight) for mask, weight in zip(masks, _WEIGHTS, strict=True) if mask
+        ]
         total, bit = 0.0, 1
         for rare in self.rarities:
             said = 0.0

@@ -1,7 +1,9 @@
-"""Full text: SQLite's FTS5, filled in batches outside the append, ranked over what the reader may see.
+"""Full text: SQLite's FTS5, filled in batches outside the append, ranked over what the reader may
+see.
 
-The index holds which entries say a word; `ranking` says what that is worth. Of each question the rarest words are
-looked up first, in the newest entries that hold them, up to a number that does not grow with the store.
+The index holds which entries say a word; `ranking` says what that is worth. Of each question the
+rarest words are looked up first, in the newest entries that hold them, up to a number that does not
+grow with the store.
 """
 
 from __future__ import annotations
@@ -23,11 +25,12 @@ from synapse.model.agents import Agent
 from synapse.model.results import Hit, Hits
 from synapse.system.typed import Any, NamedTuple
 
-RANKED = 200  # of the entries with a word that is looked for alone, so many of the newest
-LOOKED_UP = 1_000  # of those with any word of a question, so many for all its words together
-COUNTED = (
-    10_000  # how far a word is counted; beyond, it is taken to be as common as among the newest
-)
+# of the entries with a word that is looked for alone, so many of the newest
+RANKED = 200
+# of those with any word of a question, so many for all its words together
+LOOKED_UP = 1_000
+# how far a word is counted; beyond, it is taken to be as common as among the newest
+COUNTED = 10_000
 SETTLED = 40  # of those of one rank, so many are put in order by authority
 SEEDS = 64  # of the entries found, those that are scored, with their neighbours in the thread
 COMMON = 1_000  # a word in so many entries is common, and is not counted again
@@ -45,8 +48,9 @@ class Word(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What the words led to: a mask of words for each entry; for each of those that the filter lets through, and
-    their priorities; and whether there may be more."""
+    """What the words led to: a mask of words for each entry; for each of those that the filter lets
+    through, and their priorities; and whether there may be more.
+    """
 
     words: Sequence[Word]
     masks: dict[int, int]
@@ -55,7 +59,8 @@ class Found(NamedTuple):
     partial: bool
 
 
-# What an entry is weighed by: seq, rec, rev, the author's number, when it came, priority, length in words.
+# What an entry is weighed by: seq, rec, rev, the author's number, when it came, priority, length in
+# words.
 Row = tuple[int, int, int, int, int, int, int]
 # Score, negated, priority, seq, negated, and row: sorted, the best come first.
 Ranked = tuple[float, int, int, Row]
@@ -78,7 +83,9 @@ def fill(db: Database, floor: int, limit: int = BATCH) -> int:
 
 
 def _label(fields: dict[str, Any]) -> str:
-    """What is looked for in an entry beside its text. All messages stand in one namespace, which tells nothing."""
+    """What is looked for in an entry beside its text. All messages stand in one namespace, which
+    tells nothing.
+    """
     where = fields["namespace"] if fields["namespace"] != kinds.MAIL else ""
     own = kinds.texts(fields.get("more", {}))
     return " ".join((*fields.get("tags", ()), fields.get("topic") or "", where, *own))
@@ -92,14 +99,18 @@ def _mark(masks: dict[int, int], said: Iterable[tuple[int, int]], place: int) ->
 class Search:
     """One question of one reader, with what every statement of it is filled with."""
 
-    def __init__(self, query: Query, agent: Agent | None, wanted: Filter, now: int) -> None:
+    def __init__(
+        self, query: Query, agent: Agent | None, wanted: Filter, now: int
+    ) -> None:
         self.query, self.db, self.now = query, query.db, now
         self.reach = query.reach(agent)
         self.narrow = wanted != Filter(archived=wanted.archived, limit=wanted.limit)
         self.plainly = "search_archived" if wanted.archived else "search"
         self.values, self.lists = self._bound(wanted)
 
-    def _bound(self, wanted: Filter) -> tuple[dict[str, Any], dict[str, tuple[int, ...]]]:
+    def _bound(
+        self, wanted: Filter
+    ) -> tuple[dict[str, Any], dict[str, tuple[int, ...]]]:
         query = self.query
         author = None if wanted.author is None else query._aid(wanted.author)
         values: dict[str, Any] = {
@@ -109,17 +120,24 @@ class Search:
             "author": author,
         }
         values |= {"tag": wanted.tag, "anywhere": int(not wanted.namespaces)}
-        values |= {"floor": query.floor(wanted.since), "ceiling": query.ceiling(wanted.until)}
+        values |= {
+            "floor": query.floor(wanted.since),
+            "ceiling": query.ceiling(wanted.until),
+        }
         lists = {
             "nids": self.reach.nids,
             "audiences": self.reach.audiences,
             "prios": _prios(wanted.priorities),
         }
         within = (
-            nid for name, nid in query.names.items() if ns.matches_any(wanted.namespaces, name)
+            nid
+            for name, nid in query.names.items()
+            if ns.matches_any(wanted.namespaces, name)
         )
         lists["within"] = tuple(within) if wanted.namespaces else ()
-        lists["kinds"] = tuple(kinds.NUMBER[kind] for kind in wanted.kinds or kinds.KINDS)
+        lists["kinds"] = tuple(
+            kinds.NUMBER[kind] for kind in wanted.kinds or kinds.KINDS
+        )
         return values, lists
 
     def words(self, text: str) -> list[Word]:
@@ -128,7 +146,8 @@ class Search:
         if len(found) == 1:  # there is nothing to compare it with
             return [Word(found[0], 1)]
         return sorted(
-            (Word(word, self._count(word)) for word in found), key=lambda word: word.entries
+            (Word(word, self._count(word)) for word in found),
+            key=lambda word: word.entries,
         )
 
     @cached_property
@@ -137,8 +156,9 @@ class Search:
         return row[0] or 0
 
     def _count(self, word: str) -> int:
-        """How many entries hold a word. Of a common one that is as it was when the store last had a round size, the
-        same for whoever asks: it hardly changes, and is counted once."""
+        """How many entries hold a word. Of a common one that is as it was when the store last had a
+        round size, the same for whoever asks: it hardly changes, and is counted once.
+        """
         end = self.size - self.size % STEP
         common = self.query.common
         if (end, word) in common:
@@ -157,12 +177,18 @@ class Search:
         return count
 
     def _counted(self, word: str, last: int, limit: int) -> tuple[int, int]:
-        """How many of the entries up to one hold a word, counted so far, and the oldest of those."""
-        rows = self._asked("word_count", {"word": f'"{word}"', "limit": limit, "last": last})
+        """How many of the entries up to one hold a word, counted so far, and the oldest of
+        those.
+        """
+        rows = self._asked(
+            "word_count", {"word": f'"{word}"', "limit": limit, "last": last}
+        )
         return rows[0] if rows else (0, 0)
 
     def look_up(self, words: Sequence[Word], limit: int) -> Found:
-        """Who says the words: the newest of each, the rarest words first, until there are enough."""
+        """Who says the words: the newest of each, the rarest words first, until there are
+        enough.
+        """
         masks: dict[int, int] = {}
         wanted: dict[int, int] = {}
         prios: dict[int, int] = {}
@@ -193,18 +219,26 @@ class Search:
         """The newest entries of these authors."""
         lists = {**self.lists, "aids": tuple(aids)}
         return [
-            seq for (seq,) in self.db.run("search_author", {**self.values, "limit": limit}, **lists)
+            seq
+            for (seq,) in self.db.run(
+                "search_author", {**self.values, "limit": limit}, **lists
+            )
         ]
 
     def rows(self, seqs: Iterable[int]) -> list[Row]:
         """Of these entries those that the reader may see, and that the filter lets through."""
-        return self.db.run("search_rows", self.values, seqs=list(seqs), **self.lists).fetchall()
+        return self.db.run(
+            "search_rows", self.values, seqs=list(seqs), **self.lists
+        ).fetchall()
 
     def around(self, seqs: Sequence[int]) -> Threads:
         """Who stands beside these in their threads."""
         threads = Threads()
         for before, after in self.db.run("around", {"reach": REACH}, seqs=list(seqs)):
-            stretch = [*map(int, before.split(",")), *map(int, after.split(",") if after else ())]
+            stretch = [
+                *map(int, before.split(",")),
+                *map(int, after.split(",") if after else ()),
+            ]
             threads.tell(sorted(stretch))
         return threads
 
@@ -217,17 +251,26 @@ def search(
     words = asked.words(text)
     if not words or not limit:
         return Hits(())
-    found = asked.look_up(words, max(LOOKED_UP if len(words) > 1 else RANKED, 2 * limit))
+    found = asked.look_up(
+        words, max(LOOKED_UP if len(words) > 1 else RANKED, 2 * limit)
+    )
     ranked = _ranked(asked, found, max(SEEDS, 2 * limit))
     best = _settled(asked, _contenders(ranked, limit))[:limit]
     plain = frozenset(word.text for word in words)
     hits = (Hit(entry, score, *excerpt(entry.body, plain)) for score, entry in best)
-    return Hits(tuple(hits), found.partial, len(ranked) if len(words) == 1 else len(found.wanted))
+    return Hits(
+        tuple(hits),
+        found.partial,
+        len(ranked) if len(words) == 1 else len(found.wanted),
+    )
 
 
 def _ranked(asked: Search, found: Found, limit: int) -> list[Ranked]:
     """All that may be seen of what the words led to and what stands beside it, the best first."""
-    words, size = [word.text for word in found.words], asked.size if len(found.words) > 1 else 1
+    words, size = (
+        [word.text for word in found.words],
+        asked.size if len(found.words) > 1 else 1,
+    )
     rarities = [rarity(word.entries, size) for word in found.words]
     authors, days = named(words, _authors(asked.query)), Days(words, asked.now)
     chosen = seeds(found.wanted, found.prios, rarities, limit)
@@ -241,18 +284,22 @@ def _ranked(asked: Search, found: Found, limit: int) -> list[Ranked]:
     scores, ranked = Scores(rarities, found.masks), []
     for row in asked.rows(near.union(chosen)):
         seq, _, _, aid, at, prio, length = row
-        score = scores.of(seq, threads.near(seq), authors.get(aid, 0) | days.bits(at), length)
+        score = scores.of(
+            seq, threads.near(seq), authors.get(aid, 0) | days.bits(at), length
+        )
         ranked.append((-round(score, 9), prio, -seq, row))
     ranked.sort()
     return ranked
 
 
 def _contenders(ranked: Sequence[Ranked], limit: int) -> Sequence[Ranked]:
-    """Those that can be among the best once authority is known: beside the first, who has the rank of the last of
-    them. Reading an entry is most of the work, so none is read in vain."""
+    """Those that can be among the best once authority is known: beside the first, who has the rank
+    of the last of them. Reading an entry is most of the work, so none is read in vain.
+    """
     end = min(limit, len(ranked))
     while (
-        end < min(max(2 * limit, SETTLED), len(ranked)) and ranked[end][:2] == ranked[limit - 1][:2]
+        end < min(max(2 * limit, SETTLED), len(ranked))
+        and ranked[end][:2] == ranked[limit - 1][:2]
     ):
         end += 1
     return ranked[:end]
@@ -268,10 +315,13 @@ def _settled(asked: Search, ranked: Sequence[Ranked]) -> list[tuple[float, Any]]
     """Scores and entries; where scores and priorities are equal, by authority, then by age."""
     rows = [row[:3] for *_, row in ranked]
     entries = asked.query.load(rows, asked.now, asked.reach)
-    found = [(negated, prio, -entry.authority, -entry.seq, entry)
-             for (negated, prio, _, _), entry in zip(ranked, entries, strict=True)]  # fmt: skip
+    found = [
+        (negated, prio, -entry.authority, -entry.seq, entry)
+        for (negated, prio, _, _), entry in zip(ranked, entries, strict=True)
+    ]
     return [
-        (-negated, entry) for negated, _, _, _, entry in sorted(found, key=lambda each: each[:4])
+        (-negated, entry)
+        for negated, _, _, _, entry in sorted(found, key=lambda each: each[:4])
     ]
 
 
@@ -281,7 +331,13 @@ def together(
     """Return the newest live entries, up to a cursor, that hold all of these words and that the
     reader may see: seq, rec, rev."""
     said = " ".join(f'"{word}"' for word in words)
-    values = {"words": said, "now": now, "me": reach.me, "cursor": cursor, "limit": limit}
+    values = {
+        "words": said,
+        "now": now,
+        "me": reach.me,
+        "cursor": cursor,
+        "limit": limit,
+    }
     lists = {"nids": reach.nids, "audiences": reach.audiences}
     return _run(query.db, "search_together", values, lists) if said else []
 
@@ -293,11 +349,15 @@ def counted(query: Query, word: str, cursor: int) -> int:
     return int(rows[0][0]) if rows else 0
 
 
-def _run(db: Database, name: str, values: dict[str, Any], lists: dict[str, Any]) -> list[Any]:
+def _run(
+    db: Database, name: str, values: dict[str, Any], lists: dict[str, Any]
+) -> list[Any]:
     try:
         return db.run(name, values, **lists).fetchall()
     except StoreError as error:
-        if isinstance(error.__cause__, sqlite3.OperationalError) and "fts5" in str(error):
+        if isinstance(error.__cause__, sqlite3.OperationalError) and "fts5" in str(
+            error
+        ):
             return []  # the tokenizer makes several words of it, or none
         raise
 

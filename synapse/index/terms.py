@@ -1,7 +1,8 @@
-"""Words as full text has them: what of a text is looked for, what is left out, and to what it is cut. Pure.
+"""Words as full text has them: what of a text is looked for, what is left out, and to what it is
+cut. Pure.
 
-English endings are left to the tokenizer of the index (Porter's). Russian ones are cut here, on the way in and on
-the way of a question, by the rules of Snowball's stemmer for Russian.
+English endings are left to the tokenizer of the index (Porter's). Russian ones are cut here, on the
+way in and on the way of a question, by the rules of Snowball's stemmer for Russian.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ _SCRIPT = re.compile(
     "([\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff])"
 )  # written without spaces
 
-# What says nothing of what a text is about: the lists in common use, and the pieces that apostrophes leave.
+# What says nothing of what a text is about: the lists in common use, and the pieces that
+# apostrophes leave.
 _ENGLISH = """
 i me my myself we our ours ourselves you your yours yourself yourselves he him his himself she her hers herself it its
 itself they them their theirs themselves what which who whom whose this that these those am is are was were be been
@@ -50,15 +52,18 @@ def folded(text: str) -> str:
 
 
 def sought(text: str) -> list[str]:
-    """The distinct words of a question that say what it is about; where none of them does, all of them. Quotes,
-    operators and signs of any kind only separate."""
+    """The distinct words of a question that say what it is about; where none of them does, all of
+    them. Quotes, operators and signs of any kind only separate.
+    """
     plain = unicodedata.normalize("NFC", text[:MAX_TEXT]).lower().replace("ё", "е")
     words = list(dict.fromkeys(_WORD.findall(plain)))
     kept = [word for word in words if word not in STOP] or words
     found: dict[str, str] = {}
     for word in kept:
         for cut in _WORD.findall(folded(word)):
-            found.setdefault(form(cut), cut)  # of several forms of a word, the first one
+            found.setdefault(
+                form(cut), cut
+            )  # of several forms of a word, the first one
     return list(found.values())[:MAX_WORDS]
 
 
@@ -99,7 +104,12 @@ def root(word: str) -> str:
         return russian(word)
     for endings in (("ies", "ied", "ing", "ed", "es", "ly", "s"), ("y", "e", "i")):
         ending = next(
-            (each for each in endings if word.endswith(each) and len(word) - len(each) >= 3), ""
+            (
+                each
+                for each in endings
+                if word.endswith(each) and len(word) - len(each) >= 3
+            ),
+            "",
         )
         word = word.removesuffix(ending)
         if ending and word[-1] == word[-2] and len(word) > 3 and word[-1] not in "ls":
@@ -107,7 +117,7 @@ def root(word: str) -> str:
     return word
 
 
-# -- Russian -------------------------------------------------------------------------------------------------
+# -- Russian ---------------------------------------------------------------------------
 
 _VOWELS = "аеиоуыэюя"
 _REST = re.compile(f"^(.*?[{_VOWELS}])(.*)$")
@@ -124,7 +134,9 @@ _VERB = re.compile(
 _NOUN = re.compile(
     "(а|ев|ов|ие|ье|е|иями|ями|ами|еи|ии|и|ией|ей|ой|ий|й|иям|ям|ием|ем|ам|ом|о|у|ах|иях|ях|ы|ь|ию|ью|ю|ия|ья|я)$"
 )
-_DERIVED = re.compile(f"(?<=.)[^{_VOWELS}][{_VOWELS}]+[^{_VOWELS}]+[{_VOWELS}].*(?<=о)сть?$")
+_DERIVED = re.compile(
+    f"(?<=.)[^{_VOWELS}][{_VOWELS}]+[^{_VOWELS}]+[{_VOWELS}].*(?<=о)сть?$"
+)
 _SUPERLATIVE = re.compile("ейше?$")
 
 

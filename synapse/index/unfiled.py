@@ -1,4 +1,6 @@
-"""What a night asks of the projection: what is outdone, lapsed, comparable, and what was brought back. Reads only."""
+"""What a night asks of the projection: what is outdone, lapsed, comparable, and what was brought
+back. Reads only.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ _AT_ONCE = 500
 
 
 class Outdone(NamedTuple):
-    """An entry that another one, or an act, took the place of, and that cannot come back by itself."""
+    """An entry that another one, or an act, took the place of, and that cannot come back by
+    itself.
+    """
 
     id: str
     reason: str
@@ -45,8 +49,10 @@ class Weight(NamedTuple):
 
 
 class Sized(NamedTuple):
-    """An entry that is shown, by what decides how long it stays where there is too little room. `uses` is how many
-    prompts of others it was in, `stays` that it stands in a dispute, or holds back what it outranked."""
+    """An entry that is shown, by what decides how long it stays where there is too little room.
+    `uses` is how many prompts of others it was in, `stays` that it stands in a dispute, or holds
+    back what it outranked.
+    """
 
     seq: int
     id: str
@@ -71,15 +77,19 @@ def outdone(query: Query, now: int) -> tuple[Outdone, ...]:
 
 
 def lapsed(query: Query, now: int) -> tuple[Lapsed, ...]:
-    return tuple(Lapsed(*row) for row in query.db.run("lapsed", {"now": now, "never": NEVER}))
+    return tuple(
+        Lapsed(*row) for row in query.db.run("lapsed", {"now": now, "never": NEVER})
+    )
 
 
 def comparable(
     query: Query, now: int, floor: int, own: str, gist: Callable[[str], object]
 ) -> tuple[list[list[int]], list[int]]:
-    """The places of the live entries that may say the same, those that may together, in the namespaces in which anybody
-    but this author wrote after a place in the log; and of all of this author's own there, and what it wrote since.
-    No more is kept of an entry than its place, or two numbers: most are like no other."""
+    """The places of the live entries that may say the same, those that may together, in the
+    namespaces in which anybody but this author wrote after a place in the log; and of all of this
+    author's own there, and what it wrote since. No more is kept of an entry than its place, or two
+    numbers: most are like no other.
+    """
     first, alike, its = dict[int, int](), dict[int, list[int]](), list[int]()
     for seq, nid, prio, audience, mine, body in query.db.run(
         "comparable", {"now": now, "floor": floor, "own": own}
@@ -101,9 +111,13 @@ def entries(query: Query, places: Sequence[int], now: int) -> Iterator[Entry]:
 
 
 def mergeable(query: Query, now: int, floor: int, own: str, limit: int) -> list[Entry]:
-    """The newest live entries of the namespaces in which anybody but this author wrote after a place in the log."""
+    """The newest live entries of the namespaces in which anybody but this author wrote after a
+    place in the log.
+    """
     values = {"now": now, "floor": floor, "own": own, "limit": limit}
-    return query.load(query.db.run("mergeable", values).fetchall(), now, query.reach(None))
+    return query.load(
+        query.db.run("mergeable", values).fetchall(), now, query.reach(None)
+    )
 
 
 def brought_back(query: Query) -> frozenset[tuple[str, str]]:
@@ -126,9 +140,13 @@ def _undone(query: Query, id: str) -> Iterator[str]:
 
 
 def last_filing(query: Query, id: str) -> Record | None:
-    """Return the last act that filed this entry away or brought it back, None where there is none."""
+    """Return the last act that filed this entry away or brought it back, None where there is
+    none.
+    """
     rows = query.db.run("filings_of", {"id": id}).fetchall()
-    return next((act for act in reversed(_filing_acts(rows)) if id in dict(filings(act))), None)
+    return next(
+        (act for act in reversed(_filing_acts(rows)) if id in dict(filings(act))), None
+    )
 
 
 def act(query: Query, seq: int) -> Record | None:
@@ -142,25 +160,33 @@ def approvals(query: Query, id: str) -> list[Record]:
 
 
 def last_ruling(query: Query, by: str) -> Record | None:
-    """Return the newest ruling or own entry of an agent; for the operator, the newest ruling of anybody, and among
-    entries those of its own and of the nights."""
+    """Return the newest ruling or own entry of an agent; for the operator, the newest ruling of
+    anybody, and among entries those of its own and of the nights.
+    """
     values = {"by": by, "all": by == OPERATOR}
     return next(_records(query.db.run("last_ruling", values)), None)
 
 
 def held_by(query: Query, seq: int, *, lifted: bool) -> list[str]:
-    """Return the entries that a record hides, or, with `lifted`, would hide had it not been taken back."""
+    """Return the entries that a record hides, or, with `lifted`, would hide had it not been taken
+    back.
+    """
     rows = query.db.run("held_by", {"seq": seq, "lifted": int(lifted), "never": NEVER})
     return [id for _, id, for_good in rows if for_good]
 
 
-def _records(rows: Iterable[tuple[int, int, str, str, str | None, str]]) -> Iterator[Record]:
+def _records(
+    rows: Iterable[tuple[int, int, str, str, str | None, str]],
+) -> Iterator[Record]:
     for seq, at, kind, by, id, fields in rows:
         yield Record(seq, at, kind, by, id, json.loads(fields))
 
 
 def _filing_acts(rows: Iterable[tuple[int, str, str, str]]) -> list[Record]:
-    return [Record(seq, 0, kind, by, None, json.loads(fields)) for seq, kind, fields, by in rows]
+    return [
+        Record(seq, 0, kind, by, None, json.loads(fields))
+        for seq, kind, fields, by in rows
+    ]
 
 
 def weights(query: Query, now: int) -> tuple[Weight, ...]:
@@ -168,7 +194,9 @@ def weights(query: Query, now: int) -> tuple[Weight, ...]:
 
 
 def sized(query: Query, now: int, globs: tuple[str, ...]) -> tuple[Sized, ...]:
-    """The entries that are shown in these namespaces. What is counted of their use is what prompts' receipts name."""
+    """The entries that are shown in these namespaces. What is counted of their use is what prompts'
+    receipts name.
+    """
     within = [nid for name, nid in query.names.items() if ns.matches_any(globs, name)]
     rows = query.db.run("sized", {"now": now, "never": NEVER}, within=within)
     return tuple(Sized(*row) for row in rows)
@@ -176,7 +204,11 @@ def sized(query: Query, now: int, globs: tuple[str, ...]) -> tuple[Sized, ...]:
 
 def long(query: Query, floor: int, size: int | None) -> tuple[tuple[str, int], ...]:
     """Entries longer than a size that came after a place in the log and are not filed away."""
-    return () if size is None else tuple(query.db.run("long", {"floor": floor, "size": size}))
+    return (
+        ()
+        if size is None
+        else tuple(query.db.run("long", {"floor": floor, "size": size}))
+    )
 
 
 def busy(query: Query, floor: int, besides: tuple[str, ...]) -> tuple[Busy, ...]:
@@ -198,7 +230,9 @@ def written_by(query: Query, author: str, floor: int) -> list[Record]:
 
 
 def told(query: Query, since: int) -> Iterator[tuple[Record, Entry | None]]:
-    """All that was done since this microsecond, oldest first; with the entry where one took effect at once."""
+    """All that was done since this microsecond, oldest first; with the entry where one took effect
+    at once.
+    """
     for seq, at, kind, by, id, fields, body in query.db.run(
         "told", {"floor": query.ceiling(since), "at": since}
     ):
@@ -209,12 +243,17 @@ def told(query: Query, since: int) -> Iterator[tuple[Record, Entry | None]]:
 def nights(query: Query) -> list[Record]:
     """What was noted of nightly jobs, oldest first."""
     rows = query.db.run("nights")
-    return [Record(seq, at, "night", by, None, json.loads(fields)) for seq, at, by, fields in rows]
+    return [
+        Record(seq, at, "night", by, None, json.loads(fields))
+        for seq, at, by, fields in rows
+    ]
 
 
 def written_since(query: Query, floor: int, own: str) -> int:
     """How many entries anybody but this author wrote after a place in the log."""
-    return int(query.db.run("written_since", {"floor": floor, "own": own}).fetchone()[0])
+    return int(
+        query.db.run("written_since", {"floor": floor, "own": own}).fetchone()[0]
+    )
 
 
 def disputed(query: Query, now: int) -> int:

@@ -1,7 +1,8 @@
-"""The vectors of texts: one file beside the index, a set of rows for each model, never compared across models.
+"""The vectors of texts: one file beside the index, a set of rows for each model, never compared
+across models.
 
-Like the index it is derived, and may be deleted at any time. Embeds nothing itself, and decides nothing about who
-may read: what is near is passed through the read gate by whoever asks.
+Like the index it is derived, and may be deleted at any time. Embeds nothing itself, and decides
+nothing about who may read: what is near is passed through the read gate by whoever asks.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ KIND = ("vectors_schema.sql", "vectors.sql", VERSION)
 
 
 class Model(NamedTuple):
-    """One model's set: how far the log has been gone through for it, and when that last began at its beginning."""
+    """One model's set: how far the log has been gone through for it, and when that last began at
+    its beginning.
+    """
 
     num: int
     dimension: int
@@ -55,7 +58,9 @@ class Vectors:
         self.loaded: dict[str, Rows] = {}
 
     def alone(self, section: Callable[[], T]) -> T:
-        """Run it while no other thread or process adds anything. StoreBusy where one has for too long."""
+        """Run it while no other thread or process adds anything. StoreBusy where one has for too
+        long.
+        """
         with self.mutex:
             try:
                 return section() if self.lock is None else self.lock.run(section)
@@ -73,20 +78,34 @@ class Vectors:
         return self.db.run("models").fetchall()
 
     def amounts(self, name: str) -> tuple[int, int]:
-        """How many entries have been gone through for a model, and how many of those the embedder refused."""
+        """How many entries have been gone through for a model, and how many of those the embedder
+        refused.
+        """
         model = self.model(name)
-        return (0, 0) if model is None else self.db.run("amounts", {"model": model.num}).fetchone()
+        return (
+            (0, 0)
+            if model is None
+            else self.db.run("amounts", {"model": model.num}).fetchone()
+        )
 
-    def missing(self, name: str, floor: int, top: int, wanted: Mapping[int, bytes]) -> list[int]:
-        """Which of the wanted seqs of a stretch have no vectors yet, in order. What is not wanted there any more leaves
-        every model's set; what was embedded from another text leaves this one's."""
+    def missing(
+        self, name: str, floor: int, top: int, wanted: Mapping[int, bytes]
+    ) -> list[int]:
+        """Which of the wanted seqs of a stretch have no vectors yet, in order. What is not wanted
+        there any more leaves every model's set; what was embedded from another text leaves this
+        one's.
+        """
         model, stretch = self.model(name), {"floor": floor, "top": top}
         held = {seq for (seq,) in self.db.run("seqs", stretch)}
         self._drop("drop_seqs", held - wanted.keys())
         if model is None:
             return sorted(wanted)
         known = dict(self.db.run("known", {**stretch, "model": model.num}).fetchall())
-        changed = {seq for seq, digest in known.items() if seq in wanted and wanted[seq] != digest}
+        changed = {
+            seq
+            for seq, digest in known.items()
+            if seq in wanted and wanted[seq] != digest
+        }
         self._drop("drop_of_model", changed, model=model.num)
         return sorted(wanted.keys() - (known.keys() - changed))
 
@@ -96,17 +115,23 @@ class Vectors:
         self._whole(lambda: self._put(name, rows, widths, reached))
 
     def rewind(self, name: str, horizon: int) -> None:
-        """Have the whole log gone through again for a model, as it stands now. What is there already stays."""
+        """Have the whole log gone through again for a model, as it stands now. What is there
+        already stays.
+        """
         self.db.run("rewind", {"name": name, "filed": horizon})
 
     def turn(self, name: str) -> int:
-        """Return which of the logs that there were one after the other, as after a checkout, was gone through."""
+        """Return which of the logs that there were one after the other, as after a checkout, was
+        gone through.
+        """
         return int(self.db.meta(f"turn:{name}") or 0)
 
     def note_turn(self, name: str, turn: int) -> None:
         self.db.set_meta(f"turn:{name}", str(turn))
 
-    def nearest(self, name: str, vector: Sequence[float], count: int) -> list[tuple[float, int]]:
+    def nearest(
+        self, name: str, vector: Sequence[float], count: int
+    ) -> list[tuple[float, int]]:
         """The entries nearest to a vector: cosine and seq, the nearest first."""
         from synapse.index.nearest import Rows
 
@@ -129,7 +154,9 @@ class Vectors:
 
     # -- below -------------------------------------------------------------------------------------
 
-    def _put(self, name: str, rows: Sequence[Row], widths: Collection[int], reached: int) -> None:
+    def _put(
+        self, name: str, rows: Sequence[Row], widths: Collection[int], reached: int
+    ) -> None:
         model = self.model(name)
         for width in widths:
             if model is None:
@@ -156,7 +183,9 @@ class Vectors:
         if seqs:
             self._whole(lambda: self._dropped_now(statement, seqs, values))
 
-    def _dropped_now(self, statement: str, seqs: Collection[int], values: dict[str, int]) -> None:
+    def _dropped_now(
+        self, statement: str, seqs: Collection[int], values: dict[str, int]
+    ) -> None:
         self.db.run(statement, values, seqs=sorted(seqs))
         self.db.set_meta("dropped", str(self._dropped() + 1))
 
@@ -184,13 +213,16 @@ def unit(vector: Sequence[float]) -> array[float]:
 
 
 def halves(vector: Sequence[float]) -> bytes:
-    """The vector at length one in half-precision floats: cosines are off by a ten-thousandth, in half the space."""
+    """The vector at length one in half-precision floats: cosines are off by a ten-thousandth, in
+    half the space.
+    """
     return pack(f"<{len(vector)}e", *unit(vector))
 
 
 def _other(name: str, before: int, now: int) -> EmbedderError:
     return EmbedderError(
-        f"{name} gives {now} numbers a text and gave {before} before: another model under the same name;"
+        f"{name} gives {now} numbers a text and gave {before} before: another model"
+        f" under the same name;"
         " delete .index/vectors.db to have everything embedded anew",
         model=name,
     )
@@ -198,4 +230,8 @@ def _other(name: str, before: int, now: int) -> EmbedderError:
 
 def path_beside(index: str) -> str:
     """Where the vectors of an index are."""
-    return index if index == ":memory:" else os.path.join(os.path.dirname(index), "vectors.db")
+    return (
+        index
+        if index == ":memory:"
+        else os.path.join(os.path.dirname(index), "vectors.db")
+    )

@@ -1,7 +1,9 @@
-"""A capsule: what was found, the best first, within a limit of bytes, each with where it comes from. Pure.
+"""A capsule: what was found, the best first, within a limit of bytes, each with where it comes
+from. Pure.
 
-What most of it has in common is said once, in the head; of each item there is its id and the hash of its text, both
-cut (`reference` reads them), who said it, when, and in what it differs from the head.
+What most of it has in common is said once, in the head; of each item there is its id and the hash
+of its text, both cut (`reference` reads them), who said it, when, and in what it differs from the
+head.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ HASH = 5
 
 
 class Capsule(NamedTuple):
-    """The text that an agent is given, and the items in it; how many were found, as of which place of the log."""
+    """The text that an agent is given, and the items in it; how many were found, as of which place
+    of the log.
+    """
 
     text: str
     shown: tuple[Entry, ...] = ()
@@ -42,9 +46,12 @@ class Common(NamedTuple):
     year: str
 
 
-def capsule(hits: Sequence[Hit], found: int, query: str, limit: int, version: int) -> Capsule:
-    """As much of what was found as there is room for. An item that does not fit is left out for a shorter one behind
-    it; of the best one a part is shown."""
+def capsule(
+    hits: Sequence[Hit], found: int, query: str, limit: int, version: int
+) -> Capsule:
+    """As much of what was found as there is room for. An item that does not fit is left out for a
+    shorter one behind it; of the best one a part is shown.
+    """
     if not hits:
         return Capsule(
             f"Nothing that you may see here matches these words (version {version}).\n",
@@ -58,7 +65,11 @@ def capsule(hits: Sequence[Hit], found: int, query: str, limit: int, version: in
     if len(kept) < found:
         kept = _kept(texts, room - len(foot))
         foot = _foot(len(kept), found)
-    told = (head if kept else "") + "".join(kept.values()) + (foot if len(kept) < found else "")
+    told = (
+        (head if kept else "")
+        + "".join(kept.values())
+        + (foot if len(kept) < found else "")
+    )
     return Capsule(told, tuple(hits[place].entry for place in kept), found, version)
 
 
@@ -81,7 +92,9 @@ def short(entry: Entry) -> str:
 
 def short_id(id: str) -> str:
     head, mark, digits = id.partition("_")
-    return f"{head}{mark}{digits[:DIGITS]}" if mark and not head.startswith("syn-") else id
+    return (
+        f"{head}{mark}{digits[:DIGITS]}" if mark and not head.startswith("syn-") else id
+    )
 
 
 def digest(entry: Entry) -> str:
@@ -91,21 +104,34 @@ def digest(entry: Entry) -> str:
 
 def _common(hits: Sequence[Hit]) -> Common:
     where = Counter(_where(hit.entry) for hit in hits).most_common(1)[0][0]
-    return Common(where, Counter(seconds(hit.entry.at)[:4] for hit in hits).most_common(1)[0][0])
+    return Common(
+        where, Counter(seconds(hit.entry.at)[:4] for hit in hits).most_common(1)[0][0]
+    )
 
 
 def _where(entry: Entry) -> tuple[str, ...]:
     confidence = entry.more.get("confidence", 1)
-    return (f"[{entry.namespace}]", f"authority {entry.authority}", f"confidence {confidence:g}",
-            entry.trust)  # fmt: skip
+    return (
+        f"[{entry.namespace}]",
+        f"authority {entry.authority}",
+        f"confidence {confidence:g}",
+        entry.trust,
+    )
 
 
 def _item(entry: Entry, common: Common, quote: str) -> str:
-    own = [mine for mine, theirs in zip(_where(entry), common.where, strict=True) if mine != theirs]
+    own = [
+        mine
+        for mine, theirs in zip(_where(entry), common.where, strict=True)
+        if mine != theirs
+    ]
     disputed = f" disputed with {', '.join(entry.disputed)}" if entry.disputed else ""
     own += ["archived"] if entry.archived else []
     apart = f" ({', '.join(own)})" if own else ""
-    return f"- {short(entry)} {block.named(entry.author)} {_time(entry, common.year)}{apart}{disputed}\n  > {quote}\n"
+    return (
+        f"- {short(entry)} {block.named(entry.author)}"
+        f" {_time(entry, common.year)}{apart}{disputed}\n  > {quote}\n"
+    )
 
 
 def _time(entry: Entry, year: str) -> str:

@@ -1,7 +1,8 @@
-"""Knowledge: facts, atoms (who does what, with which outcome) and the links between them, with what each came from.
+"""Knowledge: facts, atoms (who does what, with which outcome) and the links between them, with what
+each came from.
 
-They are entries of a kind of their own, so that who may write and read them is decided where it is for all entries.
-Each function acts as the seat that it is given.
+They are entries of a kind of their own, so that who may write and read them is decided where it is
+for all entries. Each function acts as the seat that it is given.
 """
 
 from __future__ import annotations
@@ -47,8 +48,9 @@ def remember(
     once: str | None = None,
     unless: Guard | None = None,
 ) -> Entry:
-    """Keep a fact for oneself, a group or everybody. `cites` are the entries, messages, facts, atoms and runs that it
-    comes from: it is trusted no more than the least of them."""
+    """Keep a fact for oneself, a group or everybody. `cites` are the entries, messages, facts,
+    atoms and runs that it comes from: it is trusted no more than the least of them.
+    """
     _within("importance", importance, 0, 10)
     own = {
         "categories": words(categories),
@@ -56,7 +58,9 @@ def remember(
         "confidence": _share("confidence", confidence),
     }
     draft = _draft(me, fact, FACT, scope, cites, {**own, "source": source}, id)
-    draft = draft._replace(ttl=ttl, replaces=words(supersedes), addressees=addressees(to))
+    draft = draft._replace(
+        ttl=ttl, replaces=words(supersedes), addressees=addressees(to)
+    )
     return me.write(draft, once=once, unless=unless)
 
 
@@ -76,8 +80,15 @@ def atom(
     id: str | None = None,
     once: str | None = None,
 ) -> Entry:
-    """Keep a unit of cause and effect: somebody or something does this, with that outcome and these consequences."""
-    parts = {"subject": subject, "action": action, "outcome": outcome, "consequences": consequences}
+    """Keep a unit of cause and effect: somebody or something does this, with that outcome and these
+    consequences.
+    """
+    parts = {
+        "subject": subject,
+        "action": action,
+        "outcome": outcome,
+        "consequences": consequences,
+    }
     parts = {name: " ".join(text.split()) for name, text in parts.items()}
     for name in ("subject", "action", "outcome"):
         if not parts[name]:
@@ -95,17 +106,30 @@ def sentence(parts: dict[str, str]) -> str:
 
 @checked
 def link(
-    me: AgentMemory, cause: str, effect: str, type: str = "causes", strength: float = 0.5
+    me: AgentMemory,
+    cause: str,
+    effect: str,
+    type: str = "causes",
+    strength: float = 0.5,
 ) -> Link:
     """Say what one atom does to another; what was said of the pair before no longer counts."""
     if type not in LINK_TYPES:
-        raise InvalidEntry(f"link type {type!r} is not one of {', '.join(LINK_TYPES)}", type=type)
+        raise InvalidEntry(
+            f"link type {type!r} is not one of {', '.join(LINK_TYPES)}", type=type
+        )
     ends = [_known(me, id, (ATOM,)).id for id in (cause, effect)]
     if ends[0] == ends[1]:
         raise InvalidEntry("an atom is not linked to itself", id=ends[0])
     _share("strength", strength)
     _agent(me)
-    me.pen.act("link", cause=ends[0], effect=ends[1], type=type, strength=float(strength), ids=ends)
+    me.pen.act(
+        "link",
+        cause=ends[0],
+        effect=ends[1],
+        type=type,
+        strength=float(strength),
+        ids=ends,
+    )
     me.store.index.catch_up()
     return next(
         found
@@ -119,7 +143,11 @@ def links_of(me: AgentMemory, id: str) -> list[Link]:
     """The links from and to an atom, where this agent may see both ends."""
     own = _known(me, id, (ATOM,)).id
     found = links(me.store.index.query, own)
-    return [each for each in found if sees(me, each.effect if each.cause == own else each.cause)]
+    return [
+        each
+        for each in found
+        if sees(me, each.effect if each.cause == own else each.cause)
+    ]
 
 
 @checked
@@ -131,21 +159,27 @@ def forget(
     once: str | None = None,
     unless: Guard | None = None,
 ) -> Entry:
-    """Take a fact or an atom out of everything that is shown. It stays in the log, with who forgot it and why."""
+    """Take a fact or an atom out of everything that is shown. It stays in the log, with who forgot
+    it and why.
+    """
     entry = _known(me, id, KNOWN)
     return me.resolve(entry.id, reason, once=once, unless=unless)
 
 
 @checked
 def uses_of(me: AgentMemory, id: str) -> int:
-    """About how often the item was asked for: noted once an hour, by processes that live that long."""
+    """About how often the item was asked for: noted once an hour, by processes that live that
+    long.
+    """
     entry = _known(me, id, KNOWN)
     me.store.index.catch_up()
     return uses(me.store.index.query, entry.id) + me.store.used.get(entry.id, 0)
 
 
 def used(me: AgentMemory, ids: Iterable[str]) -> None:
-    """Count that items were asked for. A record goes into the log at most once an hour and process."""
+    """Count that items were asked for. A record goes into the log at most once an hour and
+    process.
+    """
     store = me.store
     for id in ids:
         if kind_of(id) in KNOWN:
@@ -161,11 +195,14 @@ def used(me: AgentMemory, ids: Iterable[str]) -> None:
 
 def harvest(me: AgentMemory, message: Entry) -> list[Entry]:
     """Keep what the tags in a message of one's own name: `@remember`, `@decision`, `@insight` and
-    `@atom s | a | o | c`, each to the end of its line. Those whom the message reached may see it. Doing it again
-    keeps nothing twice."""
+    `@atom s | a | o | c`, each to the end of its line. Those whom the message reached may see it.
+    Doing it again keeps nothing twice.
+    """
     if message.kind != MESSAGE or message.author != me.id:
         raise Forbidden(
-            f"{message.id} is no message of {me.id}'s", agent=me.id, action="keep what it names"
+            f"{message.id} is no message of {me.id}'s",
+            agent=me.id,
+            action="keep what it names",
         )
     kept = []
     for place, (tag, text) in enumerate(tagged(message.body)):
@@ -212,21 +249,31 @@ def _kept(me: AgentMemory, message: Entry, place: int, tag: str, text: str) -> E
 
 
 def _reached(me: AgentMemory, message: Entry) -> str:
-    """The recall scope of those whom a message reached. Whoever is addressed sees it wherever it stands."""
+    """The recall scope of those whom a message reached. Whoever is addressed sees it wherever it
+    stands.
+    """
     if message.addressees != ("all",):
         return "agent"
     agent = _agent(me)
-    if authority_in(agent, "global", me.store.settings.flat) >= me.store.settings.global_write:
+    if (
+        authority_in(agent, "global", me.store.settings.flat)
+        >= me.store.settings.global_write
+    ):
         return "global"
     return f"group:{agent.groups[0]}" if len(agent.groups) == 1 else "agent"
 
 
-def summarise(me: AgentMemory, messages: Sequence[Entry], text: str | None = None) -> Entry:
-    """Leave a fact of what a thread came to: the caller's text, or the lines of its messages that say the most. Only
-    who was told of every message sees it."""
+def summarise(
+    me: AgentMemory, messages: Sequence[Entry], text: str | None = None
+) -> Entry:
+    """Leave a fact of what a thread came to: the caller's text, or the lines of its messages that
+    say the most. Only who was told of every message sees it.
+    """
     if not messages:
         raise InvalidEntry("a thread without messages has nothing to sum up")
-    subject = next((each.more["subject"] for each in messages if "subject" in each.more), "")
+    subject = next(
+        (each.more["subject"] for each in messages if "subject" in each.more), ""
+    )
     if text is None:
         said = [Said(each.author, each.body) for each in messages]
         text = "\n".join(condense(said, subject, upper_bound, _SUMMARY).pieces)
@@ -255,7 +302,9 @@ def summarise(me: AgentMemory, messages: Sequence[Entry], text: str | None = Non
 
 
 def place(agent: Agent, scope: str) -> str:
-    """The namespace that a recall scope means to an agent: `agent`, `group`, `group:NAME` or `global`."""
+    """The namespace that a recall scope means to an agent: `agent`, `group`, `group:NAME` or
+    `global`.
+    """
     kind, _, name = scope.partition(":")
     if kind == "agent" and not name:
         return f"agents/{agent.id}"
@@ -263,7 +312,8 @@ def place(agent: Agent, scope: str) -> str:
         return "global"
     if kind != "group":
         raise InvalidEntry(
-            f"scope {scope!r} is not valid: write agent, group, group:NAME or global", scope=scope
+            f"scope {scope!r} is not valid: write agent, group, group:NAME or global",
+            scope=scope,
         )
     names = sorted(agent.groups)
     if name and name not in names:
@@ -272,7 +322,9 @@ def place(agent: Agent, scope: str) -> str:
             agent=agent.id,
         )
     if not name and len(names) != 1:
-        which = f"is in {', '.join(names)}: write group:NAME" if names else "is in no group"
+        which = (
+            f"is in {', '.join(names)}: write group:NAME" if names else "is in no group"
+        )
         raise InvalidEntry(f"agent {agent.id} {which}", scope=scope)
     return f"groups/{name or names[0]}"
 
@@ -308,7 +360,9 @@ def _draft(
 def _agent(me: AgentMemory) -> Agent:
     agent = me.agent
     if agent is None:
-        raise Forbidden("the operator keeps no knowledge; act as an agent", action="remember")
+        raise Forbidden(
+            "the operator keeps no knowledge; act as an agent", action="remember"
+        )
     return agent
 
 
@@ -316,7 +370,8 @@ def _known(me: AgentMemory, id: str, kinds: tuple[str, ...]) -> Entry:
     entry = resolved(me, id)
     if entry.kind not in kinds:
         raise NotFound(
-            f"{id} is no {' and no '.join(kinds)}, it is of the kind {entry.kind}", id=id
+            f"{id} is no {' and no '.join(kinds)}, it is of the kind {entry.kind}",
+            id=id,
         )
     return entry
 
@@ -334,6 +389,12 @@ def _share(name: str, value: float) -> float:
 
 
 def _within(name: str, value: float, least: float, most: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
-        raise InvalidEntry(f"{name} {value!r} is not between {least} and {most}", field=name)
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not least <= value <= most
+    ):
+        raise InvalidEntry(
+            f"{name} {value!r} is not between {least} and {most}", field=name
+        )
     return value

@@ -1,4 +1,6 @@
-"""Provenance: what an item was made from, step by step, down to the conversation or the prompt that it began with."""
+"""Provenance: what an item was made from, step by step, down to the conversation or the prompt that
+it began with.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,9 @@ SHOWN = 50  # entries of a prompt that are named
 
 
 class Step(NamedTuple):
-    """An item of a trail, how the one above came from it, and what it came from itself. `text` is how it begins; of
-    what the reader may not see there is neither id nor text."""
+    """An item of a trail, how the one above came from it, and what it came from itself. `text` is
+    how it begins; of what the reader may not see there is neither id nor text.
+    """
 
     how: str
     kind: str
@@ -34,8 +37,9 @@ class Step(NamedTuple):
 
 
 def why(me: AgentMemory, id: str, depth: int = DEPTH) -> Step:
-    """The whole trail of an entry, a message, a fact, an atom or a run, as far as this agent may see it. Where an item
-    was on the trail already, or lies too deep, it is named and `cut`."""
+    """The whole trail of an entry, a message, a fact, an atom or a run, as far as this agent may
+    see it. Where an item was on the trail already, or lies too deep, it is named and `cut`.
+    """
     trail = _Trail(me)
     if me.store.index.query.run(id) is not None:
         return trail.run("asked for", id, depth)
@@ -69,7 +73,9 @@ class _Trail:
         run = self.query.run(id)
         if run is None:
             return Step(how, "run", id)
-        head = Step(how, "run", id, run["agent"], clock.seconds(run["at"]), self._told(run))
+        head = Step(
+            how, "run", id, run["agent"], clock.seconds(run["at"]), self._told(run)
+        )
         return self._walked(head, depth, lambda: self._before(run, id, depth - 1))
 
     def _told(self, run: dict[str, Any]) -> str:
@@ -97,13 +103,19 @@ class _Trail:
         if entry.kind == ATOM:
             for link in links(self.query, entry.id):
                 if link.effect == entry.id and sees(self.me, link.cause):
-                    yield self.entry(f"{link.type} it ({link.strength:g})", link.cause, depth)
+                    yield self.entry(
+                        f"{link.type} it ({link.strength:g})", link.cause, depth
+                    )
         if entry.run:
             yield self.run("written in", entry.run, depth)
 
     def _before(self, run: dict[str, Any], id: str, depth: int) -> Iterator[Step]:
         """What a run's prompt showed, and the run that asked for it."""
-        rendered = [each for each in self.query.deliveries(run=id) if each["state"] == "rendered"]
+        rendered = [
+            each
+            for each in self.query.deliveries(run=id)
+            if each["state"] == "rendered"
+        ]
         if rendered:
             shown = [
                 self.entry("showed", each["entry"], 1)._replace(cut=False)

@@ -1,7 +1,9 @@
-"""Recall: searching what is known, keeping a fact, withdrawing one, by the scopes agent, group, global and all.
+"""Recall: searching what is known, keeping a fact, withdrawing one, by the scopes agent, group,
+global and all.
 
-Each function acts as the seat that it is given. A scope is a namespace that comes with an agent; `all` is whatever
-the agent may see, mail and entries too. What changed since it was looked at is neither withdrawn nor replaced.
+Each function acts as the seat that it is given. A scope is a namespace that comes with an agent;
+`all` is whatever the agent may see, mail and entries too. What changed since it was looked at is
+neither withdrawn nor replaced.
 """
 
 from __future__ import annotations
@@ -42,9 +44,15 @@ def search(
     if not isinstance(query, str):
         raise InvalidQuery(f"query {query!r} is not a text")
     places = within(me, scope)
-    hits = me.search(query, limit=max(top_k, DEEP), namespace=places) if places != () else Hits(())
+    hits = (
+        me.search(query, limit=max(top_k, DEEP), namespace=places)
+        if places != ()
+        else Hits(())
+    )
     version = me.store.index.horizon
-    made = capsule(hits[:top_k], max(hits.ranked, len(hits)), query, max_capsule_bytes, version)
+    made = capsule(
+        hits[:top_k], max(hits.ranked, len(hits)), query, max_capsule_bytes, version
+    )
     memory.used(me, [entry.id for entry in made.shown])
     return made
 
@@ -55,7 +63,8 @@ def within(me: AgentMemory, scope: str) -> tuple[str, ...] | None:
     kind, _, name = scope.partition(":") if isinstance(scope, str) else ("", "", "")
     if kind not in SCOPES or (name and kind != "group"):
         raise InvalidQuery(
-            f"scope {scope!r} is not one of {', '.join(SCOPES)}, group:NAME", scope=str(scope)
+            f"scope {scope!r} is not one of {', '.join(SCOPES)}, group:NAME",
+            scope=str(scope),
         )
     if kind == "all":
         return None
@@ -69,9 +78,17 @@ def within(me: AgentMemory, scope: str) -> tuple[str, ...] | None:
 
 
 def remember(
-    me: AgentMemory, fact: str, scope: str, confidence: float = 1.0, ttl_days: int | None = None, *,
-    supersedes: str | None = None, version: int | None = None, once: str | None = None, **more: Any,
-) -> Entry:  # fmt: skip
+    me: AgentMemory,
+    fact: str,
+    scope: str,
+    confidence: float = 1.0,
+    ttl_days: int | None = None,
+    *,
+    supersedes: str | None = None,
+    version: int | None = None,
+    once: str | None = None,
+    **more: Any,
+) -> Entry:
     """Keep a fact; with `supersedes`, in the place of one that has not changed since."""
     if ttl_days is not None:
         _whole("ttl_days", ttl_days, 1, 3_650)
@@ -85,7 +102,9 @@ def remember(
         return memory.remember(me, fact, **more)
     seen = _seen(me, supersedes, version)
     try:
-        return memory.remember(me, fact, supersedes=seen.entry.id, unless=_guard(seen), **more)
+        return memory.remember(
+            me, fact, supersedes=seen.entry.id, unless=_guard(seen), **more
+        )
     except Conflict as error:
         raise _told(me, seen, error) from error
 
@@ -98,7 +117,9 @@ def forget(
     reason: str | None = None,
     once: str | None = None,
 ) -> Entry:
-    """Withdraw a fact or an atom that has not changed since: it is no longer shown, and stays in the log."""
+    """Withdraw a fact or an atom that has not changed since: it is no longer shown, and stays in
+    the log.
+    """
     if _done(me, once):
         return resolved(me, fact_id)
     seen = _seen(me, fact_id, version)
@@ -137,13 +158,23 @@ def _guard(seen: Seen) -> Guard:
 
 def _told(me: AgentMemory, seen: Seen, error: Conflict) -> Conflict:
     """An error of the guard as what came in between; any other as it is."""
-    return _changed(me, seen) if error.details.get("key") == f"item:{seen.entry.id}" else error
+    return (
+        _changed(me, seen)
+        if error.details.get("key") == f"item:{seen.entry.id}"
+        else error
+    )
 
 
 def _changed(me: AgentMemory, seen: Seen) -> Conflict:
     me.store.index.catch_up()
     entry, fate, version = seen.entry, me.fate(seen.entry.id), _version(me, seen.entry)
-    what = "changed" if fate is None else "forgotten" if fate.reason == "resolved" else fate.reason
+    what = (
+        "changed"
+        if fate is None
+        else "forgotten"
+        if fate.reason == "resolved"
+        else fate.reason
+    )
     by = f" by {_name(me, fate.by)}" if fate and fate.by else ""
     told = f"{short(entry)} was {what}{by} since: nothing was written; it is at version {version}"
     return Conflict(told, id=entry.id, version=version)
@@ -164,7 +195,11 @@ def _done(me: AgentMemory, once: str | None) -> bool:
 
 
 def _whole(name: str, value: object, least: int, most: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int)
+        or not least <= value <= most
+    ):
         raise InvalidEntry(
             f"{name} {value!r} is not a whole number from {least} to {most}", field=name
         )

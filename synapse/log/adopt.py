@@ -1,7 +1,8 @@
-"""Adoption: files that other programs dropped into the workspace become entries, or go to quarantine.
+"""Adoption: files that other programs dropped into the workspace become entries, or go to
+quarantine.
 
-This module finds them, decides when they are finished, and reads them safely. Who may say what is decided by the
-`admit` that it is given; what it commits goes through the log like any other record.
+This module finds them, decides when they are finished, and reads them safely. Who may say what is
+decided by the `admit` that it is given; what it commits goes through the log like any other record.
 """
 
 from __future__ import annotations
@@ -61,7 +62,9 @@ Known = Callable[[str], set[str]]
 
 
 class Scanner:
-    """Looks for dropped files. Folders that have not changed since the last look cost one system call."""
+    """Looks for dropped files. Folders that have not changed since the last look cost one system
+    call.
+    """
 
     def __init__(self, root: str) -> None:
         self.root = root
@@ -72,16 +75,21 @@ class Scanner:
         self.turns = dict.fromkeys(
             filter(_is_thread, self.seen)
         )  # of the threads, the next one first
-        self.places = dict.fromkeys(folder for folder in self.seen if not _is_thread(folder))
+        self.places = dict.fromkeys(
+            folder for folder in self.seen if not _is_thread(folder)
+        )
         self.lively = dict.fromkeys(
             sorted(self.turns, key=self.seen.__getitem__)[-LIVELY:]
         )  # the last one last
         self.begun = False
         self.saved, self.unsaved = 0.0, False
 
-    def look(self, known: Known, now: float, *, whole: bool = False) -> Iterator[Drop | Rejected]:
-        """Every finished file that the log does not know, in the folders that are due or in all of them. A folder with
-        an unfinished one is looked at again."""
+    def look(
+        self, known: Known, now: float, *, whole: bool = False
+    ) -> Iterator[Drop | Rejected]:
+        """Every finished file that the log does not know, in the folders that are due or in all of
+        them. A folder with an unfinished one is looked at again.
+        """
         waiting = list(dict.fromkeys((*ROOTS, *self.seen) if whole else self._due(now)))
         while waiting:
             folder = waiting.pop()
@@ -94,7 +102,9 @@ class Scanner:
                     self._add(found)
                     waiting.append(found)
             self._rouse(folder)
-            if (yield from self._files(folder, names, None, now)) and now - changed / 1e9 > 0.05:
+            if (
+                yield from self._files(folder, names, None, now)
+            ) and now - changed / 1e9 > 0.05:
                 self.seen[folder] = changed
                 self.unsaved = True
         yield from self._edits(now)
@@ -116,7 +126,9 @@ class Scanner:
                 self.unsaved = True
 
     def restart(self) -> None:
-        """Look at every folder again, whatever was seen of it: the log is another one, and knows other files."""
+        """Look at every folder again, whatever was seen of it: the log is another one, and knows
+        other files.
+        """
         self.seen = dict.fromkeys(self.seen, 0)
         try:
             os.unlink(os.path.join(self.root, _SEEN))
@@ -124,8 +136,10 @@ class Scanner:
             pass
 
     def _due(self, now: float) -> list[str]:
-        """The folders to look at: all but those of threads, the threads that changed last, and of the others a part.
-        Each has its turn within seconds, also where every look is by a new process."""
+        """The folders to look at: all but those of threads, the threads that changed last, and of
+        the others a part. Each has its turn within seconds, also where every look is by a new
+        process.
+        """
         if not self.begun:
             self.begun = True
             self._turn(int(now / SETTLED) * THREADS % max(1, len(self.turns)))
@@ -141,7 +155,9 @@ class Scanner:
         return part
 
     def _add(self, folder: str) -> None:
-        """A folder that nobody knew: not seen yet, so that one with an unfinished file is not forgotten."""
+        """A folder that nobody knew: not seen yet, so that one with an unfinished file is not
+        forgotten.
+        """
         self.seen[folder] = 0
         if _is_thread(folder):
             self.turns[folder] = None
@@ -157,7 +173,9 @@ class Scanner:
                 del self.lively[next(iter(self.lively))]
 
     def _gone(self, folder: str) -> None:
-        """No folder any more. What stands there instead is for the one above to find, which may seem unchanged."""
+        """No folder any more. What stands there instead is for the one above to find, which may
+        seem unchanged.
+        """
         if self.seen.pop(folder, None) is not None:
             for kept in (self.places, self.lively, self.turns):
                 kept.pop(folder, None)
@@ -166,10 +184,13 @@ class Scanner:
                 self.seen[above] = 0
             self.unsaved = True
 
-    def _strangers(self, folder: str, known: Known | None = None) -> tuple[list[str], list[str]]:
+    def _strangers(
+        self, folder: str, known: Known | None = None
+    ) -> tuple[list[str], list[str]]:
         """The folders below, and the names of the entry files that the log does not know.
 
-        Most names of a busy folder are known ones, so these are sorted out before any file is touched.
+        Most names of a busy folder are known ones, so these are sorted out before any file is
+        touched.
         """
         full = os.path.join(self.root, folder)
         try:
@@ -185,7 +206,9 @@ class Scanner:
             names = [name for name in names if name not in old]
         names = [name for name in names if f"{folder}/{name}" not in self.seen]
         below = {name for name in names if _is_folder(os.path.join(full, name))}
-        files = (name for name in names if name.endswith(".md") and not name.startswith("."))
+        files = (
+            name for name in names if name.endswith(".md") and not name.startswith(".")
+        )
         return [f"{folder}/{name}" for name in below], sorted(
             name for name in files if name not in below
         )
@@ -218,13 +241,15 @@ class Scanner:
                 return None
             if status.st_nlink > 1:
                 return Rejected(
-                    path, f"it has {status.st_nlink} names (hard links); an entry has one"
+                    path,
+                    f"it has {status.st_nlink} names (hard links); an entry has one",
                 )
             if status.st_size == 0 and kinds.is_plan(path):
                 return None  # somebody begins to write it
             if status.st_size > _LIMIT:
                 return Rejected(
-                    path, f"it has {status.st_size} bytes; an entry has at most {_LIMIT}"
+                    path,
+                    f"it has {status.st_size} bytes; an entry has at most {_LIMIT}",
                 )
             raw = _read_unchanged(full, status)
         except OSError:
@@ -235,7 +260,9 @@ class Scanner:
             path, inbox, raw, Channel(inbox, status.st_uid, status.st_uid == self.owner)
         )
 
-    def _parse(self, path: str, inbox: str | None, raw: bytes, channel: Channel) -> Drop | Rejected:
+    def _parse(
+        self, path: str, inbox: str | None, raw: bytes, channel: Channel
+    ) -> Drop | Rejected:
         from synapse.formats import codec
 
         folder = os.path.dirname(path)
@@ -302,9 +329,15 @@ class Scanner:
                 lines = (line.rstrip("\n").rpartition(" ") for line in file)
                 places = {place: int(changed) for place, _, changed in lines}
                 self.plans = {
-                    path: changed for path, changed in places.items() if kinds.is_plan(path)
+                    path: changed
+                    for path, changed in places.items()
+                    if kinds.is_plan(path)
                 }
-                return {folder: changed for folder, changed in places.items() if _is_place(folder)}
+                return {
+                    folder: changed
+                    for folder, changed in places.items()
+                    if _is_place(folder)
+                }
         except (OSError, ValueError):
             return {}
 
@@ -313,7 +346,9 @@ class Scanner:
         try:
             with open(f"{path}.{os.getpid()}", "w") as file:
                 pairs = [
-                    (folder, changed) for folder, changed in self.seen.items() if _is_place(folder)
+                    (folder, changed)
+                    for folder, changed in self.seen.items()
+                    if _is_place(folder)
                 ]
                 pairs += self.plans.items()
                 file.writelines(f"{folder} {changed}\n" for folder, changed in pairs)
@@ -323,7 +358,9 @@ class Scanner:
 
 
 def _plain_plan(path: str, raw: bytes, place: str | None) -> Draft | None:
-    """Return the draft of a plan.md without front matter: whose it is, its owner says. None where it has some."""
+    """Return the draft of a plan.md without front matter: whose it is, its owner says. None where
+    it has some.
+    """
     try:
         body = canonical_body(raw.decode().removeprefix("\ufeff"))
     except UnicodeDecodeError:
@@ -340,23 +377,31 @@ def _plain_plan(path: str, raw: bytes, place: str | None) -> Draft | None:
 
 
 def threaded(draft: Draft, thread: str | None, text: str) -> Draft:
-    """A dropped message with its thread: its folder's, its own, or, where it begins one, one that follows from its
-    text. It is said in mail, wherever it was dropped."""
+    """A dropped message with its thread: its folder's, its own, or, where it begins one, one that
+    follows from its text. It is said in mail, wherever it was dropped.
+    """
     if draft.kind != kinds.MESSAGE:
         return draft
     named = draft.more.get("thread")
     if thread is not None and named not in (None, thread):
-        raise InvalidEntry(f"thread {named} does not fit the place of the file, which is {thread}")
+        raise InvalidEntry(
+            f"thread {named} does not fit the place of the file, which is {thread}"
+        )
     if not (named or thread) and "parent" in draft.more:
-        raise InvalidEntry("thread is missing: an answer names the thread that it is in")
+        raise InvalidEntry(
+            "thread is missing: an answer names the thread that it is in"
+        )
     found = thread or named or kinds.new_thread(bytes.fromhex(sha256(text.encode())))
     return draft._replace(
-        namespace=draft.namespace or kinds.MAIL, more=kinds.More({**draft.more, "thread": found})
+        namespace=draft.namespace or kinds.MAIL,
+        more=kinds.More({**draft.more, "thread": found}),
     )
 
 
 def _is_place(folder: str) -> bool:
-    """Whether entries belong there. The name of any other folder is text that somebody else wrote."""
+    """Whether entries belong there. The name of any other folder is text that somebody else
+    wrote.
+    """
     return kinds.is_folder(folder)
 
 
@@ -373,7 +418,9 @@ def _is_folder(path: str) -> bool:
 
 
 def _read_unchanged(path: str, status: os.stat_result) -> bytes | None:
-    """The bytes, if the file is still the one that was looked at and did not change while it was read."""
+    """The bytes, if the file is still the one that was looked at and did not change while it was
+    read.
+    """
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         raw = os.read(fd, _LIMIT + 1)

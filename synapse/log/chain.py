@@ -86,7 +86,9 @@ def decode(raw: bytes) -> Record | None:
         got = _loads(raw.decode())
         get, at = got.get, clock.micros(got["at"])
         head = (got["seq"], at, got["kind"], got["by"], get("id"), get("f") or {})
-        return Record(*head, get("text"), get("path"), get("once"), get("key"), get("sha"))
+        return Record(
+            *head, get("text"), get("path"), get("once"), get("key"), get("sha")
+        )
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
 
@@ -98,7 +100,9 @@ def decode_head(raw: bytes) -> Record | None:
 
 
 def seq_of(raw: bytes) -> int:
-    """What a line says that its place is, without a look at the rest of it; 0 where it says nothing of the kind."""
+    """What a line says that its place is, without a look at the rest of it; 0 where it says nothing
+    of the kind.
+    """
     said = raw[_HEAD : raw.find(b",", _HEAD)]
     return int(said[6:]) if said.startswith(b'"seq":') and said[6:].isdigit() else 0
 

@@ -47,7 +47,9 @@ def line_before(fd: int, end: int) -> tuple[int, bytes]:
 
 
 def last_line(fd: int, end: int, whole: Callable[[bytes], bool]) -> tuple[int, bytes]:
-    """Return where the last line before this offset begins that is whole, and the line; nothing where none is."""
+    """Return where the last line before this offset begins that is whole, and the line; nothing
+    where none is.
+    """
     while end > 0:
         start, raw = line_before(fd, end)
         if whole(raw):
@@ -59,7 +61,9 @@ def last_line(fd: int, end: int, whole: Callable[[bytes], bool]) -> tuple[int, b
 def line_from(
     fd: int, offset: int, end: int, number: Callable[[bytes], int]
 ) -> tuple[int, int] | None:
-    """Offset and number of the first whole line that starts at or after the offset, before the end, and has one."""
+    """Offset and number of the first whole line that starts at or after the offset, before the end,
+    and has one.
+    """
     step = 4096
     while True:
         block = os.pread(fd, min(step, end - offset), offset)
@@ -76,8 +80,9 @@ def line_from(
 
 
 def whole_lines(fd: int, offset: int) -> Iterator[bytes]:
-    """The lines from here on that have their newline, read in pieces: small at first, for most who ask are at the
-    end, or stop soon."""
+    """The lines from here on that have their newline, read in pieces: small at first, for most who
+    ask are at the end, or stop soon.
+    """
     rest, chunk = b"", 1 << 15
     while True:
         block = os.pread(fd, chunk, offset)
@@ -91,11 +96,14 @@ def whole_lines(fd: int, offset: int) -> Iterator[bytes]:
 
 
 def open_segment(path: str, readonly: bool) -> int | None:
-    """Open a file of the journal, made where it is not there, to append to it; or, where nothing may
-    be written, to read it. None is one that is not there then."""
+    """Open a file of the journal, made where it is not there, to append to it; or, where nothing
+    may be written, to read it. None is one that is not there then.
+    """
     try:
         if not readonly:
-            return os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            return os.open(
+                path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644
+            )
     except PermissionError:
         pass  # it may be read all the same
     except OSError as error:

@@ -1,7 +1,7 @@
 """The files log: a directory that anyone can read with `cat`, kept true by its journal.
 
-The journal's line is the commit and holds the whole text; the Markdown file follows it. Whoever opens the
-workspace finishes what a dead writer left undone. Who may write what is not decided here.
+The journal's line is the commit and holds the whole text; the Markdown file follows it. Whoever
+opens the workspace finishes what a dead writer left undone. Who may write what is not decided here.
 """
 
 from __future__ import annotations
@@ -11,7 +11,14 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
-from synapse.errors import Conflict, InvalidEntry, NotFound, QueueFull, StoreError, SynapseError
+from synapse.errors import (
+    Conflict,
+    InvalidEntry,
+    NotFound,
+    QueueFull,
+    StoreError,
+    SynapseError,
+)
 from synapse.log import settle
 from synapse.log.adopt import Admit, Drop, Rejected, Scanner
 from synapse.log.chain import Tail
@@ -59,7 +66,10 @@ class FilesLog:
         self, pending: Pending, *, once: str | None = None, unless: Guard | None = None
     ) -> Record:
         def make(tail: Tail, at: int) -> Line | Record:
-            if once is not None and (first := self._derived().first(pending.by, once)) is not None:
+            if (
+                once is not None
+                and (first := self._derived().first(pending.by, once)) is not None
+            ):
                 return self.at(first)
             if unless is not None:
                 demand(unless, self._derived().keyed)
@@ -103,9 +113,13 @@ class FilesLog:
         return self.at(seq)
 
     def find(self, ids: Collection[str]) -> Iterator[Record]:
-        """The records that hold these ids, those that there are, in their order: many for one way through the log."""
+        """The records that hold these ids, those that there are, in their order: many for one way
+        through the log.
+        """
         holder = self._derived().holder
-        return self.journal.these(sorted({seq for seq in map(holder, ids) if seq is not None}))
+        return self.journal.these(
+            sorted({seq for seq in map(holder, ids) if seq is not None})
+        )
 
     def at(self, seq: int) -> Record:
         record = self.journal.at(seq)
@@ -116,7 +130,9 @@ class FilesLog:
     def since(self, cursor: int = 0) -> Iterator[Record]:
         return self.journal.since(cursor)
 
-    def batch(self, cursor: int, limit: int, after: str = "") -> tuple[list[Record], str]:
+    def batch(
+        self, cursor: int, limit: int, after: str = ""
+    ) -> tuple[list[Record], str]:
         return self.journal.batch(cursor, limit, after)
 
     def proof(self, seq: int) -> str:
@@ -180,7 +196,9 @@ class FilesLog:
     # -- what the operator declares ----------------------------------------------------------------
 
     def agents(self) -> Iterable[Agent]:
-        """The agents as their files say now. A file that cannot be read is left out; `doctor` names it."""
+        """The agents as their files say now. A file that cannot be read is left out; `doctor` names
+        it.
+        """
         for path in self.declared():
             try:
                 yield self.declaration(path)
@@ -192,7 +210,9 @@ class FilesLog:
             names = sorted(os.listdir(os.path.join(self.root, "agents")))
         except FileNotFoundError:
             return []
-        except OSError as error:  # which is not the same: nobody is removed because a disk fails
+        except (
+            OSError
+        ) as error:  # which is not the same: nobody is removed because a disk fails
             raise StoreError(f"agents/ cannot be read: {error}") from error
         return [
             f"agents/{name}"
@@ -212,34 +232,47 @@ class FilesLog:
         return declared.parse_agent(text, path=path)
 
     def declared_raw(self, path: str) -> bytes:
-        """The bytes of a file of the operator's. A pipe in its place is empty, and does not block."""
-        fd = os.open(os.path.join(self.root, path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        """The bytes of a file of the operator's. A pipe in its place is empty, and does not
+        block.
+        """
+        fd = os.open(
+            os.path.join(self.root, path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+        )
         with open(fd, "rb") as file:
             return file.read(1 << 16)
 
     def settings(self) -> Settings:
         return self.read_settings(None)[0]
 
-    def read_settings(self, last: Settings | None) -> tuple[Settings, tuple[Stray, ...]]:
-        """Return the settings as far as they can be read, and what is wrong with them: where one cannot be, that of the
-        last good ones holds, else its default."""
+    def read_settings(
+        self, last: Settings | None
+    ) -> tuple[Settings, tuple[Stray, ...]]:
+        """Return the settings as far as they can be read, and what is wrong with them: where one
+        cannot be, that of the last good ones holds, else its default.
+        """
         from synapse.formats import declared
         from synapse.formats.keys import Stray
 
         last = last or Settings()
         try:
-            with open(os.path.join(self.root, "synapse.yaml"), encoding="utf-8") as file:
+            with open(
+                os.path.join(self.root, "synapse.yaml"), encoding="utf-8"
+            ) as file:
                 text = file.read(1 << 16)
         except FileNotFoundError:
             return Settings(protocol=0), ()
         except UnicodeDecodeError as error:
             return last, (Stray("", f"not UTF-8: byte {error.start} cannot be read"),)
         except OSError as error:
-            raise StoreError(f"synapse.yaml cannot be read: {error.strerror}") from error
+            raise StoreError(
+                f"synapse.yaml cannot be read: {error.strerror}"
+            ) from error
         return declared.read_settings(text, "synapse.yaml", last)
 
     def signatures(self) -> dict[str, tuple[int, int, int]]:
-        """Modification time, size and inode of every file of the operator's: equal signatures, equal declarations."""
+        """Modification time, size and inode of every file of the operator's: equal signatures,
+        equal declarations.
+        """
         found = {}
         for path in ("synapse.yaml", *self.declared()):
             try:
@@ -252,7 +285,9 @@ class FilesLog:
         return found
 
     def register(self, agent: Agent, by: str, was: Agent | None = None) -> Record:
-        """Write the agent's file, then the record: a crash between the two is noticed as an edit by hand."""
+        """Write the agent's file, then the record: a crash between the two is noticed as an edit by
+        hand.
+        """
         from synapse.formats import declared
 
         if self.readonly:
@@ -263,7 +298,9 @@ class FilesLog:
             self.mirror.place(path, raw, replace=True)
             self._inbox(agent)
         except OSError as error:
-            raise StoreError(f"{path} could not be written: {error.strerror}") from error
+            raise StoreError(
+                f"{path} could not be written: {error.strerror}"
+            ) from error
         return self.append(agent_pending(agent, by, was, sha=sha256(raw)))
 
     def _inbox(self, agent: Agent) -> None:
@@ -277,8 +314,9 @@ class FilesLog:
     # -- adoption and finishing --------------------------------------------------------------------
 
     def look(self, admit: Admit, *, whole: bool = False) -> int:
-        """Adopt what was dropped since the last look, oldest first; how many records that made. Of thousands of quiet
-        threads a part, unless the whole tree is to be looked at."""
+        """Adopt what was dropped since the last look, oldest first; how many records that made. Of
+        thousands of quiet threads a part, unless the whole tree is to be looked at.
+        """
         self._derived()
         try:
             found = list(self.scanner.look(self._known, time.time(), whole=whole))
@@ -286,26 +324,41 @@ class FilesLog:
             return 0  # a folder vanished or cannot be listed: the next look sees it
         if self.journal.view is not None:
             return 0  # a file of the other side is no drop
-        made = sum(self._quarantine(drop) for drop in found if isinstance(drop, Rejected))
+        made = sum(
+            self._quarantine(drop) for drop in found if isinstance(drop, Rejected)
+        )
         drops = [drop for drop in found if isinstance(drop, Drop)]
-        drops.sort(key=lambda drop: (drop.draft.timestamp or "", drop.draft.id or "", drop.path))
+        drops.sort(
+            key=lambda drop: (
+                drop.draft.timestamp or "",
+                drop.draft.id or "",
+                drop.path,
+            )
+        )
         return made + sum(self._adopt(drop, admit) for drop in drops)
 
     def finish(self, limit: int | None = None) -> int:
-        """Redo what writers that died left undone: the files of committed lines; how many records were checked."""
+        """Redo what writers that died left undone: the files of committed lines; how many records
+        were checked.
+        """
         if self.journal.view is not None:
             return 0
         try:
             self.journal.finish()
         except (OSError, StoreError):
             pass  # whoever writes next does it, or cannot write either
-        return settle.finish(self.root, self.journal, self.mirror, self.find, self._place, limit)
+        return settle.finish(
+            self.root, self.journal, self.mirror, self.find, self._place, limit
+        )
 
     def catch_up(self) -> None:
-        """Have the tree follow a journal that is another one than before; what was damaged stays as it is, and the
-        journal too: whoever asks for a proof writes nothing into it."""
+        """Have the tree follow a journal that is another one than before; what was damaged stays as
+        it is, and the journal too: whoever asks for a proof writes nothing into it.
+        """
         if self.journal.view is None and settle.lags(self.root):
-            settle.finish(self.root, self.journal, self.mirror, self.find, self._place, None)
+            settle.finish(
+                self.root, self.journal, self.mirror, self.find, self._place, None
+            )
 
     def _place(self, id: str) -> str:
         return self._derived().whereabouts(id)
@@ -315,7 +368,9 @@ class FilesLog:
         return state.names(folder)
 
     def _left_behind(self, found: Drop) -> bool:
-        """Whether the log itself put that file there, for an entry that was filed away since or is about to be."""
+        """Whether the log itself put that file there, for an entry that was filed away since or is
+        about to be.
+        """
         seq = self._derived().holder(found.draft.id) if found.draft.id else None
         if seq is None:
             return False
@@ -340,12 +395,20 @@ class FilesLog:
         except SynapseError as error:
             return self._quarantine(Rejected(found.path, str(error)))
         stays = found.channel.inbox is None and not entry.staged
-        entry = entry._replace(id=found.draft.id or "" if entry.trust != "unverified" else "")
+        entry = entry._replace(
+            id=found.draft.id or "" if entry.trust != "unverified" else ""
+        )
         body = {"start": found.start} if found.start >= 0 else {"body": entry.body}
         fields = body | ({"alias": found.draft.id} if found.draft.id else {})
         key = "staging" if entry.staged else None
         pending = Pending(
-            "entry", entry.author, fields, entry, found.text, found.path if stays else None, key
+            "entry",
+            entry.author,
+            fields,
+            entry,
+            found.text,
+            found.path if stays else None,
+            key,
         )
         self.append(pending, once=f"adopt:{found.path}:{settle.digest(found.text)}")
         if not stays:
@@ -353,8 +416,9 @@ class FilesLog:
         return 1
 
     def _adopt_plan(self, found: Drop, admit: Admit, last: Record | None) -> int:
-        """Adopt what a plan.md says now, in the place of what it said before. The file stays people's own: each
-        version becomes an entry beside it, under a name of its own."""
+        """Adopt what a plan.md says now, in the place of what it said before. The file stays
+        people's own: each version becomes an entry beside it, under a name of its own.
+        """
         key, digest = f"plan:{found.path}", sha256(found.text.encode())
         if last is not None and last.fields.get("copy") == digest:
             return 0
@@ -366,10 +430,16 @@ class FilesLog:
         except SynapseError as error:
             return self._quarantine(Rejected(found.path, str(error)))
         fields, seen = {"copy": digest}, unchanged(key, last.seq if last else 0)
-        once = f"adopt:{found.path}:{settle.digest(found.text)}" if entry.staged else None
+        once = (
+            f"adopt:{found.path}:{settle.digest(found.text)}" if entry.staged else None
+        )
         try:
             pending = Pending(
-                "entry", entry.author, fields, entry, key="staging" if entry.staged else key
+                "entry",
+                entry.author,
+                fields,
+                entry,
+                key="staging" if entry.staged else key,
             )
             self.append(pending, once=once, unless=None if entry.staged else seen)
         except Conflict:
@@ -386,19 +456,27 @@ class FilesLog:
     def _refuse_newer(self) -> None:
         """A workspace of a newer protocol is refused before anything in it is touched."""
         try:
-            with open(os.path.join(self.root, "synapse.yaml"), encoding="utf-8") as file:
+            with open(
+                os.path.join(self.root, "synapse.yaml"), encoding="utf-8"
+            ) as file:
                 lines = [
-                    line for line in file.read(1 << 16).split("\n") if line.startswith("protocol:")
+                    line
+                    for line in file.read(1 << 16).split("\n")
+                    if line.startswith("protocol:")
                 ]
         except (OSError, ValueError):
             return
         if lines and lines[0].partition(":")[2].strip() != str(PROTOCOL):
             from synapse.formats import declared
 
-            declared.read_protocol("".join(f"{line}\n" for line in lines[:1]), "synapse.yaml")
+            declared.read_protocol(
+                "".join(f"{line}\n" for line in lines[:1]), "synapse.yaml"
+            )
 
     def recover(self, raws: Collection[bytes], records: Iterable[Record]) -> None:
-        """Begin as the copy of another log: its lines as they are, then the tree that follows from them."""
+        """Begin as the copy of another log: its lines as they are, then the tree that follows from
+        them.
+        """
         from synapse.log.unite import begin
 
         begin(self.journal, list(raws))
@@ -418,19 +496,32 @@ class FilesLog:
         id, n = self._claim(tail, at, pending)
         alias = pending.fields.get("alias") or id
         own = minted(alias)
-        # A name of our own form is no alias from today on: the log has yet to give it to somebody else.
+        # A name of our own form is no alias from today on: the log has yet to give it to somebody
+        # else.
         old = alias != id and (own is None or own[0] < clock.day(at))
-        return entry_line(pending, at, id, n, once, old and self._derived().holder(alias) is None)
+        return entry_line(
+            pending, at, id, n, once, old and self._derived().holder(alias) is None
+        )
 
     def _claim(self, tail: Tail, at: int, pending: Pending) -> tuple[str, int]:
-        """The entry's id and the day's count after it. A wanted one is kept if it is free and not far ahead."""
+        """The entry's id and the day's count after it. A wanted one is kept if it is free and not
+        far ahead.
+        """
         assert pending.entry is not None
-        wanted, namespace, day = pending.entry.id, pending.entry.namespace, clock.day(at)
+        wanted, namespace, day = (
+            pending.entry.id,
+            pending.entry.namespace,
+            clock.day(at),
+        )
         n = tail.n if tail.day == day else 0
         if pending.entry.kind != kinds.ENTRY:
             dropped = pending.text is not None
             return claim(
-                pending.entry.kind, wanted, tail.chain, dropped, partial(self._held, tail)
+                pending.entry.kind,
+                wanted,
+                tail.chain,
+                dropped,
+                partial(self._held, tail),
             ), n
         wanted = "" if kinds.kind_of(wanted) != kinds.ENTRY else wanted
         if wanted and is_id(wanted) and self._derived().holder(wanted) is None:
@@ -451,7 +542,9 @@ class FilesLog:
         return self.taken.holds(self.state, tail, id)
 
     def _belongs(self) -> None:
-        """See under the log's lock that the index is this journal's, before a line follows one of another's."""
+        """See under the log's lock that the index is this journal's, before a line follows one of
+        another's.
+        """
         self.taken = Taken(self.journal)
         if self.state is not None:
             self.state.catch_up()
@@ -459,7 +552,8 @@ class FilesLog:
             told = self._unite()
             if self.state is not None:
                 self.state.hear(
-                    f"the journal held two histories: {told.records} records of the other were appended"
+                    f"the journal held two histories: {told.records} records of the"
+                    f" other were appended"
                 )
 
     @property
@@ -467,11 +561,15 @@ class FilesLog:
         return self.journal.view is not None
 
     def merge(self, lines: Iterable[bytes] = ()) -> Merged:
-        """Append what the other histories hold that the journal's files hold, and what these lines are of one."""
-        self._derived()  # what was indexed is compared with what git left here, not with what comes of it
+        """Append what the other histories hold that the journal's files hold, and what these lines
+        are of one.
+        """
+        # what was indexed is compared with what git left here, not with what comes of it
+        self._derived()
         more = list(lines)
         if more:
-            self.journal.finish()  # what they follow has to be a whole line, or a seal of what is none
+            # what they follow has to be a whole line, or a seal of what is none
+            self.journal.finish()
         return self.journal.lock.run(lambda: self._unite(more))
 
     def _unite(self, more: Collection[bytes] = ()) -> Merged:
@@ -488,8 +586,9 @@ class FilesLog:
         return self.state
 
     def _follow(self, records: Sequence[Record]) -> None:
-        """After the commit: the bell, for listeners read the journal, then the files that people see. Neither can
-        undo the commit."""
+        """After the commit: the bell, for listeners read the journal, then the files that people
+        see. Neither can undo the commit.
+        """
         signal.ring(self.bells)
         try:
             settle.follow(self.mirror, records, self.find)
@@ -498,7 +597,9 @@ class FilesLog:
 
 
 def _uid(user: str) -> int:
-    """The number of a user of this machine, given by name or number; -1 for one that only another machine has."""
+    """The number of a user of this machine, given by name or number; -1 for one that only another
+    machine has.
+    """
     import pwd
 
     try:

@@ -1,4 +1,6 @@
-"""What git says of a workspace that lies in one of its work trees. Only asks; runs nothing that the tree could name."""
+"""What git says of a workspace that lies in one of its work trees. Only asks; runs nothing that the
+tree could name.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +8,10 @@ import os
 import subprocess
 from hashlib import new
 
-# What follows from the journal, is on its way, was set aside, or belongs to one machine. Files of entries are not
-# committed: where entries were filed away on both sides, git takes likeness for renaming, and stops.
+# What follows from the journal, is on its way, was set aside, or belongs to one machine. Files of
+# entries are not
+# committed: where entries were filed away on both sides, git takes likeness for renaming, and
+# stops.
 IGNORE = """\
 /.index/
 /entries/
@@ -22,7 +26,8 @@ IGNORE = """\
 /runs/
 /journal/lock
 """
-# Line ends stay as they are; both sides' lines stay in the journal, where `synapse merge` makes them one history.
+# Line ends stay as they are; both sides' lines stay in the journal, where `synapse merge` makes
+# them one history.
 ATTRIBUTES = """\
 * -text
 journal/*.jsonl merge=union
@@ -50,12 +55,16 @@ def is_work_tree(root: str) -> bool:
 
 
 def is_committed(root: str) -> bool:
-    """Return whether the journal on the disk is, byte for byte, the one of the commit that is checked out."""
+    """Return whether the journal on the disk is, byte for byte, the one of the commit that is
+    checked out.
+    """
     listed = _run(root, "ls-tree", "-z", "HEAD", "--", "journal/")
     if listed is None:
         return False
     committed = dict(_blobs(listed))
-    if not committed and not _run(root, "rev-list", "-n", "1", "--all", "--", "journal/"):
+    if not committed and not _run(
+        root, "rev-list", "-n", "1", "--all", "--", "journal/"
+    ):
         return False  # git never had it, so it did not take it away
     folder = os.path.join(root, "journal")
     try:
@@ -92,7 +101,9 @@ def _blob(path: str, length: int) -> str:
 
 def _run(root: str, *words: str) -> bytes | None:
     """Return what a command of git prints; None where it fails or there is no git."""
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    environ = {
+        name: value for name, value in os.environ.items() if not name.startswith("GIT_")
+    }
     try:
         done = subprocess.run(
             [*_PLAIN, *words],

@@ -45,10 +45,10 @@ from synapse.system.lock import Barred, lock_in
 
 SEGMENT_BYTES = 64 << 20
 _READERS = 16
-_NEAR = 200  # records that are passed over in less time than it takes to look for a place
-_TORN = (
-    b"~\n"  # ends a torn line; without the sign, one that lacks its end alone would read as whole
-)
+# records that are passed over in less time than it takes to look for a place
+_NEAR = 200
+# ends a torn line; without the sign, one that lacks its end alone would read as whole
+_TORN = b"~\n"
 
 
 Make = Callable[[Tail, int], Line | Record]
@@ -58,7 +58,10 @@ class Journal:
     """The segments of one directory. Writers take the lock; readers need none."""
 
     def __init__(
-        self, directory: str, clock: Callable[[], int], segment_bytes: int = SEGMENT_BYTES
+        self,
+        directory: str,
+        clock: Callable[[], int],
+        segment_bytes: int = SEGMENT_BYTES,
     ) -> None:
         self.directory = directory
         self.clock = clock
@@ -67,23 +70,31 @@ class Journal:
         self.readonly = isinstance(self.lock, Barred)
         if self.readonly and not os.path.isdir(directory):
             raise StoreError(
-                f"{os.path.dirname(directory)} has no journal yet, and cannot be written here: open it"
+                f"{os.path.dirname(directory)} has no journal yet, and cannot be"
+                f" written here: open it"
                 " once where it can be, so that its entries are taken in"
             )
         self.listed = 0
         self.starts = self._list() or [1]
         self.fds: dict[int, int] = {}
-        self.nothing = -1  # what is read in the place of a first segment that nobody has made yet
+        self.nothing = (
+            -1
+        )  # what is read in the place of a first segment that nobody has made yet
         self.inodes: dict[int, int] = {}  # of the files that are open, by descriptor
-        self.segment = self.starts[-1]  # the one written to: touched under the lock alone
+        self.segment = self.starts[
+            -1
+        ]  # the one written to: touched under the lock alone
         self.tail: Tail | None = None
         self.resume: dict[int, tuple[int, int]] = {}
         self.replaced = 0  # how often the files turned out to be others than before
         self.doubts = 0  # how often they were, or may have been
         self.stamp = (0, 0, 0)
         self.place = (0, 0)
-        self.view: list[bytes] | None = None  # our side's lines, where the files hold two histories
-        self.retired: list[int] = []  # of replaced files: somebody may still be reading there
+        # our side's lines, where the files hold two histories
+        self.view: list[bytes] | None = None
+        self.retired: list[
+            int
+        ] = []  # of replaced files: somebody may still be reading there
         self.check: Callable[[], object] = lambda: (
             None
         )  # under the lock, before anything follows an unknown line
@@ -92,10 +103,11 @@ class Journal:
     # -- writing -----------------------------------------------------------------------------------
 
     def append(self, makes: Iterable[Make]) -> list[tuple[Record, bool]]:
-        """Commit the lines that these give for the tail and time at hand; they run under the lock. A Record instead
-        of a Line is an answer: it is returned as it is and nothing is written. The second value says whether a line
-        was written. One sync comes after the lock is released, so that writers share it. A crash, or a disk that has
-        no room for a void, may leave the first lines alone; any other error leaves none.
+        """Commit the lines that these give for the tail and time at hand; they run under the lock.
+        A Record instead of a Line is an answer: it is returned as it is and nothing is written. The
+        second value says whether a line was written. One sync comes after the lock is released, so
+        that writers share it. A crash, or a disk that has no room for a void, may leave the first
+        lines alone; any other error leaves none.
         """
         made: list[tuple[Record, int]] = []
 
@@ -154,7 +166,9 @@ class Journal:
         return record, fd
 
     def _void(self, made: Iterable[tuple[Record, int]]) -> None:
-        """Take back lines that were not synced, if the disk lets us; nobody was told that they were stored."""
+        """Take back lines that were not synced, if the disk lets us; nobody was told that they were
+        stored.
+        """
         try:
             for record in (record for record, fd in made if fd >= 0):
                 self.lock.run(partial(self._take_back, record))
@@ -165,8 +179,9 @@ class Journal:
         self._write(lambda tail, at: Line("void", record.by, {"seq": record.seq}))
 
     def _current(self) -> Tail:
-        """The tail as it is now, under the lock: a torn end is sealed, a new segment noticed, and a file that is
-        another one than before."""
+        """The tail as it is now, under the lock: a torn end is sealed, a new segment noticed, and a
+        file that is another one than before.
+        """
         while True:
             fd, size = self._named()
             if self.tail is not None and not self._stands(fd, self.tail):
@@ -176,8 +191,11 @@ class Journal:
                 self.tail = self._find_tail(
                     fd, size, [start for start in self._list() if start <= self.segment]
                 )
-            # A segment is named by its first record, so the one that follows this tail has exactly one name.
-            if self.tail.seq + 1 != self.segment and os.path.exists(self._path(self.tail.seq + 1)):
+            # A segment is named by its first record, so the one that follows this tail has exactly
+            # one name.
+            if self.tail.seq + 1 != self.segment and os.path.exists(
+                self._path(self.tail.seq + 1)
+            ):
                 self.segment, self.tail = self._list()[-1], None
                 continue
             if self.tail.end != size:
@@ -200,7 +218,9 @@ class Journal:
 
     def _stands(self, fd: int, tail: Tail) -> bool:
         """Return whether the line that the tail was read from, or written to, is still there."""
-        return tail.start < 0 or os.pread(fd, 74, tail.start)[10:] == tail.chain.encode()
+        return (
+            tail.start < 0 or os.pread(fd, 74, tail.start)[10:] == tail.chain.encode()
+        )
 
     def _forget(self) -> None:
         """Trust nothing that was noted of the files: they are not those of before."""
@@ -234,21 +254,31 @@ class Journal:
             start, raw = line_before(before, os.fstat(before).st_size)
             found = tail_of(raw, start)
             if found is None:
-                raise StoreCorrupt(f"segment {starts[-2]} of the journal ends in a torn line")
+                raise StoreCorrupt(
+                    f"segment {starts[-2]} of the journal ends in a torn line"
+                )
             return found._replace(end=0, start=-1)
         return Tail(0, GENESIS, 0, "", 0, 0)
 
     def _seal(self, fd: int, tail: Tail, size: int) -> None:
-        """A writer died within its write. Its bytes stay, named by a seal, and the chain goes on behind them."""
+        """A writer died within its write. Its bytes stay, named by a seal, and the chain goes on
+        behind them.
+        """
         torn = os.pread(fd, size - tail.end, tail.end)
         if not torn.endswith(b"\n"):
             write_all(fd, _TORN)
             torn += _TORN
         line = Line("seal", "log", {"bytes": len(torn), "sha": sha256(torn)})
-        self._put(tail._replace(end=tail.end + len(torn)), max(self.clock(), tail.at + 1), line)
+        self._put(
+            tail._replace(end=tail.end + len(torn)),
+            max(self.clock(), tail.at + 1),
+            line,
+        )
 
     def _sync_places(self, first: bool) -> None:
-        """A line is not on the disk before the name of its segment is, nor that before its directory's."""
+        """A line is not on the disk before the name of its segment is, nor that before its
+        directory's.
+        """
         sync_directory(self.directory)
         if first:
             sync_directory(os.path.dirname(self.directory))
@@ -264,7 +294,8 @@ class Journal:
         if changed != self.listed:
             self.starts = starts = self._list() or [1]
             self._look_again()
-            # The clock of a file system ticks in milliseconds: a change of just now may not be the last of its tick.
+            # The clock of a file system ticks in milliseconds: a change of just now may not be the
+            # last of its tick.
             self.listed = changed if time.time_ns() - changed > 50_000_000 else 0
         status = os.fstat(self._fd(starts[-1]))
         stamp = (starts[-1], status.st_size, status.st_mtime_ns)
@@ -285,12 +316,21 @@ class Journal:
                 self._retire(start)
                 self._doubt()
 
-    def batch(self, cursor: int, limit: int, after: str = "") -> tuple[list[Record], str]:
-        """Return the next records after the cursor, and the proof of the last of them: `holds` tells later whether
-        the journal is still one that has it. `after` is the proof of the record at the cursor, behind which nothing
-        is passed over unseen: a line of another history has a place that was there before."""
+    def batch(
+        self, cursor: int, limit: int, after: str = ""
+    ) -> tuple[list[Record], str]:
+        """Return the next records after the cursor, and the proof of the last of them: `holds`
+        tells later whether the journal is still one that has it. `after` is the proof of the record
+        at the cursor, behind which nothing is passed over unseen: a line of another history has a
+        place that was there before.
+        """
         records: list[Record] = []
-        replaced, last, proof, place = self.replaced, cursor, "", self._behind(cursor, after)
+        replaced, last, proof, place = (
+            self.replaced,
+            cursor,
+            "",
+            self._behind(cursor, after),
+        )
         for raw, (segment, behind) in self._lines(*place):
             record = decode(raw)
             if record is None:
@@ -309,7 +349,9 @@ class Journal:
         return records, proof
 
     def _behind(self, cursor: int, after: str) -> tuple[int, int]:
-        """Return where the line begins that this is the proof of, or the first one after the cursor."""
+        """Return where the line begins that this is the proof of, or the first one after the
+        cursor.
+        """
         if self.view is not None or not after or after.startswith("0 "):
             return self._place(cursor)
         segment, start, _ = after.split(" ")[:3]
@@ -324,7 +366,9 @@ class Journal:
         return seq_of(raw) == seq and chain_of(raw) == chain
 
     def _parts(self) -> bool:
-        """Return whether the files hold two histories. From then on what is read is the one that begins first."""
+        """Return whether the files hold two histories. From then on what is read is the one that
+        begins first.
+        """
         if self.view is None:
             from synapse.log.merge import sides
 
@@ -341,21 +385,29 @@ class Journal:
             return ""
         for raw, (segment, behind) in self._lines(*self._place(seq - 1)):
             if (number := seq_of(raw)) >= seq:
-                return self._proof(segment, behind - len(raw), raw) if number == seq else ""
+                return (
+                    self._proof(segment, behind - len(raw), raw)
+                    if number == seq
+                    else ""
+                )
         return ""
 
     def _proof(self, segment: int, start: int, raw: bytes) -> str:
-        """Where the line is, its chain, and how many segments there are up to it: a missing one may come back."""
+        """Where the line is, its chain, and how many segments there are up to it: a missing one may
+        come back.
+        """
         return (
-            f"{segment} {start if segment else seq_of(raw)} {chain_of(raw)} {self._before(segment)}"
+            f"{segment} {start if segment else seq_of(raw)} {chain_of(raw)}"
+            f" {self._before(segment)}"
         )
 
     def _before(self, segment: int) -> int:
         return sum(start <= segment for start in self.starts)
 
     def holds(self, proof: str) -> bool:
-        """Return whether the record that this is the proof of is where it was. All before it is the same then, too:
-        its chain is made of theirs."""
+        """Return whether the record that this is the proof of is where it was. All before it is the
+        same then, too: its chain is made of theirs.
+        """
         if not proof:
             return True
         segment, start, chain, count = proof.split(" ")
@@ -363,7 +415,9 @@ class Journal:
             return self._holds(int(start), chain)
         if int(segment) not in self.starts or self._before(int(segment)) != int(count):
             self.starts = self._list() or [1]
-            if int(segment) not in self.starts or self._before(int(segment)) != int(count):
+            if int(segment) not in self.starts or self._before(int(segment)) != int(
+                count
+            ):
                 self._doubt()
                 return False
         kept = readable(lambda: os.pread(self._fd(int(segment)), 74, int(start)))
@@ -384,7 +438,9 @@ class Journal:
         return self.resume.get(cursor) or readable(lambda: self._locate(cursor))
 
     def since(self, cursor: int, texts: bool = True) -> Iterator[Record]:
-        """Every whole record after the cursor. Torn and sealed lines are passed over, and doubled ones."""
+        """Every whole record after the cursor. Torn and sealed lines are passed over, and doubled
+        ones.
+        """
         place = self._place(cursor)
         replaced = self.replaced
         before = now = (cursor, place)
@@ -406,7 +462,9 @@ class Journal:
     def lines(self) -> Iterator[bytes]:
         return (raw for raw, _ in self._lines(*readable(lambda: self._locate(0))))
 
-    def _lines(self, segment: int, offset: int) -> Iterator[tuple[bytes, tuple[int, int]]]:
+    def _lines(
+        self, segment: int, offset: int
+    ) -> Iterator[tuple[bytes, tuple[int, int]]]:
         """The whole lines from a place on, each with the place behind it."""
         if segment == 0:
             for number, raw in enumerate((self.view or [])[offset:], offset + 1):
@@ -427,7 +485,9 @@ class Journal:
             raise unreadable(error) from error
 
     def _remember(self, *places: tuple[int, tuple[int, int]]) -> None:
-        """Where the records after these begin: an index, a follower, who finishes: each comes back to its own."""
+        """Where the records after these begin: an index, a follower, who finishes: each comes back
+        to its own.
+        """
         for seq, place in places:
             self.resume.pop(seq, None)
             self.resume[seq] = place
@@ -438,8 +498,9 @@ class Journal:
         return next(self.these((seq,)), None)
 
     def these(self, seqs: Iterable[int]) -> Iterator[Record]:
-        """The records at these places, each behind the one before. What lies between near ones is passed over on the
-        way; only the line of a far one is looked for."""
+        """The records at these places, each behind the one before. What lies between near ones is
+        passed over on the way; only the line of a far one is looked for.
+        """
         lines: Iterator[tuple[bytes, tuple[int, int]]] = iter(())
         found: Record | None = None
         for seq in seqs:
@@ -460,11 +521,15 @@ class Journal:
         return next((start for start in starts if start > segment), None)
 
     def _locate(self, cursor: int) -> tuple[int, int]:
-        """Segment and offset of the first line after the cursor, by bisection over bytes: lines know their seq."""
+        """Segment and offset of the first line after the cursor, by bisection over bytes: lines
+        know their seq.
+        """
         if self.view is not None:
             return 0, cursor
         self.starts = starts = self._list() or self.starts
-        segment = max((start for start in starts if start <= cursor + 1), default=starts[0])
+        segment = max(
+            (start for start in starts if start <= cursor + 1), default=starts[0]
+        )
         fd = self._fd(segment)
         low, high, back = (
             0,
@@ -487,7 +552,9 @@ class Journal:
     def _list(self) -> list[int]:
         names = os.listdir(self.directory)
         return sorted(
-            int(name[:-6]) for name in names if name.endswith(".jsonl") and name[:-6].isdigit()
+            int(name[:-6])
+            for name in names
+            if name.endswith(".jsonl") and name[:-6].isdigit()
         )
 
     def _path(self, start: int) -> str:

@@ -1,4 +1,6 @@
-"""What a pending record puts on the next line of a log. Pure: id and time are decided by the log."""
+"""What a pending record puts on the next line of a log. Pure: id and time are decided by the
+log.
+"""
 
 from __future__ import annotations
 
@@ -25,20 +27,26 @@ class Line(NamedTuple):
 
 
 def prepare(pending: Pending) -> None:
-    """Load what the line will need. Under the log's lock everybody else would wait for a writer's first import."""
+    """Load what the line will need. Under the log's lock everybody else would wait for a writer's
+    first import.
+    """
     sha256()
     if pending.entry is not None:
         from synapse.formats import codec as codec
 
 
 def act_line(pending: Pending, once: str | None) -> Line:
-    return Line(pending.kind, pending.by, dict(pending.fields), once=once, key=pending.key)
+    return Line(
+        pending.kind, pending.by, dict(pending.fields), once=once, key=pending.key
+    )
 
 
 def entry_line(
     pending: Pending, at: int, id: str, n: int, once: str | None, alias_free: bool
 ) -> Line:
-    """An entry under its id: rendered, unless it came as a text of its own, which is then kept as it is."""
+    """An entry under its id: rendered, unless it came as a text of its own, which is then kept as
+    it is.
+    """
     from synapse.formats import codec
 
     assert pending.entry is not None
@@ -53,14 +61,24 @@ def entry_line(
     }
     if pending.text is None:
         fields["start"] = len(text) - len(entry.body) - 1
-    return Line(pending.kind, pending.by, fields, id, text, pending.path, once, pending.key, n)
+    return Line(
+        pending.kind, pending.by, fields, id, text, pending.path, once, pending.key, n
+    )
 
 
 def agent_pending(
-    agent: Agent, by: str, was: Agent | None, how: str = "registered", sha: str | None = None
+    agent: Agent,
+    by: str,
+    was: Agent | None,
+    how: str = "registered",
+    sha: str | None = None,
 ) -> Pending:
-    """The declaration of an agent, with what it was before, and the digest of the file that declares it."""
-    fields = {"agent": _declared(agent), "how": how} | ({"was": _declared(was)} if was else {})
+    """The declaration of an agent, with what it was before, and the digest of the file that
+    declares it.
+    """
+    fields = {"agent": _declared(agent), "how": how} | (
+        {"was": _declared(was)} if was else {}
+    )
     return Pending("agent", by, fields | ({"sha": sha} if sha else {}))
 
 

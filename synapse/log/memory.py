@@ -1,4 +1,6 @@
-"""The memory log: a list. For tests, for scenarios, and for a team that lives no longer than its process."""
+"""The memory log: a list. For tests, for scenarios, and for a team that lives no longer than its
+process.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,10 @@ class MemoryLog:
         self, pending: Pending, *, once: str | None = None, unless: Guard | None = None
     ) -> Record:
         with self.lock:
-            if once is not None and (first := self._derived().first(pending.by, once)) is not None:
+            if (
+                once is not None
+                and (first := self._derived().first(pending.by, once)) is not None
+            ):
                 return self.at(first)
             if unless is not None:
                 demand(unless, self._derived().keyed)
@@ -42,7 +47,9 @@ class MemoryLog:
             if pending.entry is None:
                 line = act_line(pending, once)
             else:
-                line = entry_line(pending, at, *self._claim(at, pending), once, alias_free=False)
+                line = entry_line(
+                    pending, at, *self._claim(at, pending), once, alias_free=False
+                )
             record = Record(
                 len(self.records) + 1,
                 at,
@@ -83,7 +90,9 @@ class MemoryLog:
     def since(self, cursor: int = 0) -> Iterator[Record]:
         return iter(self.records[cursor:])
 
-    def batch(self, cursor: int, limit: int, after: str = "") -> tuple[list[Record], str]:
+    def batch(
+        self, cursor: int, limit: int, after: str = ""
+    ) -> tuple[list[Record], str]:
         records = self.records[cursor : cursor + limit]
         return records, str(records[-1].seq) if records else ""
 
@@ -152,7 +161,10 @@ class MemoryLog:
         day = clock.day(at)
         if pending.entry is not None and pending.entry.kind != kinds.ENTRY:
             id = pending.entry.id
-            if kinds.kind_of(id) != pending.entry.kind or self._derived().holder(id) is not None:
+            if (
+                kinds.kind_of(id) != pending.entry.kind
+                or self._derived().holder(id) is not None
+            ):
                 raise Conflict(
                     f"{id!r} is taken, or is no id of {pending.entry.kind}s: nothing was written",
                     id=id,

@@ -1,9 +1,11 @@
-"""Two histories of one log as one: which lines are whose, and how the other side's follow ours. Pure.
+"""Two histories of one log as one: which lines are whose, and how the other side's follow ours.
+Pure.
 
-The lines of both sides lie in one bag, in whatever order: git's `merge=union` puts them there, or another workspace's
-are read beside ours. A line names the one before it by its chain, so that the tree is found again. Ours is the way
-that begins first in the bag, and stays as it is, byte for byte; the others' records are appended to it, each once.
-What follows depends on the bag alone: two clones that merge the same come to the same bytes.
+The lines of both sides lie in one bag, in whatever order: git's `merge=union` puts them there, or
+another workspace's are read beside ours. A line names the one before it by its chain, so that the
+tree is found again. Ours is the way that begins first in the bag, and stays as it is, byte for
+byte; the others' records are appended to it, each once. What follows depends on the bag alone: two
+clones that merge the same come to the same bytes.
 """
 
 from __future__ import annotations
@@ -12,7 +14,16 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from synapse.errors import StoreCorrupt
 from synapse.formats import codec
-from synapse.log.chain import GENESIS, Tail, chain_of, decode, encode, link, split, tail_of
+from synapse.log.chain import (
+    GENESIS,
+    Tail,
+    chain_of,
+    decode,
+    encode,
+    link,
+    split,
+    tail_of,
+)
 from synapse.log.line import Line
 from synapse.model import clock, kinds
 from synapse.model.entry import is_id, mint, minted
@@ -20,8 +31,12 @@ from synapse.model.records import Record, entry_of
 from synapse.system.digest import sha256
 from synapse.system.typed import Any, NamedTuple
 
-_SKIPPED = frozenset(("seal", "void", "merged"))  # they speak of the places of their own history
-_TEXTS = frozenset(("body", "note", "reason", "task", "asked", "origin", "agent", "was"))
+_SKIPPED = frozenset(
+    ("seal", "void", "merged")
+)  # they speak of the places of their own history
+_TEXTS = frozenset(
+    ("body", "note", "reason", "task", "asked", "origin", "agent", "was")
+)
 
 
 class Sides(NamedTuple):
@@ -37,8 +52,10 @@ class Sides(NamedTuple):
 
 
 class Merged(NamedTuple):
-    """What is appended to ours: the lines, how many records of others they hold, and which of their entries have
-    another id now. `moved` are the records of entries that stood elsewhere, as the other side had them."""
+    """What is appended to ours: the lines, how many records of others they hold, and which of their
+    entries have another id now. `moved` are the records of entries that stood elsewhere, as the
+    other side had them.
+    """
 
     lines: list[bytes]
     records: int
@@ -47,8 +64,9 @@ class Merged(NamedTuple):
 
 
 def sides(lines: Iterable[bytes]) -> Sides:
-    """Return whose the lines are. Torn ones, and lines that are there twice, are nobody's. StoreCorrupt where a line
-    follows from none that is there."""
+    """Return whose the lines are. Torn ones, and lines that are there twice, are nobody's.
+    StoreCorrupt where a line follows from none that is there.
+    """
     ours: list[bytes] = []
     left: list[bytes] = []
     chain, own = GENESIS, {GENESIS}
@@ -62,22 +80,29 @@ def sides(lines: Iterable[bytes]) -> Sides:
         else:
             left.append(raw)
     found = {chain_of(raw): raw for raw in left if chain_of(raw) not in own}
-    while following := next((raw for raw in found.values() if _follows(raw, chain)), None):
+    while following := next(
+        (raw for raw in found.values() if _follows(raw, chain)), None
+    ):
         ours.append(following)  # it stands before the line that it follows
         chain = chain_of(following)
         del found[chain]
     return Sides(ours, list(_placed(ours, found)) if found else [])
 
 
-def _placed(ours: Sequence[bytes], left: dict[str, bytes]) -> Iterator[tuple[str, bytes]]:
-    """Each line of the others behind the one that it follows, a way to its end before the next one."""
+def _placed(
+    ours: Sequence[bytes], left: dict[str, bytes]
+) -> Iterator[tuple[str, bytes]]:
+    """Each line of the others behind the one that it follows, a way to its end before the next
+    one.
+    """
     by_seq: dict[int, list[str]] = {0: [GENESIS]}
     for raw in (*ours, *left.values()):
         by_seq.setdefault(_seq(raw), []).append(chain_of(raw))
     after: dict[str, list[bytes]] = {}
     for raw in left.values():
         before = next(
-            (chain for chain in by_seq.get(_seq(raw) - 1, ()) if _follows(raw, chain)), None
+            (chain for chain in by_seq.get(_seq(raw) - 1, ()) if _follows(raw, chain)),
+            None,
         )
         if before is None:
             raise StoreCorrupt(
@@ -85,7 +110,9 @@ def _placed(ours: Sequence[bytes], left: dict[str, bytes]) -> Iterator[tuple[str
             )
         after.setdefault(before, []).append(raw)
     starts = [chain for chain in (GENESIS, *map(chain_of, ours)) if chain in after]
-    waiting = [(chain, raw) for chain in reversed(starts) for raw in reversed(after[chain])]
+    waiting = [
+        (chain, raw) for chain in reversed(starts) for raw in reversed(after[chain])
+    ]
     while waiting:
         before, raw = waiting.pop()
         yield before, raw
@@ -102,7 +129,10 @@ class _Way:
     """One of the other histories as far as it was gone: what its ids and places are in ours."""
 
     def __init__(
-        self, floor: int, ids: dict[str, str] | None = None, seqs: dict[int, int] | None = None
+        self,
+        floor: int,
+        ids: dict[str, str] | None = None,
+        seqs: dict[int, int] | None = None,
     ) -> None:
         self.floor = floor  # up to here it is ours
         self.ids = dict(ids or {})
@@ -118,7 +148,9 @@ class _Merge:
     def __init__(self, found: Sides) -> None:
         self.found = found
         last = found.ours[-1] if found.ours else b""
-        self.tail = (tail_of(last, 0) if last else None) or Tail(0, GENESIS, 0, "", 0, 0)
+        self.tail = (tail_of(last, 0) if last else None) or Tail(
+            0, GENESIS, 0, "", 0, 0
+        )
         self.taken: set[str] = set()
         self.paths: set[str] = set()
         self.known: dict[str, tuple[int, str | None]] = {}
@@ -135,10 +167,15 @@ class _Merge:
             self._count(_decoded(raw))
 
     def run(self) -> Merged:
-        ways = {chain_of(raw): _Way(_seq(raw)) for raw in self.found.ours} | {GENESIS: _Way(0)}
+        ways = {chain_of(raw): _Way(_seq(raw)) for raw in self.found.ours} | {
+            GENESIS: _Way(0)
+        }
         voided = self._voided()
         for before, raw in self.found.others:
-            way, chain = ways[before].copy() if self._forks(before) else ways[before], chain_of(raw)
+            way, chain = (
+                ways[before].copy() if self._forks(before) else ways[before],
+                chain_of(raw),
+            )
             ways[chain] = way
             record = _decoded(raw)
             if chain not in voided:
@@ -155,7 +192,9 @@ class _Merge:
         return Merged(self.lines, self.records, self.ids, self.moved)
 
     def _declared(self) -> Iterator[Line]:
-        """What ours says of agents that both sides declared: it is said once more, so that it stays."""
+        """What ours says of agents that both sides declared: it is said once more, so that it
+        stays.
+        """
         theirs = {_agent(_decoded(raw)) for _, raw in self.found.others}
         ours = {_agent(record): record for record in map(_decoded, self.found.ours)}
         for id, record in ours.items():
@@ -163,7 +202,9 @@ class _Merge:
                 yield Line("agent", record.by, dict(record.fields))
 
     def _forks(self, chain: str) -> bool:
-        """Return whether more than one line follows, or one of ours does: what one way learns is not the other's."""
+        """Return whether more than one line follows, or one of ours does: what one way learns is
+        not the other's.
+        """
         if not hasattr(self, "_fans"):
             self._fans: dict[str, int] = {}
             for before, _ in self.found.others:
@@ -204,7 +245,9 @@ class _Merge:
 
     def _done(self, record: Record) -> tuple[int, str | None] | None:
         """What ours has already by the same key of the same author, if it says the same."""
-        found = self.once.get((record.by, record.once)) if record.once is not None else None
+        found = (
+            self.once.get((record.by, record.once)) if record.once is not None else None
+        )
         return found[1:] if found and found[0] == _said(record) else None
 
     def _put(self, line: Line, at: int) -> Record:
@@ -213,7 +256,9 @@ class _Merge:
         return record
 
     def _learn(self, raw: bytes, record: Record, ours: Record) -> None:
-        """Note what a record takes up in ours: `record` is as its first writer had it, `ours` as it stands."""
+        """Note what a record takes up in ours: `record` is as its first writer had it, `ours` as it
+        stands.
+        """
         place = (ours.seq, ours.id)
         self.known[chain_of(raw)] = self.known[_identity(raw, record)] = place
         if ours.once is not None:
@@ -247,7 +292,12 @@ class _Merge:
         if record.kind == "entry" and (id != record.id or path != record.path):
             self.moved.append(record)
         text = record.text
-        if record.kind == "entry" and changed and text is not None and record.path is None:
+        if (
+            record.kind == "entry"
+            and changed
+            and text is not None
+            and record.path is None
+        ):
             text, fields = _rendered(record, id or "", fields)
         fields["origin"] = _origin(raw, record)
         key = record.key
@@ -256,7 +306,9 @@ class _Merge:
         return Line(record.kind, record.by, fields, id, text, path, record.once, key, n)
 
     def _id(self, raw: bytes, record: Record, day: str) -> tuple[str | None, int]:
-        """The id that a record has in ours, its own where that is free, and how many of the day are given out then."""
+        """The id that a record has in ours, its own where that is free, and how many of the day are
+        given out then.
+        """
         n = self.tail.n if self.tail.day == day else 0
         if record.id is None:
             return None, n
@@ -272,7 +324,9 @@ class _Merge:
     def _random(self, kind: str, seed: str) -> str:
         turn = 0
         while (
-            id := kinds.new_id(kind, bytes.fromhex(sha256(f"{seed} {turn}".encode())[:12]))
+            id := kinds.new_id(
+                kind, bytes.fromhex(sha256(f"{seed} {turn}".encode())[:12])
+            )
         ) in self.taken:
             turn += 1
         return id
@@ -291,16 +345,23 @@ def _mapped(value: Any, way: _Way, name: str = "") -> Any:
     if name == "acts" and isinstance(value, list | tuple):
         return [way.seqs.get(seq, seq) for seq in value]
     if isinstance(value, dict):
-        return {way.ids.get(key, key): _mapped(each, way, key) for key, each in value.items()}
+        return {
+            way.ids.get(key, key): _mapped(each, way, key)
+            for key, each in value.items()
+        }
     if isinstance(value, list | tuple):
         return [_mapped(each, way) for each in value]
     return value
 
 
-def _rendered(record: Record, id: str, fields: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+def _rendered(
+    record: Record, id: str, fields: dict[str, Any]
+) -> tuple[str, dict[str, Any]]:
     """The text of an entry under its new id, with what it refers to by their ids in ours."""
     entry = entry_of(
-        record._replace(id=id, fields={**fields, "start": record.fields.get("start", 0)})
+        record._replace(
+            id=id, fields={**fields, "start": record.fields.get("start", 0)}
+        )
     )
     text = codec.render(entry)
     return text, fields | {"start": len(text) - len(entry.body) - 1}
@@ -325,7 +386,9 @@ def _identity(raw: bytes, record: Record) -> str:
 def _said(record: Record) -> str:
     """What a record says, without where and when."""
     return record.sha or repr(
-        sorted((name, value) for name, value in record.fields.items() if name != "origin")
+        sorted(
+            (name, value) for name, value in record.fields.items() if name != "origin"
+        )
     )
 
 

@@ -1,7 +1,9 @@
-"""The tree that people and other programs read: one Markdown file per entry, archive pages, quarantine.
+"""The tree that people and other programs read: one Markdown file per entry, archive pages,
+quarantine.
 
-It follows the journal and is never synced on its own: whatever a crash leaves undone is done again from there.
-Every path is opened component by component and no symbolic link is followed, so nothing lands outside the root.
+It follows the journal and is never synced on its own: whatever a crash leaves undone is done again
+from there. Every path is opened component by component and no symbolic link is followed, so nothing
+lands outside the root.
 """
 
 from __future__ import annotations
@@ -33,12 +35,15 @@ class Page(NamedTuple):
 
 
 class Mirror:
-    """Files below one root. Directories stay open, so that a later symbolic link in their place changes nothing. Of
-    an archive page that grows, no more is read than what others added since: a night files thousands away."""
+    """Files below one root. Directories stay open, so that a later symbolic link in their place
+    changes nothing. Of an archive page that grows, no more is read than what others added since: a
+    night files thousands away.
+    """
 
     def __init__(self, root: str, alone: Callable[[Callable[[], None]], None]) -> None:
         self.root = root
-        self.alone = alone  # runs what reads a page and then writes it, when nobody else does
+        # runs what reads a page and then writes it, when nobody else does
+        self.alone = alone
         self.open: dict[str, int] = {}
         self.filed: dict[
             str, tuple[int, int, set[str]]
@@ -46,8 +51,12 @@ class Mirror:
         self.written = -1  # the list of files that were put there, to add to
         self.known: tuple[int, set[bytes]] = (0, set())  # as far as it was read
 
-    def place(self, path: str, text: bytes, *, replace: bool = False, mode: int = 0o644) -> bool:
-        """Put a file there, whole or not at all. False where a file of that name stands and is not to be replaced."""
+    def place(
+        self, path: str, text: bytes, *, replace: bool = False, mode: int = 0o644
+    ) -> bool:
+        """Put a file there, whole or not at all. False where a file of that name stands and is not
+        to be replaced.
+        """
         folder, name = os.path.split(path)
         if kinds.is_folder(folder):
             self._note(_line(path, text))
@@ -62,8 +71,9 @@ class Mirror:
         return False
 
     def _note(self, line: bytes) -> None:
-        """Add to the list of files that the log put there. One that is no more in the log is then known for what it
-        is: with git, a journal goes back and may leave files behind."""
+        """Add to the list of files that the log put there. One that is no more in the log is then
+        known for what it is: with git, a journal goes back and may leave files behind.
+        """
         try:
             if self.written < 0:
                 flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
@@ -96,12 +106,16 @@ class Mirror:
         return _line(path, text) in known
 
     def read(self, path: str, limit: int = 1 << 22) -> bytes | None:
-        """The bytes of a regular file, None where there is none; never through a link, never a device."""
+        """The bytes of a regular file, None where there is none; never through a link, never a
+        device.
+        """
         folder, name = os.path.split(path)
         try:
             directory = self._directory(folder, create=False)
             fd = os.open(
-                name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory
+                name,
+                os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC,
+                dir_fd=directory,
             )
         except OSError:
             return None
@@ -136,8 +150,9 @@ class Mirror:
             os.close(self.open.pop(folder))
 
     def move(self, path: str, to: str, mode: int) -> None:
-        """Move whatever is there, links and devices themselves included. A file that has other names keeps its mode:
-        it is theirs too."""
+        """Move whatever is there, links and devices themselves included. A file that has other
+        names keeps its mode: it is theirs too.
+        """
         folder, name = os.path.split(path)
         target, new = os.path.split(to)
         here, there = self._directory(folder, create=False), self._directory(target)
@@ -180,7 +195,9 @@ class Mirror:
             os.close(self.written)
             self.written = -1
 
-    def _place(self, directory: int, name: str, text: bytes, replace: bool, mode: int) -> bool:
+    def _place(
+        self, directory: int, name: str, text: bytes, replace: bool, mode: int
+    ) -> bool:
         if _TMPFILE and not replace:
             try:
                 return _link_unnamed(directory, name, text, mode)
@@ -189,7 +206,10 @@ class Mirror:
                     raise
         draft = f".{name}.{os.getpid()}.{os.urandom(3).hex()}"
         fd = os.open(
-            draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode, dir_fd=directory
+            draft,
+            os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC,
+            mode,
+            dir_fd=directory,
         )
         try:
             with os.fdopen(fd, "wb") as file:
@@ -197,7 +217,13 @@ class Mirror:
             if replace:
                 os.rename(draft, name, src_dir_fd=directory, dst_dir_fd=directory)
                 return True
-            os.link(draft, name, src_dir_fd=directory, dst_dir_fd=directory, follow_symlinks=False)
+            os.link(
+                draft,
+                name,
+                src_dir_fd=directory,
+                dst_dir_fd=directory,
+                follow_symlinks=False,
+            )
         except FileExistsError:
             return False
         finally:
@@ -215,7 +241,9 @@ class Mirror:
         try:
             for part in filter(None, folder.split("/")):
                 if part in (".", ".."):
-                    raise StoreError(f"{folder}: {part!r} is not a directory of this workspace")
+                    raise StoreError(
+                        f"{folder}: {part!r} is not a directory of this workspace"
+                    )
                 if create:
                     try:
                         os.mkdir(part, 0o755, dir_fd=fd)
@@ -252,14 +280,18 @@ def path_of(record: Record) -> str:
 
 
 def block(id: str, text: bytes) -> bytes:
-    """An entry as an archive page holds it: a marker with its length and hash, the text, an end mark."""
+    """An entry as an archive page holds it: a marker with its length and hash, the text, an end
+    mark.
+    """
     digest = sha256(text)
     head = f"<!-- synapse:entry id={id} bytes={len(text)} sha256={digest} -->\n"
     return head.encode() + text + f"\n<!-- /synapse:entry {id} -->\n".encode()
 
 
 def pages(raw: bytes) -> Iterator[Page]:
-    """The entries of an archive page, each read by its length: a body may hold anything, markers too."""
+    """The entries of an archive page, each read by its length: a body may hold anything, markers
+    too.
+    """
     at = 0
     while (at := raw.find(_OPEN, at)) >= 0:
         if at and raw[at - 1 : at] != b"\n":
@@ -272,7 +304,11 @@ def pages(raw: bytes) -> Iterator[Page]:
             continue
         start, size = stop + 5, int(head[1][6:])
         text = raw[start : start + size]
-        yield Page(head[0].decode("ascii", "replace"), text, sha256(text).encode() == head[2][7:])
+        yield Page(
+            head[0].decode("ascii", "replace"),
+            text,
+            sha256(text).encode() == head[2][7:],
+        )
         at = start + size
 
 

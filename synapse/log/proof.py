@@ -1,4 +1,6 @@
-"""Proof: that the journal's chain holds, that every file is what its line says, and mending what can be mended."""
+"""Proof: that the journal's chain holds, that every file is what its line says, and mending what
+can be mended.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,12 @@ from synapse.model.records import Record, filings
 from synapse.model.results import Problem, Report
 from synapse.system.digest import sha256
 
-_PLACE = ("namespace", "staged", "kind", "more")  # what says where an entry's file stands
+_PLACE = (
+    "namespace",
+    "staged",
+    "kind",
+    "more",
+)  # what says where an entry's file stands
 _HEAD = re.compile("[0-9]+:[0-9a-f]{64}")
 _dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
@@ -38,32 +45,48 @@ class Proof:
         self.paged: set[str] = set()
 
     def run(self, head: str | None = None) -> Report:
-        """Everything that is wrong, the first bad record first. `head` is what an earlier report ended with."""
+        """Everything that is wrong, the first bad record first. `head` is what an earlier report
+        ended with.
+        """
         if head and not _HEAD.fullmatch(head):
             raise InvalidQuery(
-                f"head {head!r} is none: it is the number and the hash that `verify` ends with, N:HASH"
+                f"head {head!r} is none: it is the number and the hash that `verify`"
+                f" ends with, N:HASH"
             )
         heads = {head} - {f"0:{GENESIS}"} if head else set()
         for number, raw in enumerate(self._lines(), 1):
             self._line(number, raw)
             heads.discard(f"{self.seq}:{self.chain}")
         if self.journal.view is not None:
-            self._found("journal", "holds two histories: `synapse merge` makes them one")
+            self._found(
+                "journal", "holds two histories: `synapse merge` makes them one"
+            )
         for kept in heads:
             self._found(
                 "journal",
-                f"does not hold the record {kept[:24]}… that was its head before: it was cut or rewritten",
+                (
+                    f"does not hold the record {kept[:24]}… that was its head before: it"
+                    f" was cut or rewritten"
+                ),
             )
         if self.torn:
-            self._found("journal", "ends in a torn line; the next write seals it", mendable=True)
+            self._found(
+                "journal", "ends in a torn line; the next write seals it", mendable=True
+            )
         self._tree()
         return Report(tuple(self.problems), self.seq, f"{self.seq}:{self.chain}")
 
     def watch(self, records: Iterable[Record]) -> None:
-        """Take in what somebody else reads along the journal. Of an entry only its place and its hash are kept."""
+        """Take in what somebody else reads along the journal. Of an entry only its place and its
+        hash are kept.
+        """
         for record in records:
             if record.kind == "entry":
-                fields = {name: record.fields[name] for name in _PLACE if name in record.fields}
+                fields = {
+                    name: record.fields[name]
+                    for name in _PLACE
+                    if name in record.fields
+                }
                 record = record._replace(text=None, fields=fields)
             self._state(record)
 
@@ -84,7 +107,8 @@ class Proof:
         for start in self.journal._list():
             if start != self.seq + 1:
                 self._found(
-                    "journal", f"segment {start:012d}.jsonl does not follow record {self.seq}"
+                    "journal",
+                    f"segment {start:012d}.jsonl does not follow record {self.seq}",
                 )
             with open(self.journal._path(start), "rb") as file:
                 yield from file
@@ -113,7 +137,9 @@ class Proof:
         if record.seq != self.seq + 1:
             return f"stands after record {self.seq}: lines are missing, doubled or out of order"
         if link(self.chain, head) != chain:
-            return "does not follow from the line before it: it, or its chain, was changed"
+            return (
+                "does not follow from the line before it: it, or its chain, was changed"
+            )
         if (
             raw
             != b'{"chain":"'
@@ -125,7 +151,10 @@ class Proof:
         ):
             return "is not written as a line is: its bytes were changed"
         if record.sha is not None and record.text is not None:
-            if sha256(record.text.encode()) != record.sha or _dumps(record.text).encode() != text:
+            if (
+                sha256(record.text.encode()) != record.sha
+                or _dumps(record.text).encode() != text
+            ):
                 return "its text is not the one that was written"
         elif (record.sha is None) != (record.text is None):
             return "its text is missing, or was added"
@@ -149,9 +178,14 @@ class Proof:
         """Where the files should be after this record."""
         fields = record.fields
         if record.kind == "entry" and record.id:
-            self.places[record.id] = (record, "staged" if fields.get("staged") else "live")
+            self.places[record.id] = (
+                record,
+                "staged" if fields.get("staged") else "live",
+            )
         elif record.kind in ("approve", "reject"):
-            self._becomes(fields.get("entry"), "live" if record.kind == "approve" else "gone")
+            self._becomes(
+                fields.get("entry"), "live" if record.kind == "approve" else "gone"
+            )
         elif moved := filings(record):
             for id, away in moved:
                 self._becomes(id, "archived" if away else "live")
@@ -160,7 +194,9 @@ class Proof:
                 self._becomes(id, "gone")
         elif record.kind == "void":
             self.places = {
-                id: place for id, place in self.places.items() if place[0].seq != fields["seq"]
+                id: place
+                for id, place in self.places.items()
+                if place[0].seq != fields["seq"]
             }
 
     def _becomes(self, id: str | None, state: str) -> None:
@@ -178,7 +214,9 @@ class Proof:
             if state == "archived":
                 archived.setdefault(page_path(record), []).append(record)
             elif state != "gone":
-                self._file(record, live_path(record) if state == "live" else path_of(record))
+                self._file(
+                    record, live_path(record) if state == "live" else path_of(record)
+                )
         for page, records in archived.items():
             self._page(page, records)
 
@@ -214,7 +252,9 @@ class Proof:
 
 
 def mend(proof: Proof) -> tuple[list[str], list[str]]:
-    """Put every file back as its line says; the ids whose files were put back, and those that could not be."""
+    """Put every file back as its line says; the ids whose files were put back, and those that could
+    not be.
+    """
     put: list[str] = []
     lost: list[str] = []
     archived: dict[str, list[Record]] = {page: [] for page in proof.paged}
@@ -234,10 +274,17 @@ def mend(proof: Proof) -> tuple[list[str], list[str]]:
 def _mend_page(
     mirror: Mirror, path: str, records: list[Record], put: list[str], lost: list[str]
 ) -> None:
-    """Write a page anew, with what came to it since it was proven. Whoever files entries away waits."""
-    text = b"".join(block(record.id or "", (record.text or "").encode()) for record in records)
+    """Write a page anew, with what came to it since it was proven. Whoever files entries away
+    waits.
+    """
+    text = b"".join(
+        block(record.id or "", (record.text or "").encode()) for record in records
+    )
     raw = mirror.read(path, limit=1 << 40)
-    old, ids = {page.id: page for page in pages(raw or b"")}, {record.id for record in records}
+    old, ids = (
+        {page.id: page for page in pages(raw or b"")},
+        {record.id for record in records},
+    )
     kept = [page for page in old.values() if page.whole and page.id not in ids]
     text = b"".join(block(page.id, page.text) for page in kept) + text
     if raw != text and (raw or text):

@@ -1,4 +1,6 @@
-"""What follows a commit in the tree of files: placing, filing away, quarantine, and doing it again after a crash."""
+"""What follows a commit in the tree of files: placing, filing away, quarantine, and doing it again
+after a crash.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +30,16 @@ _UNSYNCED = 120 * SECOND
 
 
 def follow(mirror: Mirror, records: Iterable[Record], find: Find) -> None:
-    """Bring the tree in line with these records. Doing it twice changes nothing. What is only filed away is, all of
-    it, in one go."""
-    for archives, found in groupby(records, key=lambda record: record.kind == "archive"):
+    """Bring the tree in line with these records. Doing it twice changes nothing. What is only filed
+    away is, all of it, in one go.
+    """
+    for archives, found in groupby(
+        records, key=lambda record: record.kind == "archive"
+    ):
         if archives:
-            _file_away(mirror, find([id for record in found for id, _ in filings(record)]))
+            _file_away(
+                mirror, find([id for record in found for id, _ in filings(record)])
+            )
         else:
             for record in found:
                 _follow(mirror, record, find)
@@ -59,11 +66,15 @@ def _file_away(mirror: Mirror, entries: Iterable[Record]) -> None:
     for entry in entries:
         by_page.setdefault(page_path(entry), []).append(entry)
     for page, found in by_page.items():
-        mirror.file_away(page, {entry.id or "": (entry.text or "").encode() for entry in found})
+        mirror.file_away(
+            page, {entry.id or "": (entry.text or "").encode() for entry in found}
+        )
         paths = [live_path(entry) for entry in found]
         for path in paths:
             mirror.remove(path)
-        for folder in {os.path.dirname(path) for path in paths if path.startswith("messages/thr_")}:
+        for folder in {
+            os.path.dirname(path) for path in paths if path.startswith("messages/thr_")
+        }:
             mirror.prune(folder)  # there is one for each thread, of 4 KiB
 
 
@@ -78,7 +89,9 @@ def page_path(record: Record) -> str:
 
 
 def quarantine(mirror: Mirror, found: Rejected) -> Pending | None:
-    """Put a file that can never be adopted aside, readable by its owner alone, with the reason beside it."""
+    """Put a file that can never be adopted aside, readable by its owner alone, with the reason
+    beside it.
+    """
     name = f"{time.strftime('%Y%m%dT%H%M%S')}-{digest(found.path)}-{_plain(os.path.basename(found.path))}"
     target, path = f"quarantine/{name}", _readable(found.path)
     try:
@@ -91,11 +104,14 @@ def quarantine(mirror: Mirror, found: Rejected) -> Pending | None:
 
 
 def set_aside(mirror: Mirror, path: str, raw: bytes) -> None:
-    """Put the file of an entry aside that the log once had and has no more: a checkout took its record away. It is
-    nobody's drop, and stands again when its record does."""
+    """Put the file of an entry aside that the log once had and has no more: a checkout took its
+    record away. It is nobody's drop, and stands again when its record does.
+    """
     try:
         mirror.move(
-            path, f"{_ASIDE}/{digest(path)}-{sha256(raw)[:12]}-{os.path.basename(path)}", 0o600
+            path,
+            f"{_ASIDE}/{digest(path)}-{sha256(raw)[:12]}-{os.path.basename(path)}",
+            0o600,
         )
     except OSError:
         pass  # gone meanwhile
@@ -103,7 +119,9 @@ def set_aside(mirror: Mirror, path: str, raw: bytes) -> None:
 
 def _plain(name: str) -> str:
     """A name for a file of ours, made of one that may be anything."""
-    return "".join(char if char.isascii() and char.isprintable() else "_" for char in name)[-100:]
+    return "".join(
+        char if char.isascii() and char.isprintable() else "_" for char in name
+    )[-100:]
 
 
 def _readable(text: str) -> str:
@@ -112,12 +130,18 @@ def _readable(text: str) -> str:
 
 
 def finish(
-    root: str, journal: Journal, mirror: Mirror, find: Find, place: Place, limit: int | None = None
+    root: str,
+    journal: Journal,
+    mirror: Mirror,
+    find: Find,
+    place: Place,
+    limit: int | None = None,
 ) -> int:
     """Follow again every record that no one has checked yet; how many files were looked at.
 
-    Writers place their files after the commit, unsynced. So a killed writer leaves a gap, closed when its record
-    is two seconds old; and after the machine itself went down the last two minutes are checked again.
+    Writers place their files after the commit, unsynced. So a killed writer leaves a gap, closed
+    when its record is two seconds old; and after the machine itself went down the last two minutes
+    are checked again.
     """
     fd = _only_one(root)
     if fd < 0:
@@ -132,7 +156,9 @@ def _only_one(root: str) -> int:
     """An open lock, or -1 where another process is at it or this one may not write."""
     try:
         fd = os.open(
-            os.path.join(root, _PLACED + ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644
+            os.path.join(root, _PLACED + ".lock"),
+            os.O_RDWR | os.O_CREAT | os.O_CLOEXEC,
+            0o644,
         )
     except OSError:
         return -1
@@ -145,7 +171,12 @@ def _only_one(root: str) -> int:
 
 
 def _finish(
-    root: str, journal: Journal, mirror: Mirror, find: Find, place: Place, limit: int | None
+    root: str,
+    journal: Journal,
+    mirror: Mirror,
+    find: Find,
+    place: Place,
+    limit: int | None,
 ) -> int:
     seq, at, before = _placed(root)
     now, here = journal.clock(), boot()
@@ -168,7 +199,9 @@ def _finish(
 
 
 def _stands(mirror: Mirror, record: Record, rebooted: bool) -> bool:
-    """Whether an entry's file is where its record put it: so it is with nearly all, and that is seen at once."""
+    """Whether an entry's file is where its record put it: so it is with nearly all, and that is
+    seen at once.
+    """
     if record.kind != "entry" or record.sha is None:
         return False
     path = path_of(record)
@@ -187,9 +220,12 @@ def _ids(record: Record) -> Collection[str]:
     return [id for id, _ in filings(record)]
 
 
-def _settle(mirror: Mirror, ids: Collection[str], find: Find, place: Place, rebooted: bool) -> None:
-    """Bring the tree in line with where these entries are now: with what a record once said, a file would come back
-    that was filed away since, or whose record was taken back."""
+def _settle(
+    mirror: Mirror, ids: Collection[str], find: Find, place: Place, rebooted: bool
+) -> None:
+    """Bring the tree in line with where these entries are now: with what a record once said, a file
+    would come back that was filed away since, or whose record was taken back.
+    """
     try:
         placed = [(entry, place(entry.id or "")) for entry in find(ids)]
         _file_away(mirror, [entry for entry, where in placed if where == "archived"])
@@ -217,8 +253,9 @@ def _put(mirror: Mirror, entry: Record, where: str, rebooted: bool) -> None:
 
 
 def restart(root: str, floor: int) -> None:
-    """Have the file of every record after the floor compared with it again: the journal is another one from there on,
-    and its tree is yet to follow."""
+    """Have the file of every record after the floor compared with it again: the journal is another
+    one from there on, and its tree is yet to follow.
+    """
     _note(root, f"{min(floor, _placed(root)[0])} 0 {_ANEW}")
 
 
@@ -251,7 +288,9 @@ def _note(root: str, text: str) -> None:
 
 
 def boot() -> str:
-    """What names this run of the machine; where the system has no name for it, one that never changes."""
+    """What names this run of the machine; where the system has no name for it, one that never
+    changes.
+    """
     try:
         with open("/proc/sys/kernel/random/boot_id") as file:
             return file.read(64).strip()

@@ -1,8 +1,8 @@
-"""Which ids are taken, asked under the log's lock: without waiting for the index, by reading on from where one was.
+"""Which ids are taken, asked under the log's lock: without waiting for the index, by reading on
+from where one was.
 
-The index knows what it took in; what came since is read from the journal, each line once, unless this process wrote it.
-Also how an id is claimed for
-what is no plain entry.
+The index knows what it took in; what came since is read from the journal, each line once, unless
+this process wrote it. Also how an id is claimed for what is no plain entry.
 """
 
 from __future__ import annotations
@@ -69,14 +69,18 @@ def _names(record: Record) -> tuple[str, ...]:
     return tuple(name for name in (record.id, record.fields.get("alias")) if name)
 
 
-def claim(kind: str, wanted: str, seed: str, dropped: bool, held: Callable[[str], bool]) -> str:
-    """The id of what is no plain entry: the writer's own, which must be free. A dropped file that has none, or a taken
-    one, gets what follows from the state of the log."""
+def claim(
+    kind: str, wanted: str, seed: str, dropped: bool, held: Callable[[str], bool]
+) -> str:
+    """The id of what is no plain entry: the writer's own, which must be free. A dropped file that
+    has none, or a taken one, gets what follows from the state of the log.
+    """
     if kinds.kind_of(wanted) == kind and not held(wanted):
         return wanted
     if not dropped:
         raise Conflict(
-            f"{wanted!r} is taken, or is no id of {kind}s: nothing was written", id=wanted
+            f"{wanted!r} is taken, or is no id of {kind}s: nothing was written",
+            id=wanted,
         )
     for turn in range(1_000):
         id = kinds.new_id(kind, bytes.fromhex(sha256(f"{seed} {turn}".encode())[:12]))

@@ -1,4 +1,6 @@
-"""Two histories of the journal become one on the disk: at once, or not at all. Called under the journal's lock."""
+"""Two histories of the journal become one on the disk: at once, or not at all. Called under the
+journal's lock.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,13 @@ from synapse.log.mirror import Mirror, path_of
 from synapse.model.records import Record
 
 
-def unite(root: str, journal: Journal, mirror: Mirror, more: Iterable[bytes] = ()) -> Merged:
-    """Append what the other histories hold to ours: those in the journal's files, and these lines. A file that only
-    another history knows leaves its place first; what follows from the lines is put there by whoever looks next."""
+def unite(
+    root: str, journal: Journal, mirror: Mirror, more: Iterable[bytes] = ()
+) -> Merged:
+    """Append what the other histories hold to ours: those in the journal's files, and these lines.
+    A file that only another history knows leaves its place first; what follows from the lines is
+    put there by whoever looks next.
+    """
     lines = [raw for raw in journal.raw_lines() if is_whole(raw)]
     before = len(lines)
     own = sides(lines).end
@@ -47,15 +53,18 @@ def begin(journal: Journal, raws: Sequence[bytes]) -> None:
 
 
 def _leave(mirror: Mirror, moved: Iterable[Record]) -> None:
-    """Remove files of entries that will stand under another name, if they are what the other side wrote."""
+    """Remove files of entries that will stand under another name, if they are what the other side
+    wrote.
+    """
     for record in moved:
         if mirror.read(path_of(record)) == (record.text or "").encode():
             mirror.remove(path_of(record))
 
 
 def _rewrite(journal: Journal, lines: Sequence[bytes], aside: str) -> None:
-    """Make these lines the journal, from the first file on that says anything else. The rename is the commit; a crash
-    right after it leaves lines twice, which the next merge sorts out."""
+    """Make these lines the journal, from the first file on that says anything else. The rename is
+    the commit; a crash right after it leaves lines twice, which the next merge sorts out.
+    """
     start, kept = _untouched(journal, lines)
     with open(aside, "wb") as file:
         file.writelines(lines[kept:])

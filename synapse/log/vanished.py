@@ -1,5 +1,6 @@
-"""Whether the journal may end before what was indexed: git went back, the machine went down, or records were lost.
-Called by the index; nothing here is on the way of a plain read."""
+"""Whether the journal may end before what was indexed: git went back, the machine went down, or
+records were lost. Called by the index; nothing here is on the way of a plain read.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +20,14 @@ _LOOKS = 4  # at a journal that git may be about to replace
 
 
 def explain(root: str, journal: Journal, lost: Lost) -> str:
-    """Return why the journal may end before what was indexed; StoreCorrupt says what to do where it may not."""
+    """Return why the journal may end before what was indexed; StoreCorrupt says what to do where it
+    may not.
+    """
     for look in range(_LOOKS if git.is_work_tree(root) else 0):
         if look:
-            time.sleep(0.05)  # a checkout writes the files first, and says then what is checked out
+            time.sleep(
+                0.05
+            )  # a checkout writes the files first, and says then what is checked out
         if git.is_committed(root):
             return "it is the one of the commit that is checked out"
     if (
@@ -30,15 +35,21 @@ def explain(root: str, journal: Journal, lost: Lost) -> str:
         and lost.first_at
         and lost.last_at - lost.first_at < _UNSYNCED
     ):
-        return f"the machine went down before its last {_records(lost.seen - lost.end)} were on the disk"
-    raise StoreCorrupt(_message(root, lost), seen=lost.seen, end=lost.end, path=journal.directory)
+        return (
+            f"the machine went down before its last {_records(lost.seen - lost.end)} were"
+            f" on the disk"
+        )
+    raise StoreCorrupt(
+        _message(root, lost), seen=lost.seen, end=lost.end, path=journal.directory
+    )
 
 
 def _message(root: str, lost: Lost) -> str:
     gone = _records(lost.seen - lost.end)
     where = f"ends at record {lost.end}" if lost.end else "is gone or empty"
     return (
-        f"the journal {where}, but {lost.seen} were seen: {gone} lost. Bring journal/ back (from a backup, or with"
+        f"the journal {where}, but {lost.seen} were seen: {gone} lost. Bring journal/"
+        f" back (from a backup, or with"
         f" `git -C {root} checkout -- journal`), or accept what is there with `synapse rebuild`"
     )
 

@@ -1,7 +1,9 @@
-"""Mail: messages between agents, in threads. What an agent sends, has waiting, reads, answers, and makes of it.
+"""Mail: messages between agents, in threads. What an agent sends, has waiting, reads, answers, and
+makes of it.
 
-A message is an entry of the kind `message`: who sees it, and everything that keeps entries safe, is decided where that
-is decided for entries. What is done with one (read, acknowledged, reacted to) and with a thread are acts in the log.
+A message is an entry of the kind `message`: who sees it, and everything that keeps entries safe, is
+decided where that is decided for entries. What is done with one (read, acknowledged, reacted to)
+and with a thread are acts in the log.
 """
 
 from __future__ import annotations
@@ -56,9 +58,11 @@ class Mail:
         tags: Names = (),
         once: str | None = None,
     ) -> Message:
-        """Send a message to an agent, a team, several of them, or `all`; it begins a thread unless one is named. The
-        priority is info, normal, action (heard at the next session) or urgent (wakes). With `once`, a second call with
-        the same key sends nothing and returns the first message."""
+        """Send a message to an agent, a team, several of them, or `all`; it begins a thread unless
+        one is named. The priority is info, normal, action (heard at the next session) or urgent
+        (wakes). With `once`, a second call with the same key sends nothing and returns the first
+        message.
+        """
         if thread is not None:
             thread = self._thread_id(thread)
             self._open(thread)
@@ -78,8 +82,9 @@ class Mail:
         attachments: Iterable[str | Mapping[str, Any]] = (),
         once: str | None = None,
     ) -> Message:
-        """Answer a message, in its thread: to all that it was addressed to and its author, unless `to` says
-        otherwise."""
+        """Answer a message, in its thread: to all that it was addressed to and its author, unless
+        `to` says otherwise.
+        """
         parent = self._message(id)
         thread = str(parent.more["thread"])
         self._open(thread)
@@ -91,14 +96,18 @@ class Mail:
         )
         own = _own(thread, id, subject, priority, metadata, attachments)
         return self._post(
-            ("all",) if "all" in parent.addressees and not to else names, body, own, once=once
+            ("all",) if "all" in parent.addressees and not to else names,
+            body,
+            own,
+            once=once,
         )
 
     def edit(
         self, id: str, body: str, *, subject: str | None = None, once: str | None = None
     ) -> Message:
-        """Replace a message of one's own by a new version, which is unread again. The old one is kept, and no longer
-        shown."""
+        """Replace a message of one's own by a new version, which is unread again. The old one is
+        kept, and no longer shown.
+        """
         old = self._message(id)
         if old.author != self.seat.id:
             raise Forbidden(
@@ -107,7 +116,9 @@ class Mail:
                 action="edit",
             )
         own = dict(old.more) | ({"subject": subject} if subject is not None else {})
-        return self._post(old.addressees, body, own, replaces=(id,), tags=old.tags, once=once)
+        return self._post(
+            old.addressees, body, own, replaces=(id,), tags=old.tags, once=once
+        )
 
     # -- what waits --------------------------------------------------------------------------------
 
@@ -118,16 +129,21 @@ class Mail:
     def inbox(
         self, limit: int | None = None, *, agent: str | None = None, mark: bool = False
     ) -> list[Message]:
-        """The unread messages, the oldest first. `mark` notes, with one record, that these were read."""
+        """The unread messages, the oldest first. `mark` notes, with one record, that these were
+        read.
+        """
         owner = self._owner(agent)
         if mark and owner.id != self.seat.id:
             raise Forbidden(
-                "what another agent has waiting can be looked at, not marked as read", action="mark"
+                "what another agent has waiting can be looked at, not marked as read",
+                action="mark",
             )
         query, now = self._query(), self.store.clock()
         rows = mailbox.unread(query, owner, now, self.store.index.horizon)
         found = query.load(
-            rows[: max(limit, 0)] if limit is not None else rows, now, query.reach(owner)
+            rows[: max(limit, 0)] if limit is not None else rows,
+            now,
+            query.reach(owner),
         )
         told = self._told(found)
         if mark and found:
@@ -147,17 +163,27 @@ class Mail:
             and self.seat.id not in {mark.agent for mark in read.get(entry.seq, ())}
         ]
         if new:
-            self.seat.pen.write(Pending("receipt", self.seat.id, {"ids": new}), once=once)
+            self.seat.pen.write(
+                Pending("receipt", self.seat.id, {"ids": new}), once=once
+            )
             self._acted()
         return new
 
-    def ack(self, id: str, body: str | None = None, *, once: str | None = None) -> Message:
-        """Acknowledge a message, with an answer for its author or without. It is read, and its delivery is done."""
+    def ack(
+        self, id: str, body: str | None = None, *, once: str | None = None
+    ) -> Message:
+        """Acknowledge a message, with an answer for its author or without. It is read, and its
+        delivery is done.
+        """
         entry = self._message(id)
         if entry.author == self.seat.id:
-            raise Conflict(f"{id} is {self.seat.id}'s own: there is nothing to acknowledge", id=id)
+            raise Conflict(
+                f"{id} is {self.seat.id}'s own: there is nothing to acknowledge", id=id
+            )
         body = kinds.text("acknowledgement", body) if body else None
-        self.seat.pen.write(Pending("acked", self.seat.id, {"entry": id, "body": body}), once=once)
+        self.seat.pen.write(
+            Pending("acked", self.seat.id, {"entry": id, "body": body}), once=once
+        )
         states = {
             found["state"]
             for found in self.store.index.query.deliveries(agent=self.seat.id, entry=id)
@@ -172,8 +198,12 @@ class Mail:
         self._message(id)
         word = kinds.text("reaction", reaction).strip()
         if not word or len(word) > 40:
-            raise InvalidEntry("a reaction is a word or a sign, of at most 40 characters")
-        self.seat.pen.act("react", entry=id, reaction=word, **({"end": True} if remove else {}))
+            raise InvalidEntry(
+                "a reaction is a word or a sign, of at most 40 characters"
+            )
+        self.seat.pen.act(
+            "react", entry=id, reaction=word, **({"end": True} if remove else {})
+        )
         return self.get(id)
 
     # -- threads -----------------------------------------------------------------------------------
@@ -185,7 +215,9 @@ class Mail:
     def threads(
         self, status: str | None = ACTIVE, *, tag: str | None = None, limit: int = 50
     ) -> list[Thread]:
-        """The threads of this status (None: of any) that this agent sees something of, the liveliest first."""
+        """The threads of this status (None: of any) that this agent sees something of, the
+        liveliest first.
+        """
         if status is not None and status not in STATUSES:
             raise InvalidEntry(
                 f"status {status!r} is not one of {', '.join(STATUSES)}", status=status
@@ -198,29 +230,41 @@ class Mail:
         """One thread, if this agent sees anything of it."""
         row = mailbox.thread(self._query(), self._reader(), self._thread_id(id))
         if row is None:
-            raise NotFound(f"there is no thread {id} that {self.seat.id} may see", id=id)
+            raise NotFound(
+                f"there is no thread {id} that {self.seat.id} may see", id=id
+            )
         return self._threads([row])[0]
 
-    def history(self, thread: str, limit: int = 100, *, before: str | None = None) -> list[Message]:
-        """The newest messages of a thread, or the newest before one of them, the oldest first; filed away or not."""
+    def history(
+        self, thread: str, limit: int = 100, *, before: str | None = None
+    ) -> list[Message]:
+        """The newest messages of a thread, or the newest before one of them, the oldest first;
+        filed away or not.
+        """
         thread = self.thread(thread).id
         place = None if before is None else self._message(before).seq
         query, now, cursor = self._query(), self.store.clock(), self.store.index.horizon
         found = self._told(
-            mailbox.history(query, self._reader(), thread, now, cursor, max(limit, 0), place)
+            mailbox.history(
+                query, self._reader(), thread, now, cursor, max(limit, 0), place
+            )
         )
         return sorted(
             found, key=lambda message: message.created
         )  # a new version stands where the first one stood
 
     def close(self, thread: str, *, summary: str | bool = False) -> Thread:
-        """Say that a thread is done: it takes no more messages until it is reopened. It leaves a fact for those whom it
-        reached, where `summary` is its text, or True: then the lines of its messages that say the most."""
+        """Say that a thread is done: it takes no more messages until it is reopened. It leaves a
+        fact for those whom it reached, where `summary` is its text, or True: then the lines of its
+        messages that say the most.
+        """
         if summary:
             from synapse.knowledge import memory
 
             said = [each.entry for each in self.history(thread, _SUMMED)]
-            memory.summarise(self.seat, said, summary if isinstance(summary, str) else None)
+            memory.summarise(
+                self.seat, said, summary if isinstance(summary, str) else None
+            )
         return self._set(thread, "close", closed=True)
 
     def reopen(self, thread: str) -> Thread:
@@ -252,20 +296,35 @@ class Mail:
         urgency = own.get("urgency")
         if urgency not in kinds.URGENCY:
             raise InvalidEntry(
-                f"priority {urgency!r} is not one of {', '.join(kinds.URGENCY)}", priority=urgency
+                f"priority {urgency!r} is not one of {', '.join(kinds.URGENCY)}",
+                priority=urgency,
             )
-        more = kinds.More({name: value for name, value in own.items() if value is not None})
+        more = kinds.More(
+            {name: value for name, value in own.items() if value is not None}
+        )
         draft = Draft(
-            body, kinds.MAIL, self.seat.id, kinds.URGENCY[urgency], addressees=to, tags=tags, replaces=replaces,
-            id=kinds.new_id(kinds.MESSAGE, self.store.draw(6)), kind=kinds.MESSAGE, more=more,
-        )  # fmt: skip
+            body,
+            kinds.MAIL,
+            self.seat.id,
+            kinds.URGENCY[urgency],
+            addressees=to,
+            tags=tags,
+            replaces=replaces,
+            id=kinds.new_id(kinds.MESSAGE, self.store.draw(6)),
+            kind=kinds.MESSAGE,
+            more=more,
+        )
         entry = self.seat.write(draft, once=once)
         if "@" in body and not replaces:
             from synapse.knowledge import memory
 
             memory.harvest(self.seat, entry)
         self._acted()
-        return Message(entry, entry.at, None) if not entry.replaces else self._told([entry])[0]
+        return (
+            Message(entry, entry.at, None)
+            if not entry.replaces
+            else self._told([entry])[0]
+        )
 
     def _query(self) -> Query:
         self.store.fresh()
@@ -275,7 +334,9 @@ class Mail:
         return self.seat.agent
 
     def _owner(self, named: str | None) -> Agent:
-        """Whose mail this is about: the agent's own, or, for the operator, the one that is named."""
+        """Whose mail this is about: the agent's own, or, for the operator, the one that is
+        named.
+        """
         if named is not None and named != self.seat.id and self.seat.id != OPERATOR:
             raise Forbidden(
                 f"agent {self.seat.id} may not look into the mail of {named}",
@@ -296,11 +357,15 @@ class Mail:
     def _message(self, id: str) -> Entry:
         entry = self.seat.get(id)
         if entry.kind != kinds.MESSAGE:
-            raise InvalidEntry(f"{id} is no message but of the kind {entry.kind}", id=id)
+            raise InvalidEntry(
+                f"{id} is no message but of the kind {entry.kind}", id=id
+            )
         return entry
 
     def _addressees(self, to: Names) -> tuple[str, ...]:
-        """Agents and teams that there are, as they are written in `to`: what is sent to nobody would be lost."""
+        """Agents and teams that there are, as they are written in `to`: what is sent to nobody
+        would be lost.
+        """
         given = words(to) if to is not None else ("all",)
         if not given:
             raise InvalidEntry("to whom? Name an agent, a team, several, or all")
@@ -322,28 +387,43 @@ class Mail:
         if any(team in agent.names for agent in self.store.agents().values()):
             return team
         raise NotFound(
-            f"there is no agent and no team {name}; `synapse agents` lists them", to=name
+            f"there is no agent and no team {name}; `synapse agents` lists them",
+            to=name,
         )
 
     def _thread_id(self, name: str) -> str:
-        """Return a thread's id by the name that it had before it was taken over, or as it is given."""
+        """Return a thread's id by the name that it had before it was taken over, or as it is
+        given.
+        """
         if kinds.is_thread(name):
             return name
         taken_over = kinds.thread_from(name)
-        return name if mailbox.thread(self._query(), None, taken_over) is None else taken_over
+        return (
+            name
+            if mailbox.thread(self._query(), None, taken_over) is None
+            else taken_over
+        )
 
     def _open(self, thread: str) -> None:
-        """Whether a message may be put there: into a new thread, or one that its author sees and nobody closed."""
+        """Whether a message may be put there: into a new thread, or one that its author sees and
+        nobody closed.
+        """
         if not kinds.is_thread(thread):
             raise InvalidEntry(
-                f"{thread!r} is not a thread's id, which is thr_ and a UUID", thread=thread
+                f"{thread!r} is not a thread's id, which is thr_ and a UUID",
+                thread=thread,
             )
         query = self.store.index.query
         if query.db.run("thread_of", {"id": thread}).fetchone() is None:
             self.store.index.catch_up()
         row = mailbox.thread(query, self._reader(), thread)
-        if row is None and query.db.run("thread_of", {"id": thread}).fetchone() is not None:
-            raise NotFound(f"there is no thread {thread} that {self.seat.id} may see", id=thread)
+        if (
+            row is None
+            and query.db.run("thread_of", {"id": thread}).fetchone() is not None
+        ):
+            raise NotFound(
+                f"there is no thread {thread} that {self.seat.id} may see", id=thread
+            )
         if row is not None and row.closed:
             raise Conflict(f"thread {thread} is closed; reopen it first", id=thread)
 
@@ -409,4 +489,7 @@ def _own(
         "subject": subject,
         "urgency": priority,
     }
-    return found | {"metadata": metadata, "attachments": [attachment(each) for each in attachments]}
+    return found | {
+        "metadata": metadata,
+        "attachments": [attachment(each) for each in attachments],
+    }

@@ -14,7 +14,9 @@ _AT_ONCE = 500
 
 
 def told(store: Store, entries: Sequence[Entry]) -> list[Message]:
-    """Entries that are messages, with who read, acknowledged and answered them, and when they were first said."""
+    """Entries that are messages, with who read, acknowledged and answered them, and when they were
+    first said.
+    """
     if not entries:
         return []
     store.index.catch_up()
@@ -25,7 +27,10 @@ def told(store: Store, entries: Sequence[Entry]) -> list[Message]:
         for entry in part:
             first = first_of(store, entry)
             updated = None if first is entry else entry.at
-            each = (marks[name].get(entry.seq, ()) for name in ("receipts", "acks", "reactions"))
+            each = (
+                marks[name].get(entry.seq, ())
+                for name in ("receipts", "acks", "reactions")
+            )
             found.append(Message(entry, said_at(first), updated, *each))
     return found
 
@@ -43,7 +48,9 @@ def first_of(store: Store, entry: Entry) -> Entry:
 
 
 def everything(store: Store, thread: str | None = None) -> list[Message]:
-    """Every message that was not replaced, filed away or not, the oldest first; of one thread, or of all."""
+    """Every message that was not replaced, filed away or not, the oldest first; of one thread, or
+    of all.
+    """
     store.fresh()
     query, cursor = store.index.query, store.index.cursor()
     if thread is not None:
@@ -51,9 +58,13 @@ def everything(store: Store, thread: str | None = None) -> list[Message]:
     else:
         every = query.all(cursor, store.clock())
         entries = [
-            entry for entry in every if entry.kind == kinds.MESSAGE and _stands(store, entry)
+            entry
+            for entry in every
+            if entry.kind == kinds.MESSAGE and _stands(store, entry)
         ]
-    return sorted(told(store, entries), key=lambda message: (message.created, message.entry.seq))
+    return sorted(
+        told(store, entries), key=lambda message: (message.created, message.entry.seq)
+    )
 
 
 def _stands(store: Store, entry: Entry) -> bool:

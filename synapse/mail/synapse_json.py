@@ -1,7 +1,9 @@
-"""The old `synapse.json` as it would be now: written on request, and kept current while synapse.yaml says so.
+"""The old `synapse.json` as it would be now: written on request, and kept current while
+synapse.yaml says so.
 
-`mirror: {synapse_json: PATH, until: DATE}` has it written anew after every act on mail, by the process that acted.
-It holds everybody's mail, so that it is the operator's to ask for, and its file is its owner's alone.
+`mirror: {synapse_json: PATH, until: DATE}` has it written anew after every act on mail, by the
+process that acted. It holds everybody's mail, so that it is the operator's to ask for, and its file
+is its owner's alone.
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ class Mirror(NamedTuple):
 
 def text(store: Store, thread: str | None = None) -> str:
     """All mail as the old file has it, or that of one thread."""
-    messages = post.everything(store, None if thread is None else kinds.thread_from(thread))
+    messages = post.everything(
+        store, None if thread is None else kinds.thread_from(thread)
+    )
     if thread is not None and not messages:
         raise NotFound(f"there is no thread {thread}", id=thread)
     return mail_json.written(messages, None if thread else _rest(store)) + "\n"
@@ -57,11 +61,15 @@ def mirror_of(settings: Settings, root: str | None) -> Mirror | None:
 
 
 def refresh(store: Store) -> bool:
-    """Write the old file anew, if it is to be kept; whether it was. The act that it follows is durable already: where
-    the file cannot be written the act stands, and `synapse doctor` tells of it."""
+    """Write the old file anew, if it is to be kept; whether it was. The act that it follows is
+    durable already: where the file cannot be written the act stands, and `synapse doctor` tells of
+    it.
+    """
     try:
         mirror = mirror_of(store.settings, store.root)
-        if mirror is None or (mirror.until is not None and store.clock() >= mirror.until):
+        if mirror is None or (
+            mirror.until is not None and store.clock() >= mirror.until
+        ):
             return False
         write(store, mirror.path)
     except (OSError, SynapseError):
@@ -70,7 +78,9 @@ def refresh(store: Store) -> bool:
 
 
 def write(store: Store, path: str) -> None:
-    """Put the file in place, whole. Who comes later has seen more: the text is made under the lock."""
+    """Put the file in place, whole. Who comes later has seen more: the text is made under the
+    lock.
+    """
     lock = Lock(f"{path}.lock")
     try:
         lock.run(lambda: _put(path, text(store).encode()))
@@ -82,10 +92,16 @@ def stale(store: Store) -> str | None:
     """What is wrong with the file that is to be kept; None where nothing is."""
     try:
         mirror = mirror_of(store.settings, store.root)
-        if mirror is None or (mirror.until is not None and store.clock() >= mirror.until):
+        if mirror is None or (
+            mirror.until is not None and store.clock() >= mirror.until
+        ):
             return None
         with open(mirror.path, encoding="utf-8") as file:
-            return None if file.read() == text(store) else f"{mirror.path} is not what the log says"
+            return (
+                None
+                if file.read() == text(store)
+                else f"{mirror.path} is not what the log says"
+            )
     except (OSError, UnicodeDecodeError, SynapseError) as error:
         return f"the mirror of synapse.yaml cannot be kept: {error}"
 
@@ -94,7 +110,8 @@ def _put(path: str, raw: bytes) -> None:
     made = f"{path}.{os.getpid()}.tmp"
     try:
         with open(
-            os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb"
+            os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600),
+            "wb",
         ) as file:
             file.write(raw)
         os.replace(made, path)

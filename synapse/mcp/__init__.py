@@ -16,6 +16,7 @@ SDK = "mcp>=2.3,<3"
 
 
 def installation() -> str:
-    """Return the command that installs the SDK where this Python looks for it. Our own name is not given:
-    it is not ours on the package index."""
+    """Return the command that installs the SDK where this Python looks for it. Our own name is not
+    given: it is not ours on the package index.
+    """
     return shlex.join((sys.executable, "-m", "pip", "install", SDK))

@@ -83,7 +83,8 @@ def _status(path: str) -> os.stat_result:
         raise StoreError(f"{path} cannot be looked at: {error.strerror}") from error
     if stat.S_IMODE(status.st_mode) & 0o077:
         raise Forbidden(
-            f"{path} is open to others than its owner: chmod 600 {path}", action="read tokens"
+            f"{path} is open to others than its owner: chmod 600 {path}",
+            action="read tokens",
         )
     return status
 
@@ -99,7 +100,12 @@ def _read(path: str) -> dict[str, str]:
         agent, colon, hash = (part.strip() for part in line.partition(":"))
         if not line.strip() or line.startswith("#"):
             continue
-        if not colon or not is_component(agent) or len(hash) != 64 or not _HEX.issuperset(hash):
+        if (
+            not colon
+            or not is_component(agent)
+            or len(hash) != 64
+            or not _HEX.issuperset(hash)
+        ):
             raise InvalidEntry(
                 f"{path}, line {number}: write `AGENT: SHA256`, or make it with --new-token"
             )

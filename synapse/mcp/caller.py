@@ -18,7 +18,9 @@ KEY = "synapse/idempotency_key"  # what our own client sends
 # Where clients put the id of a call, as seen in Claude Code 2.1.329 and Codex 0.169. Gemini 0.61
 # sends none.
 CALL_IDS = (KEY, "claudecode/toolUseId", "callId")
-SESSION_IDS = ("threadId",)  # Codex: which conversation, of a main agent or of a sub-agent
+SESSION_IDS = (
+    "threadId",
+)  # Codex: which conversation, of a main agent or of a sub-agent
 LONGEST = 512
 
 
@@ -47,7 +49,9 @@ class Caller(NamedTuple):
         it, for an id that comes twice must not swallow another call."""
         if self.call is None:
             return None
-        text = json.dumps([self.session, self.call, tool, arguments], sort_keys=True, default=str)
+        text = json.dumps(
+            [self.session, self.call, tool, arguments], sort_keys=True, default=str
+        )
         return f"mcp/{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
 
 

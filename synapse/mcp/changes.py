@@ -24,7 +24,9 @@ from synapse.store import Store
 from synapse.system.signal import NotificationPipe
 
 # What changes a view or an entry. Marks, deliveries and runs change neither.
-KINDS = frozenset("entry approve reject vouch resolve archive restore undo agent settings".split())
+KINDS = frozenset(
+    "entry approve reject vouch resolve archive restore undo agent settings".split()
+)
 PAUSE = 1.0  # after a look that failed
 TRIES = 60  # so often is told of again what could not be told
 
@@ -73,7 +75,9 @@ class Watch:
         self._subscribers: list[Subscriber] = []
         self._changes: Changes | None = None
         self._thread: Thread | None = None
-        self._untold: list[Record] = []  # what a look found that failed before all were told
+        self._untold: list[
+            Record
+        ] = []  # what a look found that failed before all were told
         self._tries = 0
 
     def add(self, subscriber: Subscriber) -> None:
@@ -82,7 +86,9 @@ class Watch:
             self._subscribers.append(subscriber)
             if self._thread is None:
                 self._changes = Changes(self.store)
-                self._thread = Thread(target=self._follow, name="mcp-changes", daemon=True)
+                self._thread = Thread(
+                    target=self._follow, name="mcp-changes", daemon=True
+                )
                 self._thread.start()
 
     def remove(self, subscriber: Subscriber) -> None:
@@ -108,7 +114,9 @@ class Watch:
                         time.sleep(0.01)
                     elif not bell.wait(RECONCILE):
                         self.store.look()
-                except Exception as error:  # a fault of the disk or the log: it may pass
+                except (
+                    Exception
+                ) as error:  # a fault of the disk or the log: it may pass
                     self._failed(error)
         finally:
             if bell:
@@ -126,7 +134,9 @@ class Watch:
         if self._tries >= TRIES:
             self._untold, self._tries = [], 0
         time.sleep(PAUSE)
-        if isinstance(error, StoreCorrupt):  # another journal: whatever they know may be wrong
+        if isinstance(
+            error, StoreCorrupt
+        ):  # another journal: whatever they know may be wrong
             try:
                 self._changes = Changes(self.store)
             except SynapseError:
@@ -146,7 +156,9 @@ class Watch:
             return
         self._tries += 1
         entries = self._entries(self._untold)
-        for subscriber in self._listeners():  # after the look: who came before it is among them
+        for (
+            subscriber
+        ) in self._listeners():  # after the look: who came before it is among them
             try:
                 uris = _concerned(subscriber, self._untold, entries)
             except (NotFound, Forbidden):
@@ -191,12 +203,15 @@ def _concerned(
     for target in targets:
         if target.kind == VIEW:
             about = any(
-                record.kind == "settings" or _declares(record, target.name) for record in declared
+                record.kind == "settings" or _declares(record, target.name)
+                for record in declared
             )
             if about or _is_in_view(subscriber.seat, target.name, entries.values()):
                 found.add(target.uri)
         elif (
-            target.kind == ENTRY and target.name in entries and _sees(subscriber.seat, target.name)
+            target.kind == ENTRY
+            and target.name in entries
+            and _sees(subscriber.seat, target.name)
         ):
             found.add(target.uri)
     return found

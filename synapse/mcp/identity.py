@@ -46,7 +46,9 @@ def as_token(opened: Opened) -> Identify:
 
     def identify(caller: Caller) -> AgentMemory:
         if caller.agent is None:
-            raise Forbidden("no token came with this request: nobody to act as", action="act")
+            raise Forbidden(
+                "no token came with this request: nobody to act as", action="act"
+            )
         return opened.memory().as_agent(caller.agent)
 
     return identify
@@ -62,7 +64,9 @@ def seat_of(memory: Memory, agent: str, run: str | None) -> AgentMemory:
         memory.store.fresh()
         known = memory.store.index.query.run(name)
         if known is None:
-            raise NotFound(f"there is no run {name}; `orchestrator ps` lists them", id=name)
+            raise NotFound(
+                f"there is no run {name}; `orchestrator ps` lists them", id=name
+            )
         return memory.as_agent(agent, run=name, epoch=int(known["epoch"]))
     if not name or not (epoch.isascii() and epoch.isdigit()):
         raise Forbidden(f"run is {run!r}: write RUN, or RUN:EPOCH", action="act")

@@ -30,9 +30,15 @@ class Target(NamedTuple):
 def target_of(uri: str) -> Target:
     """Return what an address means; NotFound where it is none of ours."""
     kind, _, name = uri.removeprefix(SCHEME).partition("/")
-    if not uri.startswith(SCHEME) or kind not in (VIEW, ENTRY) or not name or len(uri) > LONGEST:
+    if (
+        not uri.startswith(SCHEME)
+        or kind not in (VIEW, ENTRY)
+        or not name
+        or len(uri) > LONGEST
+    ):
         raise NotFound(
-            f"there is no resource {uri[:LONGEST]!r}: it is synapse://view/AGENT or synapse://entry/ID"
+            f"there is no resource {uri[:LONGEST]!r}: it is synapse://view/AGENT or"
+            f" synapse://entry/ID"
         )
     return Target(kind, name)
 
@@ -65,7 +71,9 @@ def text_of(seat: AgentMemory, target: Target) -> str:
 def _entry(seat: AgentMemory, id: str) -> str:
     entry, fate = seat.get(id), seat.fate(id)
     state = (
-        f"(no longer shown: {fate.reason}{' by ' + fate.by if fate.by else ''})\n" if fate else ""
+        f"(no longer shown: {fate.reason}{' by ' + fate.by if fate.by else ''})\n"
+        if fate
+        else ""
     )
     return state + block.whole(entry, False).text
 

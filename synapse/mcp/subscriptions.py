@@ -78,7 +78,9 @@ class Channel:
             if subscriber is not None:
                 subscriber.targets.discard(target)
                 if not subscriber.targets:
-                    self._watches.of(seat.store).remove(self._subscribers.pop(_whose(seat)))
+                    self._watches.of(seat.store).remove(
+                        self._subscribers.pop(_whose(seat))
+                    )
 
     def close(self) -> None:
         with self._lock:
@@ -104,7 +106,9 @@ class Channel:
 class Stream:
     """The bus behind one stream of the newer revision: the SDK's handler listens to it."""
 
-    def __init__(self, seat: AgentMemory, targets: Iterable[Target], watches: Watches) -> None:
+    def __init__(
+        self, seat: AgentMemory, targets: Iterable[Target], watches: Watches
+    ) -> None:
         self._seat = seat
         self._targets = tuple(targets)
         self._watch = watches.of(seat.store)
@@ -172,9 +176,13 @@ class Subscriptions:
     ) -> types.SubscriptionsListenResult:
         """Serve one stream of these targets until its client hangs up."""
         if self._streams >= MOST:
-            raise MCPError(types.INTERNAL_ERROR, f"{MOST} streams are open: end some first")
+            raise MCPError(
+                types.INTERNAL_ERROR, f"{MOST} streams are open: end some first"
+            )
         stream = Stream(seat, targets, self._watches)
-        wanted = types.SubscriptionFilter(resource_subscriptions=[target.uri for target in targets])
+        wanted = types.SubscriptionFilter(
+            resource_subscriptions=[target.uri for target in targets]
+        )
         self._streams += 1
         try:
             await asyncio.to_thread(stream.begin)

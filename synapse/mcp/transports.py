@@ -56,14 +56,21 @@ def serve_http(
     bound = listener.getsockname()[1]
     app = application(server, host, tokens, names)
     config = uvicorn.Config(
-        app, log_config=None, access_log=False, timeout_graceful_shutdown=CLOSING, lifespan="on"
+        app,
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=CLOSING,
+        lifespan="on",
     )
     ready(f"http://{f'[{host}]' if ':' in host else host}:{bound}{PATH}")
     uvicorn.Server(config).run(sockets=[listener])
 
 
 def application(
-    server: Server[Any], host: str, tokens: TokenFile | None = None, names: Sequence[str] = ()
+    server: Server[Any],
+    host: str,
+    tokens: TokenFile | None = None,
+    names: Sequence[str] = (),
 ) -> Starlette:
     """Return the ASGI application: the Host and Origin of each request are checked, and its
     token where there are tokens."""
@@ -72,10 +79,15 @@ def application(
     )
     verifier = None if tokens is None else Verifier(tokens)
     app = server.streamable_http_app(
-        streamable_http_path=PATH, host=host, transport_security=security, token_verifier=verifier
+        streamable_http_path=PATH,
+        host=host,
+        transport_security=security,
+        token_verifier=verifier,
     )
     if verifier is not None:
-        app.add_middleware(AuthenticationMiddleware, backend=BearerAuthBackend(verifier))
+        app.add_middleware(
+            AuthenticationMiddleware, backend=BearerAuthBackend(verifier)
+        )
     return app
 
 
@@ -88,7 +100,11 @@ class Verifier:
 
     async def verify_token(self, token: str) -> AccessToken | None:
         agent = self._tokens.agent(token)
-        return None if agent is None else AccessToken(token=token, client_id=agent, scopes=[])
+        return (
+            None
+            if agent is None
+            else AccessToken(token=token, client_id=agent, scopes=[])
+        )
 
 
 def _hosts(host: str, names: Sequence[str]) -> list[str]:
@@ -97,7 +113,11 @@ def _hosts(host: str, names: Sequence[str]) -> list[str]:
 
 
 def _origins(host: str, names: Sequence[str]) -> list[str]:
-    return [f"{scheme}://{name}" for scheme in ("http", "https") for name in _hosts(host, names)]
+    return [
+        f"{scheme}://{name}"
+        for scheme in ("http", "https")
+        for name in _hosts(host, names)
+    ]
 
 
 def _own(host: str) -> list[str]:
@@ -117,7 +137,9 @@ def _listener(host: str, port: int) -> socket.socket:
         listener.listen(128)
     except OSError as error:
         listener.close()
-        raise StoreError(f"nothing can be served at {host}:{port}: {error.strerror}") from error
+        raise StoreError(
+            f"nothing can be served at {host}:{port}: {error.strerror}"
+        ) from error
     return listener
 
 

@@ -1,1 +1,3 @@
-"""What the memory is made of: entries, records, agents, times. Values, pure; used by every other folder."""
+"""What the memory is made of: entries, records, agents, times. Values, pure; used by every other
+folder.
+"""

@@ -1,7 +1,7 @@
 """What the operator declares: agents and settings, as the YAML files say them. Values, pure.
 
-A role fills in whatever an agent's file leaves out. Membership (department, teams, projects) gives an agent the
-places of what it is a member of, and the name `team:NAME` that `to:` can address.
+A role fills in whatever an agent's file leaves out. Membership (department, teams, projects) gives
+an agent the places of what it is a member of, and the name `team:NAME` that `to:` can address.
 """
 
 from __future__ import annotations
@@ -38,7 +38,11 @@ ROLES = {
     "engineer": Role(60, _COMMON, ("projects/*", "status/*", "blockers/*")),
     "specialist": Role(40, _COMMON, ("status/*", "blockers/*")),
 }
-PLACES = ("projects", "status", "blockers")  # where a member of X reads and writes: PLACE/X/*
+PLACES = (
+    "projects",
+    "status",
+    "blockers",
+)  # where a member of X reads and writes: PLACE/X/*
 
 
 class Skill(NamedTuple):
@@ -51,8 +55,9 @@ class Skill(NamedTuple):
 
 
 class Agent(NamedTuple):
-    """One agent, as registered. `read`, `write` and `authority` left at None come from the role. `shift` is what its
-    reputation moved since: never declared, and no part of any record of it."""
+    """One agent, as registered. `read`, `write` and `authority` left at None come from the role.
+    `shift` is what its reputation moved since: never declared, and no part of any record of it.
+    """
 
     id: str
     role: str = "engineer"
@@ -89,11 +94,15 @@ class Agent(NamedTuple):
     @property
     def names(self) -> frozenset[str]:
         """Every addressee that means this agent, `all` left out."""
-        return frozenset((f"agent:{self.id}", *(f"team:{name}" for name in self.memberships)))
+        return frozenset(
+            (f"agent:{self.id}", *(f"team:{name}" for name in self.memberships))
+        )
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The patterns of all that it reads: those declared, those of its memberships, mail, and what it recalls."""
+        """The patterns of all that it reads: those declared, those of its memberships, mail, and
+        what it recalls.
+        """
         return (*(self.read or ()), *self._own(), MAIL, GLOBAL)
 
     @property
@@ -103,11 +112,17 @@ class Agent(NamedTuple):
 
     def _own(self) -> tuple[str, ...]:
         shared = (f"{place}/{name}/*" for name in self.memberships for place in PLACES)
-        return (*shared, *(f"groups/{name}/*" for name in self.groups), f"agents/{self.id}/*")
+        return (
+            *shared,
+            *(f"groups/{name}/*" for name in self.groups),
+            f"agents/{self.id}/*",
+        )
 
     def joined(self, project: str | None) -> Agent:
-        """Return the agent as it works on a project: it reads and writes in the project's places. It is no member for
-        that: what is said to `team:PROJECT`, or kept in a group of that name, is not for whoever names the project."""
+        """Return the agent as it works on a project: it reads and writes in the project's places.
+        It is no member for that: what is said to `team:PROJECT`, or kept in a group of that name,
+        is not for whoever names the project.
+        """
         if project is None or project in self.projects:
             return self
         places = tuple(f"{place}/{project}/*" for place in PLACES)
@@ -140,8 +155,9 @@ EMBEDDERS = ("local", "ollama", "openai")
 
 
 class Semantic(NamedTuple):
-    """Which embedder makes vectors, if any, and whether searches use them unless they are told otherwise. `key` is
-    the name of the environment's variable that holds a server's key."""
+    """Which embedder makes vectors, if any, and whether searches use them unless they are told
+    otherwise. `key` is the name of the environment's variable that holds a server's key.
+    """
 
     embedder: str = ""
     model: str | None = None
@@ -190,7 +206,9 @@ class Settings(NamedTuple):
 
 
 def settled(agent: Agent) -> Agent:
-    """The agent with its role's rights filled in and every field checked; InvalidEntry says what is wrong."""
+    """The agent with its role's rights filled in and every field checked; InvalidEntry says what is
+    wrong.
+    """
     if not ns.is_component(agent.id) or agent.id in RESERVED:
         raise InvalidEntry(
             f"agent id {agent.id!r} is not valid: a-z, 0-9, '_' and '-', and not {OPERATOR}",
@@ -201,15 +219,19 @@ def settled(agent: Agent) -> Agent:
     for team in (*words(agent.teams), *((department,) if department else ())):
         if not ns.is_component(team):
             raise InvalidEntry(
-                f"agent {agent.id}: {team!r} is not a valid team or department", id=agent.id
+                f"agent {agent.id}: {team!r} is not a valid team or department",
+                id=agent.id,
             )
     for project in words(agent.projects):
         if not ns.is_namespace(f"status/{project}"):
-            raise InvalidEntry(f"agent {agent.id}: {project!r} is not a valid project", id=agent.id)
+            raise InvalidEntry(
+                f"agent {agent.id}: {project!r} is not a valid project", id=agent.id
+            )
     authority = role.authority if agent.authority is None else agent.authority
     if not 0 <= authority <= 100:
         raise InvalidEntry(
-            f"agent {agent.id}: authority {authority} is not between 0 and 100", id=agent.id
+            f"agent {agent.id}: authority {authority} is not between 0 and 100",
+            id=agent.id,
         )
     return agent._replace(
         department=department,
@@ -238,23 +260,35 @@ def settled_settings(settings: Settings) -> Settings:
 
 
 def parse_size(text: str) -> int | None:
-    """Bytes of a size such as `500KB`, `5 MB`, `64KiB` or a plain number; None is no limit (`off`)."""
+    """Bytes of a size such as `500KB`, `5 MB`, `64KiB` or a plain number; None is no limit
+    (`off`).
+    """
     word = text.strip().upper()
     if word in ("OFF", "NONE", "NEVER"):
         return None
     number = word.rstrip("KMGIB ")
     unit = word[len(number) :].strip()
-    if not number.isascii() or not number.isdigit() or len(number) > 12 or unit not in _UNITS:
+    if (
+        not number.isascii()
+        or not number.isdigit()
+        or len(number) > 12
+        or unit not in _UNITS
+    ):
         raise InvalidEntry(
-            f"size {text!r} is not valid: write a number and KB or MB, or off", size=text
+            f"size {text!r} is not valid: write a number and KB or MB, or off",
+            size=text,
         )
     return int(number) * _UNITS[unit]
 
 
 def authority_in(agent: Agent, namespace: str, flat: bool = False) -> int:
-    """The agent's authority in a namespace: its skill's there, else its own; flat is 60 for all but a CTO."""
+    """The agent's authority in a namespace: its skill's there, else its own; flat is 60 for all but
+    a CTO.
+    """
     skilled = [
-        skill.authority for skill in agent.skills if ns.matches_any(skill.namespaces, namespace)
+        skill.authority
+        for skill in agent.skills
+        if ns.matches_any(skill.namespaces, namespace)
     ]
     if flat or not skilled:
         return general_authority(agent, flat)
@@ -263,7 +297,9 @@ def authority_in(agent: Agent, namespace: str, flat: bool = False) -> int:
 
 def general_authority(agent: Agent, flat: bool = False) -> int:
     """The agent's authority where no skill of its has another."""
-    return _shifted((100 if agent.role == "cto" else 60) if flat else agent.rank, agent.shift)
+    return _shifted(
+        (100 if agent.role == "cto" else 60) if flat else agent.rank, agent.shift
+    )
 
 
 def _shifted(authority: int, shift: int) -> int:
@@ -271,7 +307,11 @@ def _shifted(authority: int, shift: int) -> int:
 
 
 def _globs(globs: Iterable[str] | None, default: tuple[str, ...]) -> tuple[str, ...]:
-    return default if globs is None else tuple(ns.check_glob(glob) for glob in words(globs))
+    return (
+        default
+        if globs is None
+        else tuple(ns.check_glob(glob) for glob in words(globs))
+    )
 
 
 def _priorities(names: Iterable[str]) -> tuple[str, ...]:

@@ -1,4 +1,6 @@
-"""Time as microseconds since the epoch, and its text. The only place below the shell that reads a clock."""
+"""Time as microseconds since the epoch, and its text. The only place below the shell that reads a
+clock.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ def day(us: int) -> str:
 
 
 def micros(text: str) -> int:
-    """Microseconds of an ISO time: a date, seconds or fractions, `Z`, an offset or nothing (UTC)."""
+    """Microseconds of an ISO time: a date, seconds or fractions, `Z`, an offset or nothing
+    (UTC).
+    """
     if len(text) == 27 and text[26] == "Z" and text[10] == "T" and text[19] == ".":
         try:
             return _own(text)
@@ -55,7 +59,8 @@ def micros(text: str) -> int:
         moment = datetime.fromisoformat(text.strip())
     except ValueError as error:
         raise InvalidEntry(
-            f"time {text!r} is not valid: write 2026-02-01 or 2026-02-01T01:00:00Z", time=text
+            f"time {text!r} is not valid: write 2026-02-01 or 2026-02-01T01:00:00Z",
+            time=text,
         ) from error
     aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     delta = aware - datetime(1970, 1, 1, tzinfo=UTC)
@@ -81,7 +86,9 @@ def _own(text: str) -> int:
     hour, minute, second = int(text[11:13]), int(text[14:16]), int(text[17:19])
     if not (0 < date <= _LONGEST[month] and hour < 24 and minute < 60 and second < 60):
         raise ValueError("left to a datetime, which knows every month's end")
-    return (days * 86_400 + hour * 3_600 + minute * 60 + second) * 1_000_000 + int(text[20:26])
+    return (days * 86_400 + hour * 3_600 + minute * 60 + second) * 1_000_000 + int(
+        text[20:26]
+    )
 
 
 def parse_since(text: str | int | None, now: int) -> int | None:

@@ -1,5 +1,6 @@
-"""A long conversation, condensed for somebody who joins it or goes on with it: what was said last, whole; what names,
-numbers and addresses were said before, once each; and what of the rest is about the matter at hand. Pure.
+"""A long conversation, condensed for somebody who joins it or goes on with it: what was said last,
+whole; what names, numbers and addresses were said before, once each; and what of the rest is about
+the matter at hand. Pure.
 
 Nothing is rewritten: every line that is kept is a line of the conversation.
 """
@@ -34,8 +35,9 @@ class Said(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """How much is kept: of the newest messages, tokens of an output among them, tokens of specifics from earlier ones,
-    bytes of lines that are about the matter at hand."""
+    """How much is kept: of the newest messages, tokens of an output among them, tokens of specifics
+    from earlier ones, bytes of lines that are about the matter at hand.
+    """
 
     window: int = 3
     output: int = 1_500
@@ -44,7 +46,9 @@ class Shape(NamedTuple):
 
 
 class Condensed(NamedTuple):
-    """What is left, oldest first in each part. `left_out` counts the messages of which no line was kept."""
+    """What is left, oldest first in each part. `left_out` counts the messages of which no line was
+    kept.
+    """
 
     capsule: tuple[str, ...]
     specifics: tuple[str, ...]
@@ -57,9 +61,13 @@ class Condensed(NamedTuple):
         return (*(part for part in older if part), *self.window)
 
 
-def condense(said: Sequence[Said], matter: str, count: Count, shape: Shape = Shape()) -> Condensed:  # noqa: B008
-    """The conversation within this shape. `matter` is what the reader is about to work on: words that it holds already
-    need no repeating, and lines that share its rarer words are kept for their relevance."""
+def condense(
+    said: Sequence[Said], matter: str, count: Count, shape: Shape = Shape()
+) -> Condensed:  # noqa: B008
+    """The conversation within this shape. `matter` is what the reader is about to work on: words
+    that it holds already need no repeating, and lines that share its rarer words are kept for their
+    relevance.
+    """
     start = max(len(said) - shape.window, 0)
     window = tuple(
         _shortened(each.text, shape.output, count) if each.output else each.text
@@ -67,7 +75,9 @@ def condense(said: Sequence[Said], matter: str, count: Count, shape: Shape = Sha
     )
     older = said[:start]
     specifics = _specifics(older, "\n".join((matter, *window)), shape.specifics, count)
-    shown = {line for _, line in specifics} | {line for text in window for line in lines(text)}
+    shown = {line for _, line in specifics} | {
+        line for text in window for line in lines(text)
+    }
     asked = "\n".join((matter, *window[-1:]))
     capsule = _relevant(older, asked, shown, shape.capsule)
     kept = {at for at, _ in (*specifics, *capsule)}
@@ -100,8 +110,12 @@ def _shortened(text: str, most: int, count: Count) -> str:
     return "\n".join((*found[:head], left, *found[tail:]))
 
 
-def _specifics(older: Sequence[Said], known: str, most: int, count: Count) -> list[tuple[int, str]]:
-    """Lines of agents that name something which is named nowhere else in what is kept; the newest mention of each."""
+def _specifics(
+    older: Sequence[Said], known: str, most: int, count: Count
+) -> list[tuple[int, str]]:
+    """Lines of agents that name something which is named nowhere else in what is kept; the newest
+    mention of each.
+    """
     covered, used = set(specifics(known)), 0
     for line in lines(known):
         covered |= specifics(line)
@@ -123,12 +137,16 @@ def _relevant(
     """The lines that share most of the rarer words of what is asked, within a number of bytes."""
     seen = frozenset(shown)
     where = {
-        line: at for at, each in enumerate(older) for line in lines(each.text) if line not in seen
+        line: at
+        for at, each in enumerate(older)
+        for line in lines(each.text)
+        if line not in seen
     }
     holding = Counter(word for line in where for word in words(line))
     total, wanted = len(where) + 1, words(asked)
     weighed = (
-        (_weight(words(line), wanted, holding, total), at, line) for line, at in where.items()
+        (_weight(words(line), wanted, holding, total), at, line)
+        for line, at in where.items()
     )
     kept, used = [], 0
     for weight, at, line in sorted(weighed, reverse=True):
@@ -144,7 +162,8 @@ def _relevant(
 def _weight(
     line: frozenset[str], wanted: frozenset[str], holding: Counter[str], total: int
 ) -> float:
-    # A set of words has no order, and a plain sum of fractions depends on one: ties would fall otherwise next time.
+    # A set of words has no order, and a plain sum of fractions depends on one: ties would fall
+    # otherwise next time.
     return math.fsum(math.log(total / holding[word]) for word in line & wanted) / (
         1 + len(line) / 12
     )
@@ -157,7 +176,11 @@ def lines(text: str) -> tuple[str, ...]:
     for line in map(str.strip, text.split("\n")):
         while len(line) > LONG:
             cut = next(
-                (at for at in (line.rfind(". ", 100, LONG), line.rfind(" ", 100, LONG)) if at > 0),
+                (
+                    at
+                    for at in (line.rfind(". ", 100, LONG), line.rfind(" ", 100, LONG))
+                    if at > 0
+                ),
                 LONG - 1,
             )
             found.append(line[: cut + 1].strip())
@@ -171,7 +194,9 @@ def lines(text: str) -> tuple[str, ...]:
 def specifics(line: str) -> frozenset[str]:
     """The names of several words, figures, identifiers and addresses in a line."""
     return frozenset(
-        name for match in _SPECIFIC.finditer(line) if len(name := match[0].rstrip(".,;:")) > 2
+        name
+        for match in _SPECIFIC.finditer(line)
+        if len(name := match[0].rstrip(".,;:")) > 2
     )
 
 

@@ -19,7 +19,9 @@ from synapse.system.typed import Any, NamedTuple
 SPAWN = "spawn_agent"
 # The arguments of a tool in which a command stands.
 COMMANDS = frozenset("command cmd commands script shell argv args line code".split())
-_EXAMPLES = "tool:NAME, run git push, edit api/**, spawn; or several with commas between"
+_EXAMPLES = (
+    "tool:NAME, run git push, edit api/**, spawn; or several with commas between"
+)
 _CUT = re.compile(r"[;&|\n]+")
 _LONGEST = 4_096  # characters of a path
 
@@ -35,7 +37,9 @@ class Condition(NamedTuple):
 def parse(text: str) -> tuple[Condition, ...]:
     """Return the moments that `when` names; InvalidEntry says what to write."""
     if not text.isprintable():
-        raise InvalidEntry(f"when {text!r:.80} is not valid: write {_EXAMPLES}", when=text)
+        raise InvalidEntry(
+            f"when {text!r:.80} is not valid: write {_EXAMPLES}", when=text
+        )
     return tuple(_condition(part.strip(), text) for part in text.split(","))
 
 
@@ -59,7 +63,9 @@ def check(draft: Draft) -> None:
 
 
 def is_for_a_moment(entry: Entry) -> bool:
-    """Return whether an entry is shown at its moment alone: it has a `when`, and is not critical."""
+    """Return whether an entry is shown at its moment alone: it has a `when`, and is not
+    critical.
+    """
     if entry.when is None or entry.kind != ENTRY or entry.priority == "critical":
         return False
     try:
@@ -73,7 +79,9 @@ def is_due(entry: Entry, call: str, arguments: Mapping[str, Any]) -> bool:
     if entry.when is None or entry.kind != ENTRY:
         return False
     try:
-        return any(_meets(condition, call, arguments) for condition in parse(entry.when))
+        return any(
+            _meets(condition, call, arguments) for condition in parse(entry.when)
+        )
     except InvalidEntry:
         return False
 
@@ -94,7 +102,9 @@ def _commands(arguments: Mapping[str, Any]) -> Iterator[list[str]]:
     for name, value in arguments.items():
         if name.lower() not in COMMANDS:
             continue
-        if isinstance(value, list | tuple) and all(isinstance(word, str) for word in value):
+        if isinstance(value, list | tuple) and all(
+            isinstance(word, str) for word in value
+        ):
             value = " ".join(value)
         if isinstance(value, str):
             for command in _CUT.split(value):
@@ -126,13 +136,19 @@ def _is_within(glob: Sequence[str], path: str) -> bool:
 
 def _matches(glob: Sequence[str], parts: Sequence[str]) -> bool:
     """Return whether parts of a path match those of a glob, one by one; `**` is any number."""
-    rows = [True, *[False] * len(parts)]  # how much of the path the glob so far may cover
+    rows = [
+        True,
+        *[False] * len(parts),
+    ]  # how much of the path the glob so far may cover
     for pattern in glob:
         if pattern == "**":
             reached = rows.index(True) if True in rows else len(rows)
             rows = [at >= reached for at in range(len(rows))]
         else:
-            rows = [False, *(rows[at] and _fits(pattern, part) for at, part in enumerate(parts))]
+            rows = [
+                False,
+                *(rows[at] and _fits(pattern, part) for at, part in enumerate(parts)),
+            ]
     return rows[-1]
 
 
@@ -142,7 +158,11 @@ def _fits(pattern: str, text: str) -> bool:
     if not others:
         return first == text
     last, place = others.pop(), len(first)
-    if not text.startswith(first) or not text.endswith(last) or len(text) < place + len(last):
+    if (
+        not text.startswith(first)
+        or not text.endswith(last)
+        or len(text) < place + len(last)
+    ):
         return False
     end = len(text) - len(last)
     for piece in others:

@@ -1,7 +1,8 @@
-"""Times as people say them: `last tuesday`, `yesterday`, `since 2026-02-01`, `2026-02`. Pure; all in UTC.
+"""Times as people say them: `last tuesday`, `yesterday`, `since 2026-02-01`, `2026-02`. Pure; all
+in UTC.
 
-A phrase means a span: from a microsecond on, up to another one. An open end is None. Reads take it for `since`, so
-nothing heavy is imported before a phrase needs it.
+A phrase means a span: from a microsecond on, up to another one. An open end is None. Reads take it
+for `since`, so nothing heavy is imported before a phrase needs it.
 """
 
 from __future__ import annotations
@@ -23,17 +24,34 @@ else:
 
 DAY = 86_400 * SECOND
 _EPOCH = 719_163  # the ordinal of 1970-01-01
-WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+WEEKDAYS = (
+    "monday",
+    "tuesday",
+    "wednesday",
+    "thursday",
+    "friday",
+    "saturday",
+    "sunday",
+)
 MONTHS = (
     "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
     "december",
 )  # fmt: skip
 _UNITS = {"second": "s", "minute": "m", "hour": "h", "day": "d", "week": "w"}
-_AGO = r"(?:(?:the )?(?:last|past) )?(\d{1,6}|an?|one) ?(second|minute|hour|day|week|month|year)s?(?: ago)?"
+_AGO = (
+    r"(?:(?:the )?(?:last|past) )?(\d{1,6}|an?|one)"
+    r" ?(second|minute|hour|day|week|month|year)s?(?: ago)?"
+)
 _MONTH = r"(\d{4})-(\d{2})|(?:(last|this|in) )?([a-z]{3,9})(?: (\d{4}))?"
-_DAY = r"(?:(\d{1,2})(?:st|nd|rd|th)? (?:of )?([a-z]{3,9})|([a-z]{3,9}) (\d{1,2})(?:st|nd|rd|th)?),?(?: (\d{4}))?"
+_DAY = (
+    r"(?:(\d{1,2})(?:st|nd|rd|th)? (?:of )?([a-z]{3,9})|([a-z]{3,9})"
+    r" (\d{1,2})(?:st|nd|rd|th)?),?(?: (\d{4}))?"
+)
 MAX = 100  # characters
-EXAMPLES = "write 24h, 7d, 2026-02-01, yesterday, last tuesday, last week, february 2026, 'since monday', 'A to B'"
+EXAMPLES = (
+    "write 24h, 7d, 2026-02-01, yesterday, last tuesday, last week, february 2026, 'since"
+    " monday', 'A to B'"
+)
 
 
 class Span(NamedTuple):
@@ -47,7 +65,11 @@ def span(phrase: str, now: int) -> Span:
     """What a phrase means at a moment; InvalidQuery with examples where it means nothing."""
     text = " ".join(phrase[:MAX].lower().split())
     head, _, rest = text.partition(" ")
-    if head in ("since", "from", "after") and " to " not in text and " until " not in text:
+    if (
+        head in ("since", "from", "after")
+        and " to " not in text
+        and " until " not in text
+    ):
         found = span(rest, now)
         return Span(found.end if head == "after" else found.start, None)
     if head in ("until", "till", "before"):
@@ -124,7 +146,9 @@ def _iso(text: str) -> Span | None:
 
 def _relative(text: str, now: int) -> Span | None:
     today = day_of(now)
-    near = {"today": 0, "yesterday": 1, "the day before yesterday": 2, "now": 0}.get(text)
+    near = {"today": 0, "yesterday": 1, "the day before yesterday": 2, "now": 0}.get(
+        text
+    )
     if near is not None:
         return _days(today.toordinal() - near, 1) if text != "now" else Span(now, None)
     which, _, unit = text.rpartition(" ")
@@ -141,7 +165,9 @@ def _ago(found: re.Match[str], now: int) -> Span:
     """`3 days ago` is that day, `the last 3 days` are all since; hours and less reach up to now."""
     count = int(found[1]) if found[1].isdigit() else 1
     days = {"month": 30, "year": 365}.get(found[2])
-    length = (days * count * DAY) if days else parse_ttl(f"{count}{_UNITS[found[2]]}") or 0
+    length = (
+        (days * count * DAY) if days else parse_ttl(f"{count}{_UNITS[found[2]]}") or 0
+    )
     if found[0].endswith("ago") and found[2] in ("day", "week"):
         return _days((now - length) // DAY + _EPOCH, 1)
     return Span(now - length, None)
@@ -152,7 +178,9 @@ def _stretch(today: date, last: bool, unit: str) -> Span:
         return _days(today.toordinal() - today.weekday() - 7 * last, 7)
     if unit == "year":
         return _month(today.year - last, 1, 12) or Span(None, None)
-    year, month = (today.year, today.month - last) if today.month > last else (today.year - 1, 12)
+    year, month = (
+        (today.year, today.month - last) if today.month > last else (today.year - 1, 12)
+    )
     return _month(year, month) or Span(None, None)
 
 
@@ -173,7 +201,9 @@ def _calendar(text: str, now: int) -> Span | None:
     if not month:
         return None
     current = month == today.month and found[3] != "last"
-    return _month(int(found[5] or today.year - (month >= today.month and not current)), month)
+    return _month(
+        int(found[5] or today.year - (month >= today.month and not current)), month
+    )
 
 
 def _named_day(today: date, month: int, day: int, year: str | None) -> Span | None:
@@ -182,7 +212,10 @@ def _named_day(today: date, month: int, day: int, year: str | None) -> Span | No
     try:
         found = date(int(year or today.year), month, day)
         return _days(
-            (found if year or found <= today else found.replace(year=today.year - 1)).toordinal(), 1
+            (
+                found if year or found <= today else found.replace(year=today.year - 1)
+            ).toordinal(),
+            1,
         )
     except ValueError:
         return None
@@ -190,7 +223,10 @@ def _named_day(today: date, month: int, day: int, year: str | None) -> Span | No
 
 def _number(name: str) -> int:
     """The number of a month by its name or the first three letters of it; 0 for any other word."""
-    return next((n for n, month in enumerate(MONTHS, 1) if name == month or name == month[:3]), 0)
+    return next(
+        (n for n, month in enumerate(MONTHS, 1) if name == month or name == month[:3]),
+        0,
+    )
 
 
 def _month(year: int, month: int, months: int = 1) -> Span | None:

@@ -1,7 +1,7 @@
 """The entry: what one agent tells the others. Values and the small grammars of their fields. Pure.
 
-Values are named tuples, not dataclasses: importing `dataclasses` pulls in `inspect` and costs a cold shell
-command a quarter of its time, and a page of fifty entries is built twice as fast.
+Values are named tuples, not dataclasses: importing `dataclasses` pulls in `inspect` and costs a
+cold shell command a quarter of its time, and a page of fifty entries is built twice as fast.
 """
 
 from __future__ import annotations
@@ -52,11 +52,13 @@ class Draft(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A stored entry. `author`, `authority`, `trust` and `at` are stamped by the log's gate, never by the text.
+    """A stored entry. `author`, `authority`, `trust` and `at` are stamped by the log's gate, never
+    by the text.
 
-    `seq` is its place in the log, `at` the microsecond it was received, `expires` the one it stops being shown;
-    `claimed` is the priority that an unverified one asked for. A message, a fact or an atom is an entry of that `kind`,
-    with the fields of its own in `more`. `run` is the run that wrote it.
+    `seq` is its place in the log, `at` the microsecond it was received, `expires` the one it stops
+    being shown; `claimed` is the priority that an unverified one asked for. A message, a fact or an
+    atom is an entry of that `kind`, with the fields of its own in `more`. `run` is the run that
+    wrote it.
     """
 
     id: str
@@ -113,7 +115,8 @@ def parse_ttl(text: str) -> int | None:
     number, unit = word[:-1], word[-1:]
     if unit not in _UNITS or not number.isascii() or not number.isdigit():
         raise InvalidEntry(
-            f"ttl {text!r} is not valid: write a number and s, m, h, d or w, or 'never'", ttl=text
+            f"ttl {text!r} is not valid: write a number and s, m, h, d or w, or 'never'",
+            ttl=text,
         )
     return min(int(number[:15]) * _UNITS[unit] * SECOND, MAX_TTL)
 
@@ -126,7 +129,9 @@ def expiry(ttl: str, at: int) -> int:
 def check_priority(text: str) -> str:
     if text in RANK:
         return text
-    raise InvalidEntry(f"priority {text!r} is not one of {', '.join(PRIORITIES)}", priority=text)
+    raise InvalidEntry(
+        f"priority {text!r} is not one of {', '.join(PRIORITIES)}", priority=text
+    )
 
 
 def mint(day: str, number: int) -> str:
@@ -137,22 +142,32 @@ def mint(day: str, number: int) -> str:
 def minted(id: str) -> tuple[str, int] | None:
     """The day and number of an id of our own form, else None."""
     parts = id.split("-")
-    if len(parts) != 5 or not parts[4].isdigit() or [len(p) for p in parts[:4]] != [3, 4, 2, 2]:
+    if (
+        len(parts) != 5
+        or not parts[4].isdigit()
+        or [len(p) for p in parts[:4]] != [3, 4, 2, 2]
+    ):
         return None
     day, number = "-".join(parts[1:4]), int(parts[4][:12])
     return (day, number) if is_id(id) and mint(day, number) == id else None
 
 
 def addressees(to: str | Iterable[str] | None) -> tuple[str, ...]:
-    """`to:` as a sorted tuple of `all`, `team:x`, `agent:y`; a bare name is an agent's. None is everybody; a list of
-    nobody is a mistake: what somebody was to hear alone, all would."""
+    """`to:` as a sorted tuple of `all`, `team:x`, `agent:y`; a bare name is an agent's. None is
+    everybody; a list of nobody is a mistake: what somebody was to hear alone, all would.
+    """
     names = [to] if isinstance(to, str) else list(to or ())
     if not all(isinstance(name, str) for name in names):
         raise InvalidEntry(
             f"to {names!r:.60} is not a list of names: write one such as ['eng-a', 'team:web']"
         )
     found = sorted(
-        {_addressee(part.strip()) for name in names for part in name.split(",") if part.strip()}
+        {
+            _addressee(part.strip())
+            for name in names
+            for part in name.split(",")
+            if part.strip()
+        }
     )
     if to is not None and not found:
         raise InvalidEntry("to whom? Name an agent, a team, several, or all", to=to)
@@ -167,7 +182,8 @@ def _addressee(name: str) -> str:
     if kind in ("team", "agent") and ns.is_component(rest):
         return f"{kind}:{rest}"
     raise InvalidEntry(
-        f"to {name!r} is not valid: write all, team:NAME, agent:ID or a list of them", to=name
+        f"to {name!r} is not valid: write all, team:NAME, agent:ID or a list of them",
+        to=name,
     )
 
 
@@ -175,5 +191,7 @@ def words(values: str | Iterable[str] | None) -> tuple[str, ...]:
     """A list given as `a, b` or as a sequence, as a tuple without empties or repeats."""
     parts = values.split(",") if isinstance(values, str) else list(values or ())
     if not all(isinstance(part, str) for part in parts):
-        raise InvalidEntry(f"{parts!r:.60} is not a list of texts: write one such as ['api', 'v2']")
+        raise InvalidEntry(
+            f"{parts!r:.60} is not a list of texts: write one such as ['api', 'v2']"
+        )
     return tuple(dict.fromkeys(part.strip() for part in parts if part.strip()))

@@ -1,7 +1,9 @@
-"""The kinds of entries: what each has of its own beside an entry's fields, its ids, and where its files stand. Pure.
+"""The kinds of entries: what each has of its own beside an entry's fields, its ids, and where its
+files stand. Pure.
 
-A message, a fact and an atom are entries with a `kind` and with fields of their own (`more`). Only fields that stand
-in `FIELDS` are known: an unknown one in a dropped file is ignored, as it is in an entry.
+A message, a fact and an atom are entries with a `kind` and with fields of their own (`more`). Only
+fields that stand in `FIELDS` are known: an unknown one in a dropped file is ignored, as it is in an
+entry.
 """
 
 from __future__ import annotations
@@ -15,10 +17,17 @@ from synapse.system.digest import sha256
 from synapse.system.typed import Any
 
 ENTRY, MESSAGE, FACT, ATOM = KINDS = ("entry", "message", "fact", "atom")
-NUMBER = {name: number for number, name in enumerate(KINDS)}  # what the index calls them
+NUMBER = {
+    name: number for number, name in enumerate(KINDS)
+}  # what the index calls them
 MAIL = "mail"  # the one namespace of all messages, and of nothing else
 # The words for a message's priority, and the tier that each is delivered as.
-URGENCY = {"info": "info", "normal": "info", "action": "important", "urgent": "critical"}
+URGENCY = {
+    "info": "info",
+    "normal": "info",
+    "action": "important",
+    "urgent": "critical",
+}
 # The fields of each kind: one text, one id, a list of words, a number from 0 on, or any JSON.
 FIELDS: Mapping[str, Mapping[str, str]] = {
     ENTRY: {},
@@ -35,12 +44,15 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
 _ANY = frozenset(name for fields in FIELDS.values() for name in fields)
 _PREFIX = {"syn_": MESSAGE, "fact_": FACT, "atom_": ATOM}
 _HEX = frozenset("0123456789abcdef")
-_ENTRY_ID = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
+_ENTRY_ID = frozenset(
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
+)
 
 
 class More(dict[str, Any]):
-    """The fields that a kind has of its own. Never changes, so that an entry stays a value: it has a hash, and lists
-    within are tuples."""
+    """The fields that a kind has of its own. Never changes, so that an entry stays a value: it has
+    a hash, and lists within are tuples.
+    """
 
     __slots__ = ()
 
@@ -63,7 +75,11 @@ NO_MORE = More()
 def frozen(value: Any) -> Any:
     """A JSON value as one that cannot change."""
     if isinstance(value, Mapping):
-        return More({str(name): frozen(each) for name, each in value.items()}) if value else NO_MORE
+        return (
+            More({str(name): frozen(each) for name, each in value.items()})
+            if value
+            else NO_MORE
+        )
     return tuple(map(frozen, value)) if isinstance(value, list | tuple) else value
 
 
@@ -71,7 +87,9 @@ def frozen(value: Any) -> Any:
 
 
 def is_id(text: str) -> bool:
-    """Whether the text can be the id of an entry of any kind, in any of the three generations of the format."""
+    """Whether the text can be the id of an entry of any kind, in any of the three generations of
+    the format.
+    """
     if text.startswith("syn-"):
         return 5 <= len(text) <= 80 and _ENTRY_ID.issuperset(text)
     return kind_of(text) is not None
@@ -88,7 +106,9 @@ def kind_of(id: str) -> str | None:
 
 def new_id(kind: str, random: bytes) -> str:
     """An id of this kind from six random bytes."""
-    return next(prefix for prefix, of in _PREFIX.items() if of == kind) + random[:6].hex()
+    return (
+        next(prefix for prefix, of in _PREFIX.items() if of == kind) + random[:6].hex()
+    )
 
 
 def new_thread(random: bytes) -> str:
@@ -96,11 +116,15 @@ def new_thread(random: bytes) -> str:
     raw = bytearray(random[:16])
     raw[6], raw[8] = raw[6] & 0x0F | 0x40, raw[8] & 0x3F | 0x80
     text = raw.hex()
-    return "thr_" + "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+    return "thr_" + "-".join(
+        (text[:8], text[8:12], text[12:16], text[16:20], text[20:])
+    )
 
 
 def thread_from(name: str) -> str:
-    """Return the id here of a thread that has another name: one that was taken over keeps none but this."""
+    """Return the id here of a thread that has another name: one that was taken over keeps none but
+    this.
+    """
     return name if is_thread(name) else new_thread(bytes.fromhex(sha256(name.encode())))
 
 
@@ -118,11 +142,15 @@ def place(id: str, fields: Mapping[str, Any]) -> str:
     kind = fields.get("kind", ENTRY)
     if kind == MESSAGE:
         return f"messages/{fields['more']['thread']}/{id}.md"
-    return f"{'entries' if kind == ENTRY else 'knowledge'}/{fields['namespace']}/{id}.md"
+    return (
+        f"{'entries' if kind == ENTRY else 'knowledge'}/{fields['namespace']}/{id}.md"
+    )
 
 
 def of_folder(folder: str) -> tuple[tuple[str, ...], str, str | None]:
-    """What may stand in a folder of files: the kinds, the namespace, and for messages the thread."""
+    """What may stand in a folder of files: the kinds, the namespace, and for messages the
+    thread.
+    """
     top, _, rest = folder.partition("/")
     if top == "messages":
         return (MESSAGE,), MAIL, rest
@@ -133,14 +161,17 @@ def of_folder(folder: str) -> tuple[tuple[str, ...], str, str | None]:
 
 
 def check(kind: str, namespace: str, more: Mapping[str, Any], priority: str) -> More:
-    """The fields of a kind in their canonical form; InvalidEntry says what is wrong with them, or with the place."""
+    """The fields of a kind in their canonical form; InvalidEntry says what is wrong with them, or
+    with the place.
+    """
     if not isinstance(kind, str) or kind not in FIELDS:
         raise InvalidEntry(f"kind {kind!r} is not one of {', '.join(KINDS)}", kind=kind)
     if (kind == MESSAGE) != (namespace.partition("/")[0] == MAIL) or (
         kind == MESSAGE and namespace != MAIL
     ):
         raise InvalidEntry(
-            f"messages stand in the namespace {MAIL}, and nothing else does", namespace=namespace
+            f"messages stand in the namespace {MAIL}, and nothing else does",
+            namespace=namespace,
         )
     known = FIELDS[kind]
     for name in more:
@@ -169,14 +200,19 @@ def _message(more: dict[str, Any], priority: str) -> dict[str, Any]:
     word = more.setdefault("urgency", default)
     if URGENCY.get(word) != priority:
         raise InvalidEntry(
-            f"urgency {word!r} does not go with priority {priority}: it is one of {', '.join(URGENCY)}"
+            f"urgency {word!r} does not go with priority {priority}: it is one of"
+            f" {', '.join(URGENCY)}"
         )
     return more
 
 
 def _checked(name: str, form: str, value: Any) -> Any:
     if form == "number":
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e9:
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int | float)
+            or not 0 <= value < 1e9
+        ):
             raise InvalidEntry(f"{name} {value!r} is not a number", field=name)
         return value
     if form == "json":
@@ -242,17 +278,25 @@ def _scalar(form: str, value: Any) -> str:
 
     if form == "json":
         text = json.dumps(value, ensure_ascii=False)
-        return "'" + (text if text.isprintable() else json.dumps(value)).replace("'", "''") + "'"
+        return (
+            "'"
+            + (text if text.isprintable() else json.dumps(value)).replace("'", "''")
+            + "'"
+        )
     return flow(value) if form == "list" else quoted(str(value))
 
 
 def read(fields: Mapping[str, Any], problems: list[str]) -> tuple[str, dict[str, Any]]:
-    """The kind that front matter names, and the kind's own fields; what cannot be read goes to the problems."""
+    """The kind that front matter names, and the kind's own fields; what cannot be read goes to the
+    problems.
+    """
     kind = fields.get("kind")
     if kind is None:
         return ENTRY, {}
     if not isinstance(kind, str) or kind not in FIELDS:
-        problems.append(f"kind {ascii(kind)[:80]} is not valid: write one of {', '.join(KINDS)}")
+        problems.append(
+            f"kind {ascii(kind)[:80]} is not valid: write one of {', '.join(KINDS)}"
+        )
         return ENTRY, {}
     more: dict[str, Any] = {}
     for name, form in FIELDS[kind].items():
@@ -269,7 +313,9 @@ def _read(name: str, form: str, value: Any) -> Any:
         return _checked(
             name,
             form,
-            [each.strip() for each in value.split(",")] if isinstance(value, str) else value,
+            [each.strip() for each in value.split(",")]
+            if isinstance(value, str)
+            else value,
         )
     if not isinstance(value, str):
         raise InvalidEntry("write one text")
@@ -305,5 +351,7 @@ def is_folder(folder: str) -> bool:
 def is_plan(path: str) -> bool:
     """Return whether this is the place of a project's plan that people write and edit as a file."""
     return (
-        path.startswith("entries/projects/") and path.endswith("/plan.md") and path.count("/") > 2
+        path.startswith("entries/projects/")
+        and path.endswith("/plan.md")
+        and path.count("/") > 2
     )

@@ -1,5 +1,5 @@
-"""What a message and a thread are to a reader, and as rows of the unified-brain document. Values; nothing here reads
-the log. Attached files are looked at once, when they are attached.
+"""What a message and a thread are to a reader, and as rows of the unified-brain document. Values;
+nothing here reads the log. Attached files are looked at once, when they are attached.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ ACTIVE, CLOSED, ARCHIVED = STATUSES = ("active", "closed", "archived")
 
 
 class Mark(NamedTuple):
-    """That an agent read a message, acknowledged it (`text` is what it said to that), or reacted (`text` is how)."""
+    """That an agent read a message, acknowledged it (`text` is what it said to that), or reacted
+    (`text` is how).
+    """
 
     agent: str
     at: int
@@ -24,8 +26,9 @@ class Mark(NamedTuple):
 
 
 class Message(NamedTuple):
-    """A message, and what became of it as far as the reader may know. `created` is when the first version of it was
-    received, `updated` when this one was; None where it was never edited."""
+    """A message, and what became of it as far as the reader may know. `created` is when the first
+    version of it was received, `updated` when this one was; None where it was never edited.
+    """
 
     entry: Entry
     created: int
@@ -71,7 +74,9 @@ class Message(NamedTuple):
 
 
 class Thread(NamedTuple):
-    """A thread as one reader has it: of the messages that it may see, how many there are, the first and the last."""
+    """A thread as one reader has it: of the messages that it may see, how many there are, the first
+    and the last.
+    """
 
     id: str
     subject: str | None
@@ -92,8 +97,9 @@ def said_at(entry: Entry) -> int:
 
 
 def attachment(given: str | Mapping[str, Any]) -> Mapping[str, Any]:
-    """What a message holds of a file or a page: where it is, never the thing itself. Of a file the size and the
-    digest too, by which a reader sees whether it is still the same."""
+    """What a message holds of a file or a page: where it is, never the thing itself. Of a file the
+    size and the digest too, by which a reader sees whether it is still the same.
+    """
     if not isinstance(given, str):
         if not isinstance(given, Mapping) or not ({"path", "url"} & {*given}):
             raise InvalidEntry("an attachment names a path or a url")
@@ -104,18 +110,26 @@ def attachment(given: str | Mapping[str, Any]) -> Mapping[str, Any]:
 
     path, digest, size = os.path.abspath(os.path.expanduser(given)), sha256(), 0
     try:
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        with open(
+            os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb"
+        ) as file:
             while part := file.read(1 << 20):
                 digest.update(part)
                 size += len(part)
     except OSError as error:
-        raise NotFound(f"{given} cannot be attached: {error.strerror}", path=given) from error
+        raise NotFound(
+            f"{given} cannot be attached: {error.strerror}", path=given
+        ) from error
     return {"path": path, "bytes": size, "sha256": digest.hexdigest()}
 
 
 def columns(message: Message) -> dict[str, Any]:
     """A message as a row of the table `messages` of the unified-brain document."""
-    names = [name.removeprefix("agent:") for name in message.entry.addressees if name != "all"]
+    names = [
+        name.removeprefix("agent:")
+        for name in message.entry.addressees
+        if name != "all"
+    ]
     return {
         "id": message.id,
         "thread_id": message.thread,
@@ -169,11 +183,17 @@ def thread_columns(thread: Thread) -> dict[str, Any]:
 
 def as_json(message: Message) -> dict[str, Any]:
     """A message as `--json` prints it: the document's columns, and what became of it."""
-    found = columns(message) | {"tags": list(message.entry.tags), "trust": message.entry.trust}
+    found = columns(message) | {
+        "tags": list(message.entry.tags),
+        "trust": message.entry.trust,
+    }
     found["attachments"] = list(message.entry.more.get("attachments", ()))
-    found["read_by"] = [{"agent": mark.agent, "at": iso(mark.at)} for mark in message.reads]
+    found["read_by"] = [
+        {"agent": mark.agent, "at": iso(mark.at)} for mark in message.reads
+    ]
     found["acks"] = [
-        {"agent": mark.agent, "at": iso(mark.at), "body": mark.text} for mark in message.acks
+        {"agent": mark.agent, "at": iso(mark.at), "body": mark.text}
+        for mark in message.acks
     ]
     found["reactions"] = [
         {"agent": mark.agent, "at": iso(mark.at), "reaction": mark.text}

@@ -1,7 +1,8 @@
-"""Namespaces: the grammar of their paths, matching of globs, the default time to live per prefix. Pure.
+"""Namespaces: the grammar of their paths, matching of globs, the default time to live per prefix.
+Pure.
 
-A glob is matched segment by segment and never becomes a regular expression. `api/*` is `api` and everything
-below it, `*` alone is everything, `api/*/v2` holds exactly one segment in the middle.
+A glob is matched segment by segment and never becomes a regular expression. `api/*` is `api` and
+everything below it, `*` alone is everything, `api/*/v2` holds exactly one segment in the middle.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ _REST = _FIRST | frozenset("_-")
 
 def is_component(text: str) -> bool:
     """Whether the text is one segment of a namespace, or an agent's id."""
-    return 0 < len(text) <= MAX_COMPONENT and text[0] in _FIRST and _REST.issuperset(text)
+    return (
+        0 < len(text) <= MAX_COMPONENT and text[0] in _FIRST and _REST.issuperset(text)
+    )
 
 
 def is_namespace(text: str) -> bool:
@@ -41,21 +44,27 @@ def check(text: str) -> str:
     if is_namespace(text):
         return text
     raise InvalidEntry(
-        f"namespace {text!r} is not valid: up to {MAX_LEVELS} segments of a-z, 0-9, '_' and '-', joined by '/'",
+        (
+            f"namespace {text!r} is not valid: up to {MAX_LEVELS} segments of a-z, 0-9,"
+            f" '_' and '-', joined by '/'"
+        ),
         namespace=text,
     )
 
 
 def is_glob(text: str) -> bool:
     parts = text.split("/")
-    return len(parts) <= MAX_LEVELS + 1 and all(part == "*" or is_component(part) for part in parts)
+    return len(parts) <= MAX_LEVELS + 1 and all(
+        part == "*" or is_component(part) for part in parts
+    )
 
 
 def check_glob(text: str) -> str:
     if is_glob(text):
         return text
     raise InvalidEntry(
-        f"pattern {text!r} is not valid: write a namespace, or one that ends in /*", glob=text
+        f"pattern {text!r} is not valid: write a namespace, or one that ends in /*",
+        glob=text,
     )
 
 
@@ -68,7 +77,9 @@ def matches(glob: str, namespace: str) -> bool:
     fixed = pattern[:-1] if subtree else pattern
     if len(path) < len(fixed) or (not subtree and len(path) != len(fixed)):
         return False
-    return all(want == "*" or want == have for want, have in zip(fixed, path, strict=False))
+    return all(
+        want == "*" or want == have for want, have in zip(fixed, path, strict=False)
+    )
 
 
 def matches_any(globs: Iterable[str], namespace: str) -> bool:
@@ -76,9 +87,14 @@ def matches_any(globs: Iterable[str], namespace: str) -> bool:
 
 
 def default_ttl(namespace: str, overrides: dict[str, str] | None = None) -> str:
-    """The time to live of an entry that names none: the longest declared prefix, else the built-in table."""
+    """The time to live of an entry that names none: the longest declared prefix, else the built-in
+    table.
+    """
     best, ttl = -1, PREFIX_TTL.get(namespace.split("/", 1)[0], DEFAULT_TTL)
     for glob, declared in (overrides or {}).items():
-        if matches(glob if glob.endswith("*") else f"{glob}/*", namespace) and len(glob) > best:
+        if (
+            matches(glob if glob.endswith("*") else f"{glob}/*", namespace)
+            and len(glob) > best
+        ):
             best, ttl = len(glob), declared
     return ttl

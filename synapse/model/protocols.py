@@ -1,4 +1,6 @@
-"""The protocols with more than one implementation: the log, what it may ask of a projection, what embeds texts."""
+"""The protocols with more than one implementation: the log, what it may ask of a projection, what
+embeds texts.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ Clock = Callable[[], int]
 
 
 class State(Protocol):
-    """What has been derived from a log so far. A log asks it under its own lock, after `catch_up`."""
+    """What has been derived from a log so far. A log asks it under its own lock, after
+    `catch_up`.
+    """
 
     def catch_up(self) -> None:
         """Take in every record of the log that is there."""
@@ -33,7 +37,9 @@ class State(Protocol):
         """How often the log was another one than what had been derived, by now."""
 
     def fork(self, turn: int) -> int | None:
-        """The last record that all logs since this turn have in common; None where that is not known."""
+        """The last record that all logs since this turn have in common; None where that is not
+        known.
+        """
 
     def hear(self, note: str) -> None:
         """Say this to whoever has it open, at the next occasion."""
@@ -74,7 +80,9 @@ class Log(Protocol):
     def append_all(
         self, batch: Mapping[str, Pending], *, unless: Guard | None = None
     ) -> list[Record]:
-        """Commit these records, in their order, and return them as stored. The keys are what `once` is to each."""
+        """Commit these records, in their order, and return them as stored. The keys are what `once`
+        is to each.
+        """
 
     def get(self, id: str) -> Record:
         """The record that holds this id, or NotFound."""
@@ -85,8 +93,12 @@ class Log(Protocol):
     def since(self, cursor: int = 0) -> Iterator[Record]:
         """Every record after the cursor, in order, as far as the log goes now."""
 
-    def batch(self, cursor: int, limit: int, after: str = "") -> tuple[list[Record], str]:
-        """So many records after the cursor, and the proof of the last of them. `after` is that of the one before."""
+    def batch(
+        self, cursor: int, limit: int, after: str = ""
+    ) -> tuple[list[Record], str]:
+        """So many records after the cursor, and the proof of the last of them. `after` is that of
+        the one before.
+        """
 
     @property
     def forked(self) -> bool:
@@ -96,7 +108,9 @@ class Log(Protocol):
         """The proof of the record at this place; empty where there is none."""
 
     def holds(self, proof: str) -> bool:
-        """Whether the log still has the record of this proof where it was, and so all that came before it."""
+        """Whether the log still has the record of this proof where it was, and so all that came
+        before it.
+        """
 
     def last(self) -> int:
         """The seq of the last record that there is."""
@@ -106,24 +120,33 @@ class Log(Protocol):
 
     @property
     def doubts(self) -> int:
-        """A number that grows whenever something other than an append may have happened to the log. Ask it after
-        `mark`, as cheaply."""
+        """A number that grows whenever something other than an append may have happened to the log.
+        Ask it after `mark`, as cheaply.
+        """
 
     def boot(self) -> str:
         """What names this run of the machine; `-` where nothing does."""
 
     def explain(self, lost: Lost) -> str:
-        """Why it is right that the log ends before what was derived from it. StoreCorrupt where it is not."""
+        """Why it is right that the log ends before what was derived from it. StoreCorrupt where it
+        is not.
+        """
 
     def turn(self) -> int:
-        """How often the log turned out to be another one than before, as far as that was noticed."""
+        """How often the log turned out to be another one than before, as far as that was
+        noticed.
+        """
 
     def fork(self, turn: int) -> int | None:
-        """The last record that all logs since this turn have in common; None where that is not known."""
+        """The last record that all logs since this turn have in common; None where that is not
+        known.
+        """
 
     def restart(self, floor: int, forget: bool = False) -> None:
-        """Look again at what follows from the records after the floor: the log is another one from there on. With
-        `forget`, what stands in the tree and not in the log was dropped there, whoever wrote it once."""
+        """Look again at what follows from the records after the floor: the log is another one from
+        there on. With `forget`, what stands in the tree and not in the log was dropped there,
+        whoever wrote it once.
+        """
 
     def archive(
         self, ids: Collection[str], by: str, reason: str, unless: Guard | None = None
@@ -162,7 +185,9 @@ class Embedder(Protocol):
     def name(self) -> str:
         """The model's, for ever."""
 
-    def embed(self, texts: Sequence[str], *, query: bool = False) -> Sequence[Sequence[float]]:
+    def embed(
+        self, texts: Sequence[str], *, query: bool = False
+    ) -> Sequence[Sequence[float]]:
         """One vector for each text, in their order."""
 
     def close(self) -> None:

@@ -1,7 +1,8 @@
-"""Records: the lines of the log. An entry is one kind; the acts on entries are others. Values, pure.
+"""Records: the lines of the log. An entry is one kind; the acts on entries are others. Values,
+pure.
 
-A record never changes. What became of an entry (superseded, resolved, archived, approved) is the sum of the
-records that came after it, and is worked out by whoever reads them.
+A record never changes. What became of an entry (superseded, resolved, archived, approved) is the
+sum of the records that came after it, and is worked out by whoever reads them.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from synapse.system.typed import Any, NamedTuple
 
 KINDS = frozenset(
     (
-        "agent",  # an agent was registered, or its file was edited by hand; fields hold new and old values
+        # an agent was registered, or its file was edited by hand; fields hold new and old values
+        "agent",
         "settings",  # synapse.yaml changed
         "entry",  # an entry was written, or a dropped file was adopted
         "approve",  # a staged entry takes effect, here and now in the order of the log
@@ -24,7 +26,9 @@ KINDS = frozenset(
         "resolve",  # a blocker is done
         "archive",  # entries were filed away; reason in the fields
         "restore",  # and brought back
-        "undo",  # acts are taken back: `back` comes back, `away` is filed away, `holds` hide others no more, or again
+        # acts are taken back: `back` comes back, `away` is filed away, `holds` hide others no more,
+        # or again
+        "undo",
         "night",  # a nightly job was claimed, reached a phase, or is done
         "review",  # what agents' entries came to moved their authority
         "shown",  # everything up to a cursor was shown to an agent
@@ -34,7 +38,8 @@ KINDS = frozenset(
         "repair",  # a file was restored, or its loss recorded
         "run",  # a run began, was taken over or ended; a later record holds only what changed
         "stop",  # somebody wants a run to end
-        "delivery",  # entries were offered to an agent, rendered in its prompt, or acknowledged by it
+        # entries were offered to an agent, rendered in its prompt, or acknowledged by it
+        "delivery",
         "link",  # one atom is said to cause, enable, precede or go with another
         "used",  # how often facts and atoms were asked for, about: once an hour and process at most
         "claim",  # an agent leased a piece of work, or gave it back
@@ -44,7 +49,8 @@ KINDS = frozenset(
         "thread",  # a thread was closed, reopened, tagged or renamed
         "vector",  # the vector of an item, made by a model that is not here: it was taken over
         "migrated",  # what there was before was taken over; fields hold the counts
-        "merged",  # records of another history of this log were appended; fields say which ids changed
+        # records of another history of this log were appended; fields say which ids changed
+        "merged",
         "refused",  # an incarnation of a run that is no longer the current one wanted to write
     )
 )
@@ -63,7 +69,9 @@ class Pending(NamedTuple):
 
 
 class Record(NamedTuple):
-    """A line of the log. `at` is the microsecond of its receipt and never decreases; `key` is the guards'."""
+    """A line of the log. `at` is the microsecond of its receipt and never decreases; `key` is the
+    guards'.
+    """
 
     seq: int
     at: int
@@ -79,9 +87,10 @@ class Record(NamedTuple):
 
 
 class Lost(NamedTuple):
-    """Records that were derived from a log that ends before them now: the last one that there is, the last one that
-    there was; when the first and the last of those that are gone were received, where that is known; and the run of
-    the machine in which they were taken in."""
+    """Records that were derived from a log that ends before them now: the last one that there is,
+    the last one that there was; when the first and the last of those that are gone were received,
+    where that is known; and the run of the machine in which they were taken in.
+    """
 
     end: int
     seen: int
@@ -91,8 +100,9 @@ class Lost(NamedTuple):
 
 
 class Guard(NamedTuple):
-    """A condition on the records of one key, checked under the log's lock. `holds` is pure. `also` are guards of
-    other keys that have to hold at the same moment."""
+    """A condition on the records of one key, checked under the log's lock. `holds` is pure. `also`
+    are guards of other keys that have to hold at the same moment.
+    """
 
     key: str
     name: str
@@ -103,7 +113,10 @@ class Guard(NamedTuple):
 def all_of(*guards: Guard | None) -> Guard | None:
     """The one guard that holds where each of these does; None where there is none."""
     each = [
-        single for guard in guards if guard for single in (guard._replace(also=()), *guard.also)
+        single
+        for guard in guards
+        if guard
+        for single in (guard._replace(also=()), *guard.also)
     ]
     return each[0]._replace(also=tuple(each[1:])) if each else None
 
@@ -113,7 +126,9 @@ def demand(guard: Guard | None, keyed: Callable[[str], Iterable[Record]]) -> Non
     for each in (guard, *guard.also) if guard else ():
         if not each.holds(keyed(each.key)):
             raise Conflict(
-                f"{each.name} no longer holds for {each.key}", guard=each.name, key=each.key
+                f"{each.name} no longer holds for {each.key}",
+                guard=each.name,
+                key=each.key,
             )
 
 
@@ -130,7 +145,9 @@ def none_live(key: str) -> Guard:
 
 
 def sum_below(key: str, limit: int) -> Guard:
-    """The amounts (`fields['amount']`, 1 where none is given) of this key's records sum to less than the limit."""
+    """The amounts (`fields['amount']`, 1 where none is given) of this key's records sum to less
+    than the limit.
+    """
 
     def holds(records: Iterable[Record]) -> bool:
         return sum(int(record.fields.get("amount", 1)) for record in records) < limit
@@ -148,7 +165,9 @@ def unruled(key: str, entry: str) -> Guard:
 
 
 def epoch_is(run: str, number: int) -> Guard:
-    """The newest record of this run has this epoch (`fields['epoch']`), or there is none and it is 0."""
+    """The newest record of this run has this epoch (`fields['epoch']`), or there is none and it is
+    0.
+    """
 
     def holds(records: Iterable[Record]) -> bool:
         newest = 0
@@ -160,7 +179,9 @@ def epoch_is(run: str, number: int) -> Guard:
 
 
 def fence(run: str, epoch: int, *, ended: bool = False) -> Guard:
-    """This incarnation of the run is the current one: nobody took the run over, and it has not ended, unless it may."""
+    """This incarnation of the run is the current one: nobody took the run over, and it has not
+    ended, unless it may.
+    """
 
     def holds(records: Iterable[Record]) -> bool:
         newest, over = 0, False
@@ -173,9 +194,15 @@ def fence(run: str, epoch: int, *, ended: bool = False) -> Guard:
 
 
 def unclaimed(
-    key: str, now: int, agent: str, run: str | None = None, over: Container[str | None] = ()
+    key: str,
+    now: int,
+    agent: str,
+    run: str | None = None,
+    over: Container[str | None] = (),
 ) -> Guard:
-    """Nobody else holds the lease: not this agent in this run, and not one of the runs that are over for good."""
+    """Nobody else holds the lease: not this agent in this run, and not one of the runs that are
+    over for good.
+    """
 
     def holds(records: Iterable[Record]) -> bool:
         last: Mapping[str, Any] = {}
@@ -201,7 +228,9 @@ def unchanged(key: str, since: int) -> Guard:
 
 
 def filings(record: Record) -> list[tuple[str, bool]]:
-    """Where an act files entries: each with whether it goes to the archive, or comes back from there."""
+    """Where an act files entries: each with whether it goes to the archive, or comes back from
+    there.
+    """
     fields = record.fields
     if record.kind == "undo":
         return [
@@ -218,7 +247,9 @@ def touched_by(record: Record) -> list[str]:
     fields = record.fields
     return [
         *dict.fromkeys(
-            id for name in ("away", "back", "freed", "held") for id in fields.get(name, ())
+            id
+            for name in ("away", "back", "freed", "held")
+            for id in fields.get(name, ())
         )
     ]
 
@@ -226,7 +257,8 @@ def touched_by(record: Record) -> list[str]:
 _DEFAULTS = Entry("", "", "", "", "", "", "")
 _FIELDS = frozenset(Entry._fields)
 _STORED = (
-    "author timestamp namespace priority ttl addressees tags related replaces topic scope claim derived_from"
+    "author timestamp namespace priority ttl addressees tags related replaces topic"
+    " scope claim derived_from"
     " evidence when authority trust alias claimed staged kind more run"
 ).split()
 
@@ -238,7 +270,9 @@ def fields_of(entry: Entry) -> dict[str, Any]:
 
 
 def entry_of(record: Record) -> Entry:
-    """The entry that a record of kind `entry` holds. Its body is the tail of the text, or stands in the fields."""
+    """The entry that a record of kind `entry` holds. Its body is the tail of the text, or stands in
+    the fields.
+    """
     fields = dict(record.fields)
     start = fields.pop("start", 0)
     body = fields.pop("body", None)
@@ -259,5 +293,7 @@ def entry_of(record: Record) -> Entry:
 
 
 def canonical_body(text: str) -> str:
-    """The body as it is stored and compared: unix line ends, no blank lines before it, no white space after it."""
+    """The body as it is stored and compared: unix line ends, no blank lines before it, no white
+    space after it.
+    """
     return text.replace("\r\n", "\n").replace("\r", "\n").lstrip("\n").rstrip()

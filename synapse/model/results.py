@@ -12,13 +12,18 @@ if TYPE_CHECKING:
 
 
 class Page:
-    """Entries, newest first. `cursor` is how far the log had been read; `matched` counts the live entries that
-    the filter lets through, `visible` those of them that this agent may see: none visible is not none there."""
+    """Entries, newest first. `cursor` is how far the log had been read; `matched` counts the live
+    entries that the filter lets through, `visible` those of them that this agent may see: none
+    visible is not none there.
+    """
 
     __slots__ = ("_count", "_counted", "cursor", "entries")
 
     def __init__(
-        self, entries: Sequence[Entry], cursor: int, count: Callable[[], tuple[int, int]]
+        self,
+        entries: Sequence[Entry],
+        cursor: int,
+        count: Callable[[], tuple[int, int]],
     ) -> None:
         self.entries = tuple(entries)
         self.cursor = cursor
@@ -60,11 +65,12 @@ class Page:
 
 
 class UnreadPage(Page):
-    """Entries of others that a reader was not shown: what is critical first, then important, then info, the oldest
-    first in each. `entries` are there whole; where a budget bounds the page, `pointers` follow with one line each.
-    `left` is how many are neither: critical, important, info. `visible` counts all that are unread, `matched` the live
-    entries that the filter lets through. `foot` says all this in a line; `tokens` is the count of the whole text, where
-    it was bounded."""
+    """Entries of others that a reader was not shown: what is critical first, then important, then
+    info, the oldest first in each. `entries` are there whole; where a budget bounds the page,
+    `pointers` follow with one line each. `left` is how many are neither: critical, important, info.
+    `visible` counts all that are unread, `matched` the live entries that the filter lets through.
+    `foot` says all this in a line; `tokens` is the count of the whole text, where it was bounded.
+    """
 
     __slots__ = ("foot", "left", "pointers", "tokens")
 
@@ -80,12 +86,18 @@ class UnreadPage(Page):
     ) -> None:
         visible = len(entries) + len(pointers) + sum(left)
         super().__init__(entries, cursor, lambda: (matched, visible))
-        self.pointers, self.left, self.foot, self.tokens = tuple(pointers), left, foot, tokens
+        self.pointers, self.left, self.foot, self.tokens = (
+            tuple(pointers),
+            left,
+            foot,
+            tokens,
+        )
 
 
 class Hit(NamedTuple):
-    """One entry found, with its score (higher is better), the part of the body that matched, on one line, and where
-    in that part the words stand that were looked for (start and end of each)."""
+    """One entry found, with its score (higher is better), the part of the body that matched, on one
+    line, and where in that part the words stand that were looked for (start and end of each).
+    """
 
     entry: Entry
     score: float
@@ -110,13 +122,18 @@ class Hit(NamedTuple):
 
 
 class Hits(Sequence[Hit]):
-    """What was found, best first. `partial`: more entries match than are ranked, and these are the best of the
-    newest `ranked` ones. `note` says what was not searched, and why."""
+    """What was found, best first. `partial`: more entries match than are ranked, and these are the
+    best of the newest `ranked` ones. `note` says what was not searched, and why.
+    """
 
     __slots__ = ("hits", "note", "partial", "ranked")
 
     def __init__(
-        self, found: Sequence[Hit] = (), partial: bool = False, ranked: int = 0, note: str = ""
+        self,
+        found: Sequence[Hit] = (),
+        partial: bool = False,
+        ranked: int = 0,
+        note: str = "",
     ) -> None:
         self.hits = tuple(found)
         self.partial = partial
@@ -142,8 +159,9 @@ class Hits(Sequence[Hit]):
 
 
 class Fate(NamedTuple):
-    """Why an entry is not shown: superseded, outranked, resolved, expired, archived or rejected; by which entry
-    or agent; until which microsecond, if it may come back."""
+    """Why an entry is not shown: superseded, outranked, resolved, expired, archived or rejected; by
+    which entry or agent; until which microsecond, if it may come back.
+    """
 
     reason: str
     by: str
@@ -151,7 +169,9 @@ class Fate(NamedTuple):
 
 
 class Event(NamedTuple):
-    """One thing that a follower is told of: an entry that is new to it, and the cursor to go on from."""
+    """One thing that a follower is told of: an entry that is new to it, and the cursor to go on
+    from.
+    """
 
     cursor: int
     kind: str
@@ -167,8 +187,9 @@ class Problem(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What `verify` found. `head` names the last record and its chain: kept elsewhere, it proves the end too.
-    `mended` is what `repair` put back."""
+    """What `verify` found. `head` names the last record and its chain: kept elsewhere, it proves
+    the end too. `mended` is what `repair` put back.
+    """
 
     problems: tuple[Problem, ...]
     records: int
@@ -181,8 +202,9 @@ class Report(NamedTuple):
 
 
 class Rebuilt(NamedTuple):
-    """What `rebuild` made: records taken in, the digest of all that was derived from them, and which files are not
-    what was taken in."""
+    """What `rebuild` made: records taken in, the digest of all that was derived from them, and
+    which files are not what was taken in.
+    """
 
     records: int
     digest: str

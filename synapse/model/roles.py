@@ -1,4 +1,6 @@
-"""Which roles an agent may be registered with: those of the table, and those that a workspace has a prompt for."""
+"""Which roles an agent may be registered with: those of the table, and those that a workspace has a
+prompt for.
+"""
 
 from __future__ import annotations
 
@@ -35,10 +37,15 @@ def unknown(role: str, root: str | None) -> str:
 
 
 def refuse_typo(agent: Agent, root: str | None) -> None:
-    """Raise InvalidEntry where an agent's role is a misspelt one of the known: it would be given an engineer's rights.
-    Any other name is a role of one's own."""
+    """Raise InvalidEntry where an agent's role is a misspelt one of the known: it would be given an
+    engineer's rights. Any other name is a role of one's own.
+    """
     known = [*ROLES, *own(root)]
-    meant = None if agent.role in known or declares_all(agent) else closest(agent.role, known)
+    meant = (
+        None
+        if agent.role in known or declares_all(agent)
+        else closest(agent.role, known)
+    )
     if meant is not None:
         raise InvalidEntry(
             f"agents/{agent.id}.yaml: there is no role {agent.role!r}: did you mean {meant}?",

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping
 from synapse.system.typed import NamedTuple
 
 # Why an entry is in a view: it is critical; it is the best that a clause of the task finds, or one
-# of the next; it is addressed to the agent, or important, or a status, and new to it; anything else.
+# of the next; it is addressed to the agent, or important, or a status, and new to it; anything
+# else.
 CRITICAL, NAMED, NEAR, ADDRESSED = "critical", "named", "near", "addressed"
 IMPORTANT, STATUS, OTHER = "important", "status", "other"
 KINDS = (NAMED, NEAR, ADDRESSED, IMPORTANT, STATUS, OTHER)
@@ -48,7 +49,9 @@ class Worth(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """An entry that may be chosen, by its place, and the tokens that it takes. `best`: of a clause."""
+    """An entry that may be chosen, by its place, and the tokens that it takes. `best`: of a
+    clause.
+    """
 
     place: int
     tokens: int
@@ -57,8 +60,9 @@ class Candidate(NamedTuple):
 
 
 def choose(candidates: Iterable[Candidate], worth: Worth, room: int) -> set[int]:
-    """Return the places of those that are taken: the best of each clause as far as `least` goes, the
-    surest first, then all that pay, those first that save the most for a token."""
+    """Return the places of those that are taken: the best of each clause as far as `least` goes,
+    the surest first, then all that pay, those first that save the most for a token.
+    """
     left, chosen = room, set[int]()
     sure = sorted(candidates, key=lambda each: (-each.chance, each.tokens, -each.place))
     least = min(worth.least, room)
@@ -68,7 +72,9 @@ def choose(candidates: Iterable[Candidate], worth: Worth, room: int) -> set[int]
             left -= each.tokens
             chosen.add(each.place)
     paying = [each for each in sure if each.tokens <= worth.pays_up_to(each.chance)]
-    for each in sorted(paying, key=lambda each: (-each.chance / max(each.tokens, 1), -each.place)):
+    for each in sorted(
+        paying, key=lambda each: (-each.chance / max(each.tokens, 1), -each.place)
+    ):
         if each.place not in chosen and each.tokens <= left:
             left -= each.tokens
             chosen.add(each.place)

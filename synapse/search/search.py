@@ -37,7 +37,9 @@ class Asked(NamedTuple):
 def find(
     store: Store, agent: Agent | None, text: str, asked: Asked, mode: str | None = None
 ) -> Hits:
-    """The entries of every kind that answer best, by words or by meaning, among those that the agent may see."""
+    """The entries of every kind that answer best, by words or by meaning, among those that the
+    agent may see.
+    """
     if asked.limit < 0:
         raise InvalidQuery(f"limit {asked.limit} is negative", limit=asked.limit)
     now = store.clock()
@@ -53,7 +55,9 @@ def _filter(asked: Asked, now: int) -> Filter:
     start, end = since(asked.since, now), until(asked.until, now)
     if asked.when is not None:
         if start is not None or end is not None:
-            raise InvalidQuery("`when` says since and until: give it, or those", when=asked.when)
+            raise InvalidQuery(
+                "`when` says since and until: give it, or those", when=asked.when
+            )
         start, end = span(asked.when, now)
     return Filter(
         priorities=tuple(sorted(map(check_priority, words(asked.priority)))),
@@ -69,5 +73,7 @@ def _filter(asked: Asked, now: int) -> Filter:
 
 def _kind(name: str) -> str:
     if name not in kinds.KINDS:
-        raise InvalidQuery(f"kind {name!r} is not one of {', '.join(kinds.KINDS)}", kind=name)
+        raise InvalidQuery(
+            f"kind {name!r} is not one of {', '.join(kinds.KINDS)}", kind=name
+        )
     return name

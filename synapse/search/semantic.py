@@ -1,8 +1,9 @@
-"""Semantic search: what is not embedded yet, found by cursor; what is near to a question; two rankings as one.
+"""Semantic search: what is not embedded yet, found by cursor; what is near to a question; two
+rankings as one.
 
-Nobody keeps the queue: what waits is what the index holds and the vectors do not. So whoever is killed while embedding
-has lost one batch of work at most; nothing is embedded twice, and nothing is left out. Everything that is found passes
-the read gate here.
+Nobody keeps the queue: what waits is what the index holds and the vectors do not. So whoever is
+killed while embedding has lost one batch of work at most; nothing is embedded twice, and nothing is
+left out. Everything that is found passes the read gate here.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ PAUSE = 1.0
 
 
 class Queue(NamedTuple):
-    """How far embedding is: with which model, how many entries in this call, how many it refused, how many wait."""
+    """How far embedding is: with which model, how many entries in this call, how many it refused,
+    how many wait.
+    """
 
     model: str
     embedded: int
@@ -49,7 +52,9 @@ class Queue(NamedTuple):
 
 
 def embed(store: Store, limit: int | None = None) -> Queue:
-    """Embed what is not embedded yet, at most so many entries. Others may be at it as well: they take turns."""
+    """Embed what is not embedded yet, at most so many entries. Others may be at it as well: they
+    take turns.
+    """
     embedder = store.embedder
     done = refused = 0
     while limit is None or done < limit:
@@ -65,8 +70,9 @@ def embed(store: Store, limit: int | None = None) -> Queue:
 
 
 def follow(store: Store) -> Iterator[Queue]:
-    """Embed what comes, as it comes, without an end. What the embedder's failure leaves undone waits for the next
-    time; the first failure is raised."""
+    """Embed what comes, as it comes, without an end. What the embedder's failure leaves undone
+    waits for the next time; the first failure is raised.
+    """
     yield embed(store)
     while True:
         time.sleep(PAUSE)
@@ -75,14 +81,18 @@ def follow(store: Store) -> Iterator[Queue]:
 
 
 def waiting(store: Store) -> int:
-    """How many entries have not been gone through yet. At most: it may be found that they need no vector."""
+    """How many entries have not been gone through yet. At most: it may be found that they need no
+    vector.
+    """
     store.fresh()
     model = store.vectors.model(store.embedder.name)
     return embeddable.count(store.index.query, model.reached if model else 0)
 
 
 def _batch(store: Store, embedder: Embedder, most: int) -> tuple[int, int, bool]:
-    """Go on by one batch: how many entries were embedded, how many refused, and whether the end was reached."""
+    """Go on by one batch: how many entries were embedded, how many refused, and whether the end was
+    reached.
+    """
     vectors, horizon = store.vectors, store.index.cursor()
     floor = _floor(store, embedder.name, horizon)
     texts, top = embeddable.texts(store.index.query, floor, horizon, SCAN)
@@ -100,9 +110,10 @@ def _batch(store: Store, embedder: Embedder, most: int) -> tuple[int, int, bool]
 
 
 def _floor(store: Store, name: str, horizon: int) -> int:
-    """How far all has been gone through. Where entries were filed away, brought back or changed since, or the log is
-    another one, from the beginning: what was archived or redacted must leave, and what is embedded already is only
-    looked at."""
+    """How far all has been gone through. Where entries were filed away, brought back or changed
+    since, or the log is another one, from the beginning: what was archived or redacted must leave,
+    and what is embedded already is only looked at.
+    """
     model, turn = store.vectors.model(name), store.index.turns()
     if model is None:
         return 0
@@ -110,7 +121,10 @@ def _floor(store: Store, name: str, horizon: int) -> int:
         store.vectors.rewind(name, horizon)
         store.vectors.note_turn(name, turn)
         return 0
-    if not embeddable.refiled(store.index.query, model.filed) and model.reached <= horizon:
+    if (
+        not embeddable.refiled(store.index.query, model.filed)
+        and model.reached <= horizon
+    ):
         return model.reached
     store.vectors.rewind(name, horizon)
     return 0
@@ -121,19 +135,27 @@ def _embedded(
 ) -> tuple[list[Row], int]:
     """The rows of these entries, and how many of them the embedder refused."""
     pieces = {seq: parts(text) for seq, text in texts.items()}
-    flat = [(seq, number) for seq, found in pieces.items() for number in range(len(found))]
+    flat = [
+        (seq, number) for seq, found in pieces.items() for number in range(len(found))
+    ]
     rows: list[Row] = []
     for start in range(0, len(flat), BATCH):
         places = flat[start : start + BATCH]
         asked = [pieces[seq][number] for seq, number in places]
-        for (seq, number), vector in zip(places, _vectors(embedder, asked), strict=True):
+        for (seq, number), vector in zip(
+            places, _vectors(embedder, asked), strict=True
+        ):
             rows.append(Row(seq, number, digests[seq], vector))
     heard = {row.seq for row in rows if row.vector is not None}
     return rows, len(texts) - len(heard)
 
 
-def _vectors(embedder: Embedder, texts: Sequence[str]) -> Sequence[Sequence[float] | None]:
-    """The texts' vectors; None for one that the embedder refuses, which must not hold up the others."""
+def _vectors(
+    embedder: Embedder, texts: Sequence[str]
+) -> Sequence[Sequence[float] | None]:
+    """The texts' vectors; None for one that the embedder refuses, which must not hold up the
+    others.
+    """
     try:
         return embedder.embed(texts) if texts else []
     except Refused:
@@ -143,7 +165,9 @@ def _vectors(embedder: Embedder, texts: Sequence[str]) -> Sequence[Sequence[floa
 
 
 def parts(text: str) -> list[str]:
-    """A text in pieces that a model sees whole, cut at the ends of paragraphs, lines or words where there are any."""
+    """A text in pieces that a model sees whole, cut at the ends of paragraphs, lines or words where
+    there are any.
+    """
     found: list[str] = []
     rest = text.strip()
     while rest and len(found) < PARTS:
@@ -174,8 +198,9 @@ def search(
     limit: int,
     mode: str | None = None,
 ) -> Hits:
-    """What matches best by words, by meaning or by both; without a mode, as the settings say. Where nobody asked for
-    meaning, an embedder that fails is only told of: full text answers."""
+    """What matches best by words, by meaning or by both; without a mode, as the settings say. Where
+    nobody asked for meaning, an embedder that fails is only told of: full text answers.
+    """
     if mode is not None and mode not in MODES:
         raise InvalidQuery(f"mode {mode!r} is not one of {', '.join(MODES)}", mode=mode)
     chosen = store.settings.semantic
@@ -189,7 +214,9 @@ def search(
         if mode is not None:
             raise
         plain = store.index.search(agent, text, wanted, now, limit)
-        return Hits(plain.hits, plain.partial, plain.ranked, f"searched by words alone: {error}")
+        return Hits(
+            plain.hits, plain.partial, plain.ranked, f"searched by words alone: {error}"
+        )
     if asked == MEANING:
         return Hits(_hits(store, agent, text, found.near[:limit], now))
     return _both(store, agent, text, wanted, now, limit, found)
@@ -205,7 +232,9 @@ class Near(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The nearest entries that a reader may see, and the cosines of the nearest of all, whoever may see them."""
+    """The nearest entries that a reader may see, and the cosines of the nearest of all, whoever may
+    see them.
+    """
 
     near: list[Near]
     cosines: dict[int, float]
@@ -214,7 +243,9 @@ class Found(NamedTuple):
 def _nearest(
     store: Store, agent: Agent | None, text: str, wanted: Filter, now: int, count: int
 ) -> Found:
-    """The entries nearest to a text that the agent may see and the filter lets through; too far off is not near."""
+    """The entries nearest to a text that the agent may see and the filter lets through; too far off
+    is not near.
+    """
     embedder = store.embedder
     (vector,) = embedder.embed([text], query=True)
     ranked = store.vectors.nearest(embedder.name, vector, LOOK)
@@ -230,7 +261,8 @@ def _nearest(
         near += more
     least = near[0].cosine * NEAR if near else 0.0
     return Found(
-        [each for each in near[:count] if each.cosine > 0 and each.cosine >= least], cosines
+        [each for each in near[:count] if each.cosine > 0 and each.cosine >= least],
+        cosines,
     )
 
 
@@ -242,7 +274,9 @@ def _through(
     now: int,
     count: int,
 ) -> tuple[list[Near], bool]:
-    """Those that pass the read gate, the nearest first, and whether what comes after them need not be looked at."""
+    """Those that pass the read gate, the nearest first, and whether what comes after them need not
+    be looked at.
+    """
     near: list[Near] = []
     for start in range(0, len(ranked), STEP):
         step = ranked[start : start + STEP]
@@ -253,15 +287,27 @@ def _through(
 
 
 def _seen(
-    store: Store, agent: Agent | None, ranked: Sequence[tuple[float, int]], wanted: Filter, now: int
+    store: Store,
+    agent: Agent | None,
+    ranked: Sequence[tuple[float, int]],
+    wanted: Filter,
+    now: int,
 ) -> list[Near]:
     """Those that pass the read gate and the filter, in their order."""
-    places = embeddable.among(store.index.query, [seq for _, seq in ranked], agent, wanted, now)
+    places = embeddable.among(
+        store.index.query, [seq for _, seq in ranked], agent, wanted, now
+    )
     return [Near(cosine, *places[seq]) for cosine, seq in ranked if seq in places]
 
 
 def _both(
-    store: Store, agent: Agent | None, text: str, wanted: Filter, now: int, limit: int, found: Found
+    store: Store,
+    agent: Agent | None,
+    text: str,
+    wanted: Filter,
+    now: int,
+    limit: int,
+    found: Found,
 ) -> Hits:
     """The two rankings as one. What the words found keeps its excerpt."""
     by_words = store.index.search(agent, text, wanted, now, max(limit, DEPTH))
@@ -280,7 +326,11 @@ def _hits(
     store: Store, agent: Agent | None, text: str, near: Sequence[Near], now: int
 ) -> tuple[Hit, ...]:
     query = store.index.query
-    entries = query.load([(each.seq, each.rec, each.rev) for each in near], now, query.reach(agent))
+    entries = query.load(
+        [(each.seq, each.rec, each.rev) for each in near], now, query.reach(agent)
+    )
     words = frozenset(sought(text))
     pairs = zip(entries, near, strict=True)
-    return tuple(Hit(entry, each.cosine, *excerpt(entry.body, words)) for entry, each in pairs)
+    return tuple(
+        Hit(entry, each.cosine, *excerpt(entry.body, words)) for entry, each in pairs
+    )

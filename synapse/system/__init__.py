@@ -1,1 +1,3 @@
-"""What Python and the machine give: locks, signals, digests, YAML, tokens. Knows nothing of entries."""
+"""What Python and the machine give: locks, signals, digests, YAML, tokens. Knows nothing of
+entries.
+"""

@@ -1,8 +1,9 @@
-"""What callers of the library give, checked once, where it comes in: a value of another type is an error in words.
+"""What callers of the library give, checked once, where it comes in: a value of another type is an
+error in words.
 
-`checked` wraps the public methods of a class, or a function. What an argument may be is read from its annotation when
-the module is loaded; a call then costs a look at the type of each argument that is given. What is called inside relies
-on it. Imports nothing that a cold command does not have.
+`checked` wraps the public methods of a class, or a function. What an argument may be is read from
+its annotation when the module is loaded; a call then costs a look at the type of each argument that
+is given. What is called inside relies on it. Imports nothing that a cold command does not have.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ ALIASES = {
     "Policy": "Callable",
     "More": "Mapping",
 }
-BY_NAME = frozenset("Agent Draft Skill Task Seat Memory Team Supervisor Run Limits date".split())
+BY_NAME = frozenset(
+    "Agent Draft Skill Task Seat Memory Team Supervisor Run Limits date".split()
+)
 EXAMPLES = {
     "ttl": "a text such as 30m, 24h, 7d or never",
     "since": "a time such as 24h, 2026-02-01, yesterday or a datetime",
@@ -60,7 +63,9 @@ def checked(thing: T) -> T:
     if not isinstance(thing, type):
         return _wrapped(thing)  # type: ignore[no-any-return]
     for name, function in list(vars(thing).items()):
-        if isinstance(function, type(checked)) and (not name.startswith("_") or name == "__init__"):
+        if isinstance(function, type(checked)) and (
+            not name.startswith("_") or name == "__init__"
+        ):
             setattr(thing, name, _wrapped(function, skip=1))
     return thing
 
@@ -68,7 +73,10 @@ def checked(thing: T) -> T:
 def fields_fit(value: Any, whose: str) -> None:
     """Refuse a named tuple with a field of another type: nothing looked when it was made."""
     for name, hint in type(value).__annotations__.items():
-        annotation, given = str(getattr(hint, "__forward_arg__", hint)), getattr(value, name)
+        annotation, given = (
+            str(getattr(hint, "__forward_arg__", hint)),
+            getattr(value, name),
+        )
         if not _check_of(annotation)(given):
             raise refused(name, given, annotation, f"{whose}: ")
 
@@ -89,7 +97,10 @@ def refused(name: str, value: object, annotation: str, where: str = "") -> Inval
             argument=name,
         )
     return InvalidEntry(
-        f"{where}{name} is {what}, {_article(kind)}: write {EXAMPLES.get(name) or _worded(annotation)}",
+        (
+            f"{where}{name} is {what}, {_article(kind)}: write"
+            f" {EXAMPLES.get(name) or _worded(annotation)}"
+        ),
         argument=name,
     )
 
@@ -113,7 +124,9 @@ def _wrapped(function: Any, skip: int = 0) -> Any:
     names = code.co_varnames[skip : code.co_argcount]
     annotations = function.__annotations__
     checks = {
-        name: _check_named(name, text) for name, text in annotations.items() if name != "return"
+        name: _check_named(name, text)
+        for name, text in annotations.items()
+        if name != "return"
     }
     if not checks:
         return function

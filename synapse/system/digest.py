@@ -1,5 +1,6 @@
-"""SHA-256 as hexadecimal text. Who writes a line makes do with Python's own: OpenSSL takes longer to load than
-all that it hashes takes. Whoever hashes much has loaded it: it is several times as fast.
+"""SHA-256 as hexadecimal text. Who writes a line makes do with Python's own: OpenSSL takes longer
+to load than all that it hashes takes. Whoever hashes much has loaded it: it is several times as
+fast.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ def sha256(*parts: bytes) -> str:
 def _new(size: int) -> Any:
     if "_hashlib" not in sys.modules and size <= SHORT:
         try:
-            return __import__("_sha256" if sys.version_info < (3, 12) else "_sha2").sha256()
+            return __import__(
+                "_sha256" if sys.version_info < (3, 12) else "_sha2"
+            ).sha256()
         except ImportError:
             pass  # a Python that has OpenSSL's alone
     from hashlib import sha256 as new

@@ -124,7 +124,9 @@ def is_workspace(path: str) -> bool:
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
-            raise StoreError(f"{path} could not be looked at: {error.strerror}", id=path) from error
+            raise StoreError(
+                f"{path} could not be looked at: {error.strerror}", id=path
+            ) from error
     return False
 
 
@@ -143,7 +145,9 @@ def other_than(root: str) -> str:
     """Return what to do where a second workspace was about to be made."""
     if _is_agent():
         return f"use it, from here or with --root {root}, and make no other"
-    return f"to make another all the same, name its directory: `synapse init ./{FOLDER}`"
+    return (
+        f"to make another all the same, name its directory: `synapse init ./{FOLDER}`"
+    )
 
 
 # -- the walk --------------------------------------------------------------------------------------
@@ -163,7 +167,9 @@ def _search(start: str) -> tuple[Location | None, Route]:
             shared = _in_main(start, step.top, step.main)
             return (location, route) if shared is None else (shared, step)
     if location is not None:
-        is_default = route.top is None and location.rule == "folder" and location.root == home
+        is_default = (
+            route.top is None and location.rule == "folder" and location.root == home
+        )
         location = location._replace(rule="home") if is_default else location
     return location, route
 
@@ -214,7 +220,9 @@ def _look(folder: str, first: bool) -> Location | None:
     if is_workspace(below):
         return Location(below, "folder", folder)
     if os.path.islink(below) and not os.path.exists(below):
-        raise NotFound(f"{below} is a link to nothing: correct it, or remove it", id=below)
+        raise NotFound(
+            f"{below} is a link to nothing: correct it, or remove it", id=below
+        )
     return None
 
 
@@ -223,13 +231,17 @@ def _is_itself(folder: str) -> bool:
     `entries` or `journal`, so both the settings and one of these are asked for."""
     if not os.path.isfile(os.path.join(folder, "synapse.yaml")):
         return False
-    return any(os.path.isdir(os.path.join(folder, name)) for name in ("entries", "journal"))
+    return any(
+        os.path.isdir(os.path.join(folder, name)) for name in ("entries", "journal")
+    )
 
 
 def _target(pointer: str) -> str:
     """Return the workspace that a pointer file names. One that names none is an error: whoever
     wrote it meant one."""
-    wanted = "write one line, the path of the workspace, seen from the folder of the file"
+    wanted = (
+        "write one line, the path of the workspace, seen from the folder of the file"
+    )
     try:
         fd = os.open(pointer, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(fd, "rb") as file:
@@ -237,13 +249,19 @@ def _target(pointer: str) -> str:
     except UnicodeDecodeError:
         raise NotFound(f"{pointer} is not UTF-8: {wanted}", id=pointer) from None
     except OSError as error:
-        raise NotFound(f"{pointer} cannot be read: {error.strerror}", id=pointer) from error
+        raise NotFound(
+            f"{pointer} cannot be read: {error.strerror}", id=pointer
+        ) from error
     lines = [line.strip() for line in lines if line.strip()]
     if len(lines) != 1 or "\0" in lines[0] or len(lines[0]) >= _LONGEST:
         raise NotFound(f"{pointer} names no workspace: {wanted}", id=pointer)
-    root = os.path.realpath(os.path.join(os.path.dirname(pointer), os.path.expanduser(lines[0])))
+    root = os.path.realpath(
+        os.path.join(os.path.dirname(pointer), os.path.expanduser(lines[0]))
+    )
     if not is_workspace(root):
-        raise NotFound(f"{pointer} names {root}, where no workspace is: {wanted}", id=pointer)
+        raise NotFound(
+            f"{pointer} names {root}, where no workspace is: {wanted}", id=pointer
+        )
     return root
 
 
@@ -275,7 +293,10 @@ def _main(common: str) -> str | None:
     bare repository, unless the folder around it points to it: that is then where its work trees are
     kept."""
     above = os.path.dirname(common)
-    if os.path.basename(common) == ".git" or _git_file(os.path.join(above, ".git")) == common:
+    if (
+        os.path.basename(common) == ".git"
+        or _git_file(os.path.join(above, ".git")) == common
+    ):
         return above
     return None
 
@@ -363,9 +384,17 @@ def _missing(route: Route, others: list[str]) -> str:
     what = "this project has no workspace" if route.top else "there is no workspace"
     text = f"{what}: neither {FOLDER}/ nor {POINTER} is in {start}{above}{main}"
     top = route.main or route.top or start
-    ways = f"with --root, SYNAPSE_ROOT, or its path in a file {os.path.join(top, POINTER)}"
+    ways = (
+        f"with --root, SYNAPSE_ROOT, or its path in a file {os.path.join(top, POINTER)}"
+    )
     if others:
-        return f"{text}. There is one at {others[0]}, outside of this project: if it is meant, name it {ways}"
+        return (
+            f"{text}. There is one at {others[0]}, outside of this project: if it is"
+            f" meant, name it {ways}"
+        )
     if _is_agent():
-        return f"{text}. Ask whoever runs the team which one is meant, and name it {ways}; make no other"
+        return (
+            f"{text}. Ask whoever runs the team which one is meant, and name it {ways};"
+            f" make no other"
+        )
     return f"{text}. Name one {ways}; or make one with `synapse init {os.path.join(top, FOLDER)}`"

@@ -1,8 +1,9 @@
 """One lock file among processes and threads, taken in turn, never waited for longer than a limit.
 
-`flock` hands the lock on in the order of arrival but cannot time out; polling can, but starves the unlucky
-(measured: 33 ms against 10 ms at worst with eight writers). So who finds the lock taken lets a thread of its
-own wait in `flock` and run the critical section there: no hand-over lengthens the time the lock is held.
+`flock` hands the lock on in the order of arrival but cannot time out; polling can, but starves the
+unlucky (measured: 33 ms against 10 ms at worst with eight writers). So who finds the lock taken
+lets a thread of its own wait in `flock` and run the critical section there: no hand-over lengthens
+the time the lock is held.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ _FORBIDDEN = frozenset((errno.EROFS, errno.EACCES, errno.EPERM))
 
 
 class _Turn:
-    """A critical section waiting for its turn. Whoever takes `claim` first decides: it runs, or it is given up."""
+    """A critical section waiting for its turn. Whoever takes `claim` first decides: it runs, or it
+    is given up.
+    """
 
     def __init__(self, section: Callable[[], object]) -> None:
         self.section = section
@@ -40,7 +43,9 @@ class _Turn:
     def run(self) -> None:
         try:
             self.value = self.section()
-        except BaseException as error:  # handed to the thread that waits, which raises it
+        except (
+            BaseException
+        ) as error:  # handed to the thread that waits, which raises it
             self.error = error
         finally:
             self.done.release()
@@ -64,7 +69,9 @@ class Lock:
         self.waiter = 0
 
     def run(self, section: Callable[[], T]) -> T:
-        """The section's value. StoreBusy, with the holder's pid, when its turn did not come in time."""
+        """The section's value. StoreBusy, with the holder's pid, when its turn did not come in
+        time.
+        """
         if self.pid != os.getpid():
             self._after_fork()
         if not self.mutex.acquire(timeout=self.patience):
@@ -80,7 +87,9 @@ class Lock:
             self.mutex.release()
 
     def stands(self) -> bool:
-        """Return whether the file is still the one that has the name, so that others take the same lock."""
+        """Return whether the file is still the one that has the name, so that others take the same
+        lock.
+        """
         try:
             return os.stat(self.path).st_ino == os.fstat(self.fd).st_ino
         except FileNotFoundError:
@@ -124,7 +133,9 @@ class Lock:
         return turn.value
 
     def _serve(self) -> None:
-        """The waiting thread: one turn after the other, each under the lock; a turn given up is passed over."""
+        """The waiting thread: one turn after the other, each under the lock; a turn given up is
+        passed over.
+        """
         while self.fd >= 0:
             self.wanted.acquire()
             while self.queue:
@@ -150,7 +161,10 @@ class Lock:
     def _busy(self) -> StoreBusy:
         holder = os.pread(self.fd, 12, 0).strip().decode("ascii", "replace")
         return StoreBusy(
-            f"process {holder or 'unknown'} has held {self.path} for over {self.patience:g} s; try again, or stop it",
+            (
+                f"process {holder or 'unknown'} has held {self.path} for over"
+                f" {self.patience:g} s; try again, or stop it"
+            ),
             pid=int(holder) if holder.isdigit() else None,
         )
 
@@ -161,7 +175,9 @@ class Lock:
 
 
 class Barred:
-    """In the place of a lock in a folder that may not be written: every critical section is refused."""
+    """In the place of a lock in a folder that may not be written: every critical section is
+    refused.
+    """
 
     def __init__(self, path: str, error: OSError) -> None:
         self.path = path
@@ -174,7 +190,9 @@ class Barred:
         )
 
     def stands(self) -> bool:
-        """Return that it is the lock of its folder: nothing was opened that could be another by now."""
+        """Return that it is the lock of its folder: nothing was opened that could be another by
+        now.
+        """
         return True
 
     def close(self) -> None:
@@ -182,7 +200,9 @@ class Barred:
 
 
 def lock_in(directory: str) -> Lock | Barred:
-    """Return the lock of a folder, which is made where needed; one that refuses where this process may not write."""
+    """Return the lock of a folder, which is made where needed; one that refuses where this process
+    may not write.
+    """
     path = os.path.join(directory, "lock")
     try:
         os.makedirs(directory, exist_ok=True)

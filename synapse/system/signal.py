@@ -1,7 +1,9 @@
-"""The bell: a named pipe per listener, rung after a commit. A hint that something is new, never the news itself.
+"""The bell: a named pipe per listener, rung after a commit. A hint that something is new, never the
+news itself.
 
-A pipe needs no socket module, has no limit on the length of its path, and one whose listener died refuses to be
-opened, so that whoever rings sweeps it away. A lost bell costs time only: listeners look again by themselves.
+A pipe needs no socket module, has no limit on the length of its path, and one whose listener died
+refuses to be opened, so that whoever rings sweeps it away. A lost bell costs time only: listeners
+look again by themselves.
 """
 
 from __future__ import annotations
@@ -58,7 +60,9 @@ def _age(status: os.stat_result) -> float:
 
 
 def _readable(fds: list[int], seconds: float) -> list[int]:
-    """Those that can be read before the time is up. `poll`, because `select` ends at descriptor 1023."""
+    """Those that can be read before the time is up. `poll`, because `select` ends at descriptor
+    1023.
+    """
     poll = select.poll()
     for fd in fds:
         poll.register(fd, select.POLLIN)
@@ -66,7 +70,9 @@ def _readable(fds: list[int], seconds: float) -> list[int]:
 
 
 class NotificationPipe:
-    """One listener. `wait` returns True when it rang, False when the time is up; it hangs itself up again when lost."""
+    """One listener. `wait` returns True when it rang, False when the time is up; it hangs itself up
+    again when lost.
+    """
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
@@ -75,10 +81,14 @@ class NotificationPipe:
         self._hang()
 
     def wait(self, seconds: float, also: int | None = None) -> bool:
-        """Whether the bell rang, or the other descriptor became readable, before the time was up."""
+        """Whether the bell rang, or the other descriptor became readable, before the time was
+        up.
+        """
         if not os.path.exists(self.path):
             self._hang()
-        ready = _readable([fd for fd in (self.fd, also) if fd is not None and fd >= 0], seconds)
+        ready = _readable(
+            [fd for fd in (self.fd, also) if fd is not None and fd >= 0], seconds
+        )
         if self.fd in ready:
             os.read(self.fd, 65_536)
         return bool(ready)
@@ -93,8 +103,9 @@ class NotificationPipe:
             pass
 
     def _hang(self) -> None:
-        """Make the pipe and open it to read and to write, so that it never reads as closed. A read-only
-        workspace has no bells; its listeners look again by themselves."""
+        """Make the pipe and open it to read and to write, so that it never reads as closed. A
+        read-only workspace has no bells; its listeners look again by themselves.
+        """
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1

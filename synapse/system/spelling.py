@@ -1,6 +1,7 @@
 """What somebody may have meant by a name that is not there. Pure; loads difflib when it is asked.
 
-Keys of the operator's files, roles, agents and engines are looked up here before an error names them.
+Keys of the operator's files, roles, agents and engines are looked up here before an error names
+them.
 """
 
 from __future__ import annotations

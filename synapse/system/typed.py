@@ -1,8 +1,10 @@
-"""What annotations and values need of `typing`, without loading it, which took a seventh of a cold command.
+"""What annotations and values need of `typing`, without loading it, which took a seventh of a cold
+command.
 
-To a type checker these names are typing's own. At run time the same class statements make the same named tuples,
-by `collections.namedtuple`, but that annotations stay the text they are, which needs `from __future__ import
-annotations`; what a type checker refuses is not looked for. Imports nothing of ours.
+To a type checker these names are typing's own. At run time the same class statements make the same
+named tuples, by `collections.namedtuple`, but that annotations stay the text they are, which needs
+`from __future__ import annotations`; what a type checker refuses is not looked for. Imports nothing
+of ours.
 """
 
 from __future__ import annotations
@@ -19,14 +21,18 @@ else:
     Any = NoReturn = TypeAlias = T = object  # only annotations name them
 
     class _Named(type):
-        """Makes of each class that names NamedTuple as its base a tuple with its fields, and with all else in it."""
+        """Makes of each class that names NamedTuple as its base a tuple with its fields, and with
+        all else in it.
+        """
 
         def __new__(cls, name, bases, body):
             if not bases:
                 return super().__new__(cls, name, bases, body)
             fields = body.pop("__annotations__")
             defaults = [body.pop(field) for field in fields if field in body]
-            made = namedtuple(name, fields, defaults=defaults, module=body["__module__"])
+            made = namedtuple(
+                name, fields, defaults=defaults, module=body["__module__"]
+            )
             made.__annotations__ = made.__new__.__annotations__ = fields
             for key, value in body.items():
                 setattr(made, key, value)

@@ -1,9 +1,9 @@
 """The small part of YAML that is read and written here: mappings, lists and scalars, no cleverness.
 
-Every scalar is text until somebody asks for more: `007`, `no`, `12:30:45` and `2026-02-01` are what they
-look like. Anchors, aliases, merge keys, tags, duplicate keys, several documents and depth are refused while
-the text is still a stream of events, so that nothing hostile is ever built. PyYAML is imported by the first
-read, never by a write. This module knows no entries, agents or settings.
+Every scalar is text until somebody asks for more: `007`, `no`, `12:30:45` and `2026-02-01` are what
+they look like. Anchors, aliases, merge keys, tags, duplicate keys, several documents and depth are
+refused while the text is still a stream of events, so that nothing hostile is ever built. PyYAML is
+imported by the first read, never by a write. This module knows no entries, agents or settings.
 """
 
 from __future__ import annotations
@@ -18,10 +18,19 @@ Value: TypeAlias = "str | bool | int | float | list[Value] | dict[str, Value] | 
 Fields: TypeAlias = "dict[str, Value]"
 
 NULLS = frozenset(("", "~", "null", "Null", "NULL"))
-_PLAIN = re.compile(r"[A-Za-z](?:[A-Za-z0-9_./@+*-]|:(?=[A-Za-z0-9_])| (?=[A-Za-z0-9_]))*")
+_PLAIN = re.compile(
+    r"[A-Za-z](?:[A-Za-z0-9_./@+*-]|:(?=[A-Za-z0-9_])| (?=[A-Za-z0-9_]))*"
+)
 _NOT_TEXT = frozenset("y n yes no on off true false null none nan inf".split())
 _NUMBER = r"-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,9})?"
-_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r", "\0": "\\0"}
+_ESCAPES = {
+    '"': '\\"',
+    "\\": "\\\\",
+    "\n": "\\n",
+    "\t": "\\t",
+    "\r": "\\r",
+    "\0": "\\0",
+}
 
 
 class _Refused(Exception):
@@ -29,7 +38,9 @@ class _Refused(Exception):
 
 
 class _Builder:
-    """What has been built of a document so far: the open containers, and the key that waits in each."""
+    """What has been built of a document so far: the open containers, and the key that waits in
+    each.
+    """
 
     def __init__(self, depth: int, typed: bool) -> None:
         self.depth = depth
@@ -75,9 +86,9 @@ class _Builder:
 def load(text: str, *, depth: int, typed: bool = False, line: int = 1) -> Fields:
     """The mapping that the text holds, or InvalidEntry with one problem.
 
-    `depth` counts nested mappings and lists. With `typed`, plain `true`, `false` and numbers in their
-    shortest form become values whose text is the same again; everything else stays text. `line` is the number
-    of the first line, for messages.
+    `depth` counts nested mappings and lists. With `typed`, plain `true`, `false` and numbers in
+    their shortest form become values whose text is the same again; everything else stays text.
+    `line` is the number of the first line, for messages.
     """
     import yaml
 
@@ -99,7 +110,8 @@ def load(text: str, *, depth: int, typed: bool = False, line: int = 1) -> Fields
         problem = "expected lines of the form `key: value`"
     if problem:
         raise InvalidEntry(
-            f"not readable as YAML: {problem}", problems=[f"not readable as YAML: {problem}"]
+            f"not readable as YAML: {problem}",
+            problems=[f"not readable as YAML: {problem}"],
         )
     return value if isinstance(value, dict) else {}
 
@@ -136,7 +148,9 @@ def _typed(text: str) -> Value:
 
 
 def quoted(text: str) -> str:
-    """A scalar that every reader of YAML takes for this text, in a block or in a flow list, on one line."""
+    """A scalar that every reader of YAML takes for this text, in a block or in a flow list, on one
+    line.
+    """
     if _PLAIN.fullmatch(text) and text.lower() not in _NOT_TEXT:
         return text
     return f'"{"".join(map(_escaped, text))}"'
@@ -171,7 +185,9 @@ def _mapping_lines(fields: Mapping[str, Value], indent: str) -> Iterator[str]:
         if isinstance(value, dict) and value:
             yield f"{indent}{quoted(key)}:"
             yield from _mapping_lines(value, indent + "  ")
-        elif isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
+        elif isinstance(value, list) and any(
+            isinstance(item, dict | list) for item in value
+        ):
             yield f"{indent}{quoted(key)}:"
             yield from _list_lines(value, indent + "  ")
         else:
@@ -184,7 +200,9 @@ def _list_lines(values: list[Value], indent: str) -> Iterator[str]:
             lines = list(_mapping_lines(value, indent + "  "))
             yield f"{indent}- {lines[0].lstrip(' ')}"
             yield from lines[1:]
-        elif isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
+        elif isinstance(value, list) and any(
+            isinstance(item, dict | list) for item in value
+        ):
             yield f"{indent}-"
             yield from _list_lines(value, indent + "  ")
         else:
@@ -197,7 +215,11 @@ def _inline(value: Value) -> str:
     if isinstance(value, dict):
         return "{}"
     return (
-        "null" if value is None else text_of(value) if not isinstance(value, str) else quoted(value)
+        "null"
+        if value is None
+        else text_of(value)
+        if not isinstance(value, str)
+        else quoted(value)
     )
 
 

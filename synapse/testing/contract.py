@@ -11,19 +11,35 @@ from synapse.errors import Conflict, NotFound
 from synapse.model.agents import Agent, Settings, settled
 from synapse.model.entry import is_id
 from synapse.model.protocols import Log
-from synapse.model.records import Guard, Pending, Record, all_of, entry_of, none_live, sum_below
+from synapse.model.records import (
+    Guard,
+    Pending,
+    Record,
+    all_of,
+    entry_of,
+    none_live,
+    sum_below,
+)
 from synapse.testing.tools import FrozenClock, draft_entry, refused, same, together
 
 
 class LogContract:
-    """Every sentence of `ports.Log`, as a test. Subclass it, say how to make a log, and let pytest collect it."""
+    """Every sentence of `ports.Log`, as a test. Subclass it, say how to make a log, and let pytest
+    collect it.
+    """
 
     def make_log(self, clock: FrozenClock) -> Log:
-        """A log of its own for each call, empty and ready for use, which takes its time from the clock."""
-        raise TypeError(f"{type(self).__name__} does not say how to make a log: give it a make_log")
+        """A log of its own for each call, empty and ready for use, which takes its time from the
+        clock.
+        """
+        raise TypeError(
+            f"{type(self).__name__} does not say how to make a log: give it a make_log"
+        )
 
     def reopened(self, log: Log) -> Log | None:
-        """The same log as another process would open it now; None for one that dies with its process."""
+        """The same log as another process would open it now; None for one that dies with its
+        process.
+        """
         return None
 
     def _log(self, clock: FrozenClock | None = None) -> Log:
@@ -52,7 +68,11 @@ class LogContract:
         clock = FrozenClock()
         log = self._log(clock)
         times = [log.append(draft_entry("today")).at]
-        for moment in ("2026-01-01T00:00:00Z", "2026-03-01T00:00:00Z", "1999-12-31T23:59:59Z"):
+        for moment in (
+            "2026-01-01T00:00:00Z",
+            "2026-03-01T00:00:00Z",
+            "1999-12-31T23:59:59Z",
+        ):
             clock.set(moment)
             times.append(log.append(draft_entry(moment)).at)
         assert times == sorted(set(times))
@@ -62,7 +82,10 @@ class LogContract:
         first = log.append(draft_entry("first", timestamp="2031-01-01T00:00:00Z"))
         second = log.append(draft_entry("second", timestamp="2001-01-01T00:00:00Z"))
         assert (first.seq, first.at) < (second.seq, second.at)
-        assert [record.seq for record in log.since(first.seq - 1)] == [first.seq, second.seq]
+        assert [record.seq for record in log.since(first.seq - 1)] == [
+            first.seq,
+            second.seq,
+        ]
 
     # -- reading -----------------------------------------------------------------------------------
 
@@ -91,15 +114,23 @@ class LogContract:
         until = monotonic() + 60
 
         def write(name: str) -> list[int]:
-            return [log.append(draft_entry(f"{name} {n}", author=name)).seq for n in range(25)]
+            return [
+                log.append(draft_entry(f"{name} {n}", author=name)).seq
+                for n in range(25)
+            ]
 
         def read() -> list[int]:
             seen: list[int] = []
             while (not seen or seen[-1] < start + 100) and monotonic() < until:
-                seen += [record.seq for record in log.since(seen[-1] if seen else start)]
+                seen += [
+                    record.seq for record in log.since(seen[-1] if seen else start)
+                ]
             return seen
 
-        writers = [lambda name=name: write(name) for name in ("eng-a", "eng-b", "eng-c", "eng-d")]
+        writers = [
+            lambda name=name: write(name)
+            for name in ("eng-a", "eng-b", "eng-c", "eng-d")
+        ]
         results = together(*writers, read, read)
         written = sorted(seq for seqs in results[:4] for seq in seqs)
         assert written == list(range(start + 1, start + 101))
@@ -110,7 +141,11 @@ class LogContract:
         log = self._log()
         marks = [log.mark()]
         for n in range(5):
-            log.append(draft_entry(f"{n}") if n % 2 else Pending("shown", "eng-a", {"cursor": n}))
+            log.append(
+                draft_entry(f"{n}")
+                if n % 2
+                else Pending("shown", "eng-a", {"cursor": n})
+            )
             assert log.mark() == log.mark()
             marks.append(log.mark())
         assert marks == sorted(set(marks))
@@ -131,12 +166,19 @@ class LogContract:
     def test_append_returns_the_record_as_stored(self) -> None:
         log = self._log()
         pending = draft_entry(
-            "body\n\nwith lines", tags=("a", "b"), replaces=("syn-2026-01-01-001",), topic="t"
+            "body\n\nwith lines",
+            tags=("a", "b"),
+            replaces=("syn-2026-01-01-001",),
+            topic="t",
         )
         kept = log.append(pending, once="key")
         assert (kept.kind, kept.by, kept.once) == ("entry", "eng-a", "key")
         entry = entry_of(kept)
-        assert (entry.body, entry.tags, entry.topic) == ("body\n\nwith lines", ("a", "b"), "t")
+        assert (entry.body, entry.tags, entry.topic) == (
+            "body\n\nwith lines",
+            ("a", "b"),
+            "t",
+        )
         for view in self._views(log):
             assert same(view.get(kept.id or ""), kept)
             assert same(view.at(kept.seq), kept)
@@ -158,7 +200,10 @@ class LogContract:
             {"n": [1, None, {"é": "\u2028"}]},
         ]
         entries = [log.append(draft_entry(text)) for text in texts]
-        acts = [log.append(Pending("note", "eng-a", each, key='a,"text":b')) for each in fields]
+        acts = [
+            log.append(Pending("note", "eng-a", each, key='a,"text":b'))
+            for each in fields
+        ]
         for view in self._views(log):
             view.append(draft_entry("and it goes on"))
             for record in (*entries, *acts):
@@ -186,7 +231,10 @@ class LogContract:
         refused(ValueError, lambda: log.append(draft_entry("no", tags=("x" * 9_000,))))
         after = log.append(draft_entry("after"))
         for view in self._views(log):
-            assert [entry_of(r).body for r in view.since(before.seq - 1)] == ["before", "after"]
+            assert [entry_of(r).body for r in view.since(before.seq - 1)] == [
+                "before",
+                "after",
+            ]
         assert after.seq == before.seq + 1
 
     # -- ids ---------------------------------------------------------------------------------------
@@ -212,7 +260,10 @@ class LogContract:
 
         views = list(self._views(log)) * 2
         results = together(
-            *[lambda view=view, n=n: write(view, f"eng-{n}") for n, view in enumerate(views)]
+            *[
+                lambda view=view, n=n: write(view, f"eng-{n}")
+                for n, view in enumerate(views)
+            ]
         )
         ids = [id for part in results for id in part]
         assert len(set(ids)) == len(ids) == 20 * len(views)
@@ -243,21 +294,30 @@ class LogContract:
 
     def test_once_comes_before_the_guard(self) -> None:
         log = self._log()
-        first = log.append(Pending("note", "eng-a", {}, key="k"), once="key", unless=none_live("k"))
+        first = log.append(
+            Pending("note", "eng-a", {}, key="k"), once="key", unless=none_live("k")
+        )
         assert same(
-            log.append(Pending("note", "eng-a", {}, key="k"), once="key", unless=none_live("k")),
+            log.append(
+                Pending("note", "eng-a", {}, key="k"), once="key", unless=none_live("k")
+            ),
             first,
         )
         refused(
             Conflict,
-            lambda: log.append(Pending("note", "eng-a", {}, key="k"), unless=none_live("k")),
+            lambda: log.append(
+                Pending("note", "eng-a", {}, key="k"), unless=none_live("k")
+            ),
         )
 
     def test_once_holds_in_a_race(self) -> None:
         log = self._log()
         views = list(self._views(log)) * 4
         results = together(
-            *[lambda view=view: view.append(draft_entry("x"), once="key") for view in views]
+            *[
+                lambda view=view: view.append(draft_entry("x"), once="key")
+                for view in views
+            ]
         )
         assert len({record.seq for record in results}) == 1
         assert len([record for record in log.since() if record.once == "key"]) == 1
@@ -271,13 +331,19 @@ class LogContract:
             "3": Pending("note", "eng-a", {"n": 3}, key="k"),
         }
         made = log.append_all(batch, unless=none_live("k"))
-        assert [record.seq for record in made] == [first.seq, first.seq + 1, first.seq + 2]
+        assert [record.seq for record in made] == [
+            first.seq,
+            first.seq + 1,
+            first.seq + 2,
+        ]
         assert [record.once for record in made] == ["1", "2", "3"]
         for view in self._views(log):
             assert all(same(view.at(record.seq), record) for record in made)
             assert all(
                 same(*pair)
-                for pair in zip(view.append_all(batch, unless=none_live("k")), made, strict=True)
+                for pair in zip(
+                    view.append_all(batch, unless=none_live("k")), made, strict=True
+                )
             )
         assert log.append_all({}) == []
 
@@ -294,7 +360,9 @@ class LogContract:
         act = Pending("claim", "eng-a", {}, key="task")
         held = log.append(act, unless=none_live("task"))
         for view in self._views(log):
-            error = refused(Conflict, partial(view.append, act, unless=none_live("task")))
+            error = refused(
+                Conflict, partial(view.append, act, unless=none_live("task"))
+            )
             assert "task" in str(error)
         assert next(iter(log.since(held.seq)), None) is None
         log.append(Pending("claim", "eng-a", {"end": True}, key="task"))
@@ -321,7 +389,8 @@ class LogContract:
         for both in (all_of(free, taken), all_of(None, taken, free)):
             for view in self._views(log):
                 error = refused(
-                    Conflict, partial(view.append, Pending("note", "eng-a", {}), unless=both)
+                    Conflict,
+                    partial(view.append, Pending("note", "eng-a", {}), unless=both),
                 )
                 assert "taken" in str(error)
             refused(Conflict, partial(log.archive, [], "eng-a", "why", both))
@@ -351,7 +420,12 @@ class LogContract:
         results = together(*[lambda view=view: reserve(view) for view in views])
         assert sum(results) == 4
         assert (
-            sum(record.fields["amount"] for record in log.since() if record.key == "budget") == 12
+            sum(
+                record.fields["amount"]
+                for record in log.since()
+                if record.key == "budget"
+            )
+            == 12
         )
 
     # -- archive -----------------------------------------------------------------------------------
@@ -361,7 +435,11 @@ class LogContract:
         kept = [log.append(draft_entry(f"body {n}")) for n in range(3)]
         ids = [record.id or "" for record in kept]
         away = log.archive(ids[:2], "eng-b", "done")
-        assert (away.kind, away.by, list(away.fields["ids"])) == ("archive", "eng-b", ids[:2])
+        assert (away.kind, away.by, list(away.fields["ids"])) == (
+            "archive",
+            "eng-b",
+            ids[:2],
+        )
         assert away.fields["reason"] == "done"
         back = log.restore(ids[:1], "eng-b", "not done")
         assert (back.kind, list(back.fields["ids"])) == ("restore", ids[:1])
@@ -372,7 +450,9 @@ class LogContract:
                 r.seq for r in kept
             ]
 
-    def test_filing_away_what_is_not_there_is_refused_or_recorded_and_nothing_between(self) -> None:
+    def test_filing_away_what_is_not_there_is_refused_or_recorded_and_nothing_between(
+        self,
+    ) -> None:
         log = self._log()
         kept = log.append(draft_entry("body"))
         for file in (log.archive, log.restore):
@@ -389,7 +469,9 @@ class LogContract:
 
     def test_register_declares_an_agent(self) -> None:
         log = self._log()
-        agent = settled(Agent("eng-b", department="backend", teams=("core",), read=("api/*",)))
+        agent = settled(
+            Agent("eng-b", department="backend", teams=("core",), read=("api/*",))
+        )
         record = log.register(agent, "operator")
         assert (record.kind, record.by) == ("agent", "operator")
         assert record.fields["agent"]["id"] == "eng-b"
@@ -409,7 +491,9 @@ class LogContract:
             for _ in range(30):
                 assert log.get(first.id or "").seq == first.seq
                 log.mark(), list(log.agents()), log.settings()
-                assert [record.seq for record in log.since(first.seq - 1)][:1] == [first.seq]
+                assert [record.seq for record in log.since(first.seq - 1)][:1] == [
+                    first.seq
+                ]
             return 30
 
         def write() -> int:

@@ -39,12 +39,16 @@ def draft_entry(
     **more: Any,
 ) -> Pending:
     """An admitted entry on its way into a log."""
-    entry = Entry("", author, "2026-02-01T09:00:00Z", namespace, "info", body, "30d", authority=60)
+    entry = Entry(
+        "", author, "2026-02-01T09:00:00Z", namespace, "info", body, "30d", authority=60
+    )
     return Pending("entry", author, {}, entry._replace(**more))
 
 
 def together(*tasks: Callable[[], Any]) -> list[Any]:
-    """What each of these returned, or the exception that it raised; all run at once, in threads of their own."""
+    """What each of these returned, or the exception that it raised; all run at once, in threads of
+    their own.
+    """
     results: list[Any] = [None] * len(tasks)
     gate, done = allocate_lock(), [allocate_lock() for _ in tasks]
     gate.acquire()

@@ -1,1 +1,3 @@
-"""What an agent is shown: entries chosen and cut to a token budget. Reads the index; writes nothing."""
+"""What an agent is shown: entries chosen and cut to a token budget. Reads the index; writes
+nothing.
+"""

@@ -1,7 +1,8 @@
 """How one entry looks in a view: its text in Markdown, whole or as a pointer. Pure.
 
-Whatever others wrote stands behind `>`, line by line, after a head that says who wrote it. So it can never pose
-as a heading, a list item, a fence, front matter or another entry; and what would not be seen is spelled out.
+Whatever others wrote stands behind `>`, line by line, after a head that says who wrote it. So it
+can never pose as a heading, a list item, a fence, front matter or another entry; and what would not
+be seen is spelled out.
 """
 
 from __future__ import annotations
@@ -17,19 +18,21 @@ from synapse.system.typed import NamedTuple
 WHOLE, POINTER = "whole", "pointer"
 MAX_BODY = 1 << 16  # bytes
 EXCERPT = 80  # characters
-KEPT = (
-    1_024  # blocks of each form that are kept: one prompt shows most of what the one before showed
-)
+# blocks of each form that are kept: one prompt shows most of what the one before showed
+KEPT = 1_024
 
-# What a reader would not see, a terminal would obey or a tokenizer would hide: control, format and zero-width
-# characters, line and paragraph separators, private use, tags, variation selectors but one in a row.
+# What a reader would not see, a terminal would obey or a tokenizer would hide: control, format and
+# zero-width
+# characters, line and paragraph separators, private use, tags, variation selectors but one in a
+# row.
 _HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
     "\u2060-\u206f\u3164\ud800-\uf8ff\ufdd0-\ufdef\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff"
     "\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U0010ffff]"
     "|(?<=[\ufe0e\ufe0f])[\ufe0e\ufe0f]"
 )
-# What the chat templates of open models are made of. Servers of such models take it for their own, wherever it stands.
+# What the chat templates of open models are made of. Servers of such models take it for their own,
+# wherever it stands.
 _CONTROL = re.compile(
     r"<(?=[|｜][^\s<>]{1,64}[|｜]>|/?s>|(?:start|end)_of_turn>)"
     r"|\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\])"
@@ -37,7 +40,9 @@ _CONTROL = re.compile(
 
 
 class Block(NamedTuple):
-    """One entry as text. It begins with `- ` and ends in one newline, so that counts of blocks add up."""
+    """One entry as text. It begins with `- ` and ends in one newline, so that counts of blocks add
+    up.
+    """
 
     text: str
     form: str
@@ -57,7 +62,10 @@ def stands_whole(entry: Entry) -> bool:
 
 def whole(entry: Entry, commands: bool = True) -> Block:
     body, cut = entry.body, ""
-    if len(body) * 4 > MAX_BODY and len(raw := body.encode("utf-8", "replace")) > MAX_BODY:
+    if (
+        len(body) * 4 > MAX_BODY
+        and len(raw := body.encode("utf-8", "replace")) > MAX_BODY
+    ):
         body = raw[:MAX_BODY].decode("utf-8", "ignore")
         more = f"; all of it: `synapse read {entry.id}`" if commands else ""
         cut = f"  (the first {MAX_BODY} of {len(raw)} bytes{more})\n"
@@ -79,7 +87,9 @@ def pointer(entry: Entry, commands: bool = True) -> Block:
 def _quoted(text: str) -> str:
     """Every line behind `>`, empty ones without a space after it."""
     if "\n\n" in text or text[:1] in ("", "\n") or text[-1:] == "\n":
-        return "".join([f"  > {line}\n" if line else "  >\n" for line in text.split("\n")])
+        return "".join(
+            [f"  > {line}\n" if line else "  >\n" for line in text.split("\n")]
+        )
     told = text.replace("\n", "\n  > ")
     return f"  > {told}\n"
 
@@ -95,7 +105,9 @@ def _disputed(entry: Entry) -> str:
 
 
 def named(author: str) -> str:
-    """An id as it is; anything else that a dropped file claims as its author in quotes, on one line."""
+    """An id as it is; anything else that a dropped file claims as its author in quotes, on one
+    line.
+    """
     if ns.is_component(author):
         return author
     line = " ".join(author[:64].split()).replace('"', "'")
@@ -103,8 +115,9 @@ def named(author: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """The text with every hidden character as its code point, `<U+202E>`, and the first character of what a model's
-    server would obey, `<U+003C>|im_start|>`. Tab and line feed stay."""
+    """The text with every hidden character as its code point, `<U+202E>`, and the first character
+    of what a model's server would obey, `<U+003C>|im_start|>`. Tab and line feed stay.
+    """
     if "<" in text or "[" in text:
         text = _CONTROL.sub(_code_point, text)
     plain = text.isascii() and text.replace("\n", "").isprintable()

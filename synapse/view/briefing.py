@@ -50,13 +50,13 @@ def brief(
 ) -> View:
     """Return the view of an agent, or of what all agents of a department may see.
 
-    `project` is that of the agent's run. As of a time, the view is what the log held then; `until` a cursor, no more
-    than that, so that a view with its `at`
-    and `cursor` can be made again. `only` one priority: of the others, the view has no more than their number.
-    Without `commands`, it names none of the shell's; without `moments`, it has nothing that is for
-    a moment of its own, and says so of each. What the words of a text find that it is `about` stands
-    at its end; with `worth`, the view is what pays. Entries that the reader has `without` it are not
-    there; `quick` estimates the tokens of an entry that was never counted, and loads no tokenizer.
+    `project` is that of the agent's run. As of a time, the view is what the log held then; `until`
+    a cursor, no more than that, so that a view with its `at` and `cursor` can be made again. `only`
+    one priority: of the others, the view has no more than their number. Without `commands`, it
+    names none of the shell's; without `moments`, it has nothing that is for a moment of its own,
+    and says so of each. What the words of a text find that it is `about` stands at its end; with
+    `worth`, the view is what pays. Entries that the reader has `without` it are not there; `quick`
+    estimates the tokens of an entry that was never counted, and loads no tokenizer.
     """
     if worth is not None and not isinstance(worth, Worth):
         raise InvalidQuery(
@@ -69,7 +69,9 @@ def brief(
     if as_of is not None:
         now = _moment(as_of, now)
         index = past(store, now, until)
-        agent = index.query.declared.get(agent.id, agent).joined(project) if agent else None
+        agent = (
+            index.query.declared.get(agent.id, agent).joined(project) if agent else None
+        )
     cursor = index.horizon
     entries = chosen(index, agent, now, cursor)
     matches: About = {}
@@ -81,9 +83,15 @@ def brief(
         entries = [entry for entry in entries if entry.id not in without]
     later: list[Entry] = []
     if not moments:
-        later = [entry for entry in entries if entry.when is not None and is_for_a_moment(entry)]
+        later = [
+            entry
+            for entry in entries
+            if entry.when is not None and is_for_a_moment(entry)
+        ]
         seqs = {entry.seq for entry in later}
-        entries = [entry for entry in entries if entry.seq not in seqs] if later else entries
+        entries = (
+            [entry for entry in entries if entry.seq not in seqs] if later else entries
+        )
     tokens = Tokens(
         encoding,
         lambda digests: store.index.token_counts(encoding, digests),
@@ -92,42 +100,65 @@ def brief(
     )
     title = None if department is None else f"department {department}"
     known = (
-        None if agent is None or department is not None else partial(_shown, index, agent, cursor)
+        None
+        if agent is None or department is not None
+        else partial(_shown, index, agent, cursor)
     )
     made = view.build(
-        entries, agent, now, tokens.measure, budget, title=title, encoding=encoding, only=only,
-        shown=known, commands=commands, about=matches, worth=worth,
-    )  # fmt: skip
+        entries,
+        agent,
+        now,
+        tokens.measure,
+        budget,
+        title=title,
+        encoding=encoding,
+        only=only,
+        shown=known,
+        commands=commands,
+        about=matches,
+        worth=worth,
+    )
     out = (*made.left_out, *(LeftOut(entry.id, AT_ITS_MOMENT) for entry in later))
     return made._replace(cursor=cursor, at=now, left_out=out)
 
 
 def chosen(index: Index, agent: Agent | None, now: int, cursor: int) -> list[Entry]:
-    """What a view is made of, in the order of the log: all that is critical or important, and the info of the
-    last day. The day ends on a whole hour, so that entries leave together and a prompt's beginning lasts."""
+    """What a view is made of, in the order of the log: all that is critical or important, and the
+    info of the last day. The day ends on a whole hour, so that entries leave together and a
+    prompt's beginning lasts.
+    """
     heavy = index.query.page(
         agent, Filter(("critical", "important"), limit=WEIGHTY, mail=True), now, cursor
     )
     since = (now - 24 * _HOUR) // (6 * _HOUR) * (6 * _HOUR)
-    light = index.query.page(agent, Filter(("info",), since=since, limit=RECENT), now, cursor)
+    light = index.query.page(
+        agent, Filter(("info",), since=since, limit=RECENT), now, cursor
+    )
     return sorted((*heavy, *light), key=_BY_SEQ)
 
 
 def _for_task(
     index: Index, agent: Agent, text: str, entries: list[Entry], now: int, cursor: int
 ) -> tuple[list[Entry], About]:
-    """Return the entries with those that a text's words find and those addressed to the agent, and what was found."""
+    """Return the entries with those that a text's words find and those addressed to the agent, and
+    what was found.
+    """
     found = clauses.matches(index, agent, text, now, cursor) if text else []
     addressed = index.query.to_reader(agent, now, cursor, ADDRESSED)
     unique = {
-        entry.seq: entry for entry in (*addressed, *(match.entry for match in found), *entries)
+        entry.seq: entry
+        for entry in (*addressed, *(match.entry for match in found), *entries)
     }
     about = {match.entry.seq: (match.share, match.best) for match in found}
     return sorted(unique.values(), key=_BY_SEQ), about
 
 
-def _shown(index: Index, agent: Agent, cursor: int, entries: Sequence[Entry]) -> frozenset[int]:
-    """Return the places of those of these entries that the agent wrote, or was shown as of a cursor."""
+def _shown(
+    index: Index, agent: Agent, cursor: int, entries: Sequence[Entry]
+) -> frozenset[int]:
+    """Return the places of those of these entries that the agent wrote, or was shown as of a
+    cursor.
+    """
     floor, seen = index.query.seen(agent, entries[0].seq, entries[-1].seq, cursor)
     return seen.union(
         entry.seq for entry in entries if entry.seq <= floor or entry.author == agent.id
@@ -165,7 +196,9 @@ def _moment(as_of: str | int, now: int) -> int:
     return found
 
 
-def _common(index: Index, entries: list[Entry], members: list[Agent], now: int) -> list[Entry]:
+def _common(
+    index: Index, entries: list[Entry], members: list[Agent], now: int
+) -> list[Entry]:
     """Those of the entries, and of their disputes, that every one of these agents may see."""
 
     def shared(entry: Entry | None) -> bool:
@@ -176,13 +209,23 @@ def _common(index: Index, entries: list[Entry], members: list[Agent], now: int) 
             disputed=tuple(id for id in entry.disputed if shared(index.entry(id, now)))
         )
 
-    return [told(entry) if entry.disputed else entry for entry in entries if shared(entry)]
+    return [
+        told(entry) if entry.disputed else entry for entry in entries if shared(entry)
+    ]
 
 
 def _members(index: Index, department: str) -> list[Agent]:
     if not is_component(department):
-        raise InvalidQuery(f"department {department!r} is not a valid name", department=department)
-    members = [agent for agent in index.query.declared.values() if agent.department == department]
+        raise InvalidQuery(
+            f"department {department!r} is not a valid name", department=department
+        )
+    members = [
+        agent
+        for agent in index.query.declared.values()
+        if agent.department == department
+    ]
     if not members:
-        raise InvalidQuery(f"no agent is of the department {department}", department=department)
+        raise InvalidQuery(
+            f"no agent is of the department {department}", department=department
+        )
     return members

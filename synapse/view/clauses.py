@@ -26,7 +26,8 @@ IDS = 24  # entries that a text names, that are looked up
 KEPT = 3  # entries of a clause
 FEW = 12  # entries with the same words: where there are more, the words do not say which is meant
 LEAST = 0.5  # of a clause's weight, that an entry has to hold
-NEW = 0.5  # of an entry's words, that the task must not have, where it has no name or figure of its own
+# of an entry's words, that the task must not have, where it has no name or figure of its own
+NEW = 0.5
 WORDS = 12  # of a clause
 RARE = 4  # of its words, the pairs of which are looked up
 LOOKUPS = 160  # of one text, after which only whole clauses are looked up
@@ -45,7 +46,9 @@ class Match(NamedTuple):
     best: bool
 
 
-def matches(index: Index, agent: Agent | None, text: str, now: int, cursor: int) -> list[Match]:
+def matches(
+    index: Index, agent: Agent | None, text: str, now: int, cursor: int
+) -> list[Match]:
     """Return the entries that the clauses of a text find, as of a cursor, each once."""
     index.fill_words()
     asked = _Asked(index, agent, now, cursor)
@@ -63,7 +66,9 @@ def matches(index: Index, agent: Agent | None, text: str, now: int, cursor: int)
     return [chosen[seq] for seq in sorted(chosen)]
 
 
-def _named(index: Index, agent: Agent | None, text: str, now: int, cursor: int) -> Iterator[Entry]:
+def _named(
+    index: Index, agent: Agent | None, text: str, now: int, cursor: int
+) -> Iterator[Entry]:
     """Yield the live entries whose ids stand in a text, as far as its reader may see them."""
     for id in list(dict.fromkeys(_ID.findall(text)))[:IDS]:
         entry = index.entry(id, now, agent)
@@ -76,7 +81,9 @@ def _named(index: Index, agent: Agent | None, text: str, now: int, cursor: int) 
 class _Asked:
     """One text's lookups for one reader."""
 
-    def __init__(self, index: Index, agent: Agent | None, now: int, cursor: int) -> None:
+    def __init__(
+        self, index: Index, agent: Agent | None, now: int, cursor: int
+    ) -> None:
         self.query, self.reach = index.query, index.query.reach(agent)
         self.now, self.cursor, self.left = now, cursor, LOOKUPS
         self.counts: dict[str, int] = {}
@@ -100,15 +107,23 @@ class _Asked:
         weights = {word: self._weight(word) for word in words}
         total = sum(weights.values())
         known = sorted(
-            (word for word in words if self.counts[word]), key=lambda word: -weights[word]
+            (word for word in words if self.counts[word]),
+            key=lambda word: -weights[word],
         )
         parts = {tuple(known)} if len(known) < len(words) else set()
-        parts |= {tuple(word for word in known if word != dropped) for dropped in known[-RARE:]}
+        parts |= {
+            tuple(word for word in known if word != dropped)
+            for dropped in known[-RARE:]
+        }
         parts |= set(combinations(known[:RARE], 2))
         shares = {
-            part: sum(weights[word] for word in part) / total for part in parts if _tells(part)
+            part: sum(weights[word] for word in part) / total
+            for part in parts
+            if _tells(part)
         }
-        empty = [set(pair) for pair in combinations(known[:2], 2) if not self._rows(pair)]
+        empty = [
+            set(pair) for pair in combinations(known[:2], 2) if not self._rows(pair)
+        ]
         for part in sorted(shares, key=lambda part: (-shares[part], part)):
             if shares[part] < LEAST:
                 break
@@ -133,9 +148,15 @@ class _Asked:
 
 
 def _on_topic(entries: list[Entry], asked: frozenset[str]) -> list[Entry]:
-    """Return the entries without those that mention, and say otherwise, what the topic of another one
-    is, from an authority no higher: what a tool gave is its topic, what agents make of it is not."""
-    ranks = [entry.authority for entry in entries if entry.topic and asked <= forms(entry.topic)]
+    """Return the entries without those that mention, and say otherwise, what the topic of another
+    one is, from an authority no higher: what a tool gave is its topic, what agents make of it is
+    not.
+    """
+    ranks = [
+        entry.authority
+        for entry in entries
+        if entry.topic and asked <= forms(entry.topic)
+    ]
     if not ranks:
         return entries
     return [
@@ -160,7 +181,9 @@ def _distinct(entries: Iterable[Entry], clause: str) -> list[Entry]:
     kept: list[Entry] = []
     for entry in entries:
         own = _stated(entry, clause)
-        place = next((n for n, other in enumerate(kept) if own & _stated(other, clause)), None)
+        place = next(
+            (n for n, other in enumerate(kept) if own & _stated(other, clause)), None
+        )
         if place is None:
             kept.append(entry)
         elif 2 * len(entry.body) < len(kept[place].body):
@@ -169,12 +192,15 @@ def _distinct(entries: Iterable[Entry], clause: str) -> list[Entry]:
 
 
 def _stated(entry: Entry, clause: str) -> frozenset[str]:
-    """Return the names and figures that an entry has and the clause has not; without any, its author
-    and its words."""
+    """Return the names and figures that an entry has and the clause has not; without any, its
+    author and its words.
+    """
     own = frozenset(name for name in specifics(entry.body) if name not in clause)
     return own or frozenset((" ".join((entry.author, *sorted(forms(entry.body)))),))
 
 
 def _tells(part: tuple[str, ...]) -> bool:
     """Return whether these words say something together: two do, or one that is an identifier."""
-    return len(part) > 1 or (len(part) == 1 and is_specific(part[0]) and len(part[0]) > 3)
+    return len(part) > 1 or (
+        len(part) == 1 and is_specific(part[0]) and len(part[0]) > 3
+    )

@@ -1,4 +1,5 @@
-"""What is new for an agent: the entries that it was not shown, whole or as pointers, within a token budget.
+"""What is new for an agent: the entries that it was not shown, whole or as pointers, within a token
+budget.
 
 Nothing here marks anything: whoever shows a page notes what of it was shown (`Writer.shown`).
 """
@@ -24,14 +25,18 @@ _BATCH = 16
 Weigh = Callable[[Iterable[str]], list[int]]
 
 
-def unread(store: Store, agent: Agent, wanted: Filter, budget: int | None = None) -> UnreadPage:
+def unread(
+    store: Store, agent: Agent, wanted: Filter, budget: int | None = None
+) -> UnreadPage:
     """Return what the agent was not shown, of what the filter lets through, the most urgent first.
 
-    Within a budget there are whole entries up to the first for which there is no room left, then pointers. An entry
-    that is too large for an empty page is a pointer, and keeps no other one out.
+    Within a budget there are whole entries up to the first for which there is no room left, then
+    pointers. An entry that is too large for an empty page is a pointer, and keeps no other one out.
     """
     if wanted.archived:
-        raise InvalidQuery("what is archived is not among the news: leave out archived, or unread")
+        raise InvalidQuery(
+            "what is archived is not among the news: leave out archived, or unread"
+        )
     if any(glob.split("/")[0] == MAIL for glob in wanted.namespaces):
         raise InvalidQuery(
             "messages are not counted here: `synapse inbox` shows those that are unread"
@@ -39,19 +44,32 @@ def unread(store: Store, agent: Agent, wanted: Filter, budget: int | None = None
     now, query, cursor = store.clock(), store.index.query, store.index.horizon
     if budget is not None:
         most = max(budget, 0) // _LEAST + 1
-        wanted = wanted._replace(limit=most if wanted.limit is None else min(wanted.limit, most))
+        wanted = wanted._replace(
+            limit=most if wanted.limit is None else min(wanted.limit, most)
+        )
     rows, counts = query.fresh(agent, wanted, now, cursor)
     load = partial(query.load, now=now, reach=query.reach(agent))
     matched = query.count(agent, wanted, now, cursor)[0]
 
     def page(
-        entries: Sequence[Entry], pointers: Sequence[Entry] = (), tokens: int | None = None
+        entries: Sequence[Entry],
+        pointers: Sequence[Entry] = (),
+        tokens: int | None = None,
     ) -> UnreadPage:
         there = [entry.priority for entry in (*entries, *pointers)]
-        left = [count - there.count(name) for name, count in zip(PRIORITIES, counts, strict=True)]
+        left = [
+            count - there.count(name)
+            for name, count in zip(PRIORITIES, counts, strict=True)
+        ]
         foot = _foot(agent, len(entries), sum(counts), matched, cursor, left)
         return UnreadPage(
-            entries, pointers, (left[0], left[1], left[2]), cursor, matched, foot, tokens
+            entries,
+            pointers,
+            (left[0], left[1], left[2]),
+            cursor,
+            matched,
+            foot,
+            tokens,
         )
 
     if budget is None:
@@ -65,9 +83,13 @@ def unread(store: Store, agent: Agent, wanted: Filter, budget: int | None = None
     total = sum(counts)
     (reserved,) = weigh([_shape(_foot(agent, total, total, matched, cursor, counts))])
     if reserved > budget:
-        message = f"the last line alone takes {reserved} tokens, and the budget is {budget}"
+        message = (
+            f"the last line alone takes {reserved} tokens, and the budget is {budget}"
+        )
         raise OverBudget(message, needed=reserved, budget=budget)
-    batches = (load(rows[start : start + _BATCH]) for start in range(0, len(rows), _BATCH))
+    batches = (
+        load(rows[start : start + _BATCH]) for start in range(0, len(rows), _BATCH)
+    )
     entries, pointers, used = _fit(batches, weigh, budget - reserved)
     fitted = page(entries, pointers)
     (last,) = weigh([_shape(fitted.foot)])
@@ -83,12 +105,16 @@ def render(page: UnreadPage) -> str:
 def _fit(
     batches: Iterable[Sequence[Entry]], weigh: Weigh, room: int
 ) -> tuple[list[Entry], list[Entry], int]:
-    """Return the entries that fit whole, those that fit as pointers behind them, and what both take."""
+    """Return the entries that fit whole, those that fit as pointers behind them, and what both
+    take.
+    """
     entries: list[Entry] = []
     others: list[Entry] = []
     left, full = room, False
     for batch in batches:
-        for entry, cost in zip(batch, weigh(whole(entry).text for entry in batch), strict=True):
+        for entry, cost in zip(
+            batch, weigh(whole(entry).text for entry in batch), strict=True
+        ):
             full = full or left < cost <= room
             if full or cost > room:
                 others.append(entry)
@@ -98,7 +124,9 @@ def _fit(
         if full and len(others) * _LEAST > left:
             break
     pointers: list[Entry] = []
-    for entry, cost in zip(others, weigh(pointer(entry).text for entry in others), strict=True):
+    for entry, cost in zip(
+        others, weigh(pointer(entry).text for entry in others), strict=True
+    ):
         if cost > left:
             break
         pointers.append(entry)
@@ -114,10 +142,15 @@ def _foot(
     if any(left):
         critical, important, info = left
         command = f"synapse read --agent {agent.id} --unread --limit 0"
-        line += f"; left out: {critical} critical, {important} important, {info} info; all of it: `{command}`"
+        line += (
+            f"; left out: {critical} critical, {important} important, {info} info; all of"
+            f" it: `{command}`"
+        )
     return f"{line}\n"
 
 
 def _shape(line: str) -> str:
-    """Return the line with zeros for digits: a number's count depends on its length alone, so few counts are stored."""
+    """Return the line with zeros for digits: a number's count depends on its length alone, so few
+    counts are stored.
+    """
     return re.sub(r"\d", "0", line)

@@ -14,7 +14,8 @@ from synapse.index import terms
 
 CLAUSES = 24  # of a text, that are looked at
 LENGTH = 65_536  # characters of a text, that are looked at
-SPECIFIC = 2.0  # what a word with a digit weighs: of service 3 and service 5, one is meant
+# what a word with a digit weighs: of service 3 and service 5, one is meant
+SPECIFIC = 2.0
 NEAR = 0.65  # of a clause's weight, what a text has to hold to concern it
 
 _END = re.compile(r"[\n;]+|(?<=[.!?:])\s+")
@@ -33,12 +34,22 @@ def forms(text: str) -> frozenset[str]:
     return terms.forms(text[:LENGTH])
 
 
-def coverage(wanted: Mapping[str, float] | frozenset[str], said: frozenset[str]) -> float:
+def coverage(
+    wanted: Mapping[str, float] | frozenset[str], said: frozenset[str]
+) -> float:
     """Return the share of the wanted words that were said, by their weights; by what each tells of
     itself where none are given."""
-    weights = wanted if isinstance(wanted, Mapping) else {word: weight(word) for word in wanted}
+    weights = (
+        wanted
+        if isinstance(wanted, Mapping)
+        else {word: weight(word) for word in wanted}
+    )
     total = sum(weights.values())
-    return sum(value for word, value in weights.items() if word in said) / total if total else 0.0
+    return (
+        sum(value for word, value in weights.items() if word in said) / total
+        if total
+        else 0.0
+    )
 
 
 def weight(word: str) -> float:
@@ -74,4 +85,6 @@ def _is_near(wanted: frozenset[str], said: frozenset[str]) -> bool:
 def _tells(words: frozenset[str]) -> bool:
     """Return whether a clause says enough to be looked for: two words, or one that is an identifier
     and not merely a number."""
-    return len(words) > 1 or any(is_specific(word) and not word.isdecimal() for word in words)
+    return len(words) > 1 or any(
+        is_specific(word) and not word.isdecimal() for word in words
+    )

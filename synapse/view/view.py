@@ -1,7 +1,8 @@
 """What an agent is shown: entries as Markdown, cut to an exact token budget. Pure.
 
-Counting comes in as an argument. The text depends on nothing but the entries, the day and the budget, keeps
-the order of the log, and changes as near to its end as it can, so that a provider's cache of prompts hits.
+Counting comes in as an argument. The text depends on nothing but the entries, the day and the
+budget, keeps the order of the log, and changes as near to its end as it can, so that a provider's
+cache of prompts hits.
 """
 
 from __future__ import annotations
@@ -55,16 +56,19 @@ def build(
 ) -> View:
     """Return the view of these entries: live ones, visible to the agent, in the order of the log.
 
-    To fit a budget, info leaves first, then important entries older than 7 days; then critical ones become
-    pointers, the other important ones leave, and then the pointers: the oldest first, and in blocks. What was
-    `shown` to its reader before leaves before what was not; where it stands in the text does not depend on that. The
-    last line counts what was left out. OverBudget only where that line alone does not fit. `only` one priority: the
-    other entries are counted as left out. Without `commands`, the text names none of the shell's.
+    To fit a budget, info leaves first, then important entries older than 7 days; then critical ones
+    become pointers, the other important ones leave, and then the pointers: the oldest first, and in
+    blocks. What was `shown` to its reader before leaves before what was not; where it stands in the
+    text does not depend on that. The last line counts what was left out. OverBudget only where that
+    line alone does not fit. `only` one priority: the other entries are counted as left out. Without
+    `commands`, the text names none of the shell's.
 
-    Entries that are `about` the reader's task stand whole, at the end, unless they are critical. With `worth`, the
-    budget is only the most: what is critical has a reserve of its own, and the rest is there where it pays.
+    Entries that are `about` the reader's task stand whole, at the end, unless they are critical.
+    With `worth`, the budget is only the most: what is critical has a reserve of its own, and the
+    rest is there where it pays.
     """
-    # Whole days: otherwise entries would cross the line one by one, and no prompt's prefix would last.
+    # Whole days: otherwise entries would cross the line one by one, and no prompt's prefix would
+    # last.
     edge = (now - 7 * DAY) // DAY * DAY
     page = Page(entries, agent, title, Scale(count), edge, only, commands, about or {})
     if worth is not None:
@@ -105,7 +109,9 @@ def _cut(page: Page, budget: int) -> View:
 
 
 def _paying(page: Page, agent: Agent | None, worth: Worth, budget: int | None) -> View:
-    """Return the view of what is critical, and of the rest what is expected to save more than it costs."""
+    """Return the view of what is critical, and of the rest what is expected to save more than it
+    costs.
+    """
     page.sparse = True
     frame = page.frame()
     free = worth.criticals + worth.most if budget is None else budget
@@ -114,10 +120,14 @@ def _paying(page: Page, agent: Agent | None, worth: Worth, budget: int | None) -
     room = min(worth.most, free - sum(map(page.weight, chosen.values()))) - frame
     candidates = list(_candidates(page, kinds, worth))
     taken = choose(candidates, worth, room)
-    chosen |= {each.place: page.whole(each.place) for each in candidates if each.place in taken}
+    chosen |= {
+        each.place: page.whole(each.place) for each in candidates if each.place in taken
+    }
     room -= sum(each.tokens for each in candidates if each.place in taken)
     chosen |= _pointed(
-        page, [each for each in candidates if each.best and each.place not in taken], room
+        page,
+        [each for each in candidates if each.best and each.place not in taken],
+        room,
     )
     paid = {
         each.place
@@ -125,23 +135,33 @@ def _paying(page: Page, agent: Agent | None, worth: Worth, budget: int | None) -
         if each.tokens <= worth.pays_up_to(each.chance) or each.best
     }
     page.reasons = {
-        place: FULL if place in paid or page.entries[place].priority == CRITICAL else DEAR
+        place: FULL
+        if place in paid or page.entries[place].priority == CRITICAL
+        else DEAR
         for place in range(len(page.entries))
         if place not in chosen
     }
-    concern = {place for place, (kind, _) in kinds.items() if kind in (NAMED, ADDRESSED)} & paid
+    concern = {
+        place for place, (kind, _) in kinds.items() if kind in (NAMED, ADDRESSED)
+    } & paid
     whole = {place for place, block in chosen.items() if block.form != POINTER}
     view = page.finish(chosen, {place: kind for place, (kind, _) in kinds.items()})
     return view._replace(unfit=len(concern - whole))
 
 
 def _criticals(page: Page, room: int) -> dict[int, Block]:
-    """Return what is critical, whole, as far as the room goes: what was never shown first, then by authority and the
-    newest first. One that would take most of the room alone is a pointer, and so is the first that does not fit."""
+    """Return what is critical, whole, as far as the room goes: what was never shown first, then by
+    authority and the newest first. One that would take most of the room alone is a pointer, and so
+    is the first that does not fit.
+    """
     known, entries = page.known or (), page.entries
     places = sorted(
         page.shown(CRITICAL),
-        key=lambda place: (entries[place].seq in known, -entries[place].authority, -place),
+        key=lambda place: (
+            entries[place].seq in known,
+            -entries[place].authority,
+            -place,
+        ),
     )
     page.heavy = room // 2
     chosen: dict[int, Block] = {}
@@ -157,7 +177,9 @@ def _criticals(page: Page, room: int) -> dict[int, Block]:
     return chosen
 
 
-def _pointed(page: Page, candidates: Iterable[Candidate], room: int) -> dict[int, Block]:
+def _pointed(
+    page: Page, candidates: Iterable[Candidate], room: int
+) -> dict[int, Block]:
     """Return pointers to what a clause found and what has no room, as far as this room goes."""
     chosen: dict[int, Block] = {}
     for each in candidates:
@@ -169,7 +191,9 @@ def _pointed(page: Page, candidates: Iterable[Candidate], room: int) -> dict[int
 
 
 def _kinds(page: Page, agent: Agent | None) -> dict[int, tuple[str, float]]:
-    """Return the kind of each entry that is not critical, and the share of a clause that it holds."""
+    """Return the kind of each entry that is not critical, and the share of a clause that it
+    holds.
+    """
     known, names = page.known or (), agent.names if agent else frozenset[str]()
     kinds: dict[int, tuple[str, float]] = {}
     for place, entry in enumerate(page.entries):
@@ -183,7 +207,9 @@ def _kinds(page: Page, agent: Agent | None) -> dict[int, tuple[str, float]]:
             kinds[place] = (ADDRESSED, 1.0)
         else:
             kinds[place] = (
-                (IMPORTANT if entry.priority == IMPORTANT else STATUS) if new else OTHER,
+                (IMPORTANT if entry.priority == IMPORTANT else STATUS)
+                if new
+                else OTHER,
                 1.0,
             )
     return kinds
@@ -192,8 +218,9 @@ def _kinds(page: Page, agent: Agent | None) -> dict[int, tuple[str, float]]:
 def _candidates(
     page: Page, kinds: dict[int, tuple[str, float]], worth: Worth
 ) -> Iterator[Candidate]:
-    """Yield what may pay, each with its price. Of most entries their kind and age tell that they do not: these are
-    neither made nor weighed."""
+    """Yield what may pay, each with its price. Of most entries their kind and age tell that they do
+    not: these are neither made nor weighed.
+    """
     newer = dict.fromkeys(KINDS, 0)
     most = {kind: worth.paying(kind) for kind in KINDS}
     chances: dict[int, float] = {}
@@ -208,21 +235,27 @@ def _candidates(
             newer[kind] += 1
     page.weigh_whole(list(chances))
     for place, chance in chances.items():
-        yield Candidate(place, page.weight(page.whole(place)), chance, kinds[place][0] == NAMED)
+        yield Candidate(
+            place, page.weight(page.whole(place)), chance, kinds[place][0] == NAMED
+        )
 
 
 # -- What is chosen --------------------------------------------------------------------------------
 
 
 class _Tier(NamedTuple):
-    """Places that are kept or given up together, and what each would take, the newest first, made when asked for."""
+    """Places that are kept or given up together, and what each would take, the newest first, made
+    when asked for.
+    """
 
     size: int
     offers: Iterable[Offer]
 
 
 def _choose(page: Page, room: int) -> dict[int, Block]:
-    """The entries that fit, each in its form. Tier after tier; the first that must be cut is the last."""
+    """The entries that fit, each in its form. Tier after tier; the first that must be cut is the
+    last.
+    """
     chosen: dict[int, Block] = {}
     for tier in _tiers(page, room):
         kept = _fit(tier, room)
@@ -234,11 +267,13 @@ def _choose(page: Page, room: int) -> dict[int, Block]:
 
 
 def _tiers(page: Page, room: int) -> Iterator[_Tier]:
-    """Yield what goes into a view, the dearest to its reader first: the order of sacrifice, backwards.
+    """Yield what goes into a view, the dearest to its reader first: the order of sacrifice,
+    backwards.
 
-    What the reader was not shown yet goes before what it knows. Of what is critical and new to it, the oldest is there
-    whole wherever it fits, so that one view after the other comes to all of them; the others are at least pointed at
-    before anything else, and there whole before what it knows is repeated.
+    What the reader was not shown yet goes before what it knows. Of what is critical and new to it,
+    the oldest is there whole wherever it fits, so that one view after the other comes to all of
+    them; the others are at least pointed at before anything else, and there whole before what it
+    knows is repeated.
     """
     critical, important, info = (page.shown(priority) for priority in HEADINGS)
     new, known = page.divided(critical)
@@ -250,7 +285,13 @@ def _tiers(page: Page, room: int) -> Iterator[_Tier]:
     )
     if page.known is not None:
         oldest = next(
-            (offer for place in new for offer in page.offers([place]) if offer.cost <= room), None
+            (
+                offer
+                for place in new
+                for offer in page.offers([place])
+                if offer.cost <= room
+            ),
+            None,
         )
         if oldest:
             yield _Tier(1, [oldest._replace(share=0)])
@@ -272,19 +313,24 @@ def _tiers(page: Page, room: int) -> Iterator[_Tier]:
 
 def _short(page: Page, places: list[int]) -> _Tier:
     """Return these critical entries in their short form."""
-    return _Tier(len(places), (offer.fallback() for offer in page.offers(places, share=0)))
+    return _Tier(
+        len(places), (offer.fallback() for offer in page.offers(places, share=0))
+    )
 
 
 def _upgrades(page: Page, places: list[int], room: int) -> _Tier:
-    """Return these critical entries in their natural form. One that alone would burst the page stays a pointer, and
-    costs the others nothing."""
+    """Return these critical entries in their natural form. One that alone would burst the page
+    stays a pointer, and costs the others nothing.
+    """
     whole = [offer for offer in page.offers(places) if offer.cost <= room]
     return _Tier(len(whole), [offer.upgrade() for offer in whole])
 
 
 def _fit(tier: _Tier, room: int) -> list[Offer]:
-    """The newest offers that fit. One too large for its share of the room falls back; else it would push out
-    all that came before it. Nothing is looked at behind the first that does not fit in any form."""
+    """The newest offers that fit. One too large for its share of the room falls back; else it would
+    push out all that came before it. Nothing is looked at behind the first that does not fit in any
+    form.
+    """
     offers: list[Offer] = []
     total = least = 0
     for offer in tier.offers:
@@ -296,16 +342,19 @@ def _fit(tier: _Tier, room: int) -> list[Offer]:
     offers.reverse()
     if total <= room:
         return offers
-    offers = [offer.fallback() if offer.cost * offer.share > room else offer for offer in offers]
+    offers = [
+        offer.fallback() if offer.cost * offer.share > room else offer
+        for offer in offers
+    ]
     return offers[_first_kept(offers, room) :]
 
 
 def _first_kept(offers: list[Offer], room: int) -> int:
     """Where to cut: the index of the oldest offer that stays.
 
-    Anything between what must go and what may go, down to 70 % of the room, would do; the cut is made before
-    the roundest seq in that range. It stays the roundest while entries are added one by one, so the section
-    keeps its beginning for a while, without any memory of earlier cuts.
+    Anything between what must go and what may go, down to 70 % of the room, would do; the cut is
+    made before the roundest seq in that range. It stays the roundest while entries are added one by
+    one, so the section keeps its beginning for a while, without any memory of earlier cuts.
     """
     first, total = len(offers), 0
     while first and total + offers[first - 1].cost <= room:
@@ -318,7 +367,9 @@ def _first_kept(offers: list[Offer], room: int) -> int:
         total -= offers[last].cost
         last += 1
     cut = _roundest(offers[first - 1].seq, offers[last].seq)
-    return next((index for index in range(first, last) if offers[index].seq >= cut), last)
+    return next(
+        (index for index in range(first, last) if offers[index].seq >= cut), last
+    )
 
 
 def _roundest(low: int, high: int) -> int:

@@ -1,4 +1,6 @@
-"""The contract of an engine, on every engine there is; those with a provider against a real server on loopback."""
+"""The contract of an engine, on every engine there is; those with a provider against a real server
+on loopback.
+"""
 
 import pytest
 

@@ -1,7 +1,9 @@
-"""A program for tests: reads a workspace where it may write nothing, as a process confined in one of several ways.
+"""A program for tests: reads a workspace where it may write nothing, as a process confined in one
+of several ways.
 
-confined.py WAY lines           command lines as JSON on standard input; prints [code, out, err] for each
-confined.py WAY watch ROOT ACKS N [stale]      N reads while others write; prints what was missed
+confined.py WAY lines           command lines as JSON on standard input; prints [code, out, err] for
+each confined.py WAY watch ROOT ACKS N [stale]      N reads while others write; prints what was
+missed
 """
 
 import ctypes
@@ -17,11 +19,16 @@ from contextlib import redirect_stderr, redirect_stdout
 
 NOBODY = 65534
 BODY = "entry number {n}: " + "whole " * 40 + "{n} end"
-LATER = "difflib textwrap traceback pwd hashlib argparse ast importlib.metadata encodings.idna shutil zoneinfo"
+LATER = (
+    "difflib textwrap traceback pwd hashlib argparse ast importlib.metadata"
+    " encodings.idna shutil zoneinfo"
+)
 
 
 def landlock():
-    """Give up every right to write below `/`, for this process and all that it starts; False where there is no way."""
+    """Give up every right to write below `/`, for this process and all that it starts; False where
+    there is no way.
+    """
     libc = ctypes.CDLL(None, use_errno=True)
     if sys.platform != "linux" or libc.syscall(444, None, 0, 1) < 1:
         return False
@@ -29,7 +36,11 @@ def landlock():
         "Q", 1 << 1 | sum(1 << bit for bit in range(4, 13))
     )  # write, remove, make: none is granted
     ruleset = libc.syscall(444, rights, len(rights), 0)
-    return ruleset >= 0 and libc.prctl(38, 1, 0, 0, 0) == 0 and libc.syscall(446, ruleset, 0) == 0
+    return (
+        ruleset >= 0
+        and libc.prctl(38, 1, 0, 0, 0) == 0
+        and libc.syscall(446, ruleset, 0) == 0
+    )
 
 
 def nobody():
@@ -43,13 +54,17 @@ def nobody():
 
 
 def preload():
-    """Import all that may be needed: whoever is confined may not even read the interpreter's own files."""
+    """Import all that may be needed: whoever is confined may not even read the interpreter's own
+    files.
+    """
     import orchestrator
     import synapse
 
     for package in (synapse, orchestrator):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            if not re.search(r"__main__|testing|embedders|conformance|\.mcp", module.name):
+            if not re.search(
+                r"__main__|testing|embedders|conformance|\.mcp", module.name
+            ):
                 importlib.import_module(module.name)
     for name in LATER.split():
         importlib.import_module(name)
@@ -62,15 +77,19 @@ def lines():
     done = []
     for words in json.load(sys.stdin):
         main = team.main if words[0] == "orchestrator" else cli.main
-        with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
+        with (
+            redirect_stdout(io.StringIO()) as out,
+            redirect_stderr(io.StringIO()) as err,
+        ):
             code = main(words[1:])
         done.append((code, out.getvalue(), err.getvalue()))
     return done
 
 
 def watch(root, acks, reads, stale=False):
-    """Read the workspace over and over, newly opened and held open in turn; what a read misses of all that was
-    acknowledged before it began, and what is not whole."""
+    """Read the workspace over and over, newly opened and held open in turn; what a read misses of
+    all that was acknowledged before it began, and what is not whole.
+    """
     import synapse
     from synapse.index.projection import Index
 
@@ -82,7 +101,9 @@ def watch(root, acks, reads, stale=False):
             acknowledged = {int(line) for line in file.read().split("\n")[:-1]}
         mem = kept if turn % 2 else synapse.open(root)
         bodies = [entry.body for entry in mem.as_agent("operator").read(limit=None)]
-        numbers = {int(body.rpartition(" ")[0].rpartition(" ")[2]): body for body in bodies}
+        numbers = {
+            int(body.rpartition(" ")[0].rpartition(" ")[2]): body for body in bodies
+        }
         missed += len(acknowledged - numbers.keys())
         torn += sum(body != BODY.format(n=n) for n, body in numbers.items())
         most = max(most, len(numbers))

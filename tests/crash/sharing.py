@@ -1,6 +1,8 @@
-"""A supervisor's life for the checks of shared tools: three agents want the same two things, until each has them.
+"""A supervisor's life for the checks of shared tools: three agents want the same two things, until
+each has them.
 
-`--die LABEL N` and what it counts are those of `supervised.py`. `--wrong WAY` makes it one that gets something wrong.
+`--die LABEL N` and what it counts are those of `supervised.py`. `--wrong WAY` makes it one that
+gets something wrong.
 """
 
 import argparse
@@ -33,7 +35,9 @@ def play(seen):
     """Ask for the one, then for the other, until each is found; then say both."""
     answers = [message.text for message in seen.messages if message.role == "tool"]
     left = [
-        subject for subject in SUBJECTS if not any(value(subject) in answer for answer in answers)
+        subject
+        for subject in SUBJECTS
+        if not any(value(subject) in answer for answer in answers)
     ]
     if left and seen.turn < TURNS:
         return Move("", (("investigate", {"subject": left[0]}),))
@@ -52,7 +56,9 @@ def wrong(way):
         )
     elif way == "claims":  # holds the work in the agent's name, not in the run's
         take = claims.take
-        claims.take = lambda pen, *args, **more: take(Writer(pen.store, pen.id), *args, **more)
+        claims.take = lambda pen, *args, **more: take(
+            Writer(pen.store, pen.id), *args, **more
+        )
     elif way == "deaf":  # is told of nothing that came of a call
         findings._given = lambda entry, more="": "It is known."
         Findings._is_fresh = lambda self, result: True
@@ -89,7 +95,8 @@ def main(root, log):
             for name in AGENTS:
                 if boss.run_store.runs.get(f"{name}-0000000000") is None:
                     await boss.start(
-                        Task(f"Both, {name}", name, project="web"), id=f"{name}-0000000000"
+                        Task(f"Both, {name}", name, project="web"),
+                        id=f"{name}-0000000000",
                     )
             for name in AGENTS:
                 await boss.result(boss.run_store.known(f"{name}-0000000000"))
@@ -97,7 +104,11 @@ def main(root, log):
 
     with synapse.open(root) as memory:
         tools = [tool_of(investigate, shares=True)]
-        options = {"engine": Scripted(play, count=len), "tools": tools, "memory_tools": "never"}
+        options = {
+            "engine": Scripted(play, count=len),
+            "tools": tools,
+            "memory_tools": "never",
+        }
         boss = Supervisor(memory, attempts=1_000, **options)
         death.haunts(memory)
         asyncio.run(live(boss))

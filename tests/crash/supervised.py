@@ -1,9 +1,11 @@
-"""A supervisor's life for the kill checks: go on with what was running, else begin the team's task, until it ends.
+"""A supervisor's life for the kill checks: go on with what was running, else begin the team's task,
+until it ends.
 
-`--die LABEL N` ends it without a word at the Nth time that it is about to do something durable, or has just done it:
-`before result 3`, `after run 1`, `any 17`. `--wrong WAY` makes it a supervisor that gets something wrong. `--watch`
-is one that begins nothing: it takes over what it finds abandoned, as the daemon does, and notes each look. `--hang
-NAME` stops it in the middle, with the lock of this name in its hand.
+`--die LABEL N` ends it without a word at the Nth time that it is about to do something durable, or
+has just done it: `before result 3`, `after run 1`, `any 17`. `--wrong WAY` makes it a supervisor
+that gets something wrong. `--watch` is one that begins nothing: it takes over what it finds
+abandoned, as the daemon does, and notes each look. `--hang NAME` stops it in the middle, with the
+lock of this name in its hand.
 """
 
 import argparse
@@ -33,7 +35,9 @@ TURNS = 3
 
 
 def play(seen):
-    """The lead spawns everybody and waits; an engineer writes, calls the user's tool, and reports."""
+    """The lead spawns everybody and waits; an engineer writes, calls the user's tool, and
+    reports.
+    """
     if "lead" in seen.system.split("\n")[0]:
         if seen.turn == 0:
             return Move(
@@ -49,7 +53,9 @@ def play(seen):
     if seen.turn < TURNS:
         wrote = {"namespace": "status/web", "body": f"{_name(seen)} step {seen.turn}"}
         return Move(
-            f"Step {seen.turn}", (("append", wrote), ("work", {"step": seen.turn})), takes=args.pace
+            f"Step {seen.turn}",
+            (("append", wrote), ("work", {"step": seen.turn})),
+            takes=args.pace,
         )
     return f"{_name(seen)} is done."
 
@@ -131,8 +137,9 @@ def hangs(name, log):
 
 
 async def looked(boss, log):
-    """What a look for the abandoned found; noted with when it began and ended. A lock that is held for too long is no
-    reason to give up."""
+    """What a look for the abandoned found; noted with when it began and ended. A lock that is held
+    for too long is no reason to give up.
+    """
     began, taken = time.time(), []
     try:
         taken = (await boss.recover()).taken

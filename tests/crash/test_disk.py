@@ -1,7 +1,8 @@
-"""The disk fails at every step of an append: acknowledged and whole, or an error and absent. Nothing else, ever.
+"""The disk fails at every step of an append: acknowledged and whole, or an error and absent.
+Nothing else, ever.
 
-First every call that our code makes of the system is made to fail in turn; then the disk is really full, files
-really may not grow or be opened, and the directory really belongs to somebody else.
+First every call that our code makes of the system is made to fail in turn; then the disk is really
+full, files really may not grow or be opened, and the directory really belongs to somebody else.
 """
 
 import errno
@@ -19,16 +20,31 @@ from synapse.errors import NotFound, StoreError, SynapseError
 from synapse.log import adopt
 from synapse.model.clock import now
 
-CALLS = "open read write pread pwrite fstat lstat stat fdatasync fsync ftruncate link unlink rename mkdir chmod mkfifo"
+CALLS = (
+    "open read write pread pwrite fstat lstat stat fdatasync fsync ftruncate link unlink"
+    " rename mkdir chmod mkfifo"
+)
 LISTING = "listdir scandir"
 GROWING = frozenset(
-    ("write", "pwrite", "link", "rename", "mkdir", "mkfifo", "fdatasync", "fsync", "open")
+    (
+        "write",
+        "pwrite",
+        "link",
+        "rename",
+        "mkdir",
+        "mkfifo",
+        "fdatasync",
+        "fsync",
+        "open",
+    )
 )
 NEW = frozenset(("open", "listdir", "scandir", "mkfifo"))
 
 
 class Faults:
-    """Makes the n-th call of the system fail; if it lasts, all from the n-th on that would take room."""
+    """Makes the n-th call of the system fail; if it lasts, all from the n-th on that would take
+    room.
+    """
 
     def __init__(self, patch, at, code, lasts=False, short=False):
         self.left, self.code, self.lasts, self.short, self.calls, self.hit = (
@@ -66,7 +82,12 @@ class Faults:
         if not apt or (self.code == errno.EIO and name == "flock"):
             return real(*args, **kwargs)
         self.hit = True
-        if name == "write" and (self.short or self.lasts) and len(args[1]) > 1 and self.left == 0:
+        if (
+            name == "write"
+            and (self.short or self.lasts)
+            and len(args[1]) > 1
+            and self.left == 0
+        ):
             return real(args[0], bytes(args[1])[: len(args[1]) // 2])
         if self.short:
             return real(*args, **kwargs)
@@ -79,7 +100,9 @@ def template(tmp_path_factory):
     clock = iter(range(now() - 60_000_000, now(), 1_000)).__next__
     with synapse.init(str(root), clock=clock) as memory:
         memory.register(synapse.Agent("eng", read=["*"], write=["*"]))
-        memory.register(synapse.Agent("junior", read=["*"], write=["*"], review_required=True))
+        memory.register(
+            synapse.Agent("junior", read=["*"], write=["*"], review_required=True)
+        )
         for n in range(3):
             memory.as_agent("eng").append(f"entry {n}", "api/endpoints")
     return root
@@ -122,7 +145,9 @@ def warm(memory):
     """Open all that a writer has open."""
     append(memory, who="eng", namespace="warm")
     memory.as_agent("eng").read()
-    memory.store.looked = memory.store.glanced = memory.store.tidied = time.monotonic() + 3600
+    memory.store.looked = memory.store.glanced = memory.store.tidied = (
+        time.monotonic() + 3600
+    )
 
 
 def ids(memory):
@@ -132,7 +157,9 @@ def ids(memory):
 
 
 def attempt(root, act, at, code, **how):
-    """One append with a fault in it: what was there before, the id or the error, whether the fault was reached."""
+    """One append with a fault in it: what was there before, the id or the error, whether the fault
+    was reached.
+    """
     opening, acting = ACTS[act]
     memory = opening(root) if opening else None
     if memory:
@@ -152,7 +179,9 @@ def attempt(root, act, at, code, **how):
 
 
 def check(memory, before, result, may_be_either=False):
-    """Acknowledged and whole, or an error and absent; what was there before is there in any case."""
+    """Acknowledged and whole, or an error and absent; what was there before is there in any
+    case.
+    """
     found = ids(memory)
     if isinstance(result, str):
         assert found == before | {result: "body"}
@@ -181,7 +210,9 @@ def tried(template, root, act, at, code, **how):
     return result, faults
 
 
-@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EMFILE], ids=errno.errorcode.get)
+@pytest.mark.parametrize(
+    "code", [errno.ENOSPC, errno.EIO, errno.EMFILE], ids=errno.errorcode.get
+)
 @pytest.mark.parametrize("act", ACTS)
 def test_a_call_fails(template, tmp_path, act, code):
     """Each of them once, for every n until the append makes fewer calls than that."""
@@ -200,7 +231,9 @@ def test_a_call_fails(template, tmp_path, act, code):
 def test_a_write_is_short(template, tmp_path, act):
     """A write that takes only half is gone on with."""
     for at in range(1, 400):
-        result, faults = tried(template, tmp_path / f"{at}", act, at, errno.ENOSPC, short=True)
+        result, faults = tried(
+            template, tmp_path / f"{at}", act, at, errno.ENOSPC, short=True
+        )
         assert isinstance(result, str)
         if faults.left > 0:
             break
@@ -210,7 +243,9 @@ def test_a_write_is_short(template, tmp_path, act):
 def test_the_disk_stays_full(template, tmp_path, act):
     """From some call on nothing can be written any more, not even that it could not."""
     for at in range(1, 400):
-        result, faults = tried(template, tmp_path / f"{at}", act, at, errno.ENOSPC, lasts=True)
+        result, faults = tried(
+            template, tmp_path / f"{at}", act, at, errno.ENOSPC, lasts=True
+        )
         if faults.left > 0:
             break
     assert isinstance(result, str)
@@ -245,22 +280,33 @@ def test_what_was_taken_back_is_told_to_nobody(voided):
     assert kinds == ["entry", "void", "agent"]
     other = memory.as_agent("other")
     for since in (0, cursor):
-        assert "taken back" not in {event.entry.body for event in other.follow(since, timeout=0)}
+        assert "taken back" not in {
+            event.entry.body for event in other.follow(since, timeout=0)
+        }
     assert "taken back" not in {entry.body for entry in other.read()}
-    assert "taken back" not in {hit.entry.body for hit in other.search("taken back").hits}
+    assert "taken back" not in {
+        hit.entry.body for hit in other.search("taken back").hits
+    }
     for view in (other.briefing(), other.briefing(as_of=now() + 1)):
         assert "entry 0" in view.markdown()
         assert "taken back" not in view.markdown()
     assert other.unread() == 3
     with pytest.raises(NotFound):
-        other.get(next(record.id for record in memory.store.log.since(cursor) if record.id))
+        other.get(
+            next(record.id for record in memory.store.log.since(cursor) if record.id)
+        )
 
 
 def test_what_was_taken_back_may_be_written_again(voided):
     memory, _ = voided
-    entry = memory.as_agent("eng").append("written", "api/endpoints", once="key", topic="t")
+    entry = memory.as_agent("eng").append(
+        "written", "api/endpoints", once="key", topic="t"
+    )
     assert memory.as_agent("other").get(entry.id).body == "written"
-    assert memory.as_agent("eng").append("written", "api/endpoints", once="key").id == entry.id
+    assert (
+        memory.as_agent("eng").append("written", "api/endpoints", once="key").id
+        == entry.id
+    )
     assert not memory.as_agent("other").get(entry.id).disputed
     assert memory.rebuild().digest == memory.digest()
 
@@ -271,7 +317,9 @@ def test_what_was_taken_back_counts_in_no_export(voided, tmp_path):
         copy = synapse.open(address) if address == "memory:" else synapse.init(address)
         copy.import_(list(memory.export()))
         assert copy.digest() == memory.digest()
-        assert "taken back" not in {entry.body for entry in copy.as_agent("other").read()}
+        assert "taken back" not in {
+            entry.body for entry in copy.as_agent("other").read()
+        }
         assert copy.verify().problems == ()
         copy.close()
     assert "taken back" not in "".join(memory.export("A"))
@@ -315,7 +363,9 @@ def written_until_it_fails(root, limit="none", amount=0, count=4_000, inside=())
         str(root),
         str(count),
     ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=120, check=False
+    )
     assert (done.returncode, done.stderr) == (0, "")
     ids, error = done.stdout.split("\n")[:2]
     return ids.split(), error
@@ -387,7 +437,9 @@ def dropped_by_a_stranger(root):
     time.sleep(0.25)
 
 
-@pytest.mark.parametrize("act", ["resolve", "archive", "restore", "approve", "vouch", "register"])
+@pytest.mark.parametrize(
+    "act", ["resolve", "archive", "restore", "approve", "vouch", "register"]
+)
 def test_an_act_is_no_error_once_it_is_durable(template, tmp_path, act):
     """The journal took it; that the index has no room to take it in, the next read says."""
     if act == "vouch" and os.geteuid() != 0:
@@ -395,12 +447,16 @@ def test_an_act_is_no_error_once_it_is_durable(template, tmp_path, act):
     root = shutil.copytree(template, tmp_path / "memory")
     with synapse.open(str(root)) as memory:
         memory.register(
-            synapse.Agent("lead", role="project-lead", authority=80, read=["*"], write=["*"])
+            synapse.Agent(
+                "lead", role="project-lead", authority=80, read=["*"], write=["*"]
+            )
         )
     if act == "vouch":
         dropped_by_a_stranger(root)
     command = [sys.executable, "-c", ACT_WHERE_THE_INDEX_MAY_NOT_GROW, str(root), act]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=60, check=False
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.endswith("full\n")
     with synapse.open(str(root), clock=lambda: now() + 10_000_000) as memory:
@@ -414,8 +470,22 @@ def mounted():
     """How to run something with a small file system of its own, where that is allowed."""
     if sys.platform != "linux" or os.geteuid() != 0 or not shutil.which("unshare"):
         return None
-    probe = ["unshare", "--mount", "mount", "-t", "tmpfs", "-o", "size=100k", "none", "/mnt"]
-    return None if subprocess.run(probe, capture_output=True, check=False).returncode else probe
+    probe = [
+        "unshare",
+        "--mount",
+        "mount",
+        "-t",
+        "tmpfs",
+        "-o",
+        "size=100k",
+        "none",
+        "/mnt",
+    ]
+    return (
+        None
+        if subprocess.run(probe, capture_output=True, check=False).returncode
+        else probe
+    )
 
 
 @pytest.mark.skipif(mounted() is None, reason="only root may mount a small disk")
@@ -454,7 +524,9 @@ except synapse.StoreError as error:
     print("refused:", error)
 """
 
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may become somebody else")
+needs_root = pytest.mark.skipif(
+    os.geteuid() != 0, reason="only root may become somebody else"
+)
 
 
 def as_nobody(root, act):

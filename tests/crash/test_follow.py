@@ -1,7 +1,9 @@
-"""Followers by cursor: none misses an entry, none is told of one twice, whatever breaks off in between.
+"""Followers by cursor: none misses an entry, none is told of one twice, whatever breaks off in
+between.
 
-Run as a program, this file is the harness: it forks writers, processes full of followers, and a vandal that steals
-bells. Each follower breaks off, opens anew and goes on from the cursor it has kept.
+Run as a program, this file is the harness: it forks writers, processes full of followers, and a
+vandal that steals bells. Each follower breaks off, opens anew and goes on from the cursor it has
+kept.
 """
 
 import contextlib
@@ -43,15 +45,22 @@ def write_ours(root, name, count):
 
 
 def follow_ours(root, number, seen, total, chance):
-    """Until everything was seen or nothing new came for long: read on from the cursor, break off, open anew."""
+    """Until everything was seen or nothing new came for long: read on from the cursor, break off,
+    open anew.
+    """
     cursor, quiet = 0, time.monotonic()
     memory = synapse.open(root)
     while len(seen) < total and time.monotonic() - quiet < PATIENCE:
         if chance.random() < 0.1:
             memory.close()
             memory = synapse.open(root)
-        patience, wanted = chance.choice((0.0, 0.05, 0.5)), chance.choice((1, 10, 10_000))
-        events = memory.as_agent(READERS[number % len(READERS)]).follow(cursor, timeout=patience)
+        patience, wanted = (
+            chance.choice((0.0, 0.05, 0.5)),
+            chance.choice((1, 10, 10_000)),
+        )
+        events = memory.as_agent(READERS[number % len(READERS)]).follow(
+            cursor, timeout=patience
+        )
         for event in events:
             cursor, quiet = event.cursor, time.monotonic()
             seen.append(event.entry.body)
@@ -66,7 +75,9 @@ def follow_ours(root, number, seen, total, chance):
 
 
 def write_naively(root, name, count):
-    """A file per entry, named by the time and written before it is shown: names sort as the entries were begun."""
+    """A file per entry, named by the time and written before it is shown: names sort as the entries
+    were begun.
+    """
     folder = Path(root, "entries")
     for number in range(count):
         path = folder / f"{time.time_ns()}-{name}.md"
@@ -81,7 +92,9 @@ def follow_naively(root, number, seen, total, chance):
     cursor, quiet = "", time.monotonic()
     while len(seen) < total and time.monotonic() - quiet < 3:
         for name in sorted(
-            name for name in os.listdir(Path(root, "entries")) if name > cursor and name[0] != "."
+            name
+            for name in os.listdir(Path(root, "entries"))
+            if name > cursor and name[0] != "."
         ):
             cursor, quiet = name, time.monotonic()
             seen.append(Path(root, "entries", name).read_text())
@@ -112,7 +125,8 @@ def followers(kind, root, folder, numbers, total):
     seen = {number: [] for number in numbers}
     threads = [
         threading.Thread(
-            target=KINDS[kind][1], args=(root, number, seen[number], total, random.Random(number))
+            target=KINDS[kind][1],
+            args=(root, number, seen[number], total, random.Random(number)),
         )
         for number in numbers
     ]
@@ -137,7 +151,14 @@ def steal_bells(root):
 
 def harness(kind, root, folder, count, processes):
     following = [
-        fork(followers, kind, root, folder, range(FOLLOWERS)[part::processes], count * len(WRITERS))
+        fork(
+            followers,
+            kind,
+            root,
+            folder,
+            range(FOLLOWERS)[part::processes],
+            count * len(WRITERS),
+        )
         for part in range(processes)
     ]
     vandal = fork(steal_bells, root)
@@ -163,14 +184,25 @@ class Verdict(NamedTuple):
 def run(kind, root, folder, count, processes=3):
     folder.mkdir()
     done = subprocess.run(
-        [sys.executable, __file__, kind, str(root), str(folder), str(count), str(processes)],
+        [
+            sys.executable,
+            __file__,
+            kind,
+            str(root),
+            str(folder),
+            str(count),
+            str(processes),
+        ],
         stdout=subprocess.PIPE,
         text=True,
         timeout=3_000,
         check=True,
     )
     written = {f"{name} {number}" for name in WRITERS for number in range(count)}
-    seen = [Path(folder, f"seen-{number}").read_text().splitlines() for number in range(FOLLOWERS)]
+    seen = [
+        Path(folder, f"seen-{number}").read_text().splitlines()
+        for number in range(FOLLOWERS)
+    ]
     return Verdict(
         told=sum(map(len, seen)),
         missed=sum(len(written - set(bodies)) for bodies in seen),
@@ -200,7 +232,9 @@ def test_the_checker_catches_a_cursor_over_time_ordered_names(tmp_path):
 
 @pytest.mark.soak
 def test_no_follower_misses_any_of_160_000_entries(tmp_path):
-    verdict = run("ours", prepared(tmp_path / "memory"), tmp_path / "seen", 20_000, processes=4)
+    verdict = run(
+        "ours", prepared(tmp_path / "memory"), tmp_path / "seen", 20_000, processes=4
+    )
     assert verdict == Verdict(told=20_000 * 8 * FOLLOWERS, missed=0, twice=0, failed=0)
 
 
@@ -208,7 +242,9 @@ def test_no_follower_misses_any_of_160_000_entries(tmp_path):
 
 
 class Busy(Journal):
-    """A journal into which others write at the worst moment: when a reader asks whether a segment follows."""
+    """A journal into which others write at the worst moment: when a reader asks whether a segment
+    follows.
+    """
 
     writer = None
 
@@ -219,7 +255,9 @@ class Busy(Journal):
 
 
 def test_a_segment_that_ends_while_it_is_read_is_read_to_its_end(tmp_path):
-    """The last lines of a segment may be written after a reader came to its end and before it looks for the next."""
+    """The last lines of a segment may be written after a reader came to its end and before it looks
+    for the next.
+    """
     written = Journal(str(tmp_path / "journal"), now, segment_bytes=700)
     reader = Busy(str(tmp_path / "journal"), now)
 
@@ -246,7 +284,9 @@ def test_a_segment_that_ends_while_it_is_read_is_read_to_its_end(tmp_path):
 def test_any_cursor_finds_its_place_and_passes_no_long_line_on_the_way_to_the_end(
     tmp_path, monkeypatch
 ):
-    """A receipt for all that waited is a line of megabytes, and stays in the middle of the journal."""
+    """A receipt for all that waited is a line of megabytes, and stays in the middle of the
+    journal.
+    """
     log = Journal(str(tmp_path), clock=now)
     for number in range(600):
         text = "x" * (3_000_000 if number == 300 else number % 7 * 100)
@@ -258,7 +298,9 @@ def test_any_cursor_finds_its_place_and_passes_no_long_line_on_the_way_to_the_en
         )
         fresh.close()
     read, pread = [], os.pread
-    monkeypatch.setattr(os, "pread", lambda fd, size, at: read.append(size) or pread(fd, size, at))
+    monkeypatch.setattr(
+        os, "pread", lambda fd, size, at: read.append(size) or pread(fd, size, at)
+    )
     log.resume.clear()
     assert [record.seq for record in log.since(590)] == [*range(591, 601)]
     assert sum(read) < 1_000_000

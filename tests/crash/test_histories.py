@@ -1,4 +1,6 @@
-"""The journal becomes another one under its index, and under whoever has it open: a checkout, a stash, a loss."""
+"""The journal becomes another one under its index, and under whoever has it open: a checkout, a
+stash, a loss.
+"""
 
 import os
 import shutil
@@ -15,13 +17,29 @@ from synapse.errors import StoreCorrupt
 from synapse.log import settle, vanished
 from synapse.log.git import IGNORE
 
-GIT = ("git", "-c", "user.name=n", "-c", "user.email=n@localhost", "-c", "init.defaultBranch=main")
+GIT = (
+    "git",
+    "-c",
+    "user.name=n",
+    "-c",
+    "user.email=n@localhost",
+    "-c",
+    "init.defaultBranch=main",
+)
 
 
 def git(root, *words):
-    environ = os.environ | {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
+    environ = os.environ | {
+        "GIT_CONFIG_GLOBAL": "/dev/null",
+        "GIT_CONFIG_NOSYSTEM": "1",
+    }
     return subprocess.run(
-        [*GIT, *words], cwd=root, env=environ, check=True, capture_output=True, text=True
+        [*GIT, *words],
+        cwd=root,
+        env=environ,
+        check=True,
+        capture_output=True,
+        text=True,
     ).stdout
 
 
@@ -62,7 +80,9 @@ def repo(tmp_path):
 
 @pytest.fixture
 def forked(repo):
-    """Two branches that both wrote; main is checked out and indexed, and its journal is the longer one."""
+    """Two branches that both wrote; main is checked out and indexed, and its journal is the longer
+    one.
+    """
     git(repo, "checkout", "-qb", "feature")
     write(repo, "two on feature")
     commit(repo)
@@ -115,7 +135,9 @@ def test_the_shell_says_so(forked, capsys):
 
 
 def test_once_is_decided_on_the_journal_that_is_checked_out(repo):
-    """Neither is a key of another branch taken for written, nor one of this branch written twice."""
+    """Neither is a key of another branch taken for written, nor one of this branch written
+    twice.
+    """
     git(repo, "checkout", "-qb", "feature")
     with synapse.open(str(repo)) as mem:
         kept = mem.as_agent("eng").append("B1", "api/x", once="b")
@@ -137,8 +159,12 @@ def test_once_is_decided_on_the_journal_that_is_checked_out(repo):
 
 
 @pytest.mark.parametrize("branch", ["feature", "main"])
-def test_a_process_that_is_open_goes_on_in_the_journal_that_is_checked_out(forked, branch):
-    """Its reads, its keys and its lines: all of them are those of the file that has the name now."""
+def test_a_process_that_is_open_goes_on_in_the_journal_that_is_checked_out(
+    forked, branch
+):
+    """Its reads, its keys and its lines: all of them are those of the file that has the name
+    now.
+    """
     other = "main" if branch == "feature" else "feature"
     git(forked, "checkout", "-q", other)
     with synapse.open(str(forked)) as mem:
@@ -203,11 +229,16 @@ def test_a_follower_goes_on_from_where_the_branches_part(forked):
         assert next(events).entry.body == "three on feature"
         git(forked, "stash", "-q", "-u")
         git(forked, "checkout", "-q", "main")
-        assert [next(events).entry.body for _ in range(2)] == ["two on main", "three on main"]
+        assert [next(events).entry.body for _ in range(2)] == [
+            "two on main",
+            "three on main",
+        ]
 
 
 def test_what_a_checkout_leaves_behind_is_nobody_s_drop(repo):
-    """A stash takes the lines and leaves the files: they are put aside, and stand again with their lines."""
+    """A stash takes the lines and leaves the files: they are put aside, and stand again with their
+    lines.
+    """
     write(repo, "not committed")
     for seen in (False, True):
         if seen:
@@ -220,7 +251,9 @@ def test_what_a_checkout_leaves_behind_is_nobody_s_drop(repo):
         assert git(repo, "status", "--short") == ""
         git(repo, "stash", "pop", "-q")
         assert read(repo) == ["one", "not committed"]
-    with synapse.open(str(repo), clock=lambda: synapse.model.clock.now() + 60_000_000) as mem:
+    with synapse.open(
+        str(repo), clock=lambda: synapse.model.clock.now() + 60_000_000
+    ) as mem:
         mem.store.fresh(force=True)
         assert mem.verify().ok
 
@@ -261,16 +294,37 @@ def plain(tmp_path, versioned):
 def test_a_journal_that_lost_records_says_so_at_once(tmp_path, capsys, loss, versioned):
     root = plain(tmp_path, versioned)
     loss(root)
-    for words in (["read"], ["view", "eng"], ["unread", "--agent", "eng"], ["search", "two"]):
+    for words in (
+        ["read"],
+        ["view", "eng"],
+        ["unread", "--agent", "eng"],
+        ["search", "two"],
+    ):
         assert main(["--root", str(root), *words]) == StoreCorrupt.exit_code, words
         told = capsys.readouterr()
         assert "were seen" in told.err
         assert all(
             way in told.err
-            for way in ("backup", f"git -C {root} checkout -- journal", "synapse rebuild")
+            for way in (
+                "backup",
+                f"git -C {root} checkout -- journal",
+                "synapse rebuild",
+            )
         )
     assert (
-        main(["--root", str(root), "write", "--from", "eng", "--namespace", "api/x", "four"]) == 6
+        main(
+            [
+                "--root",
+                str(root),
+                "write",
+                "--from",
+                "eng",
+                "--namespace",
+                "api/x",
+                "four",
+            ]
+        )
+        == 6
     )
     assert "were seen" in capsys.readouterr().err
     assert main(["--root", str(root), "verify"]) == 6
@@ -293,7 +347,9 @@ def test_a_process_that_is_open_writes_nothing_after_a_loss(tmp_path, loss):
 
 @pytest.mark.parametrize("loss", [lose, empty, cut])
 def test_what_is_there_can_be_accepted(tmp_path, loss):
-    """The texts whose files are still there come back as drops; nobody is told of a loss any more."""
+    """The texts whose files are still there come back as drops; nobody is told of a loss any
+    more.
+    """
     root = plain(tmp_path, versioned=False)
     loss(root)
     assert main(["--root", str(root), "rebuild"]) == 0
@@ -335,7 +391,11 @@ def test_git_takes_back_no_more_than_it_has(repo):
 
 def test_a_clone_opens_without_an_index(forked, tmp_path):
     git(tmp_path, "clone", "-q", str(tmp_path), "copy")
-    assert read(tmp_path / "copy" / "shared-memory") == ["one", "two on main", "three on main"]
+    assert read(tmp_path / "copy" / "shared-memory") == [
+        "one",
+        "two on main",
+        "three on main",
+    ]
     with synapse.open(str(tmp_path / "copy" / "shared-memory")) as mem:
         assert mem.verify().ok
 
@@ -343,7 +403,8 @@ def test_a_clone_opens_without_an_index(forked, tmp_path):
 def test_a_tree_without_a_journal_opens(tmp_path):
     (tmp_path / "entries" / "api").mkdir(parents=True)
     fields = (
-        "from: eng\ntimestamp: 2026-02-01T00:00:00Z\nnamespace: api\npriority: info\nttl: never\n"
+        "from: eng\ntimestamp: 2026-02-01T00:00:00Z\nnamespace: api\npriority: info\nttl:"
+        " never\n"
     )
     text = f"---\nid: syn-2026-02-01-001\n{fields}---\n\nfrom a specification\n"
     (tmp_path / "entries" / "api" / "syn-2026-02-01-001.md").write_text(text)
@@ -362,7 +423,9 @@ def another_boot(monkeypatch):
 
     def reboot():
         for module in (settle, vanished):
-            monkeypatch.setattr(module, "boot", lambda: "00000000-0000-0000-0000-000000000000")
+            monkeypatch.setattr(
+                module, "boot", lambda: "00000000-0000-0000-0000-000000000000"
+            )
 
     return reboot
 
@@ -382,7 +445,9 @@ def test_a_power_cut_may_take_what_was_not_acknowledged(tmp_path, another_boot):
 
 def test_a_power_cut_takes_nothing_that_is_older(tmp_path, another_boot):
     root = plain(tmp_path, versioned=False)
-    with synapse.open(str(root), clock=lambda: synapse.model.clock.now() + 60_000_000) as mem:
+    with synapse.open(
+        str(root), clock=lambda: synapse.model.clock.now() + 60_000_000
+    ) as mem:
         mem.as_agent("eng").append("a minute later", "api/x")
         bodies(mem)
     cut(root)
@@ -408,7 +473,11 @@ def test_zeros_in_the_place_of_a_line_are_noticed(tmp_path, another_boot, file_t
         ids = {entry.id for entry in me.read()}
         new = me.append("four", "api/x")
         assert new.id not in ids
-        assert [body for body in bodies(mem) if body != "three"] == ["one", "two", "four"]
+        assert [body for body in bodies(mem) if body != "three"] == [
+            "one",
+            "two",
+            "four",
+        ]
         assert mem.verify().ok
 
 
@@ -417,7 +486,10 @@ def test_many_processes_notice_at_once(forked):
     git(forked, "checkout", "-q", "feature")
     found = []
     threads = [Thread(target=lambda: found.append(read(forked))) for _ in range(4)]
-    code = "import sys, synapse; print([e.body for e in synapse.open(sys.argv[1]).as_agent('operator').read()][0])"
+    code = (
+        "import sys, synapse; print([e.body for e in"
+        " synapse.open(sys.argv[1]).as_agent('operator').read()][0])"
+    )
     others = [
         subprocess.Popen(
             [sys.executable, "-c", code, str(forked)],

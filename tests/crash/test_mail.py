@@ -1,7 +1,8 @@
-"""Eight processes that send at once: every message that was acknowledged is there, once, and nobody waits to read.
+"""Eight processes that send at once: every message that was acknowledged is there, once, and nobody
+waits to read.
 
-What a sender was told goes into a list that is checked against the log, the tree, the inbox of everybody and the
-counts; a log that loses or doubles one does not pass.
+What a sender was told goes into a list that is checked against the log, the tree, the inbox of
+everybody and the counts; a log that loses or doubles one does not pass.
 """
 
 import json
@@ -58,7 +59,9 @@ def started(root):
 
 
 def faults(memory, sent):
-    """What is wrong with the mail, where these were acknowledged: by name of the sender, ids in order."""
+    """What is wrong with the mail, where these were acknowledged: by name of the sender, ids in
+    order.
+    """
     found, told = [], [id for ids in sent.values() for id in ids]
     records = [record for record in memory.store.log.since(0) if record.kind == "entry"]
     by = {name: [record.id for record in records if record.by == name] for name in sent}
@@ -71,7 +74,8 @@ def faults(memory, sent):
         found.append("the reader's inbox is not what was sent to it")
     heard = {name: Mail(memory.as_agent(name)).poll() for name in sent}
     if heard != {
-        name: sum(len(ids[::2]) for other, ids in sent.items() if other != name) for name in sent
+        name: sum(len(ids[::2]) for other, ids in sent.items() if other != name)
+        for name in sent
     }:
         found.append("a sender did not hear what the others said to all")
     if memory.store.root and any(not os.path.exists(path(memory, id)) for id in told):
@@ -92,7 +96,10 @@ def test_eight_senders_lose_nothing_and_a_reader_goes_on(root):
             seen.append(mail.poll())
             assert len(mail.inbox()) >= seen[-1]
             mail.threads(limit=5)
-        sent = {f"eng-{n}": json.loads(sender.communicate()[0]) for n, sender in enumerate(senders)}
+        sent = {
+            f"eng-{n}": json.loads(sender.communicate()[0])
+            for n, sender in enumerate(senders)
+        }
         assert [sender.returncode for sender in senders] == [0] * SENDERS
         assert seen == sorted(seen)
         assert len(set(seen)) > 3, "it read on while they sent"
@@ -134,20 +141,28 @@ def test_the_check_finds_a_log_that_loses_or_doubles(kind):
         for name in ("eng-0", "eng-1"):
             mail = Mail(memory.as_agent(name))
             sent[name] = [
-                mail.send(("all", "reader")[n % 2], f"{n}", once=f"k{n}").id for n in range(20)
+                mail.send(("all", "reader")[n % 2], f"{n}", once=f"k{n}").id
+                for n in range(20)
             ]
             mail.send("all", "0", once="k0")
         assert faults(memory, sent)
 
 
 def test_nobody_who_reads_waits_for_who_writes(root):
-    """With the log's lock held by somebody else, an agent still polls, reads its inbox and lists threads."""
+    """With the log's lock held by somebody else, an agent still polls, reads its inbox and lists
+    threads.
+    """
     with synapse.open(root) as memory, synapse.open(root) as other:
         sent = Mail(other.as_agent("eng-0")).send("reader", "before")
         mail, lock = Mail(memory.as_agent("reader")), other.store.log.journal.lock
 
         def read():
-            return [mail.poll(), len(mail.inbox()), len(mail.threads()), mail.get(sent.id).body]
+            return [
+                mail.poll(),
+                len(mail.inbox()),
+                len(mail.threads()),
+                mail.get(sent.id).body,
+            ]
 
         assert lock.run(read) == [1, 1, 1, "before"]
         memory.store.log.journal.lock.patience = 0.2

@@ -1,4 +1,5 @@
-"""Thirty agents at once, again and again in one supervisor: nothing is left behind, and each sees what it may.
+"""Thirty agents at once, again and again in one supervisor: nothing is left behind, and each sees
+what it may.
 
 Each measurement has a process of its own: what other tests leave in theirs is not weighed.
 """
@@ -23,7 +24,9 @@ AT_ONCE = 30
 PATIENCE = 50
 TEAMS = ("red", "green", "blue")
 AGENTS = [
-    synapse.Agent(f"eng-{n}", read=(f"api/{TEAMS[n % 3]}",), write=(f"api/{TEAMS[n % 3]}",))
+    synapse.Agent(
+        f"eng-{n}", read=(f"api/{TEAMS[n % 3]}",), write=(f"api/{TEAMS[n % 3]}",)
+    )
     for n in range(AT_ONCE)
 ]
 
@@ -57,7 +60,9 @@ def workspace(root):
     for agent in AGENTS:
         memory.register(agent)
     for team in TEAMS:
-        memory.as_agent("boss").append(f"Secret of {team}", f"api/{team}", priority="critical")
+        memory.as_agent("boss").append(
+            f"Secret of {team}", f"api/{team}", priority="critical"
+        )
     return memory
 
 
@@ -67,14 +72,18 @@ async def spawned(boss, begin, many):
 
     async def one(n):
         async with room:
-            result = await boss.spawn(Task(f"Piece {n}", f"eng-{n % AT_ONCE}", view_budget=400))
+            result = await boss.spawn(
+                Task(f"Piece {n}", f"eng-{n % AT_ONCE}", view_budget=400)
+            )
             assert result.done, result
 
     await asyncio.gather(*(one(n) for n in range(begin, begin + many)))
 
 
 async def held():
-    """What is held once nothing of a run is under way: a delivery of news has the sessions that it is for."""
+    """What is held once nothing of a run is under way: a delivery of news has the sessions that it
+    is for.
+    """
     for _ in range(PATIENCE):
         gc.collect()
         if not any(isinstance(thing, Session) for thing in gc.get_objects()):
@@ -88,7 +97,9 @@ async def held():
 
 
 def grown(root, warm_up, many, keep=None):
-    """What a supervisor holds more after many spawns than after a few: bytes a spawn, files, threads."""
+    """What a supervisor holds more after many spawns than after a few: bytes a spawn, files,
+    threads.
+    """
     watch = Watch()
     with workspace(root) as memory:
         options = {
@@ -115,7 +126,12 @@ def grown(root, warm_up, many, keep=None):
     assert (watch.wrong, live) == ([], 0)
     assert watch.prompts == 2 * (2 * warm_up + many)
     assert watch.most <= AT_ONCE
-    return (after[0] - before[0]) / many, after[1] - before[1], after[2] - before[2], watch.most
+    return (
+        (after[0] - before[0]) / many,
+        after[1] - before[1],
+        after[2] - before[2],
+        watch.most,
+    )
 
 
 class Hoard(dict):
@@ -134,11 +150,14 @@ class Hoard(dict):
 def measured(root, warm_up, many, keep=""):
     """What `grown` finds in a process of its own."""
     command = [sys.executable, __file__, root, str(warm_up), str(many), keep]
-    process = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=900)
+    process = subprocess.run(
+        command, stdout=subprocess.PIPE, text=True, check=True, timeout=900
+    )
     return tuple(json.loads(process.stdout))
 
 
-LEAK = 8_000  # bytes a spawn: bounded caches still take in 4,000, and a session that is kept is 8,000 more
+# bytes a spawn: bounded caches still take in 4,000, and a session that is kept is 8,000 more
+LEAK = 8_000
 LASTING = 4_000  # once they are full
 FULL = 1_100  # spawns that fill them: four texts of each are kept, of the newest 4,096
 
@@ -159,7 +178,9 @@ def test_a_thousand_spawns_leave_nothing_behind(tmp_path, capsys):
     leaked, files, threads, most = measured(str(tmp_path / "ws"), FULL, 1_000)
     with capsys.disabled():
         told = f"{leaked:.0f} bytes a spawn, {files} files, {threads} threads more"
-        print(f"\nthe last 1,000 of {2 * FULL + 1_000:,} spawns, {most} at once: {told}")
+        print(
+            f"\nthe last 1,000 of {2 * FULL + 1_000:,} spawns, {most} at once: {told}"
+        )
     assert leaked < LASTING
     assert (files <= 2, threads <= 0) == (True, True), (files, threads)
 
@@ -167,6 +188,11 @@ def test_a_thousand_spawns_leave_nothing_behind(tmp_path, capsys):
 if __name__ == "__main__":
     print(
         json.dumps(
-            grown(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), Hoard() if sys.argv[4] else None)
+            grown(
+                sys.argv[1],
+                int(sys.argv[2]),
+                int(sys.argv[3]),
+                Hoard() if sys.argv[4] else None,
+            )
         )
     )

@@ -1,7 +1,8 @@
-"""Two clones that both wrote, merged with git itself: every entry that was acknowledged on a merged side is there
-once, as it was written, and what refers to it refers to it still.
+"""Two clones that both wrote, merged with git itself: every entry that was acknowledged on a merged
+side is there once, as it was written, and what refers to it refers to it still.
 
-`Team` plays random histories on real repositories and keeps its own account of what must be where; `faults` compares.
+`Team` plays random histories on real repositories and keeps its own account of what must be where;
+`faults` compares.
 """
 
 import os
@@ -45,7 +46,12 @@ SHORT = 25  # histories in every run; `make soak` plays five hundred longer ones
 
 def git(root, *words):
     done = subprocess.run(
-        [*GIT, *words], cwd=root, env=ENVIRON, capture_output=True, text=True, check=False
+        [*GIT, *words],
+        cwd=root,
+        env=ENVIRON,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, (words, done.stdout, done.stderr)
     return done.stdout
@@ -75,8 +81,9 @@ def founded(folder):
 
 
 class Team:
-    """Clones of one repository. `facts` holds what every token is; `held` which of them each working copy must have,
-    `kept` each commit."""
+    """Clones of one repository. `facts` holds what every token is; `held` which of them each
+    working copy must have, `kept` each commit.
+    """
 
     def __init__(self, folder, seed, clones=2):
         self.random = random.Random(seed)
@@ -106,13 +113,27 @@ class Team:
     def act(self, mem, held):
         choice = self.random.choice
         me = mem.as_agent(choice(AGENTS))
-        known = {entry.body: entry for entry in everything(mem.store) if entry.body in held}
+        known = {
+            entry.body: entry for entry in everything(mem.store) if entry.body in held
+        }
         kind = choice(
-            ("entry", "entry", "entry", "message", "resolve", "archive", "once", "react", "shown")
+            (
+                "entry",
+                "entry",
+                "entry",
+                "message",
+                "resolve",
+                "archive",
+                "once",
+                "react",
+                "shown",
+            )
         )
         token = self.token()
         if kind in ("entry", "once") or not known:
-            about = self.random.sample(sorted(known), min(len(known), self.random.randrange(3)))
+            about = self.random.sample(
+                sorted(known), min(len(known), self.random.randrange(3))
+            )
             own = [
                 each
                 for each in about[:1]
@@ -183,7 +204,9 @@ class Team:
         self.kept[name] = set(self.held[which])
 
     def merge(self, which, other, branch):
-        """Merge another clone's branch, or one of our own, as git does it; then make it one, by hand or by writing."""
+        """Merge another clone's branch, or one of our own, as git does it; then make it one, by
+        hand or by writing.
+        """
         self.commit(which)
         root = self.roots[which]
         if other != which:
@@ -212,7 +235,17 @@ class Team:
     def turn(self):
         which = self.random.randrange(len(self.roots))
         kind = self.random.choice(
-            ("write", "write", "write", "branch", "checkout", "pull", "pull", "merge", "merge")
+            (
+                "write",
+                "write",
+                "write",
+                "branch",
+                "checkout",
+                "pull",
+                "pull",
+                "merge",
+                "merge",
+            )
         )
         if kind == "write":
             self.write(which, self.random.randint(1, 4))
@@ -277,9 +310,10 @@ class Team:
                 else [id for id, _ in filings(record)]
             )
             seen[token] += 1
-            if [(record.kind, record.by, by_id[id].body if id in by_id else id) for id in ids] != [
-                self.acts[token]
-            ]:
+            if [
+                (record.kind, record.by, by_id[id].body if id in by_id else id)
+                for id in ids
+            ] != [self.acts[token]]:
                 yield ("misdirected", token)
         wanted = {token for token in held if token in self.acts}
         yield from (("lost act", token) for token in wanted - seen.keys())
@@ -350,7 +384,8 @@ def test_a_wrong_merge_is_found(tmp_path, monkeypatch, wrong):
 def texts(root):
     with opened(root) as mem:
         return Counter(
-            (e.body, e.author, e.namespace, e.priority, e.timestamp) for e in everything(mem.store)
+            (e.body, e.author, e.namespace, e.priority, e.timestamp)
+            for e in everything(mem.store)
         )
 
 
@@ -361,7 +396,9 @@ def two(tmp_path):
     for which, root in enumerate(team.roots):
         with opened(root) as mem:
             me = mem.as_agent(AGENTS[which])
-            first = me.append(f"first of {which}", f"api/{which}", priority="critical", ttl="30d")
+            first = me.append(
+                f"first of {which}", f"api/{which}", priority="critical", ttl="30d"
+            )
             me.append(f"second of {which}", "team/z", related=[first.id])
             me.resolve(first.id, f"done by {which}")
             assert first.id.endswith("-001")
@@ -390,18 +427,29 @@ def test_git_itself_never_stops(two):
         notes = []
         mem.store.index.say = notes.append
         mem.store.fresh(force=True)
-        assert [entry.body for entry in everything(mem.store)] == ["first of 0", "second of 0"]
+        assert [entry.body for entry in everything(mem.store)] == [
+            "first of 0",
+            "second of 0",
+        ]
         assert "two histories" in notes[0]
         assert [problem.where for problem in mem.verify().problems][:1] == ["journal"]
         told = merge_in(mem.store, None)
         assert told.records == 3
         assert len(told.ids) == 2
         by_body = {entry.body: entry for entry in everything(mem.store)}
-        assert sorted(by_body) == ["first of 0", "first of 1", "second of 0", "second of 1"]
+        assert sorted(by_body) == [
+            "first of 0",
+            "first of 1",
+            "second of 0",
+            "second of 1",
+        ]
         for which in "01":
-            assert by_body[f"second of {which}"].related == (by_body[f"first of {which}"].id,)
+            assert by_body[f"second of {which}"].related == (
+                by_body[f"first of {which}"].id,
+            )
             assert (
-                mem.as_agent("operator").fate(by_body[f"first of {which}"].id).reason == "resolved"
+                mem.as_agent("operator").fate(by_body[f"first of {which}"].id).reason
+                == "resolved"
             )
         assert mem.verify().ok
         assert merge_in(mem.store, None).records == 0
@@ -442,7 +490,9 @@ def test_a_writer_merges_before_it_writes(two):
 
 
 def test_a_merge_may_end_where_another_branch_went_on(two):
-    """The same merge was made before, and written after; nobody looked at the journal in between."""
+    """The same merge was made before, and written after; nobody looked at the journal in
+    between.
+    """
     root = pulled(two, 0)
     git(root, "branch", "before")
     with opened(root) as mem:
@@ -482,7 +532,9 @@ def test_a_stranger_workspace_is_merged_whole(two, tmp_path):
     with opened(two.roots[0]) as mem:
         assert merge_in(mem.store, str(tmp_path / "other")).records == 2
         mem.store.fresh(force=True)
-        assert {"from outside", "first of 0"} <= {entry.body for entry in everything(mem.store)}
+        assert {"from outside", "first of 0"} <= {
+            entry.body for entry in everything(mem.store)
+        }
         assert "cyd" in {agent.id for agent in mem.agents()}
         assert mem.verify().ok
 
@@ -501,7 +553,10 @@ def test_a_line_that_follows_from_nothing_is_not_merged(two):
     path = two.roots[1] / "journal" / "000000000001.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:2] + lines[3:]))
-    with opened(two.roots[0]) as mem, pytest.raises(StoreCorrupt, match="follows from no line"):
+    with (
+        opened(two.roots[0]) as mem,
+        pytest.raises(StoreCorrupt, match="follows from no line"),
+    ):
         merge_in(mem.store, str(two.roots[1]))
 
 
@@ -570,7 +625,10 @@ def test_a_merge_that_dies_anywhere_is_whole_or_absent(two, tmp_path, monkeypatc
 
 def test_a_killed_process_leaves_no_half_merge(two, tmp_path):
     root = pulled(two, 0)
-    code = "import sys, synapse; from synapse.exchange import merge_in; merge_in(synapse.open(sys.argv[1]).store, None)"
+    code = (
+        "import sys, synapse; from synapse.exchange import merge_in;"
+        " merge_in(synapse.open(sys.argv[1]).store, None)"
+    )
     for number in range(6):
         place = tmp_path / f"killed{number}"
         shutil.copytree(root, place)
@@ -608,7 +666,14 @@ def test_an_undo_of_the_other_side_lifts_what_it_lifted_there(tmp_path):
     with opened(ours) as mem:
         merge_in(mem.store, str(theirs))
         bodies = sorted(entry.body for entry in mem.as_agent("ann").read())
-        assert bodies == ["base", "filler 0", "filler 1", "filler 2", "ours 2", "theirs 1"]
+        assert bodies == [
+            "base",
+            "filler 0",
+            "filler 1",
+            "filler 2",
+            "ours 2",
+            "theirs 1",
+        ]
         act = next(record for record in mem.store.log.since(0) if record.kind == "undo")
         assert mem.store.log.at(act.fields["acts"][0]).text.endswith("theirs 2\n")
         assert act.fields["what"] == str(act.fields["acts"][0])

@@ -1,6 +1,8 @@
-"""Nights on random stores, killed anywhere: nothing is lost, whoever goes on comes to the same end, all can be undone.
+"""Nights on random stores, killed anywhere: nothing is lost, whoever goes on comes to the same end,
+all can be undone.
 
-A night runs in a process of its own, which kills itself at a phase, or before or after one of its steps.
+A night runs in a process of its own, which kills itself at a phase, or before or after one of its
+steps.
 """
 
 import os
@@ -22,7 +24,13 @@ from synapse.testing import FrozenClock
 DATE = "2026-02-09"
 START = "2026-01-31T00:00:00Z"
 NIGHT = "2026-02-09T02:30:00Z"
-AGENTS = {"cto": "cto", "lead": "project-lead", "a": "engineer", "b": "engineer", "c": "specialist"}
+AGENTS = {
+    "cto": "cto",
+    "lead": "project-lead",
+    "a": "engineer",
+    "b": "engineer",
+    "c": "specialist",
+}
 PLACES = ("api/users", "status/x", "blockers/x", "decisions/d")
 SAID = (
     "The users endpoint takes {} ms",
@@ -49,12 +57,16 @@ def crowded(root, seed):
 
 
 def filled(root, seed, size=30):
-    """A store with something of everything in it, the same for a seed; of what is past its time at NIGHT, all is."""
+    """A store with something of everything in it, the same for a seed; of what is past its time at
+    NIGHT, all is.
+    """
     chance, clock = random.Random(seed), FrozenClock(START)
     synapse.init(root, clock=clock).close()
     with synapse.open(root, clock=clock) as mem:
         for id, role in AGENTS.items():
-            mem.register(Agent(id, role=role, read=("*",), write=("*",), teams=("red",)))
+            mem.register(
+                Agent(id, role=role, read=("*",), write=("*",), teams=("red",))
+            )
         ids = []
         for _ in range(size):
             author, place = chance.choice([*AGENTS]), chance.choice(PLACES)
@@ -82,7 +94,9 @@ def originals(mem):
         if record.kind == "entry" and record.by in AGENTS
     ]
     return {
-        record.id: sha256(record.text.encode(), repr(sorted(record.fields.items())).encode())
+        record.id: sha256(
+            record.text.encode(), repr(sorted(record.fields.items())).encode()
+        )
         for record in records
     }
 
@@ -116,14 +130,20 @@ def without(found, kept):
 
 
 class Death:
-    """When a process dies: as a phase begins, or before or after its n-th step, be it a line of the log, within those
-    that are written at once too, a page of the archive that is added to, or a file that goes."""
+    """When a process dies: as a phase begins, or before or after its n-th step, be it a line of the
+    log, within those that are written at once too, a page of the archive that is added to, or a
+    file that goes.
+    """
 
     def __init__(self, phase=None, step=None, after=False):
         self.phase, self.step, self.after, self.count = phase, step, after, 0
 
     def watch(self, log):
-        for owner, name in ((log.journal, "_write"), (log.mirror, "_add"), (log.mirror, "remove")):
+        for owner, name in (
+            (log.journal, "_write"),
+            (log.mirror, "_add"),
+            (log.mirror, "remove"),
+        ):
             setattr(owner, name, self.watched(getattr(owner, name)))
 
     def watched(self, act):
@@ -218,7 +238,9 @@ def walk(tmp_path, seeds, fill=filled):
     chance, died = random.Random(7), 0
     ways = deaths(chance)
     for seed in seeds:
-        died += check(tmp_path, seed, [next(ways) for _ in range(chance.randint(1, 3))], fill)
+        died += check(
+            tmp_path, seed, [next(ways) for _ in range(chance.randint(1, 3))], fill
+        )
     return died
 
 
@@ -230,7 +252,9 @@ def test_nights_that_make_room_come_to_the_same_end(tmp_path):
     assert walk(tmp_path, range(6), crowded) >= 4
 
 
-def test_nights_that_hold_few_entries_at_once_come_to_the_same_end(tmp_path, monkeypatch):
+def test_nights_that_hold_few_entries_at_once_come_to_the_same_end(
+    tmp_path, monkeypatch
+):
     monkeypatch.setattr(consolidate.state, "AT_ONCE", 2)
     assert walk(tmp_path, range(20, 26)) >= 4
 
@@ -246,7 +270,9 @@ def test_the_random_stores_have_something_of_everything(tmp_path):
         filled(str(tmp_path / str(seed)), seed)
         with opened(str(tmp_path / str(seed))) as mem:
             acts = plan(
-                gather(mem.store, mem.store.clock()), mem.store.clock(), mem.store.settings
+                gather(mem.store, mem.store.clock()),
+                mem.store.clock(),
+                mem.store.settings,
             ).acts
             kinds |= {(act.kind, act.reason.partition(":")[0]) for act in acts}
     assert {
@@ -270,7 +296,10 @@ def test_five_processes_run_one_night(tmp_path, after):
             try:
                 with opened(root) as mem:
                     mem.store.fresh()
-                    os.write(write, b"ran" if night(mem, DATE, mem.store.clock()).ran else b"-")
+                    os.write(
+                        write,
+                        b"ran" if night(mem, DATE, mem.store.clock()).ran else b"-",
+                    )
             finally:
                 os._exit(0)
     for _ in range(5):
@@ -294,6 +323,8 @@ def test_a_leader_that_was_given_up_writes_nothing_when_it_wakes(tmp_path):
             night(slow, DATE, now, sleep)
         assert claim(slow, "night", DATE, now) is None
         epochs = [
-            act.fields["epoch"] for act in slow.audit(agent="consolidator") if act.kind == "night"
+            act.fields["epoch"]
+            for act in slow.audit(agent="consolidator")
+            if act.kind == "night"
         ]
         assert epochs == sorted(epochs, reverse=True)

@@ -1,5 +1,6 @@
-"""After SIGKILL: runs whose tools or key nobody else has wait for their own program, and are gone on with by it. Real
-processes, a program of a user's, the shell and the daemon; the provider is a server on loopback.
+"""After SIGKILL: runs whose tools or key nobody else has wait for their own program, and are gone
+on with by it. Real processes, a program of a user's, the shell and the daemon; the provider is a
+server on loopback.
 """
 
 import json
@@ -42,12 +43,17 @@ LINE = "waits for its own program: tool slow(page)"
 
 
 def play(seen):
-    """A lead that has two engineers look at a page each; without a tool for it they think about it for long."""
+    """A lead that has two engineers look at a page each; without a tool for it they think about it
+    for long.
+    """
     if "lead" in seen.system.split("\n")[0]:
         if seen.turn == 0:
             tasks = (("eng-a", "Look at page a"), ("eng-b", "Look at page b"))
             return Move(
-                "", tuple(("spawn_agent", {"agent": who, "task": text}) for who, text in tasks)
+                "",
+                tuple(
+                    ("spawn_agent", {"agent": who, "task": text}) for who, text in tasks
+                ),
             )
         return (
             Move("", (("wait", {}),))
@@ -55,10 +61,16 @@ def play(seen):
             else f"Looked: {seen.text.count('is fine')} fine"
         )
     if seen.turn == 0 and any(tool.name == "slow" for tool in seen.tools):
-        return Move("", (("slow", {"page": seen.text.partition("Look at page ")[2][:1]}),))
+        return Move(
+            "", (("slow", {"page": seen.text.partition("Look at page ")[2][:1]}),)
+        )
     return Move(
         next(
-            (f"{line[2:]}" for line in seen.text.split("\n") if line.endswith("is fine")),
+            (
+                f"{line[2:]}"
+                for line in seen.text.split("\n")
+                if line.endswith("is fine")
+            ),
             "It is fine",
         )
     )
@@ -93,7 +105,9 @@ class Place:
     def starts(self, *words, **env):
         out = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         words = [sys.executable, *words]
-        self.processes.append(subprocess.Popen(words, cwd=self.path, env=self.env(**env), **out))
+        self.processes.append(
+            subprocess.Popen(words, cwd=self.path, env=self.env(**env), **out)
+        )
         return self.processes[-1]
 
     def program(self, *words, **env):
@@ -148,14 +162,26 @@ def both_called(place):
 def findings(place):
     """Whatever is wrong with runs that were to be left alone."""
     with synapse.open(place.root) as memory:
-        records = [each.fields for each in memory.store.log.since(0) if each.kind == "run"]
+        records = [
+            each.fields for each in memory.store.log.since(0) if each.kind == "run"
+        ]
         bodies = [entry.body for entry in memory.as_agent("operator").read()]
-    begun = [fields for fields in records if fields["epoch"] == 1 and fields["state"] == "running"]
+    begun = [
+        fields
+        for fields in records
+        if fields["epoch"] == 1 and fields["state"] == "running"
+    ]
     changed = [fields["run"] for fields in records if fields not in begun]
-    steps = "".join(path.read_text() for path in (place.path / "ws" / "runs").glob("*/steps.jsonl"))
+    steps = "".join(
+        path.read_text() for path in (place.path / "ws" / "runs").glob("*/steps.jsonl")
+    )
     problems = [f"{run} was taken over, or ended" for run in changed]
     problems += [f"an entry says {body!r}" for body in bodies]
-    problems += ["a model was told that there is no tool"] if "there is no tool" in steps else []
+    problems += (
+        ["a model was told that there is no tool"]
+        if "there is no tool" in steps
+        else []
+    )
     return problems
 
 
@@ -163,7 +189,10 @@ def test_runs_are_left_to_the_program_that_has_their_tools(place):
     place.dies("tools", "repeatable", when=both_called(place), pace=60)
     asked = len(place.server.journal)
     code, out, err = place.orchestrator("resume")
-    assert (code, err.splitlines()[-1].startswith("start their own program again")) == (9, True)
+    assert (code, err.splitlines()[-1].startswith("start their own program again")) == (
+        9,
+        True,
+    )
     assert len(out.splitlines()) == 3
     assert all(line.endswith(LINE) for line in out.splitlines())
     assert findings(place) == []
@@ -173,7 +202,9 @@ def test_runs_are_left_to_the_program_that_has_their_tools(place):
     assert place.program("tools", "repeatable") == "done Looked: 2 fine\n"
     assert place.calls() == ["a", "a", "b", "b"]  # the calls in flight, again
     assert len(place.server.journal) == asked + 3  # each goes on from its last step
-    assert {(run["state"], run["epoch"], run["attempts"]) for run in place.ps()} == {("done", 2, 2)}
+    assert {(run["state"], run["epoch"], run["attempts"]) for run in place.ps()} == {
+        ("done", 2, 2)
+    }
 
 
 def test_the_daemon_leaves_them_too_and_says_so_once(place):
@@ -192,7 +223,8 @@ def test_the_daemon_leaves_them_too_and_says_so_once(place):
     assert err.count(LINE) == 3
     assert place.calls() == ["a", "b"]  # calls that may not be repeated
     steps = "".join(
-        path.read_text() for path in (place.path / "ws" / "runs").glob("eng-*/steps.jsonl")
+        path.read_text()
+        for path in (place.path / "ws" / "runs").glob("eng-*/steps.jsonl")
     )
     assert steps.count("it was not repeated") == 2
 
@@ -207,7 +239,9 @@ def test_the_shell_goes_on_with_the_tools_that_it_is_given(place):
 
 
 def test_the_same_work_says_who_it_waits_for(place):
-    """Asked of a program without the tool, it neither waits for ever nor is begun, and paid for, anew."""
+    """Asked of a program without the tool, it neither waits for ever nor is begun, and paid for,
+    anew.
+    """
     place.dies("tools", when=both_called(place), pace=60)
     process = place.starts("shop.py")
     _, err = process.communicate(timeout=60)

@@ -41,7 +41,9 @@ def root(tmp_path):
             memory.register(synapse.Agent(f"eng-{n}", read=["*"], write=["*"]))
         for n in range(RACERS):
             memory.register(synapse.Agent(f"lead-{n}", role="cto"))
-        memory.register(synapse.Agent("junior", read=["*"], write=["*"], review_required=True))
+        memory.register(
+            synapse.Agent("junior", read=["*"], write=["*"], review_required=True)
+        )
     return str(tmp_path / "memory")
 
 
@@ -51,7 +53,10 @@ def race(root, code, names=None):
     command = [sys.executable, "-c", RACER, root]
     racers = [
         subprocess.Popen(
-            [*command, name, code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [*command, name, code],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         for name in names
     ]
@@ -121,16 +126,24 @@ for n in range(15):
 """
     found = race(root, code, [f"eng-{n}" for n in range(RACERS)])
     acts = records(root, key="task")
-    assert [bool(record.fields.get("end")) for record in acts] == [False, True] * (len(acts) // 2)
+    assert [bool(record.fields.get("end")) for record in acts] == [False, True] * (
+        len(acts) // 2
+    )
     assert all(one.by == two.by for one, two in zip(acts[::2], acts[1::2], strict=True))
-    assert len(acts) == 2 * sum(result != "Conflict" for results in found for result in results)
+    assert len(acts) == 2 * sum(
+        result != "Conflict" for results in found for result in results
+    )
 
 
 def test_work_is_claimed_by_one_alone(root):
-    """Eight processes want the same fifty pieces of work: each piece goes to exactly one of them."""
+    """Eight processes want the same fifty pieces of work: each piece goes to exactly one of
+    them.
+    """
     code = "for n in range(50): attempt(lambda: me.claim(f'Work  {n}.').work)"
     found = race(root, code, [f"eng-{n}" for n in range(RACERS)])
-    taken = sorted(result for results in found for result in results if result != "Conflict")
+    taken = sorted(
+        result for results in found for result in results if result != "Conflict"
+    )
     assert taken == sorted(f"work {n}" for n in range(50))
     assert len(records(root, kind="claim")) == 50
 
@@ -168,7 +181,9 @@ def test_the_queue_for_review_is_never_longer_than_it_may_be(root):
 
 @pytest.mark.parametrize("others", ["approve", "reject"])
 def test_an_entry_is_ruled_on_once(root, others):
-    """Whoever comes first decides; and the place in the queue is given back once, not once per ruling."""
+    """Whoever comes first decides; and the place in the queue is given back once, not once per
+    ruling.
+    """
     with synapse.open(root) as memory:
         ids = [memory.as_agent("junior").append(f"{n}", "api/x").id for n in range(6)]
     code = f"""
@@ -179,20 +194,32 @@ for id, kind in acts:
     attempt(lambda: (getattr(me, kind)(id), kind)[1])
 """
     race(root, code, [f"lead-{n}" for n in range(RACERS)])
-    rulings = [record for record in records(root) if record.kind in ("approve", "reject")]
+    rulings = [
+        record for record in records(root) if record.kind in ("approve", "reject")
+    ]
     assert sorted(record.fields["entry"] for record in rulings) == ids
-    approved = {record.fields["entry"] for record in rulings if record.kind == "approve"}
+    approved = {
+        record.fields["entry"] for record in rulings if record.kind == "approve"
+    }
     with synapse.open(root) as memory:
         assert {entry.id for entry in memory.as_agent("lead-0").read()} == approved
         assert memory.as_agent("lead-0").staged() == []
-        assert sum(record.fields.get("amount", 1) for record in records(root, key="staging")) == 0
+        assert (
+            sum(
+                record.fields.get("amount", 1)
+                for record in records(root, key="staging")
+            )
+            == 0
+        )
 
 
 def test_what_expires_while_it_is_ruled_on_is_ruled_on_once(tmp_path):
     clock = FrozenClock()
     with synapse.init(str(tmp_path / "memory"), clock=clock) as memory:
         memory.register(synapse.Agent("lead", role="cto"))
-        memory.register(synapse.Agent("junior", read=["*"], write=["*"], review_required=True))
+        memory.register(
+            synapse.Agent("junior", read=["*"], write=["*"], review_required=True)
+        )
         id = memory.as_agent("junior").append("late", "api/x").id
         with synapse.open(str(tmp_path / "memory"), clock=clock) as other:
             waiting = other.as_agent("lead").staged()
@@ -221,7 +248,10 @@ attempt(lambda: len(me.read()))
 """
     names, text = (
         ["eng-0"] * RACERS,
-        "---\nid: syn-x-{0}\nfrom: eng-1\ntimestamp: 2026-02-01T00:00:00Z\npriority: info\n---\n\nbody {0}\n",
+        (
+            "---\nid: syn-x-{0}\nfrom: eng-1\ntimestamp: 2026-02-01T00:00:00Z\npriority:"
+            " info\n---\n\nbody {0}\n"
+        ),
     )
     for n in range(40):
         for place in ("entries/api/x", "inbox/eng-1/new"):
@@ -229,7 +259,9 @@ attempt(lambda: len(me.read()))
             subprocess.run(["mkdir", "-p", path], check=True)
             with open(f"{path}/drop-{n}.md", "w") as file:
                 file.write(
-                    text.format(f"{place[0]}{n}").replace("priority", "namespace: api/x\npriority")
+                    text.format(f"{place[0]}{n}").replace(
+                        "priority", "namespace: api/x\npriority"
+                    )
                 )
     time.sleep(0.3)
     found = race(root, code, names)
@@ -240,7 +272,10 @@ attempt(lambda: len(me.read()))
 def test_files_are_named_and_journalled_once_by_agents_edited_at_once(root):
     """An edit of the operator's is noticed by everybody and journalled by one."""
     before = len(records(root, kind="agent"))
-    code = "time.sleep(0.3); memory.store.fresh(force=True); memory.agents(); attempt(lambda: len(memory.agents()))"
+    code = (
+        "time.sleep(0.3); memory.store.fresh(force=True); memory.agents();"
+        " attempt(lambda: len(memory.agents()))"
+    )
     with open(f"{root}/agents/eng-3.yaml") as file:
         text = file.read()
     with open(f"{root}/agents/eng-3.yaml", "w") as file:
@@ -262,7 +297,10 @@ def test_who_reads_while_the_index_is_derived_anew_sees_all_of_it(root, monkeypa
     monkeypatch.setattr("os.fdatasync", lambda fd: None)
     count = 2_500  # more than is taken in at once
     with synapse.open(root) as memory:
-        ids = [memory.as_agent("eng-0").append(f"{n}", f"api/n{n % 9}").id for n in range(count)]
+        ids = [
+            memory.as_agent("eng-0").append(f"{n}", f"api/n{n % 9}").id
+            for n in range(count)
+        ]
         reader = memory.as_agent("eng-1")
         assert reader.unread() == len(reader.read()) == count
         process = subprocess.Popen([sys.executable, "-c", REBUILD, root])
@@ -275,7 +313,10 @@ def test_who_reads_while_the_index_is_derived_anew_sees_all_of_it(root, monkeypa
                     count,
                     ids[0],
                 )
-            assert len(reader.read(namespace=f"api/n{looks % 9}", limit=100 + looks)) == 100 + looks
+            assert (
+                len(reader.read(namespace=f"api/n{looks % 9}", limit=100 + looks))
+                == 100 + looks
+            )
             assert reader.get(ids[0]).body == "0"
             looks += 1
         assert process.returncode == 0
@@ -293,7 +334,9 @@ for n in range(120):
 """
     command = [sys.executable, "-c", RACER, root, "eng-0", code]
     racers = [
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
         for _ in range(3)
     ]
     for racer in racers:

@@ -20,7 +20,8 @@ PROGRAM = str(Path(__file__).with_name("confined.py"))
 SKIPPED = 77
 MOUNT = 'mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" && shift && exec "$@"'
 
-# Appends until its standard input ends; the number of what was acknowledged goes into a file. Closes the workspace now
+# Appends until its standard input ends; the number of what was acknowledged goes into a file.
+# Closes the workspace now
 # and then, so that the index is found with its log of changes and without.
 WRITER = """
 import os, select, sys
@@ -83,7 +84,11 @@ def confine(way, root, *words, given=""):
     done = subprocess.run(
         [*before, sys.executable, PROGRAM, name, *map(str, words)],
         cwd="/",
-        env={key: value for key, value in os.environ.items() if not key.startswith("SYNAPSE_")},
+        env={
+            key: value
+            for key, value in os.environ.items()
+            if not key.startswith("SYNAPSE_")
+        },
         input=given,
         capture_output=True,
         text=True,
@@ -100,7 +105,9 @@ def confine(way, root, *words, given=""):
 
 def run(way, root, *commands):
     """The answers to command lines, each [code, out, err]."""
-    words = [[program, "--root", str(root), *line.split()] for program, line in commands]
+    words = [
+        [program, "--root", str(root), *line.split()] for program, line in commands
+    ]
     return confine(way, root, "lines", given=json.dumps(words))
 
 
@@ -164,7 +171,9 @@ def test_some_way_of_confinement_is_tried_here(root):
 
 
 @pytest.mark.parametrize("way", ways())
-@pytest.mark.parametrize("index", ["none", "another version", "damaged", "in use", "left behind"])
+@pytest.mark.parametrize(
+    "index", ["none", "another version", "damaged", "in use", "left behind"]
+)
 def test_whatever_index_there_is_the_read_is_right(root, way, index):
     db = root / ".index/brain.db"
     with synapse.open(str(root)) as mem:
@@ -190,7 +199,11 @@ def test_whatever_index_there_is_the_read_is_right(root, way, index):
     time.sleep(0.1)
     try:
         shown = run(
-            way, root, ("synapse", "read"), ("synapse", "search after"), ("synapse", "verify")
+            way,
+            root,
+            ("synapse", "read"),
+            ("synapse", "search after"),
+            ("synapse", "verify"),
         )
         assert [code for code, _, _ in shown] == [0, 0, 0], shown
         assert "the first endpoint" in shown[0][1]
@@ -201,7 +214,9 @@ def test_whatever_index_there_is_the_read_is_right(root, way, index):
             held.close()
 
 
-@pytest.mark.parametrize("way", ["landlock", "user" if os.geteuid() == 0 else "landlock"])
+@pytest.mark.parametrize(
+    "way", ["landlock", "user" if os.geteuid() == 0 else "landlock"]
+)
 def test_no_read_misses_what_was_acknowledged_before_it_began(place, root, way):
     done = watched(place, root, way, 120)
     assert (done["missed"], done["torn"]) == (0, 0)
@@ -216,7 +231,9 @@ def watched(place, root, way, reads, *more):
     """What readers miss while a process appends continuously."""
     with synapse.open(str(root)) as mem:
         mem.as_agent("operator").read()
-        mem.as_agent("eng-a").archive([entry.id for entry in mem.as_agent("operator").read()])
+        mem.as_agent("eng-a").archive(
+            [entry.id for entry in mem.as_agent("operator").read()]
+        )
     acks = place / "acks"
     acks.touch()
     words = [sys.executable, "-c", WRITER, str(root), str(acks), PROGRAM, "0"]
@@ -235,7 +252,9 @@ def test_a_torn_line_at_the_end_is_passed_over_and_stays(root):
     with journal.open("ab") as file:
         file.write(b'{"chain":"0123')
     raw = journal.read_bytes()
-    (code, out, _), (_, log, _) = run("landlock", root, ("synapse", "read"), ("synapse", "verify"))
+    (code, out, _), (_, log, _) = run(
+        "landlock", root, ("synapse", "read"), ("synapse", "verify")
+    )
     assert (code, "the first endpoint" in out) == (0, True)
     assert "ends in a torn line" in log
     assert journal.read_bytes() == raw
@@ -248,13 +267,16 @@ def test_nothing_is_adopted_and_agents_stand_as_journalled(root):
     settings = root / "synapse.yaml"
     settings.write_text(settings.read_text() + "reputation: on\n")
     (root / "entries/api/x/dropped.md").write_text(
-        "---\nfrom: eng-a\nnamespace: api/x\npriority: info\ntimestamp: 2026-02-01T01:00:00Z\n---\ndropped\n"
+        "---\nfrom: eng-a\nnamespace: api/x\npriority: info\ntimestamp:"
+        " 2026-02-01T01:00:00Z\n---\ndropped\n"
     )
     time.sleep(0.3)
     before = tree(root)
     lines = ("read --agent eng-b", "read --json", "audit --json", "reputation")
     shown = run("landlock", root, *(("synapse", line) for line in lines))
-    assert "the first endpoint" in shown[0][1], "what it may read is what was journalled last"
+    assert "the first endpoint" in shown[0][1], (
+        "what it may read is what was journalled last"
+    )
     assert len(json.loads(shown[1][1])["entries"]) == 1
     assert "edited" not in shown[2][1]
     assert "only told of" not in shown[3][1], "settings are what their file says"
@@ -269,10 +291,15 @@ def test_nothing_is_adopted_and_agents_stand_as_journalled(root):
 def test_a_workspace_without_a_journal_is_told_to_be_opened_once(place):
     root = place / "shared-memory"
     (root / "entries/api").mkdir(parents=True)
-    (root / "entries/api/one.md").write_text("---\nfrom: eng-a\nnamespace: api\n---\none\n")
+    (root / "entries/api/one.md").write_text(
+        "---\nfrom: eng-a\nnamespace: api\n---\none\n"
+    )
     [(code, out, err)] = run("landlock", root, ("synapse", "read"))
     assert (code, out) == (6, "")
-    assert "has no journal yet, and cannot be written here: open it once where it can be" in err
+    assert (
+        "has no journal yet, and cannot be written here: open it once where it can be"
+        in err
+    )
 
 
 def test_an_empty_workspace_reads_as_empty_until_somebody_writes(place):
@@ -286,11 +313,14 @@ def test_an_empty_workspace_reads_as_empty_until_somebody_writes(place):
 
 def test_python_refuses_writes_with_its_own_class(root):
     code = (
-        "import sys; sys.path.insert(0, sys.argv[1]); import confined, synapse; confined.preload()\n"
+        "import sys; sys.path.insert(0, sys.argv[1]); import confined, synapse;"
+        " confined.preload()\n"
         "if not confined.landlock(): raise SystemExit(77)\n"
         "mem = synapse.open(sys.argv[2]); me = mem.as_agent('eng-a')\n"
-        "print(mem.store.readonly, len(me.read()), me.search('endpoint')[0].entry.body, me.unread())\n"
-        "for act in (lambda: me.append('x', 'api/x'), lambda: mem.register(synapse.Agent('z')), mem.rebuild):\n"
+        "print(mem.store.readonly, len(me.read()),"
+        " me.search('endpoint')[0].entry.body, me.unread())\n"
+        "for act in (lambda: me.append('x', 'api/x'), lambda:"
+        " mem.register(synapse.Agent('z')), mem.rebuild):\n"
         "    try: act()\n"
         "    except synapse.ReadOnly as error: print(error.exit_code, error.path)\n"
         "print(len(mem.as_agent('eng-b').read(mark=False)), mem.verify().ok)\n"
@@ -363,7 +393,9 @@ def test_runs_are_told_where_nothing_may_be_written(root, office, way):
     name = office["run"]
     commands = [line.replace("eng-a-1", name) for line in RUNS]
     for line, (code, out, err) in zip(
-        commands, run(way, root, *(("orchestrator", line) for line in commands)), strict=True
+        commands,
+        run(way, root, *(("orchestrator", line) for line in commands)),
+        strict=True,
     ):
         assert (code, err) == (0, ""), f"{line}: {err}"
         assert out, line

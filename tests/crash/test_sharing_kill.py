@@ -1,5 +1,6 @@
-"""A supervisor killed between a shared tool's claim, its call, its result and the entry: every agent gets what it
-wanted, no result is written twice, no claim outlives its run."""
+"""A supervisor killed between a shared tool's claim, its call, its result and the entry: every
+agent gets what it wanted, no result is written twice, no claim outlives its run.
+"""
 
 import random
 import signal
@@ -30,7 +31,9 @@ def workspace(root):
 def live(root, *options):
     """A life of a supervisor: whether it came to its end; not where it was killed."""
     command = [sys.executable, str(SCRIPT), str(root), str(root / "log"), *options]
-    life = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    life = subprocess.run(
+        command, capture_output=True, text=True, timeout=300, check=False
+    )
     if life.returncode == -signal.SIGKILL:
         return False
     assert life.returncode == 0, life.stderr
@@ -61,15 +64,25 @@ def findings(root, deaths):
         for run in runs:
             said = (root / "runs" / run["run"] / "output.md").read_text()
             wrong += [
-                f"{run['run']} does not know: {value}" for value in VALUES if value not in said
+                f"{run['run']} does not know: {value}"
+                for value in VALUES
+                if value not in said
             ]
-        written = Counter(record.key for record in records if record.kind == "entry" and record.key)
+        written = Counter(
+            record.key for record in records if record.kind == "entry" and record.key
+        )
         wrong += [f"a result was written {n} times" for n in written.values() if n != 1]
         wrong += [f"{len(written)} results"] if len(written) != len(SUBJECTS) else []
         for subject in SUBJECTS:
             claim = taken(memory, f"investigate: subject={subject}")
-            wrong += [] if isinstance(claim, Claim) else [f"a claim outlives its run: {claim}"]
-    calls = Counter(line.split("\t")[0] for line in (root / "log").read_text().splitlines())
+            wrong += (
+                []
+                if isinstance(claim, Claim)
+                else [f"a claim outlives its run: {claim}"]
+            )
+    calls = Counter(
+        line.split("\t")[0] for line in (root / "log").read_text().splitlines()
+    )
     wrong += [
         f"{subject} was looked for {n} times"
         for subject, n in calls.items()

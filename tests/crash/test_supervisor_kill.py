@@ -1,4 +1,6 @@
-"""A supervisor killed at any moment: every run ends once, nothing that was acknowledged is lost or written twice."""
+"""A supervisor killed at any moment: every run ends once, nothing that was acknowledged is lost or
+written twice.
+"""
 
 import json
 import os
@@ -18,8 +20,10 @@ from orchestrator.runs.folder import LEDGER, OUTPUT, STEPS, Folder
 
 SCRIPT = Path(__file__).with_name("supervised.py")
 ENGINEERS = ("eng-a", "eng-b", "eng-c")
-LEASE = 4.0  # of who hangs: longer than a loaded machine keeps it from saying that it lives
-ACTS = 196  # durable acts of a team that nobody kills, about; each counts before and after
+# of who hangs: longer than a loaded machine keeps it from saying that it lives
+LEASE = 4.0
+# durable acts of a team that nobody kills, about; each counts before and after
+ACTS = 196
 
 
 def workspace(root):
@@ -31,8 +35,9 @@ def workspace(root):
 
 
 def live(root, log, *options, after=300.0):
-    """A life of a supervisor; killed so many seconds after it began, unless it came to its end. How it ended; None
-    where it died."""
+    """A life of a supervisor; killed so many seconds after it began, unless it came to its end. How
+    it ended; None where it died.
+    """
     command = [sys.executable, str(SCRIPT), str(root), str(log), *options]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -52,7 +57,9 @@ def live(root, log, *options, after=300.0):
 
 
 def story(root, log, deaths):
-    """One team's work, through these deaths (how each life ends: options, seconds); how many there were."""
+    """One team's work, through these deaths (how each life ends: options, seconds); how many there
+    were.
+    """
     workspace(root)
     died = 0
     for options, after in deaths:
@@ -86,7 +93,9 @@ def findings(root, log):
         wrong += unproven(memory)
     keys = Counter(log.read_text().split()) if log.exists() else Counter()
     wrong += [
-        f"the user's tool was called {n} times with {key}" for key, n in keys.items() if n != 1
+        f"the user's tool was called {n} times with {key}"
+        for key, n in keys.items()
+        if n != 1
     ]
     if len(keys) > 9:
         wrong.append(f"the user's tool was called with {len(keys)} keys")
@@ -94,7 +103,9 @@ def findings(root, log):
 
 
 def unproven(memory):
-    """What `verify` finds. A file that a killed writer did not place is put there two seconds after its record."""
+    """What `verify` finds. A file that a killed writer did not place is put there two seconds after
+    its record.
+    """
     if problems := memory.verify().problems:
         time.sleep(2.1)
         memory.store.fresh(force=True)
@@ -114,7 +125,9 @@ def in_runs(memory, runs):
         if run["status"] != "done"
     ]
     wrong += [
-        f"{run['run']} ended {ended[run['run']]} times" for run in runs if ended[run["run"]] != 1
+        f"{run['run']} ended {ended[run['run']]} times"
+        for run in runs
+        if ended[run["run"]] != 1
     ]
     wrong += [
         f"{agent} ran {n} times"
@@ -129,8 +142,14 @@ def in_entries(memory):
         entry.body for entry in memory.as_agent("operator").read(namespace="status/web")
     )
     expected = [f"{name} step {turn}" for name in ENGINEERS for turn in range(3)]
-    wrong = [f"{body!r} was written {bodies[body]} times" for body in expected if bodies[body] != 1]
-    done = Counter(body.split(" (")[0] for body in bodies.elements() if body.startswith("Done:"))
+    wrong = [
+        f"{body!r} was written {bodies[body]} times"
+        for body in expected
+        if bodies[body] != 1
+    ]
+    done = Counter(
+        body.split(" (")[0] for body in bodies.elements() if body.startswith("Done:")
+    )
     wrong += [f"{body!r} was written {n} times" for body, n in done.items() if n != 1]
     return wrong + ([f"only {len(done)} results"] if len(done) != 4 else [])
 
@@ -139,11 +158,14 @@ def in_files(folder, runs):
     """The steps against the ledger, and what a parent was told."""
     recorded = steps.read(folder.lines(STEPS))
     paid = Counter(
-        line["ledger"] for line in map(json.loads, folder.lines(STEPS)) if line["kind"] == "turn"
+        line["ledger"]
+        for line in map(json.loads, folder.lines(STEPS))
+        if line["kind"] == "turn"
     )
     booked = Counter(
         map(
-            ledger.dump, (line for line in ledger.read(folder.lines(LEDGER)) if line.stop != "lost")
+            ledger.dump,
+            (line for line in ledger.read(folder.lines(LEDGER)) if line.stop != "lost"),
         )
     )
     name = os.path.basename(folder.path)
@@ -153,15 +175,27 @@ def in_files(folder, runs):
         else []
     )
     wrong += (
-        [f"{name}: {sum((booked - paid).values())} lines are too many"] if booked - paid else []
+        [f"{name}: {sum((booked - paid).values())} lines are too many"]
+        if booked - paid
+        else []
     )
     read = Counter(id for step in recorded for id in step.fields.get("read", ()))
     children = Counter(run["run"] for run in runs if run["parent"] == name)
-    wrong += [f"{name} read {dict(read)} of {list(children)}"] if read != children else []
-    last = [step.fields["turn"]["text"] for step in recorded if step.kind == "turn"][-1:]
-    wrong += [f"{name}: its output is not its last word"] if [folder.read(OUTPUT)] != last else []
+    wrong += (
+        [f"{name} read {dict(read)} of {list(children)}"] if read != children else []
+    )
+    last = [step.fields["turn"]["text"] for step in recorded if step.kind == "turn"][
+        -1:
+    ]
+    wrong += (
+        [f"{name}: its output is not its last word"]
+        if [folder.read(OUTPUT)] != last
+        else []
+    )
     numbers = [step.n for step in recorded]
-    return wrong + ([f"{name}: steps {numbers}"] if numbers != list(range(len(numbers))) else [])
+    return wrong + (
+        [f"{name}: steps {numbers}"] if numbers != list(range(len(numbers))) else []
+    )
 
 
 def debts(root):
@@ -204,7 +238,9 @@ def test_supervisors_that_get_it_wrong_are_found_out(tmp_path, way, death, found
         assert live(name, name / "log", *options) is not None
     assert findings(right, right / "log") == []
     assert any(
-        each in problem for problem in findings(bad, bad / "log") for each in found.split("|")
+        each in problem
+        for problem in findings(bad, bad / "log")
+        for each in found.split("|")
     )
 
 
@@ -213,22 +249,27 @@ def test_a_team_survives_two_hundred_deaths(tmp_path, capsys):
     deaths, n = Counter(), 0
     while deaths.total() < 400:
         where, log = tmp_path / f"ws{n}", tmp_path / f"log{n}"
-        kind, plan = ("acts", at_acts(n, 4, ACTS)) if n % 2 else ("times", at_times(n, 3))
+        kind, plan = (
+            ("acts", at_acts(n, 4, ACTS)) if n % 2 else ("times", at_times(n, 3))
+        )
         deaths[kind] += story(where, log, plan)
         assert findings(where, log) == [], (n, plan)
         n += 1
     with capsys.disabled():
         print(
-            f"\n{dict(deaths)} deaths of {n} teams: every run ended once, nothing lost, nothing twice"
+            f"\n{dict(deaths)} deaths of {n} teams: every run ended once, nothing"
+            f" lost, nothing twice"
         )
 
 
-# -- who hangs, and comes back --------------------------------------------------------------------------
+# -- who hangs, and comes back ---------------------------------------------------------
 
 
 def begun(root, *options):
     command = [sys.executable, str(SCRIPT), str(root), str(root / "log"), *options]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
 
 
 def until(what, seconds=120.0):
@@ -240,9 +281,15 @@ def until(what, seconds=120.0):
 
 
 def holding(pid, root):
-    """The files that a process has locked for writing, by inode: but for the one that says that it lives."""
+    """The files that a process has locked for writing, by inode: but for the one that says that it
+    lives.
+    """
     path = Path("/proc/locks")
-    locks = [line.split() for line in path.read_text().splitlines()] if path.exists() else []
+    locks = (
+        [line.split() for line in path.read_text().splitlines()]
+        if path.exists()
+        else []
+    )
     living = {each.stat().st_ino for each in (root / "runs" / ".holders").iterdir()}
     held = {
         int(lock[5].split(":")[2])
@@ -254,11 +301,15 @@ def holding(pid, root):
 
 def stands_still(pid):
     threads = Path(f"/proc/{pid}/task").glob("*/stat")
-    return all(stat.read_text().rpartition(")")[2].split()[0] in "tT" for stat in threads)
+    return all(
+        stat.read_text().rpartition(")")[2].split()[0] in "tT" for stat in threads
+    )
 
 
 class Two:
-    """A supervisor at work, and one that watches. The one takes nobody for hung, however loaded the machine is."""
+    """A supervisor at work, and one that watches. The one takes nobody for hung, however loaded the
+    machine is.
+    """
 
     def __init__(self, root, *options):
         self.root = workspace(root)
@@ -276,11 +327,17 @@ class Two:
 
     def at_work(self):
         """In the middle: something is written, and more is to come."""
-        until(lambda: len(self.memory.as_agent("operator").read(namespace="status/web")) > 2)
+        until(
+            lambda: (
+                len(self.memory.as_agent("operator").read(namespace="status/web")) > 2
+            )
+        )
         assert self.running()
 
     def hangs(self):
-        """Stop the one where it holds no lock, which nobody could go on without; when its lease is over."""
+        """Stop the one where it holds no lock, which nobody could go on without; when its lease is
+        over.
+        """
         self.at_work()
         while True:
             self.one.send_signal(signal.SIGSTOP)
@@ -305,8 +362,14 @@ class Two:
     def looks(self):
         """When each look of the other's began and ended, and how many runs it took over."""
         path = self.root / "log.looks"
-        lines = [line.split() for line in path.read_text().splitlines()] if path.exists() else []
-        return [(float(began), float(ended), int(taken)) for began, ended, taken in lines]
+        lines = (
+            [line.split() for line in path.read_text().splitlines()]
+            if path.exists()
+            else []
+        )
+        return [
+            (float(began), float(ended), int(taken)) for began, ended, taken in lines
+        ]
 
     def finished(self):
         """What the other says once it has brought it to its end."""
@@ -316,12 +379,16 @@ class Two:
 
     def refused(self):
         return [
-            record.fields for record in self.memory.store.log.since(0) if record.kind == "refused"
+            record.fields
+            for record in self.memory.store.log.since(0)
+            if record.kind == "refused"
         ]
 
 
 def late(looks, due):
-    """Whatever a watcher does wrong about a holder that is gone, or counts as gone, from this moment on."""
+    """Whatever a watcher does wrong about a holder that is gone, or counts as gone, from this
+    moment on.
+    """
     early = [
         f"it took over {due - ended:.3f} s too early"
         for _, ended, taken in looks
@@ -332,7 +399,11 @@ def late(looks, due):
         for began, _, taken in looks
         if not taken and began > due
     ]
-    return early + idle + ([] if any(taken for *_, taken in looks) else ["it took over nothing"])
+    return (
+        early
+        + idle
+        + ([] if any(taken for *_, taken in looks) else ["it took over nothing"])
+    )
 
 
 @pytest.fixture
@@ -349,7 +420,9 @@ def two(tmp_path):
 
 
 def test_after_a_crash_another_goes_on_within_two_seconds(tmp_path, two):
-    """At its first look after that, and it looks every half second: what its looks take is the machine's."""
+    """At its first look after that, and it looks every half second: what its looks take is the
+    machine's.
+    """
     both = two()
     both.at_work()
     before = time.time()
@@ -384,7 +457,9 @@ def test_who_hangs_is_taken_over_and_ends_by_itself(tmp_path, two, back):
 
 
 def test_who_hangs_with_a_lock_holds_up_everybody_and_costs_nothing(tmp_path, two):
-    """The log's lock ends with its process. Until then whoever wants to write is told who has it, and looks on."""
+    """The log's lock ends with its process. Until then whoever wants to write is told who has it,
+    and looks on.
+    """
     both = two("--hang", "lock")
     until(lambda: stands_still(both.one.pid))
     assert both.other.stdout.readline() == f"busy: {both.one.pid}\n"
@@ -409,5 +484,6 @@ def test_a_supervisor_that_comes_back_without_looking_is_found_out(tmp_path, two
     both.one.send_signal(signal.SIGCONT)
     both.one.communicate(timeout=120)
     assert any(
-        "ended 2 times" in problem for problem in findings(tmp_path / "ws", tmp_path / "ws" / "log")
+        "ended 2 times" in problem
+        for problem in findings(tmp_path / "ws", tmp_path / "ws" / "log")
     )

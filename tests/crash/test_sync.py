@@ -1,8 +1,9 @@
 """At the acknowledgement, everything that an entry depends on has been synced.
 
-SIGKILL cannot show a missing fsync. So every call that writes or syncs is recorded (the functions of `os`, through
-which all of our writing goes; and, where there is strace, the calls of the system themselves), and at each
-acknowledgement the checker asks: is every byte of the entry's line on the disk, and every name on the way to it?
+SIGKILL cannot show a missing fsync. So every call that writes or syncs is recorded (the functions
+of `os`, through which all of our writing goes; and, where there is strace, the calls of the system
+themselves), and at each acknowledgement the checker asks: is every byte of the entry's line on the
+disk, and every name on the way to it?
 """
 
 import itertools
@@ -25,7 +26,9 @@ def key(fd):
 
 
 class Recorder:
-    """What would be left after a power cut: per file the bytes that were synced, per directory the names."""
+    """What would be left after a power cut: per file the bytes that were synced, per directory the
+    names.
+    """
 
     def __init__(self, patch):
         self.synced, self.unsynced = {}, {}
@@ -96,7 +99,9 @@ class Recorder:
             if found is None:
                 continue
             status = path.stat()
-            lost = max(0, found.end() - self.synced.get((status.st_dev, status.st_ino), 0))
+            lost = max(
+                0, found.end() - self.synced.get((status.st_dev, status.st_ino), 0)
+            )
             problems = [f"{lost} bytes"] if lost else []
             for place in (
                 path,
@@ -142,12 +147,15 @@ def test_an_acknowledged_line_is_synced(tmp_path, monkeypatch, segment):
         assert write(memory, recorder, "eng-a", 30) == []
 
 
-def test_an_acknowledged_line_is_synced_when_writers_share_the_sync(tmp_path, monkeypatch):
+def test_an_acknowledged_line_is_synced_when_writers_share_the_sync(
+    tmp_path, monkeypatch
+):
     recorder = Recorder(monkeypatch)
     with workspace(tmp_path / "memory") as memory:
         memory.store.log.journal.segment_bytes = 10_000
         tasks = [
-            lambda name=agent.id: write(memory, recorder, name, 20) for agent in memory.agents()
+            lambda name=agent.id: write(memory, recorder, name, 20)
+            for agent in memory.agents()
         ]
         assert together(*tasks) == [[], [], [], []]
 
@@ -156,10 +164,15 @@ def test_every_act_is_synced(tmp_path, monkeypatch):
     recorder = Recorder(monkeypatch)
     with workspace(tmp_path / "memory") as memory:
         memory.register(synapse.Agent("lead", role="cto"))
-        memory.register(synapse.Agent("junior", read=["*"], write=["*"], review_required=True))
+        memory.register(
+            synapse.Agent("junior", read=["*"], write=["*"], review_required=True)
+        )
         lead, eng = memory.as_agent("lead"), memory.as_agent("eng-a")
         ids = [eng.append(f"{n}", "api/endpoints").id for n in range(3)]
-        staged = [memory.as_agent("junior").append(f"{n}", "api/endpoints").id for n in range(2)]
+        staged = [
+            memory.as_agent("junior").append(f"{n}", "api/endpoints").id
+            for n in range(2)
+        ]
         acts = [
             lambda: lead.approve(staged[0]),
             lambda: lead.reject(staged[1]),
@@ -195,7 +208,9 @@ def test_the_checker_catches_a_writer_that_does_not_sync(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("left_out", ["fdatasync", "fsync"])
-def test_the_checker_catches_our_own_writer_with_a_sync_left_out(tmp_path, monkeypatch, left_out):
+def test_the_checker_catches_our_own_writer_with_a_sync_left_out(
+    tmp_path, monkeypatch, left_out
+):
     recorder = Recorder(monkeypatch)
     monkeypatch.setattr(os, left_out, lambda fd: None)
     with workspace(tmp_path / "memory") as memory:
@@ -216,7 +231,9 @@ with synapse.init(sys.argv[1]) as memory:
 
 
 def unsynced(trace):
-    """How often something was acknowledged while bytes, or names, of the journal were not synced."""
+    """How often something was acknowledged while bytes, or names, of the journal were not
+    synced.
+    """
     dirty, bad, acknowledged = set(), 0, 0
     for line in trace.splitlines():
         call = re.search(r"^\d+ +(\w+)\(([^<]*)(?:<([^>]*)>)?", line)
@@ -240,7 +257,13 @@ def unsynced(trace):
 
 
 def traced(root, program):
-    command = ["strace", "-f", "-y", "-e", "trace=openat,write,pwrite64,writev,fsync,fdatasync"]
+    command = [
+        "strace",
+        "-f",
+        "-y",
+        "-e",
+        "trace=openat,write,pwrite64,writev,fsync,fdatasync",
+    ]
     done = subprocess.run(
         [*command, "-o", f"{root}.trace", sys.executable, "-c", program, str(root)],
         capture_output=True,

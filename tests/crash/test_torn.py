@@ -1,7 +1,9 @@
-"""A writer that dies at every step of every act, and after every byte of its line: whole or absent, and provable.
+"""A writer that dies at every step of every act, and after every byte of its line: whole or absent,
+and provable.
 
-SIGKILL from outside finds few of these points. Here the process "dies" by an exception that no one catches, at the
-n-th call that changes the disk; what is left behind is opened by another, two seconds later.
+SIGKILL from outside finds few of these points. Here the process "dies" by an exception that no one
+catches, at the n-th call that changes the disk; what is left behind is opened by another, two
+seconds later.
 """
 
 import os
@@ -44,7 +46,9 @@ class Killed(BaseException):
 
 
 class Death:
-    """Ends the process at the n-th call that changes the disk; a write may have got some bytes out by then."""
+    """Ends the process at the n-th call that changes the disk; a write may have got some bytes out
+    by then.
+    """
 
     def __init__(self, monkeypatch, at, after=None):
         self.left, self.after, self.calls = at, after, 0
@@ -76,7 +80,9 @@ def template(tmp_path_factory):
         for agent in STAFF:
             memory.register(agent)
         me = memory.as_agent("eng")
-        ids = [me.append(f"entry {n}", "api/endpoints", topic=f"t{n}").id for n in range(4)]
+        ids = [
+            me.append(f"entry {n}", "api/endpoints", topic=f"t{n}").id for n in range(4)
+        ]
         me.archive(ids[:1])
         memory.as_agent("junior").append("to be reviewed", "api/endpoints")
     return root
@@ -85,7 +91,10 @@ def template(tmp_path_factory):
 def dropped(root, inbox=False):
     folder = root / ("inbox/eng/new" if inbox else "entries/api/endpoints")
     folder.mkdir(parents=True, exist_ok=True)
-    front = "id: syn-x\nfrom: eng\ntimestamp: 2026-02-01T00:00:00Z\nnamespace: api/endpoints\npriority: info\n"
+    front = (
+        "id: syn-x\nfrom: eng\ntimestamp: 2026-02-01T00:00:00Z\nnamespace:"
+        " api/endpoints\npriority: info\n"
+    )
     (folder / "drop.md").write_text(f"---\n{front}---\n\ndrop\n")
 
 
@@ -98,18 +107,24 @@ ACTS = {
     "append in a new namespace": lambda memory: memory.as_agent("eng").append(
         "body", "new/name/space"
     ),
-    "append once": lambda memory: memory.as_agent("eng").append("body", "api/endpoints", once="k"),
+    "append once": lambda memory: memory.as_agent("eng").append(
+        "body", "api/endpoints", once="k"
+    ),
     "stage": lambda memory: memory.as_agent("junior").append("body", "api/endpoints"),
     "approve": lambda memory: memory.as_agent("lead").approve(
         memory.as_agent("lead").staged()[0].id
     ),
-    "reject": lambda memory: memory.as_agent("lead").reject(memory.as_agent("lead").staged()[0].id),
+    "reject": lambda memory: memory.as_agent("lead").reject(
+        memory.as_agent("lead").staged()[0].id
+    ),
     "archive": lambda memory: memory.as_agent("eng").archive(live(memory)[:2]),
     "restore": lambda memory: memory.as_agent("lead").restore(
         ["syn-" + memory.store.log.at(4).id[4:]]
     ),
     "resolve": lambda memory: memory.as_agent("eng").resolve(live(memory)[0]),
-    "register": lambda memory: memory.register(synapse.Agent("new", department="backend")),
+    "register": lambda memory: memory.register(
+        synapse.Agent("new", department="backend")
+    ),
     "adopt": lambda memory: memory.store.fresh(force=True),
     "adopt from an inbox": lambda memory: memory.store.fresh(force=True),
 }
@@ -153,13 +168,17 @@ def die(template, root, act, at, after=None):
 
 
 def survives(root, acknowledged):
-    """Opened by another, the workspace proves itself, goes on, and holds what was there, and the act or not."""
+    """Opened by another, the workspace proves itself, goes on, and holds what was there, and the
+    act or not.
+    """
     with synapse.open(str(root), clock=lambda: now() + 10_000_000) as memory:
         lead = memory.as_agent("lead")
         lead.read()
         report = memory.verify()
         assert report.problems == ()
-        records = [record for record in memory.store.log.since() if record.kind != "seal"]
+        records = [
+            record for record in memory.store.log.since() if record.kind != "seal"
+        ]
         entries = [record for record in records if record.kind == "entry"]
         assert len({record.id for record in entries}) == len(entries)
         bodies = Counter(lead.get(record.id).body for record in entries)
@@ -186,11 +205,15 @@ def test_a_writer_may_die_at_every_step(template, tmp_path, act, monkeypatch):
         shutil.rmtree(root)
     assert survived == sorted(survived), "absent before the commit, whole after it"
     assert survived[-1] == 1
-    assert survived[0] == act.startswith("adopt"), "a drop is adopted by whoever comes next"
+    assert survived[0] == act.startswith("adopt"), (
+        "a drop is adopted by whoever comes next"
+    )
 
 
 def test_a_writer_may_die_after_every_byte_of_its_line(template, tmp_path):
-    """Whatever is left of the line is sealed, and never read as a record, not even if it lacks its end alone."""
+    """Whatever is left of the line is sealed, and never read as a record, not even if it lacks its
+    end alone.
+    """
     with prepared(template, tmp_path / "line", "append") as memory:
         size = memory.store.log.mark()[1]
         ACTS["append"](memory)
@@ -208,7 +231,9 @@ def test_a_writer_may_die_after_every_byte_of_its_line(template, tmp_path):
 
 
 @pytest.mark.parametrize("after", [1, 80, 200, -2, -1])
-def test_whoever_seals_a_torn_line_may_die_after_every_byte_too(template, tmp_path, after):
+def test_whoever_seals_a_torn_line_may_die_after_every_byte_too(
+    template, tmp_path, after
+):
     with (
         prepared(template, tmp_path / "torn", "append") as memory,
         pytest.MonkeyPatch.context() as patch,
@@ -269,7 +294,9 @@ def test_writers_may_die_around_the_end_of_a_segment(template, tmp_path, segment
         with pytest.MonkeyPatch.context() as patch:
             Death(patch, at % 17 + 1, after=at * 29 % 600)
             try:
-                acknowledged.append(memory.as_agent("eng").append(f"body {at}", "api/endpoints").id)
+                acknowledged.append(
+                    memory.as_agent("eng").append(f"body {at}", "api/endpoints").id
+                )
             except Killed:
                 pass
         memory.close()
@@ -292,13 +319,19 @@ def at(root, moment):
 
 def everything(memory):
     lead = memory.as_agent("lead")
-    return sorted(entry.body for entry in [*lead.read(), *lead.read(archived=True), *lead.staged()])
+    return sorted(
+        entry.body
+        for entry in [*lead.read(), *lead.read(archived=True), *lead.staged()]
+    )
 
 
 @pytest.mark.parametrize("kind", ["written", "approved", "restored"])
-def test_an_entry_filed_away_at_once_does_not_come_back(template, tmp_path, monkeypatch, kind):
-    """Whoever finishes what dead writers left undone acts on records that are two seconds old: not on what they said
-    then, but on where the entry is now."""
+def test_an_entry_filed_away_at_once_does_not_come_back(
+    template, tmp_path, monkeypatch, kind
+):
+    """Whoever finishes what dead writers left undone acts on records that are two seconds old: not
+    on what they said then, but on where the entry is now.
+    """
     monkeypatch.setattr(adopt, "SETTLED", -1)
     root, begun = shutil.copytree(template, tmp_path / "memory"), now() + 100_000_000
     with at(root, begun) as memory:
@@ -337,7 +370,9 @@ def test_files_that_are_about_to_be_filed_away_are_not_taken_for_new_ones(
         assert not list(root.glob("entries/**/*.md"))
 
 
-def test_a_page_of_the_archive_that_was_torn_goes_on_behind_the_torn_part(template, tmp_path):
+def test_a_page_of_the_archive_that_was_torn_goes_on_behind_the_torn_part(
+    template, tmp_path
+):
     root = shutil.copytree(template, tmp_path / "memory")
     with at(root, now()) as memory:
         ids = live(memory)
@@ -360,7 +395,9 @@ def test_a_page_of_the_archive_is_written_whole_where_writes_are_short(
     root, real = shutil.copytree(template, tmp_path / "memory"), os.write
     with at(root, now()) as memory, monkeypatch.context() as patch:
         ids = live(memory)
-        patch.setattr(os, "write", lambda fd, raw: real(fd, bytes(raw)[: max(1, len(raw) // 2)]))
+        patch.setattr(
+            os, "write", lambda fd, raw: real(fd, bytes(raw)[: max(1, len(raw) // 2)])
+        )
         memory.as_agent("eng").archive(ids)
         assert memory.verify().problems == ()
 

@@ -1,5 +1,6 @@
-"""One changed byte anywhere makes `verify` fail; so do cutting, deleting, reordering and doubling. `repair` mends
-the files, and never the journal."""
+"""One changed byte anywhere makes `verify` fail; so do cutting, deleting, reordering and doubling.
+`repair` mends the files, and never the journal.
+"""
 
 import os
 import shutil
@@ -22,7 +23,9 @@ def grown(root, clock):
     with synapse.init(str(root), clock=clock) as memory:
         memory.register(synapse.Agent("lead", role="cto"))
         memory.register(synapse.Agent("eng", read=["*"], write=["*"], teams=["core"]))
-        memory.register(synapse.Agent("junior", read=["*"], write=["*"], review_required=True))
+        memory.register(
+            synapse.Agent("junior", read=["*"], write=["*"], review_required=True)
+        )
         eng, lead, junior = map(memory.as_agent, ("eng", "lead", "junior"))
         ids = [
             eng.append(f"body {n} — ü", "api/endpoints", tags=["a"], topic=f"t{n}").id
@@ -65,7 +68,10 @@ def covered(root):
     """Every file that `verify` answers for."""
     tops = ("journal", "entries", "archive", "staging", "agents")
     return sorted(
-        (root / "synapse.yaml", *(path for top in tops for path in (root / top).rglob("*.*")))
+        (
+            root / "synapse.yaml",
+            *(path for top in tops for path in (root / top).rglob("*.*")),
+        )
     )
 
 
@@ -88,7 +94,14 @@ def flipped(memory, path, flips, every=1):
 def test_a_changed_byte_is_seen(memory, root):
     """Every byte of every file, in two ways; the journal's, being many, in one."""
     kinds = {path.relative_to(root).parts[0] for path in covered(root)}
-    assert kinds == {"journal", "entries", "archive", "staging", "agents", "synapse.yaml"}
+    assert kinds == {
+        "journal",
+        "entries",
+        "archive",
+        "staging",
+        "agents",
+        "synapse.yaml",
+    }
     for path in covered(root):
         flips = FLIPS[:1] if path.suffix == ".jsonl" else COARSE
         unseen, made = flipped(memory, path, flips)
@@ -99,7 +112,9 @@ def test_a_changed_byte_is_seen(memory, root):
 def test_a_changed_byte_is_seen_whatever_it_becomes(memory, root):
     total = 0
     for path in covered(root):
-        unseen, made = flipped(memory, path, (*FLIPS, 0x02, 0x04, 0x08, 0x10, 0x40, 0x7F))
+        unseen, made = flipped(
+            memory, path, (*FLIPS, 0x02, 0x04, 0x08, 0x10, 0x40, 0x7F)
+        )
         assert unseen == []
         total += made
     print(f"{total} changes of one byte, 0 unseen")
@@ -111,7 +126,11 @@ def test_the_first_bad_record_is_named(memory, root):
     for number, line in enumerate(lines, 1):
         path.write_bytes(
             b"".join(
-                [*lines[: number - 1], line.replace(b'"kind":"', b'"kind":"x'), *lines[number:]]
+                [
+                    *lines[: number - 1],
+                    line.replace(b'"kind":"', b'"kind":"x'),
+                    *lines[number:],
+                ]
             )
         )
         first = memory.verify().problems[0]
@@ -133,7 +152,9 @@ def check_seen(memory, path, raw, head=None):
 
 
 def test_a_cut_journal_is_seen(memory, root):
-    """Wherever it is cut: within a line by itself, between lines by the index or a head kept elsewhere."""
+    """Wherever it is cut: within a line by itself, between lines by the index or a head kept
+    elsewhere.
+    """
     path = journal(root)
     raw, head = path.read_bytes(), memory.verify().head
     for size in range(len(raw)):
@@ -144,7 +165,9 @@ def test_a_cut_journal_is_seen(memory, root):
     assert memory.verify(head).ok
 
 
-def test_a_journal_cut_between_lines_is_seen_without_an_index_by_a_kept_head(root, template):
+def test_a_journal_cut_between_lines_is_seen_without_an_index_by_a_kept_head(
+    root, template
+):
     path, heads = journal(root), []
     lines = path.read_bytes().splitlines(keepends=True)
     for count in range(len(lines) + 1):
@@ -153,9 +176,12 @@ def test_a_journal_cut_between_lines_is_seen_without_an_index_by_a_kept_head(roo
         with synapse.open(str(root), clock=template[1]) as memory:
             heads.append(memory.verify().head)
             assert all(
-                memory.verify(head).problems[:1] == memory.verify().problems[:1] for head in heads
+                memory.verify(head).problems[:1] == memory.verify().problems[:1]
+                for head in heads
             )
-            assert count == len(lines) or not memory.verify(f"{len(lines)}:{'0' * 64}").ok
+            assert (
+                count == len(lines) or not memory.verify(f"{len(lines)}:{'0' * 64}").ok
+            )
 
 
 def test_lines_deleted_doubled_or_moved_are_seen(memory, root):
@@ -169,9 +195,13 @@ def test_lines_deleted_doubled_or_moved_are_seen(memory, root):
             check_seen(
                 memory,
                 path,
-                b"".join([*lines[: at - 1], lines[at], lines[at - 1], *lines[at + 1 :]]),
+                b"".join(
+                    [*lines[: at - 1], lines[at], lines[at - 1], *lines[at + 1 :]]
+                ),
             )
-            check_seen(memory, path, b"".join([lines[at], *lines[:at], *lines[at + 1 :]]))
+            check_seen(
+                memory, path, b"".join([lines[at], *lines[:at], *lines[at + 1 :]])
+            )
     check_seen(memory, path, b"")
     path.unlink()
     assert not memory.verify().ok
@@ -185,7 +215,9 @@ def test_a_line_put_in_between_is_seen(memory, root):
             check_seen(memory, path, b"".join([*lines[:at], text, *lines[at:]]))
 
 
-def test_a_journal_written_anew_is_seen_by_a_kept_head(memory, root, template, tmp_path):
+def test_a_journal_written_anew_is_seen_by_a_kept_head(
+    memory, root, template, tmp_path
+):
     head = memory.verify().head
     other = grown(tmp_path / "other", FrozenClock("2026-02-01T09:00:01Z"))
     shutil.copy(journal(other), journal(root))
@@ -224,7 +256,11 @@ def test_a_missing_or_misnamed_segment_is_seen(tmp_path):
 
 
 def mendable(root):
-    return [path for path in covered(root) if path.parts[-2] != "agents" and path.suffix == ".md"]
+    return [
+        path
+        for path in covered(root)
+        if path.parts[-2] != "agents" and path.suffix == ".md"
+    ]
 
 
 HARM = {
@@ -246,18 +282,26 @@ HARM = {
 def test_repair_puts_files_back(root, template, harm, cold):
     files = {path: path.read_bytes() for path in mendable(root)}
     with synapse.open(str(root), clock=template[1]) as memory:
-        before = memory.digest(), {entry.id: entry.body for entry in memory.as_agent("lead").read()}
+        before = (
+            memory.digest(),
+            {entry.id: entry.body for entry in memory.as_agent("lead").read()},
+        )
     for path, raw in files.items():
         HARM[harm](path)
         with synapse.open(str(root), clock=template[1]) as memory:
             report = memory.verify()
             assert not report.ok
             assert all(problem.mendable for problem in report.problems)
-            assert any(str(path.relative_to(root)) in problem.where for problem in report.problems)
+            assert any(
+                str(path.relative_to(root)) in problem.where
+                for problem in report.problems
+            )
             if cold:
                 memory.as_agent("lead").read()
             assert memory.repair().problems == ()
-            assert {entry.id: entry.body for entry in memory.as_agent("lead").read()} == before[1]
+            assert {
+                entry.id: entry.body for entry in memory.as_agent("lead").read()
+            } == before[1]
         assert path.read_bytes() == raw or path.parent.name == "archive", (
             "a page is made of what is archived now"
         )
@@ -289,11 +333,16 @@ def test_what_cannot_be_put_back_is_recorded_as_lost(memory, root):
 
 
 def test_repair_waits_for_who_adds_to_a_page(memory, root):
-    """An archive page is written anew with what others filed away meanwhile, not with what was proven before."""
+    """An archive page is written anew with what others filed away meanwhile, not with what was
+    proven before.
+    """
     memory.store.fresh(force=True)  # so that nothing else waits for the lock
     page = next((root / "archive").iterdir())
     page.write_bytes(page.read_bytes().replace(b"body", b"b0dy"))
-    opened, late = threading.Event(), block("syn-2026-02-01-99", b"filed away meanwhile")
+    opened, late = (
+        threading.Event(),
+        block("syn-2026-02-01-99", b"filed away meanwhile"),
+    )
 
     def add():
         with page.open("ab") as file:

@@ -1,4 +1,6 @@
-"""The real clients: installed from the lock into a folder beside .venv, each told where the model server is."""
+"""The real clients: installed from the lock into a folder beside .venv, each told where the model
+server is.
+"""
 
 import hashlib
 import json
@@ -30,7 +32,9 @@ LONGEST = 90  # seconds of one session
 
 
 class Wired(NamedTuple):
-    """What makes a client talk to the model server: the name of a model, its variables, its settings."""
+    """What makes a client talk to the model server: the name of a model, its variables, its
+    settings.
+    """
 
     model: str
     env: Mapping[str, str]
@@ -40,11 +44,15 @@ class Wired(NamedTuple):
 def wired(name, url, home):
     """How each client is told where its provider is."""
     if name == "claude-code":
-        return Wired("claude-sonnet-4-5", {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "any"})
+        return Wired(
+            "claude-sonnet-4-5", {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "any"}
+        )
     if name == "codex":
         config = (
-            'model_provider = "scripted"\ncheck_for_update_on_startup = false\nanalytics.enabled = false\n'
-            f'[model_providers.scripted]\nname = "scripted"\nbase_url = "{url}/v1"\nenv_key = "OPENAI_API_KEY"\n'
+            'model_provider = "scripted"\ncheck_for_update_on_startup ='
+            " false\nanalytics.enabled = false\n"
+            f'[model_providers.scripted]\nname = "scripted"\nbase_url ='
+            f' "{url}/v1"\nenv_key = "OPENAI_API_KEY"\n'
             'wire_api = "responses"\n'
         )
         env = {"CODEX_HOME": f"{home}/.codex", "OPENAI_API_KEY": "any"}
@@ -57,7 +65,9 @@ def wired(name, url, home):
             "security": {"auth": {"selectedType": "gemini-api-key"}},
         }
         env = {"GOOGLE_GEMINI_BASE_URL": url, "GEMINI_API_KEY": "any"}
-        return Wired("gemini-2.5-flash", env, {".gemini/settings.json": json.dumps(settings)})
+        return Wired(
+            "gemini-2.5-flash", env, {".gemini/settings.json": json.dumps(settings)}
+        )
     model = {
         "id": "scripted",
         "name": "scripted",
@@ -78,7 +88,10 @@ def wired(name, url, home):
     config = {
         "models": {"providers": {"here": provider}},
         "agents": {
-            "defaults": {"model": {"primary": "here/scripted"}, "workspace": f"{home}/workspace"}
+            "defaults": {
+                "model": {"primary": "here/scripted"},
+                "workspace": f"{home}/workspace",
+            }
         },
         "update": {"checkOnStart": False},
     }
@@ -96,14 +109,20 @@ def installed():
         pytest.fail(
             "the long checks run the real clients, and need Node's npm on the PATH to install them"
         )
-    return _installed(FOLDER, {name: (HERE / name).read_text(encoding="utf-8") for name in ASKED})
+    return _installed(
+        FOLDER, {name: (HERE / name).read_text(encoding="utf-8") for name in ASKED}
+    )
 
 
 @pytest.fixture(scope="session")
 def claude():
-    """Return the program of Claude Code, which every run of the tests installs, alone of the clients."""
+    """Return the program of Claude Code, which every run of the tests installs, alone of the
+    clients.
+    """
     if shutil.which("npm") is None:
-        pytest.skip(f"{CLAUDE} is not there: Node's npm, which installs it, is not on the PATH")
+        pytest.skip(
+            f"{CLAUDE} is not there: Node's npm, which installs it, is not on the PATH"
+        )
     return _installed(FOLDER / "claude-code", _alone(CLAUDE)) / "claude"
 
 
@@ -118,16 +137,24 @@ def _installed(folder, files):
         # Without their scripts: all but one of the clients have what they need in their packages.
         for command in (["ci", "--ignore-scripts"], ["rebuild", CLAUDE]):
             done = subprocess.run(
-                ["npm", *command], cwd=folder, capture_output=True, text=True, timeout=PATIENCE
+                ["npm", *command],
+                cwd=folder,
+                capture_output=True,
+                text=True,
+                timeout=PATIENCE,
             )
-            assert done.returncode == 0, f"npm {command[0]} failed:\n{done.stderr[-2_000:]}"
+            assert done.returncode == 0, (
+                f"npm {command[0]} failed:\n{done.stderr[-2_000:]}"
+            )
         stamp.write_text(wanted)
     return folder / "node_modules/.bin"
 
 
 def _alone(name):
     """Return a package that asks for one client only, and its part of the lock."""
-    package, lock = (json.loads((HERE / file).read_text(encoding="utf-8")) for file in ASKED)
+    package, lock = (
+        json.loads((HERE / file).read_text(encoding="utf-8")) for file in ASKED
+    )
     wanted = {name: package["dependencies"][name]}
     root = {"name": package["name"], "dependencies": wanted}
     parts = {
@@ -136,7 +163,13 @@ def _alone(name):
         if path.startswith(f"node_modules/{name}")
     }
     lock["packages"] = {"": root, **parts}
-    return dict(zip(ASKED, (json.dumps({**root, "private": True}), json.dumps(lock)), strict=True))
+    return dict(
+        zip(
+            ASKED,
+            (json.dumps({**root, "private": True}), json.dumps(lock)),
+            strict=True,
+        )
+    )
 
 
 def pytest_terminal_summary(terminalreporter):
@@ -152,7 +185,9 @@ def pytest_terminal_summary(terminalreporter):
 
 @pytest.fixture
 def client(installed, tmp_path):
-    """Makes an engine of this name whose model follows a script: the engine, its place, the server."""
+    """Makes an engine of this name whose model follows a script: the engine, its place, the
+    server.
+    """
     home, work = tmp_path / "home", tmp_path / "work"
     servers = []
 
@@ -204,7 +239,8 @@ class CodexProject:
         self.env |= {"TERM": "xterm-256color", "SHELL": "/bin/bash"}
         self.config = self.codex_home / "config.toml"
         self.config.write_text(
-            'model_provider = "scripted"  # mine\ncheck_for_update_on_startup = false\nanalytics.enabled = false\n\n'
+            'model_provider = "scripted"  # mine\ncheck_for_update_on_startup ='
+            " false\nanalytics.enabled = false\n\n"
             f'[model_providers.scripted]\nname = "scripted"\nbase_url = "{self.server.url}/v1"\n'
             'env_key = "OPENAI_API_KEY"\nwire_api = "responses"\n\n'
             f'[projects."{self.work}"]\ntrust_level = "trusted"\n'
@@ -216,7 +252,11 @@ class CodexProject:
 
     @property
     def requests(self):
-        return [taken.body for taken in self.server.journal if taken.path.endswith("/responses")]
+        return [
+            taken.body
+            for taken in self.server.journal
+            if taken.path.endswith("/responses")
+        ]
 
     def run(self, *command, check=True):
         done = subprocess.run(
@@ -249,7 +289,9 @@ class CodexProject:
             return memory.as_agent("other").read().entries
 
     def runs(self):
-        return json.loads(self.run("orchestrator", "ps", "--all", "--json").stdout)["runs"]
+        return json.loads(self.run("orchestrator", "ps", "--all", "--json").stdout)[
+            "runs"
+        ]
 
     def lead(self):
         """The session of the main conversation, and the process that runs its hooks."""
@@ -266,13 +308,20 @@ class CodexProject:
             "folder": folder,
         }
         return Target(
-            "codex", user=False, python=sys.executable, package=package, env=self.env, **places
+            "codex",
+            user=False,
+            python=sys.executable,
+            package=package,
+            env=self.env,
+            **places,
         )
 
 
 @pytest.fixture
 def codex_project(installed, tmp_path):
-    """Makes a project whose model follows a script; its plugin is installed unless told otherwise."""
+    """Makes a project whose model follows a script; its plugin is installed unless told
+    otherwise.
+    """
     made = []
 
     def make(script, install=True):
@@ -280,7 +329,9 @@ def codex_project(installed, tmp_path):
         if install:
             made[0].install()
             with synapse.open(str(made[0].root)) as memory:
-                memory.register(Agent("other", read=("*",), write=("*",), projects=("work",)))
+                memory.register(
+                    Agent("other", read=("*",), write=("*",), projects=("work",))
+                )
         return made[0]
 
     yield make

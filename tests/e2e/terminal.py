@@ -10,11 +10,15 @@ import struct
 import termios
 import time
 
-ESCAPES = re.compile(r"\x1b\[[0-9;?<>=]*[a-zA-Z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b.")
+ESCAPES = re.compile(
+    r"\x1b\[[0-9;?<>=]*[a-zA-Z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b."
+)
 
 
 class Terminal:
-    """A program in a terminal of its own. What it shows is read while somebody waits for something."""
+    """A program in a terminal of its own. What it shows is read while somebody waits for
+    something.
+    """
 
     def __init__(self, command, folder, env):
         self.shown = ""

@@ -1,5 +1,6 @@
-"""Claude Code with the plugin, as its user runs it, against the scripted model server: what reaches the
-model, what is written into the memory, what wakes a session, and that the client goes on whatever happens.
+"""Claude Code with the plugin, as its user runs it, against the scripted model server: what reaches
+the model, what is written into the memory, what wakes a session, and that the client goes on
+whatever happens.
 """
 
 import json
@@ -27,7 +28,13 @@ from tests.e2e.terminal import Terminal
 
 KEY = "sk-any-000000000000000000000000000000"
 MODEL = "claude-sonnet-4-5"
-STREAM = ("--input-format", "stream-json", "--output-format", "stream-json", "--verbose")
+STREAM = (
+    "--input-format",
+    "stream-json",
+    "--output-format",
+    "stream-json",
+    "--verbose",
+)
 RULE = "Call /v2/users, never /v1/users."
 FOUND = "parser.py reads the whole file at once: mind the memory."
 NEWS = "Stop using the staging database: it is being moved."
@@ -76,31 +83,45 @@ class Project:
         """Run the command line; what it printed."""
         command = [sys.executable, "-m", "orchestrator", *words]
         done = subprocess.run(
-            command, cwd=self.folder, env=self.env(), capture_output=True, text=True, timeout=60
+            command,
+            cwd=self.folder,
+            env=self.env(),
+            capture_output=True,
+            text=True,
+            timeout=60,
         )
         assert done.returncode == 0, done.stderr
         return done.stdout
 
     def command(self, *words):
-        allowed = ("--allowedTools", "Agent,Bash,Edit,Read,ToolSearch,mcp__plugin_synapse_synapse")
+        allowed = (
+            "--allowedTools",
+            "Agent,Bash,Edit,Read,ToolSearch,mcp__plugin_synapse_synapse",
+        )
         return [str(self.claude), *words, "--model", MODEL, *allowed]
 
     def ask(self, url, *words, seconds=100):
         """Run one question; what the client printed."""
         command = self.command("-p", *words)
         given = {"cwd": self.folder, "env": self.env(url), "stdin": subprocess.DEVNULL}
-        done = subprocess.run(command, **given, capture_output=True, text=True, timeout=seconds)
+        done = subprocess.run(
+            command, **given, capture_output=True, text=True, timeout=seconds
+        )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
     def write(self, text, **fields):
         """Write an entry as another process would, by the command line."""
         options = [f"--{name}={value}" for name, value in fields.items()]
-        self.synapse("write", "--from=boss", "--namespace=decisions/api", *options, text)
+        self.synapse(
+            "write", "--from=boss", "--namespace=decisions/api", *options, text
+        )
 
     def synapse(self, *words):
         command = [sys.executable, "-m", "synapse", "--root", self.root, *words]
-        done = subprocess.run(command, env=self.env(), capture_output=True, text=True, timeout=60)
+        done = subprocess.run(
+            command, env=self.env(), capture_output=True, text=True, timeout=60
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -146,11 +167,17 @@ def requests(server, containing):
     for taken in list(server.journal):
         messages = taken.body.get("messages", [])
         parts = [part for message in messages for part in parts_of(message["content"])]
-        first = "".join(part.get("text", "") for part in parts_of(messages[0]["content"]))
+        first = "".join(
+            part.get("text", "") for part in parts_of(messages[0]["content"])
+        )
         if containing in first:
-            texts = tuple(part.get("text", "") for part in parts if part["type"] == "text")
+            texts = tuple(
+                part.get("text", "") for part in parts if part["type"] == "text"
+            )
             results = tuple(
-                json.dumps(part["content"]) for part in parts if part["type"] == "tool_result"
+                json.dumps(part["content"])
+                for part in parts
+                if part["type"] == "tool_result"
             )
             chosen.append(Request(texts, results))
     return chosen
@@ -162,8 +189,12 @@ def parts_of(content):
 
 def asked(seen):
     """Return the task of a conversation, MAIN or the letter of a sub-agent's."""
-    text = "\n".join(message.text for message in seen.messages if message.role == "user")
-    return next((task for task in ("TASK-MAIN", "TASK-A", "TASK-B") if task in text), "")
+    text = "\n".join(
+        message.text for message in seen.messages if message.role == "user"
+    )
+    return next(
+        (task for task in ("TASK-MAIN", "TASK-A", "TASK-B") if task in text), ""
+    )
 
 
 def agent(prompt, type="general-purpose"):
@@ -198,7 +229,9 @@ def entries(project, namespace):
 def test_the_client_itself_finds_the_plugin_valid(project):
     folder = f"{project.root}/runs/.plugins/claude-code"
     command = [str(project.claude), "plugin", "validate", folder]
-    done = subprocess.run(command, env=project.env(), capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        command, env=project.env(), capture_output=True, text=True, timeout=60
+    )
     assert done.returncode == 0, done.stdout
     assert "Validation passed" in done.stdout
     assert "error" not in done.stdout.lower()
@@ -206,14 +239,19 @@ def test_the_client_itself_finds_the_plugin_valid(project):
 
 def test_the_version_is_the_one_that_the_facts_are_of(project):
     done = subprocess.run(
-        [str(project.claude), "--version"], env=project.env(), capture_output=True, text=True
+        [str(project.claude), "--version"],
+        env=project.env(),
+        capture_output=True,
+        text=True,
     )
     assert facts.load("claude-code").verified in done.stdout
 
 
 def test_a_session_loads_all_of_the_plugin_with_no_question(project, serve):
     server = serve(lambda seen: "Done.")
-    output = project.ask(server.url, "hello", "--output-format", "stream-json", "--verbose")
+    output = project.ask(
+        server.url, "hello", "--output-format", "stream-json", "--verbose"
+    )
     init = next(json.loads(line) for line in output.splitlines() if '"init"' in line)
     assert "synapse" in [plugin["name"] for plugin in init["plugins"]]
     assert not init.get("plugin_errors")
@@ -262,7 +300,7 @@ def runs(project):
         yield from Runs(memory.store).all()
 
 
-# -- a session with sub-agents -----------------------------------------------------------------------
+# -- a session with sub-agents ---------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -279,7 +317,9 @@ def worked(claude, tmp_path_factory):
         task = asked(seen)
         if task == "TASK-A":
             if seen.turn == 0:
-                return Move("", (("Read", {"file_path": str(project.folder / "parser.py")}),))
+                return Move(
+                    "", (("Read", {"file_path": str(project.folder / "parser.py")}),)
+                )
             if seen.turn == 1:
                 project.write(
                     NEWS, priority="critical"
@@ -289,11 +329,17 @@ def worked(claude, tmp_path_factory):
         if task == "TASK-B":
             return "Blocked: which port does the gateway listen on?"
         if task == "TASK-MAIN" and seen.turn < 2:
-            return agent(("TASK-A: mend the parser", "TASK-B: find the gateway's port")[seen.turn])
+            return agent(
+                ("TASK-A: mend the parser", "TASK-B: find the gateway's port")[
+                    seen.turn
+                ]
+            )
         return "Both parts are done."
 
     with ModelServer(script) as server:
-        output = project.ask(server.url, "TASK-MAIN: mend it all", "--output-format", "json")
+        output = project.ask(
+            server.url, "TASK-MAIN: mend it all", "--output-format", "json"
+        )
         return project, server, json.loads(output)
 
 
@@ -325,16 +371,26 @@ def test_a_critical_that_another_process_writes_reaches_a_running_sub_agent(work
 def test_the_completion_is_written_with_its_usage(worked):
     project, _, _ = worked
     entry = next(
-        entry for entry in entries(project, "status/*") if "The parser works" in entry.body
+        entry
+        for entry in entries(project, "status/*")
+        if "The parser works" in entry.body
     )
     assert entry.author == "engineer"
     run = next(run for run in runs(project) if run.fields.get("entry") == entry.id)
     assert (run.state, run.status) == ("ended", "done")
     transcript = next(Path(project.home).glob(".claude/projects/*/*/subagents/*.jsonl"))
-    parts = [spent("claude-code", str(path)) for path in transcript.parent.glob("*.jsonl")]
-    assert run.fields["usage"]["input_tokens"] in [part.usage.input_tokens for part in parts]
+    parts = [
+        spent("claude-code", str(path)) for path in transcript.parent.glob("*.jsonl")
+    ]
+    assert run.fields["usage"]["input_tokens"] in [
+        part.usage.input_tokens for part in parts
+    ]
     assert run.fields["usage"]["output_tokens"] > 0
-    assert (run.fields["usage"]["estimated"], run.fields["model"], run.fields["turns"]) == (
+    assert (
+        run.fields["usage"]["estimated"],
+        run.fields["model"],
+        run.fields["turns"],
+    ) == (
         False,
         MODEL,
         3,
@@ -355,10 +411,19 @@ def test_the_session_is_a_run_that_has_ended_with_all_that_it_used(worked):
     project, _, result = worked
     assert eventually(lambda: {run.state for run in runs(project)} == {"ended"})
     main = next(run for run in runs(project) if run.parent is None)
-    assert (main.agent, main.state, main.fields["engine"]) == ("lead", "ended", "claude-code")
+    assert (main.agent, main.state, main.fields["engine"]) == (
+        "lead",
+        "ended",
+        "claude-code",
+    )
     used, said = main.fields["usage"], result["usage"]
-    sent = sum(said[f"{kind}input_tokens"] for kind in ("", "cache_creation_", "cache_read_"))
-    assert (used["input_tokens"], used["output_tokens"]) == (sent, said["output_tokens"])
+    sent = sum(
+        said[f"{kind}input_tokens"] for kind in ("", "cache_creation_", "cache_read_")
+    )
+    assert (used["input_tokens"], used["output_tokens"]) == (
+        sent,
+        said["output_tokens"],
+    )
 
 
 def test_nothing_went_wrong_and_nobody_was_left_behind(worked):
@@ -393,7 +458,11 @@ class Stream:
 
     def __init__(self, project, url):
         command = project.command("-p", *STREAM)
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+        pipes = {
+            "stdin": subprocess.PIPE,
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.DEVNULL,
+        }
         self.process = subprocess.Popen(
             command, cwd=project.folder, env=project.env(url), text=True, **pipes
         )
@@ -458,7 +527,9 @@ def test_a_critical_wakes_an_idle_session_that_a_person_sits_before(project, ser
         assert terminal.wait(lambda: len(server.journal) == 1 and idle(project))
         project.write("The weather is fine.")
         project.write(NEWS, priority="critical")
-        assert terminal.wait(lambda: len(requests(server, "TASK-MAIN")) == 2), terminal.text[-500:]
+        assert terminal.wait(lambda: len(requests(server, "TASK-MAIN")) == 2), (
+            terminal.text[-500:]
+        )
         last = requests(server, "TASK-MAIN")[-1]
         assert last.text.count(NEWS) == 1
         assert "Monitor event" in last.text
@@ -476,9 +547,9 @@ def test_an_idle_session_costs_no_request_when_the_memory_is_taken_away(project,
         assert terminal.wait(lambda: "1monitor" in terminal.text), terminal.text[-500:]
         assert eventually(lambda: processes(project))
         os.rename(project.root, project.base / "taken-away")
-        assert not terminal.wait(lambda: server.journal, seconds=8), str(server.journal[0].body)[
-            -3_000:
-        ]
+        assert not terminal.wait(lambda: server.journal, seconds=8), str(
+            server.journal[0].body
+        )[-3_000:]
     finally:
         terminal.close()
 
@@ -524,7 +595,7 @@ def test_the_client_goes_on_without_the_memory(project, serve, harm):
     assert "Traceback" not in str(server.journal[-1].body)
 
 
-# -- the memory's tools ------------------------------------------------------------------------------
+# -- the memory's tools ----------------------------------------------------------------
 
 
 def test_the_model_calls_the_memory_tools(project, serve):
@@ -532,7 +603,9 @@ def test_the_model_calls_the_memory_tools(project, serve):
 
     def script(seen):
         if seen.turn == 0:
-            return Move("", (("ToolSearch", {"query": f"select:{tool}", "max_results": 5}),))
+            return Move(
+                "", (("ToolSearch", {"query": f"select:{tool}", "max_results": 5}),)
+            )
         if seen.turn == 1:
             return Move("", ((tool, {"query": "users endpoint"}),))
         return "Done."

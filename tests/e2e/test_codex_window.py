@@ -1,4 +1,6 @@
-"""The windows of Codex: hooks wait for their user's consent, and what wakes a session that waits for its user."""
+"""The windows of Codex: hooks wait for their user's consent, and what wakes a session that waits
+for its user.
+"""
 
 import fcntl
 import json
@@ -25,7 +27,8 @@ MODEL = "gpt-5"
 NOTE = "The login endpoint is /v2/login."
 
 
-# Of what a terminal is sent: a character, or a command's numbers and its kind; titles and the like are neither.
+# Of what a terminal is sent: a character, or a command's numbers and its kind; titles and the like
+# are neither.
 PIECES = re.compile(
     r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|([^\x1b])|\x1b\[([0-9;?<>=]*)[ -/]*([@-~])|\x1b[^\[\]]"
 )
@@ -34,18 +37,26 @@ PIECES = re.compile(
 class Window:
     """An interactive session in a terminal of its own, which answers what Codex asks a terminal."""
 
-    ANSWERS = ((b"\x1b[6n", b"\x1b[1;1R"), (b"\x1b[c", b"\x1b[?62;c"), (b"\x1b[?u", b"\x1b[?0u"))
+    ANSWERS = (
+        (b"\x1b[6n", b"\x1b[1;1R"),
+        (b"\x1b[c", b"\x1b[?62;c"),
+        (b"\x1b[?u", b"\x1b[?0u"),
+    )
 
     def __init__(self, codex, *words):
         self.pid, self.terminal = pty.fork()
         if self.pid == 0:
             os.chdir(codex.work)
             os.execvpe("codex", ["codex", "--model", MODEL, *words], codex.env)
-        fcntl.ioctl(self.terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+        fcntl.ioctl(
+            self.terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0)
+        )
         self.output = b""
 
     def until(self, seen, seconds=30):
-        """Whether this comes true of what stands in the window, without its spaces, or elsewhere."""
+        """Whether this comes true of what stands in the window, without its spaces, or
+        elsewhere.
+        """
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             if seen(self.text()):
@@ -56,7 +67,9 @@ class Window:
     def text(self):
         """What stands in the window: Codex draws only what has changed."""
         rows, row, column = {}, 1, 1
-        for text, numbers, kind in PIECES.findall(self.output.decode("utf-8", "replace")):
+        for text, numbers, kind in PIECES.findall(
+            self.output.decode("utf-8", "replace")
+        ):
             values = (
                 [int(number or 1) for number in numbers.split(";")]
                 if numbers.strip("0123456789;") == ""
@@ -105,7 +118,9 @@ class Window:
     def close(self):
         """End it as its user does, else by force."""
         self.type("/quit")
-        if not self.until(lambda _: os.waitpid(self.pid, os.WNOHANG)[0] == self.pid, 10):
+        if not self.until(
+            lambda _: os.waitpid(self.pid, os.WNOHANG)[0] == self.pid, 10
+        ):
             os.kill(self.pid, signal.SIGKILL)
             os.waitpid(self.pid, 0)
         os.close(self.terminal)
@@ -113,7 +128,9 @@ class Window:
 
 @pytest.fixture
 def server(codex_project):
-    """Makes a project whose windows share Codex's background server; the server is stopped at the end."""
+    """Makes a project whose windows share Codex's background server; the server is stopped at the
+    end.
+    """
     made = []
 
     def make(script):
@@ -129,11 +146,16 @@ def server(codex_project):
                 os.kill(json.loads(path.read_text())["pid"], signal.SIGTERM)
             except (OSError, ValueError, KeyError):
                 pass
-        shutil.rmtree(codex.codex_home / "packages", ignore_errors=True)  # a copy of the program
+        shutil.rmtree(
+            codex.codex_home / "packages", ignore_errors=True
+        )  # a copy of the program
 
 
 def verdicts(codex):
-    return {finding.check: finding.verdict for finding in install_codex.examine(codex.target())}
+    return {
+        finding.check: finding.verdict
+        for finding in install_codex.examine(codex.target())
+    }
 
 
 def heard(codex, text):
@@ -159,13 +181,17 @@ def test_a_window_asks_for_consent_and_is_woken_while_it_is_open(server):
         for body in codex.requests
         if "hello there" in json.dumps(body["input"])
     ]
-    assert any(NOTE in text for text in asked)  # another request asks for a title of the session
+    assert any(
+        NOTE in text for text in asked
+    )  # another request asks for a title of the session
     session, pid = codex.lead()
     assert wakes_codex.wake(session, "WAKE: read this", str(codex.work), codex.env, pid)
     assert window.until(heard(codex, "WAKE: read this"))
     window.until(lambda text: "Saidafter1" in text)
     window.close()
-    assert not wakes_codex.wake(session, "WAKE: nobody is here", str(codex.work), codex.env, pid)
+    assert not wakes_codex.wake(
+        session, "WAKE: nobody is here", str(codex.work), codex.env, pid
+    )
     assert not heard(codex, "nobody is here")("")
 
 
@@ -179,7 +205,9 @@ def test_a_window_with_a_server_of_its_own_is_woken(codex_project):
     assert wakes_codex.wake(session, "WAKE: read this", str(codex.work), codex.env, pid)
     assert window.until(heard(codex, "WAKE: read this"))
     window.close()
-    assert not wakes_codex.wake(session, "WAKE: nobody is here", str(codex.work), codex.env, pid)
+    assert not wakes_codex.wake(
+        session, "WAKE: nobody is here", str(codex.work), codex.env, pid
+    )
 
 
 @pytest.fixture
@@ -190,7 +218,9 @@ def up():
     def start(codex):
         words = ["orchestrator", "up", "--engine", "scripted"]
         daemons.append(
-            subprocess.Popen(words, cwd=codex.work, env=codex.env, stdin=-3, stdout=-3, stderr=-3)
+            subprocess.Popen(
+                words, cwd=codex.work, env=codex.env, stdin=-3, stdout=-3, stderr=-3
+            )
         )
         return (codex.root / "runs/.daemon.sock").exists
 
@@ -211,7 +241,9 @@ def test_a_critical_wakes_a_window_that_waits_for_its_user(codex_project, up):
     window.until(lambda _: False, 3)  # another request asks for a title of the session
     asked = len(codex.requests)
     codex.write("decisions/login", NOTE)
-    assert not window.until(lambda _: len(codex.requests) > asked, 5)  # who waits costs nothing
+    assert not window.until(
+        lambda _: len(codex.requests) > asked, 5
+    )  # who waits costs nothing
     codex.write("decisions/login", "STOP using /v1: it is gone.", priority="critical")
     assert window.until(heard(codex, "STOP using /v1"), 60)
     window.close()
@@ -223,8 +255,12 @@ def test_a_one_shot_session_is_not_woken(codex_project):
     def script(seen):
         if seen.turn == 1:
             session, pid = codex.lead()
-            woken.append(wakes_codex.wake(session, "WAKE", str(codex.work), codex.env, pid))
-        return Move("", (("exec_command", {"cmd": "true"}),)) if seen.turn < 2 else "Done."
+            woken.append(
+                wakes_codex.wake(session, "WAKE", str(codex.work), codex.env, pid)
+            )
+        return (
+            Move("", (("exec_command", {"cmd": "true"}),)) if seen.turn < 2 else "Done."
+        )
 
     codex = codex_project(script)
     codex.codex(MODEL)

@@ -1,7 +1,9 @@
-"""The conformance suites of the Model Context Protocol against `synapse mcp`, for both revisions that it serves.
+"""The conformance suites of the Model Context Protocol against `synapse mcp`, for both revisions
+that it serves.
 
-What a suite wants of a server beside the protocol stands, with the reason, in `conformance/REVISION.yml`. The suites
-and a Node that runs them are installed from a lock of their own, in seconds, into a folder beside .venv.
+What a suite wants of a server beside the protocol stands, with the reason, in
+`conformance/REVISION.yml`. The suites and a Node that runs them are installed from a lock of their
+own, in seconds, into a folder beside .venv.
 """
 
 import hashlib
@@ -24,7 +26,13 @@ SUITES = {
     "2026-07-28": ("conformance-2026", ("--requirements", "2026-07-28")),
 }
 PASSED = {
-    "2025-11-25": {"server-initialize", "ping", "tools-list", "resources-list", "prompts-list"},
+    "2025-11-25": {
+        "server-initialize",
+        "ping",
+        "tools-list",
+        "resources-list",
+        "prompts-list",
+    },
     "2026-07-28": {
         "tools-list",
         "resources-list",
@@ -39,7 +47,9 @@ BOTH = {"dns-rebinding-protection", "server-sse-multiple-streams"}
 @pytest.fixture(scope="session")
 def node():
     """Runs a suite, by the name of its package, with these words."""
-    wanted = hashlib.sha256(b"".join((HERE / name).read_bytes() for name in LOCKED)).hexdigest()
+    wanted = hashlib.sha256(
+        b"".join((HERE / name).read_bytes() for name in LOCKED)
+    ).hexdigest()
     stamp = FOLDER / "stamp"
     if not stamp.exists() or stamp.read_text() != wanted:
         if shutil.which("npm") is None:
@@ -63,7 +73,9 @@ def node():
     def run(suite, *words):
         script = FOLDER / "node_modules" / suite / "dist/index.js"
         command = [str(program if program.exists() else "node"), str(script), *words]
-        return subprocess.run(command, cwd=FOLDER, capture_output=True, text=True, timeout=120)
+        return subprocess.run(
+            command, cwd=FOLDER, capture_output=True, text=True, timeout=120
+        )
 
     return run
 
@@ -104,16 +116,21 @@ def passed(text):
 
 @pytest.mark.parametrize("revision", SUITES)
 def test_the_server_conforms(node, address, tmp_path, revision):
-    """Every scenario passes but those listed, and every one of these fails: the suite refuses a list that is not
-    exact."""
+    """Every scenario passes but those listed, and every one of these fails: the suite refuses a
+    list that is not exact.
+    """
     suite, more = SUITES[revision]
     listed = HERE / f"{revision}.yml"
-    done = node(suite, "server", "--url", address, *more, "--expected-failures", str(listed))
+    done = node(
+        suite, "server", "--url", address, *more, "--expected-failures", str(listed)
+    )
     assert done.returncode == 0, done.stdout[-4_000:]
     assert passed(done.stdout) >= PASSED[revision] | BOTH
     stale = tmp_path / "stale.yml"
     stale.write_text(f"{listed.read_text()}  - tools-list\n")
     assert (
-        node(suite, "server", "--url", address, *more, "--expected-failures", str(stale)).returncode
+        node(
+            suite, "server", "--url", address, *more, "--expected-failures", str(stale)
+        ).returncode
         != 0
     )

@@ -1,7 +1,9 @@
-"""What the plugin adds to the requests of each real client, of the main conversation and of a sub-agent: with an empty
-memory, and with three critical entries. A token is one of o200k, of the whole request's JSON.
+"""What the plugin adds to the requests of each real client, of the main conversation and of a
+sub-agent: with an empty memory, and with three critical entries. A token is one of o200k, of the
+whole request's JSON.
 
-`pytest -m soak tests/e2e/test_costs.py -s` prints the table that the README and the clients' facts are made of.
+`pytest -m soak tests/e2e/test_costs.py -s` prints the table that the README and the clients' facts
+are made of.
 """
 
 import html
@@ -39,13 +41,16 @@ COUNTED = {
     AGENT: 1,
 }  # the request whose tokens are told: all that comes late has come by then
 WORDS = (
-    "The payment service of the shop is being moved to the new cluster this week, so nobody may deploy to the old one,"
-    " change its settings, or restart its workers before the operators have said that all of the queues are empty;"
+    "The payment service of the shop is being moved to the new cluster this week, so"
+    " nobody may deploy to the old one,"
+    " change its settings, or restart its workers before the operators have said that"
+    " all of the queues are empty;"
     " whoever has to, asks in the channel of the operators first, and writes down what was done"
 )
 RULES = tuple(f"Rule {number}: {WORDS}." for number in ("one", "two", "three"))
 VIEW = re.compile(
-    r"You are `[\w-]+` of a team with a shared memory.*?</memory-[0-9a-f]+>\n?", re.DOTALL
+    r"You are `[\w-]+` of a team with a shared memory.*?</memory-[0-9a-f]+>\n?",
+    re.DOTALL,
 )
 ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 PASSING = re.compile(r"[0-9a-f]{6,}|\d+")
@@ -109,7 +114,8 @@ def claude(programs, folder, arm):
     }  # a person's first prompt comes after the server is there, too
     project.env = lambda url, env=project.env: {**env(url), **waits}
     model = script(
-        lambda seen: test_claude_plugin.bash("true"), lambda seen: test_claude_plugin.agent(PART)
+        lambda seen: test_claude_plugin.bash("true"),
+        lambda seen: test_claude_plugin.agent(PART),
     )
     with ModelServer(model) as server:
         project.ask(server.url, TASK)
@@ -155,7 +161,9 @@ def gemini(programs, folder, arm):
         return Move("", (("read_file", {"file_path": "src/tariff.py"}),))
 
     def spawn(seen):
-        return Move("", (("invoke_agent", {"agent_name": "generalist", "prompt": PART}),))
+        return Move(
+            "", (("invoke_agent", {"agent_name": "generalist", "prompt": PART}),)
+        )
 
     def model(seen):
         if test_gemini_plugin.is_child(seen) and seen.turn == 1:
@@ -231,7 +239,9 @@ class Requests:
                 for body in CLIENTS[client](programs, base, Arm(name, self.shown))
             ]
             for who in CONVERSATIONS:
-                self.bodies[name, who] = [body for body in made if conversation(body) == who]
+                self.bodies[name, who] = [
+                    body for body in made if conversation(body) == who
+                ]
 
     def own(self, who):
         """Return the tokens of a conversation's first request without the plugin."""
@@ -252,7 +262,9 @@ class Requests:
 
 
 def without_names(body, base):
-    """Return a request without what no model reads, and with the same ids and folders in each run."""
+    """Return a request without what no model reads, and with the same ids and folders in each
+    run.
+    """
     text = dumped({name: part for name, part in body.items() if name not in UNREAD})
     return json.loads(ID.sub("0", text.replace(str(base), "/base")))
 
@@ -275,7 +287,9 @@ def texts(value):
         yield html.unescape(value)
     elif isinstance(value, dict | list):
         for part in (
-            value if isinstance(value, list) else [value[name] for name in value if name != "tools"]
+            value
+            if isinstance(value, list)
+            else [value[name] for name in value if name != "tools"]
         ):
             yield from texts(part)
 
@@ -291,7 +305,9 @@ def known(body):
 
 @pytest.fixture(scope="module", params=CLIENTS)
 def requests(request, installed, tmp_path_factory):
-    return Requests(request.param, installed, tmp_path_factory.mktemp("costs").resolve())
+    return Requests(
+        request.param, installed, tmp_path_factory.mktemp("costs").resolve()
+    )
 
 
 @pytest.fixture(scope="module")
@@ -300,7 +316,10 @@ def table():
     lines = []
     yield lines
     print(
-        "\n" + "\n".join(("client, conversation: own | tools + listing = percent | view", *lines))
+        "\n"
+        + "\n".join(
+            ("client, conversation: own | tools + listing = percent | view", *lines)
+        )
     )
 
 
@@ -308,14 +327,20 @@ def table():
 
 
 @pytest.mark.parametrize("who", CONVERSATIONS)
-def test_an_empty_memory_adds_what_names_the_plugin_and_nothing_of_its_hooks(requests, who):
+def test_an_empty_memory_adds_what_names_the_plugin_and_nothing_of_its_hooks(
+    requests, who
+):
     for number in (0, 1):
         alone, empty = (requests.bodies[arm, who][number] for arm in (ALONE, EMPTY))
         assert views_in(empty) == []
         new = known(empty) - known(alone)
-        assert [text for text in new if "synapse" not in text and "team" not in text] == []
         assert [
-            text for text in new if "<memory-" in text or "hook additional context" in text
+            text for text in new if "synapse" not in text and "team" not in text
+        ] == []
+        assert [
+            text
+            for text in new
+            if "<memory-" in text or "hook additional context" in text
         ] == []
 
 
@@ -343,7 +368,8 @@ def test_the_facts_have_what_was_counted(requests, table):
         )
         share = f"{100 * added.all / own:.1f} %"
         table.append(
-            f"{requests.client}, {who}: {own:,} | {added.tools:,} + {added.rest:,} = {share} | {view:,}"
+            f"{requests.client}, {who}: {own:,} | {added.tools:,} + {added.rest:,} ="
+            f" {share} | {view:,}"
         )
     for who, key in ((MAIN, "request"), (AGENT, "agent")):
         added, own = requests.added(who), requests.own(who)

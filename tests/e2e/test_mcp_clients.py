@@ -1,5 +1,5 @@
-"""The real clients and `synapse mcp`: the main agent and a sub-agent of each write through it, once, and what they
-say of a call is what `synapse.mcp.caller` takes it for.
+"""The real clients and `synapse mcp`: the main agent and a sub-agent of each write through it,
+once, and what they say of a call is what `synapse.mcp.caller` takes it for.
 """
 
 import json
@@ -45,8 +45,9 @@ TELLS = {
 
 
 def plays(seen):
-    """A model that writes as the main agent, spawns one that writes too, waits for it, and says so. Codex asks before
-    a slow server's tools are there: then it lets time pass."""
+    """A model that writes as the main agent, spawns one that writes too, waits for it, and says so.
+    Codex asks before a slow server's tools are there: then it lets time pass.
+    """
     names = {tool.name for tool in seen.tools}
     child = "CHILD" in seen.text and "PARENT" not in seen.text
     append = next(filter(APPEND.match, names), None)
@@ -63,7 +64,9 @@ def plays(seen):
         return Move("", ((append or "mcp__synapse__append", given),))
     if step == 1 and spawn:
         return Move("", ((spawn, SPAWNS[spawn]),))
-    thread = re.search(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", seen.messages[-1].text)
+    thread = re.search(
+        r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", seen.messages[-1].text
+    )
     return (
         Move("", ((WAIT, {"targets": [thread[0]], "timeout_ms": 20_000}),))
         if WAIT in names and thread
@@ -84,7 +87,8 @@ def listen_in(root, tmp_path):
     kept.mkdir()
     program = f"{sys.executable} -m synapse.cli --root {root} mcp --agent eng"
     script.write_text(
-        f'#!/bin/sh\necho "$CLAUDE_CODE_SESSION_ID" > {kept}/$$.session\ntee {kept}/$$.in | {program}\n'
+        f'#!/bin/sh\necho "$CLAUDE_CODE_SESSION_ID" > {kept}/$$.session\ntee'
+        f" {kept}/$$.in | {program}\n"
     )
     script.chmod(0o755)
     return str(script), kept
@@ -98,11 +102,14 @@ def configure(name, home, server):
     elif name == "codex":
         with (home / ".codex/config.toml").open("a") as file:
             file.write(
-                f'[mcp_servers.synapse]\ncommand = "{server}"\ndefault_tools_approval_mode = "approve"\n'
+                f"[mcp_servers.synapse]\ncommand ="
+                f' "{server}"\ndefault_tools_approval_mode = "approve"\n'
             )
     else:
         path = home / ".gemini/settings.json"
-        more = {"mcpServers": {"synapse": {"command": server, "args": [], "trust": True}}}
+        more = {
+            "mcpServers": {"synapse": {"command": server, "args": [], "trust": True}}
+        }
         path.write_text(json.dumps(json.loads(path.read_text()) | more))
 
 
@@ -120,7 +127,10 @@ def test_a_client_writes_through_the_server(client, root, tmp_path, name):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2_000:]
     with synapse.open(root) as memory:
-        assert sorted(entry.body for entry in memory.as_agent("eng").read()) == ["child", "parent"]
+        assert sorted(entry.body for entry in memory.as_agent("eng").read()) == [
+            "child",
+            "parent",
+        ]
     calls = []
     for path in kept.glob("*.in"):
         session = path.with_suffix(".session").read_text().strip()
@@ -128,8 +138,12 @@ def test_a_client_writes_through_the_server(client, root, tmp_path, name):
             asked = json.loads(line)
             if asked.get("method") == "tools/call":
                 calls.append(Caller(meta=asked["params"]["_meta"], started=session))
-    assert [(call.call is not None, bool(call.session)) for call in calls] == [TELLS[name]] * 2
-    assert not [pid for pid in filter(str.isdigit, os.listdir("/proc")) if serves(pid, root)]
+    assert [(call.call is not None, bool(call.session)) for call in calls] == [
+        TELLS[name]
+    ] * 2
+    assert not [
+        pid for pid in filter(str.isdigit, os.listdir("/proc")) if serves(pid, root)
+    ]
 
 
 def serves(pid, root):

@@ -1,5 +1,6 @@
-"""What anybody may put into `entries/` and the inboxes: pipes, links, sockets, devices of a terabyte, names that are
-no text. Nothing is followed, nothing hangs, nothing keeps the rest from being read; each is put aside with a reason.
+"""What anybody may put into `entries/` and the inboxes: pipes, links, sockets, devices of a
+terabyte, names that are no text. Nothing is followed, nothing hangs, nothing keeps the rest from
+being read; each is put aside with a reason.
 """
 
 import os
@@ -31,7 +32,9 @@ def memory(tmp_path):
     with synapse.init(str(tmp_path / "memory")) as memory:
         memory.register(synapse.Agent("eng", read=["*"], write=["*"]))
         memory.as_agent("eng").append("what was there", "api/endpoints")
-        (tmp_path / "memory" / "inbox" / "eng" / "new").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "memory" / "inbox" / "eng" / "new").mkdir(
+            parents=True, exist_ok=True
+        )
         yield memory
 
 
@@ -76,7 +79,8 @@ HOSTILE = {
     "a link to a folder": lambda path, outside: path.symlink_to("/"),
     "a link to a device": lambda path, outside: path.symlink_to("/dev/zero"),
     "a link to a pipe": lambda path, outside: (
-        os.mkfifo(path.with_suffix(".fifo")) or path.symlink_to(path.name[:-3] + ".fifo")
+        os.mkfifo(path.with_suffix(".fifo"))
+        or path.symlink_to(path.name[:-3] + ".fifo")
     ),
     "a hard link": linked,
     "a terabyte": lambda path, outside: sparse(path),
@@ -87,7 +91,9 @@ HOSTILE = {
     "a megabyte of an unclosed front": lambda path, outside: path.write_text(
         "---\n" + "a: b\n" * 200_000
     ),
-    "a device": lambda path, outside: os.mknod(path, 0o600 | stat.S_IFCHR, os.makedev(1, 5)),
+    "a device": lambda path, outside: os.mknod(
+        path, 0o600 | stat.S_IFCHR, os.makedev(1, 5)
+    ),
 }
 PLACES = ["entries/api/endpoints", "entries", "inbox/eng/new"]
 
@@ -104,7 +110,9 @@ def test_it_is_put_aside(memory, tmp_path, outside, kind, place):
             HOSTILE[kind](folder / f"x{n}.md", outside)
     except PermissionError:
         pytest.skip("this user may not make one")
-    (folder / "good.md").write_text(TEXT.format("good").replace("api/endpoints", "status/x"))
+    (folder / "good.md").write_text(
+        TEXT.format("good").replace("api/endpoints", "status/x")
+    )
     begun = time.perf_counter()
     bodies = set(read(memory))
     took = time.perf_counter() - begun
@@ -121,7 +129,9 @@ def test_it_is_put_aside(memory, tmp_path, outside, kind, place):
             assert stat.S_IMODE(status.st_mode) == 0o600
     assert (outside.read_bytes(), outside.stat().st_mode) == before
     assert not [
-        name for name in os.listdir(folder) if name.startswith("x") and name.endswith(".md")
+        name
+        for name in os.listdir(folder)
+        if name.startswith("x") and name.endswith(".md")
     ]
     assert len(memory.audit(limit=count)) == count
     assert memory.verify().problems == ()
@@ -161,7 +171,9 @@ NAMES = [
 @pytest.mark.parametrize("place", PLACES[::2])
 @pytest.mark.parametrize("good", [False, True])
 def test_a_file_of_any_name(memory, tmp_path, name, place, good):
-    """What is in it counts; its name is text that somebody else wrote, and goes into the journal as such."""
+    """What is in it counts; its name is text that somebody else wrote, and goes into the journal as
+    such.
+    """
     folder = os.path.join(os.fsencode(tmp_path / "memory"), place.encode())
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, name), "wb") as file:
@@ -193,7 +205,10 @@ def test_a_folder_of_any_name(memory, tmp_path, name):
     for _ in range(2):
         assert read(memory) == ["good", "what was there"]
     with synapse.open(str(tmp_path / "memory")) as other:
-        assert [entry.body for entry in other.as_agent("eng").read()] == ["good", "what was there"]
+        assert [entry.body for entry in other.as_agent("eng").read()] == [
+            "good",
+            "what was there",
+        ]
         assert [act.kind for act in other.audit(limit=2)].count("quarantine") == 1
 
 
@@ -248,10 +263,13 @@ def test_the_name_of_a_folder_cannot_lead_outside(memory, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "folder", ["entries/api", "entries", "archive", "quarantine", "staging", "inbox/eng/new"]
+    "folder",
+    ["entries/api", "entries", "archive", "quarantine", "staging", "inbox/eng/new"],
 )
 def test_a_link_in_place_of_a_folder_leads_nowhere(memory, tmp_path, folder):
-    """Whoever can replace a folder can lose us files, but cannot make us write outside the workspace."""
+    """Whoever can replace a folder can lose us files, but cannot make us write outside the
+    workspace.
+    """
     root, away = tmp_path / "memory", tmp_path / "away"
     away.mkdir()
     (away / "endpoints").mkdir()
@@ -264,7 +282,10 @@ def test_a_link_in_place_of_a_folder_leads_nowhere(memory, tmp_path, folder):
     with synapse.open(str(root)) as other:
         eng = other.as_agent("eng")
         (root / "inbox" / "eng" / "new").mkdir(parents=True, exist_ok=True)
-        ids = [eng.append("body", "api/endpoints").id, eng.append("body", "status/x").id]
+        ids = [
+            eng.append("body", "api/endpoints").id,
+            eng.append("body", "status/x").id,
+        ]
         eng.archive(ids[1])
         assert [entry.body for entry in eng.read()] == ["body", "what was there"]
         assert eng.get(ids[1]).archived

@@ -1,7 +1,9 @@
-"""Ten thousand forged entries through channels with an identity: none is taken for somebody else's word.
+"""Ten thousand forged entries through channels with an identity: none is taken for somebody else's
+word.
 
-Who wrote a file is decided by how it came: by the user that owns it, or by the inbox it lay in. What it says of
-itself is a claim. The checker knows how each file came, and looks at what the log made of it.
+Who wrote a file is decided by how it came: by the user that owns it, or by the inbox it lay in.
+What it says of itself is a claim. The checker knows how each file came, and looks at what the log
+made of it.
 """
 
 import json
@@ -56,7 +58,12 @@ def staffed(root):
         role, user = ("project-lead" if name == "lead" else "engineer"), str(uid)
         memory.register(
             synapse.Agent(
-                name, role=role, read=["*"], write=globs, user=user, notify=("critical", "info")
+                name,
+                role=role,
+                read=["*"],
+                write=globs,
+                user=user,
+                notify=("critical", "info"),
             )
         )
     memory.register(synapse.Agent("cto", role="cto"))
@@ -64,12 +71,23 @@ def staffed(root):
 
 
 def forged(chance, number, victims, own):
-    """A file that claims what it likes; `own` is the identity of its channel, which an honest one would name."""
+    """A file that claims what it likes; `own` is the identity of its channel, which an honest one
+    would name.
+    """
     author = own if chance.random() < 0.3 and own else chance.choice(NAMES)
     namespace = chance.choice(NAMESPACES)
     if chance.random() < 0.03:
         namespace = chance.choice(
-            ["../x", "api/../decisions", "api//x", "/api", "api/", "API", "api/%2e%2e", "a" * 64]
+            [
+                "../x",
+                "api/../decisions",
+                "api//x",
+                "/api",
+                "api/",
+                "API",
+                "api/%2e%2e",
+                "a" * 64,
+            ]
         )
     extra = (
         chance.choice(EXTRAS)
@@ -93,7 +111,9 @@ def forged(chance, number, victims, own):
 
 
 def drop(root, chance, number, victims, channels):
-    """Put a file into one of the channels; whose it is by that, None for nobody's, and whether it may be anyone's."""
+    """Put a file into one of the channels; whose it is by that, None for nobody's, and whether it
+    may be anyone's.
+    """
     kind, uid, inbox = chance.choice(channels)
     own = (
         next((name for name, user in USERS.items() if user == uid), None)
@@ -121,7 +141,9 @@ def check_entry(entry, kind, own, agents):
             return "accepted through an inbox that is not its owner's"
         if (entry.trust, entry.authority) != ("unverified", 0):
             return f"a stranger's word has trust {entry.trust} and authority {entry.authority}"
-        if entry.priority == "critical" or any(wakes(entry, agent) for agent in agents.values()):
+        if entry.priority == "critical" or any(
+            wakes(entry, agent) for agent in agents.values()
+        ):
             return "a stranger's word is critical, or wakes"
         return None
     if entry.author != own:
@@ -135,7 +157,9 @@ def check_entry(entry, kind, own, agents):
 
 
 def run(root, count, channels):
-    """Drop them all, in batches; the reasons why any should not have been accepted, and what became of them."""
+    """Drop them all, in batches; the reasons why any should not have been accepted, and what became
+    of them.
+    """
     chance, problems, fates, cames = random.Random(11), [], Counter(), {}
     with staffed(root) as memory:
         cto, a, b = (memory.as_agent(name) for name in ("cto", "eng-a", "eng-b"))
@@ -143,12 +167,17 @@ def run(root, count, channels):
             cto.append("a decision", "decisions/core", topic="shared").id,
             cto.append("x", "global").id,
         ]
-        victims += [a.append("an endpoint", "api/endpoints", topic="shared", ttl="never").id]
+        victims += [
+            a.append("an endpoint", "api/endpoints", topic="shared", ttl="never").id
+        ]
         victims += [
             b.append("users", "api/v2/users", topic="plan").id,
             b.append("my status", "status/eng-b").id,
         ]
-        guarded = {victims[0], victims[1]}  # nobody but the cto writes there, or stands as high
+        guarded = {
+            victims[0],
+            victims[1],
+        }  # nobody but the cto writes there, or stands as high
         outside = sorted(os.listdir(root.parent))
         for start in range(0, count, 500):
             for number in range(start, min(start + 500, count)):
@@ -168,9 +197,13 @@ def run(root, count, channels):
         shown = {entry.id: entry for entry in entries.read()}
         problems += [("buried", id) for id in guarded if id not in shown]
         problems += [
-            ("buried", id) for id in victims if id not in shown and not honest_burial(memory, id)
+            ("buried", id)
+            for id in victims
+            if id not in shown and not honest_burial(memory, id)
         ]
-        problems += [("disputed", id) for id in guarded & set(shown) if shown[id].disputed]
+        problems += [
+            ("disputed", id) for id in guarded & set(shown) if shown[id].disputed
+        ]
         assert sorted(os.listdir(root.parent)) == outside
         assert sum(fates.values()) == count, "every one is accepted or put aside"
         assert memory.verify().problems == ()
@@ -178,10 +211,17 @@ def run(root, count, channels):
 
 
 def honest_burial(memory, id):
-    """Whether an entry is hidden by one that its author, or somebody above it, may have written there."""
-    fate, old = memory.as_agent("operator").fate(id), memory.as_agent("operator").get(id)
+    """Whether an entry is hidden by one that its author, or somebody above it, may have written
+    there.
+    """
+    fate, old = (
+        memory.as_agent("operator").fate(id),
+        memory.as_agent("operator").get(id),
+    )
     by = memory.as_agent("operator").get(fate.by)
-    return by.trust != "unverified" and (by.author == old.author or by.authority >= old.authority)
+    return by.trust != "unverified" and (
+        by.author == old.author or by.authority >= old.authority
+    )
 
 
 INBOXES = [
@@ -218,7 +258,14 @@ def test_forged_entries_in_inboxes(tmp_path):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files to other users")
 def test_forged_entries_of_other_users(tmp_path):
-    print(check(tmp_path / "memory", 7_000, [*INBOXES, *OWNERS], ["inbox", "owner", "stranger"]))
+    print(
+        check(
+            tmp_path / "memory",
+            7_000,
+            [*INBOXES, *OWNERS],
+            ["inbox", "owner", "stranger"],
+        )
+    )
 
 
 def test_the_checker_catches_a_gate_that_believes_the_text(tmp_path, monkeypatch):
@@ -253,11 +300,16 @@ def text_of(author, body, namespace="api/endpoints", **more):
         "timestamp": "2026-02-01T00:00:00Z",
         "namespace": namespace,
     }
-    lines = (f"{key}: {value}" for key, value in (fields | {"priority": "info"} | more).items())
+    lines = (
+        f"{key}: {value}"
+        for key, value in (fields | {"priority": "info"} | more).items()
+    )
     return "---\n" + "\n".join(lines) + f"\n---\n\n{body}\n"
 
 
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files to other users")
+needs_root = pytest.mark.skipif(
+    os.geteuid() != 0, reason="only root may give files to other users"
+)
 
 
 @needs_root
@@ -265,8 +317,12 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may give fi
 @pytest.mark.parametrize("authority", [0, 60])
 def test_a_stranger_under_the_author_s_name_hides_nothing(tmp_path, how, authority):
     with staffed(tmp_path / "memory") as memory:
-        memory.register(synapse.Agent("victim", read=["*"], write=["*"], authority=authority))
-        id = memory.as_agent("victim").append("the truth", "api/endpoints", topic="t").id
+        memory.register(
+            synapse.Agent("victim", read=["*"], write=["*"], authority=authority)
+        )
+        id = (
+            memory.as_agent("victim").append("the truth", "api/endpoints", topic="t").id
+        )
         more = {
             "supersedes": {"supersedes": id},
             "topic": {"topic": "t"},
@@ -292,13 +348,20 @@ def test_a_drop_supersedes_only_where_its_author_may_write(tmp_path):
 @needs_root
 @pytest.mark.parametrize("ahead", range(5))
 def test_a_stranger_cannot_take_an_id_before_it_is_given_out(tmp_path, ahead):
-    """A name that a file claims is kept, and found by it: but never one that the log has yet to give."""
+    """A name that a file claims is kept, and found by it: but never one that the log has yet to
+    give.
+    """
     with staffed(tmp_path / "memory") as memory:
         me = memory.as_agent("eng-a")
         first = me.append("first", "api/endpoints").id
         day, number = first.rsplit("-", 1)
         claimed = f"{day}-{int(number) + ahead:03d}"
-        dropped(memory, text_of("cto", "a lie").replace("syn-x-1", claimed), STRANGER, name="a.md")
+        dropped(
+            memory,
+            text_of("cto", "a lie").replace("syn-x-1", claimed),
+            STRANGER,
+            name="a.md",
+        )
         kept = {}
         for n in range(6):
             entry = me.append(f"body {n}", "status/eng-a")
@@ -311,14 +374,24 @@ def test_a_stranger_cannot_take_an_id_before_it_is_given_out(tmp_path, ahead):
 @needs_root
 def test_a_stranger_s_word_counts_once_it_is_vouched_for_by_somebody_above(tmp_path):
     with staffed(tmp_path / "memory") as memory:
-        dropped(memory, text_of("eng-a", "true after all", priority="critical"), STRANGER)
+        dropped(
+            memory, text_of("eng-a", "true after all", priority="critical"), STRANGER
+        )
         entry = memory.as_agent("lead").read()[0]
-        assert (entry.trust, entry.authority, entry.priority) == ("unverified", 0, "important")
+        assert (entry.trust, entry.authority, entry.priority) == (
+            "unverified",
+            0,
+            "important",
+        )
         for name in ("eng-a",):
             with pytest.raises(synapse.Forbidden):
                 memory.as_agent(name).vouch(entry.id)
         entry = memory.as_agent("lead").vouch(entry.id)
-        assert (entry.trust, entry.authority, entry.priority) == ("reviewed", 60, "critical")
+        assert (entry.trust, entry.authority, entry.priority) == (
+            "reviewed",
+            60,
+            "critical",
+        )
 
 
 @needs_root
@@ -330,7 +403,9 @@ def test_a_voucher_does_not_bring_back_what_is_done(tmp_path, before):
         if before == "resolve":
             lead.resolve(id)
         else:
-            memory.as_agent("eng-b").append("new", "api/endpoints", topic="t", supersedes=id)
+            memory.as_agent("eng-b").append(
+                "new", "api/endpoints", topic="t", supersedes=id
+            )
         lead.vouch(id)
         assert "old" not in {entry.body for entry in lead.read()}
         assert memory.rebuild().digest == memory.digest()
@@ -340,8 +415,15 @@ def test_a_voucher_does_not_bring_back_what_is_done(tmp_path, before):
 @needs_root
 def test_what_is_private_is_put_aside_for_its_owner_alone(tmp_path):
     with staffed(tmp_path / "memory") as memory:
-        for n, more in enumerate(({"pii": "true"}, {"scope": "private"}, {"scope": "encrypted"})):
-            dropped(memory, text_of("eng-a", "a secret", **more), USERS["eng-a"], name=f"x{n}.md")
+        for n, more in enumerate(
+            ({"pii": "true"}, {"scope": "private"}, {"scope": "encrypted"})
+        ):
+            dropped(
+                memory,
+                text_of("eng-a", "a secret", **more),
+                USERS["eng-a"],
+                name=f"x{n}.md",
+            )
         assert memory.as_agent("operator").read().entries == ()
         aside = list((tmp_path / "memory" / "quarantine").glob("*.md"))
         assert len(aside) == 3

@@ -72,7 +72,11 @@ def test_a_run_without_an_agent_is_nobody(root, monkeypatch):
 
 
 def shell(root, *words):
-    env = os.environ | {"SYNAPSE_RUN": "run-1", "SYNAPSE_AGENT": "eng", "SYNAPSE_ROOT": root}
+    env = os.environ | {
+        "SYNAPSE_RUN": "run-1",
+        "SYNAPSE_AGENT": "eng",
+        "SYNAPSE_ROOT": root,
+    }
     done = subprocess.run(
         [sys.executable, "-m", "synapse", *words],
         env=env,
@@ -85,10 +89,19 @@ def shell(root, *words):
 
 @pytest.mark.parametrize("verb", sorted(OPERATORS & set(VERBS)))
 def test_the_shell_refuses_the_operator_s_verbs(root, verb):
-    needed = {"register": ["--id", "new"], "import": ["x"], "init": ["y"], "tell": ["cto", "x"]}
+    needed = {
+        "register": ["--id", "new"],
+        "import": ["x"],
+        "init": ["y"],
+        "tell": ["cto", "x"],
+    }
     needed |= {"backup": ["x"]}
     code, said = shell(root, verb, *needed.get(verb, []))
-    assert (code, "a secret" in said, "SYNAPSE_RUN" in said or "run" in said) == (4, False, True)
+    assert (code, "a secret" in said, "SYNAPSE_RUN" in said or "run" in said) == (
+        4,
+        False,
+        True,
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,6 @@
-"""Every argument of a supervisor, a task and a team, given values of other types: an error in words, or it works."""
+"""Every argument of a supervisor, a task and a team, given values of other types: an error in
+words, or it works.
+"""
 
 import asyncio
 import datetime
@@ -53,7 +55,9 @@ def memory(tmp_path, monkeypatch):
 
 
 def refusal(what, call):
-    """The error in words that a call ends with, None where it works; whatever else comes out fails the test."""
+    """The error in words that a call ends with, None where it works; whatever else comes out fails
+    the test.
+    """
     try:
         found = call()
         if inspect.iscoroutine(found):
@@ -66,13 +70,17 @@ def refusal(what, call):
     return None
 
 
-OPTIONS = [name for name in inspect.signature(Supervisor).parameters if name not in LEFT_OUT]
+OPTIONS = [
+    name for name in inspect.signature(Supervisor).parameters if name not in LEFT_OUT
+]
 
 
 @pytest.mark.parametrize("option", OPTIONS)
 def test_the_options_of_a_supervisor(memory, option):
     for what, value in WRONG.items():
-        given = {"memory": memory, "engine": Scripted(lambda seen: "Done.")} | {option: value}
+        given = {"memory": memory, "engine": Scripted(lambda seen: "Done.")} | {
+            option: value
+        }
 
         def begin(given=given, what=what):
             with Supervisor(**given) as boss:
@@ -102,8 +110,13 @@ def test_the_arguments_of_a_supervisor(memory, name, wrong):
             if (wrong, what) in (("parent", "none"), ("id", "none"), ("root", "none")):
                 continue  # that is right
             given = {wrong: value}
-            for parameter in list(inspect.signature(METHODS[name]).parameters.values())[1:]:
-                if parameter.default is inspect.Parameter.empty and parameter.name != wrong:
+            for parameter in list(inspect.signature(METHODS[name]).parameters.values())[
+                1:
+            ]:
+                if (
+                    parameter.default is inspect.Parameter.empty
+                    and parameter.name != wrong
+                ):
                     given[parameter.name] = RIGHT[parameter.name]
             refusal(what, partial(getattr(boss, name), **given))
 
@@ -112,10 +125,14 @@ def test_the_arguments_of_a_supervisor(memory, name, wrong):
 def test_the_fields_of_a_task(memory, field):
     with Supervisor(memory, engine=Scripted(lambda seen: "Done.")) as boss:
         for what, value in WRONG.items():
-            task = Task(f"Work on {what}", "eng-a", force=True)._replace(**{field: value})
+            task = Task(f"Work on {what}", "eng-a", force=True)._replace(
+                **{field: value}
+            )
             before = memory.store.log.mark()
             if refusal(what, partial(boss.run, task)) is not None:
-                assert memory.store.log.mark() == before, f"{what}: a run began all the same"
+                assert memory.store.log.mark() == before, (
+                    f"{what}: a run began all the same"
+                )
 
 
 @pytest.mark.parametrize("field", Team._fields)
@@ -138,7 +155,9 @@ def test_a_team_s_file(memory, tmp_path):
     for what, value in WRONG.items():
         refusal(what, partial(Team.from_yaml, value))
     (tmp_path / "team.yaml").write_text("lead: lead\nengineers: [eng-a]\n")
-    assert Team.from_yaml(tmp_path / "team.yaml") == Team.from_yaml(str(tmp_path / "team.yaml"))
+    assert Team.from_yaml(tmp_path / "team.yaml") == Team.from_yaml(
+        str(tmp_path / "team.yaml")
+    )
     (tmp_path / "binary").write_bytes(b"\xff\xfe")
     for path in (tmp_path / "binary", tmp_path):
         with pytest.raises(SynapseError, match="cannot be read"):
@@ -149,7 +168,9 @@ def test_a_team_s_file(memory, tmp_path):
 def test_a_supervisor_opens_a_workspace_and_closes_it(memory, tmp_path, address):
     def files():
         links = (f"/proc/self/fd/{number}" for number in os.listdir("/proc/self/fd"))
-        return sorted(path for link in links if str(tmp_path) in (path := os.path.realpath(link)))
+        return sorted(
+            path for link in links if str(tmp_path) in (path := os.path.realpath(link))
+        )
 
     memory.close()
     with Supervisor(
@@ -184,9 +205,15 @@ def test_what_is_wrong_is_found_before_anything_begins(memory, given, told):
     [
         (
             "Work",
-            "task is 'Work', a str: write a Task, such as Task('Fix the page', agent='eng-frontend')",
+            (
+                "task is 'Work', a str: write a Task, such as Task('Fix the page',"
+                " agent='eng-frontend')"
+            ),
         ),
-        (Task("Work", "eng-a", max_usd="1"), "task: max_usd is '1', a str: write a number or None"),
+        (
+            Task("Work", "eng-a", max_usd="1"),
+            "task: max_usd is '1', a str: write a number or None",
+        ),
         (Task(b"Work", "eng-a"), "task: text is b'Work', a bytes: write a text"),
         (
             Task("Work", "eng-a", memory_tools="often"),
@@ -211,10 +238,18 @@ def test_a_task_that_cannot_be_begun_says_why(memory, task, told):
 
 def test_the_values_that_are_right_pass(memory):
     with Supervisor(
-        memory, engine="scripted", limits=Limits(turns=3), mcp=[], tools=(), seed=1, model="m"
+        memory,
+        engine="scripted",
+        limits=Limits(turns=3),
+        mcp=[],
+        tools=(),
+        seed=1,
+        model="m",
     ) as boss:
         assert (
-            boss.run(Task("Work", "eng-a", max_usd=1, timeout=30, view_budget="500")).status
+            boss.run(
+                Task("Work", "eng-a", max_usd=1, timeout=30, view_budget="500")
+            ).status
             == "done"
         )
     assert issubclass(Run, tuple)

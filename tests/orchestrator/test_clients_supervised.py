@@ -42,7 +42,9 @@ def client(tmp_path):
 
 def run(mem, engine, **more):
     with Supervisor(mem, engine=engine) as boss:
-        return boss.run(Task("Fix the page", "eng-a", project="web", folder=mem.store.root, **more))
+        return boss.run(
+            Task("Fix the page", "eng-a", project="web", folder=mem.store.root, **more)
+        )
 
 
 def test_a_client_writes_as_its_agent_within_its_run(mem, client):
@@ -70,9 +72,14 @@ print(os.getcwd())
 def test_a_client_finds_the_workspace_from_any_folder(client, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     synapse.init("ws").close()
-    with synapse.open("ws") as mem:  # by a path that means something else in another folder
+    with synapse.open(
+        "ws"
+    ) as mem:  # by a path that means something else in another folder
         mem.register(synapse.Agent("eng-a", department="web"))
-        body = 'os.chdir("/"); print(os.environ["SYNAPSE_ROOT"], shell("where").stdout, shell("read").returncode)'
+        body = (
+            'os.chdir("/"); print(os.environ["SYNAPSE_ROOT"], shell("where").stdout,'
+            ' shell("read").returncode)'
+        )
         result = run(mem, client(body))
     assert result.text.split()[0] == str(tmp_path / "ws")
     assert result.text.split()[1] == str(tmp_path / "ws")
@@ -88,7 +95,10 @@ def test_a_client_gets_the_view_and_the_task(mem, client):
 
 
 def test_a_blocker_that_a_client_reports_blocks_its_run(mem, client):
-    body = 'shell("write", "--namespace", "blockers/web", "--priority", "critical", "No key"); print("I stop")'
+    body = (
+        'shell("write", "--namespace", "blockers/web", "--priority", "critical", "No'
+        ' key"); print("I stop")'
+    )
     result = run(mem, client(body))
     assert (result.status, result.text) == ("blocked", "I stop")
     assert mem.as_agent("boss").get(result.entry).body == "No key"
@@ -102,7 +112,10 @@ def test_a_client_that_fails_says_how(mem, client):
 
 def test_a_client_ends_with_its_run(mem, client, tmp_path):
     pid = tmp_path / "pid"
-    body = f"open({str(pid)!r}, 'w').write(str(os.getpid()) + chr(10)); print('begun', flush=True); time.sleep(60)"
+    body = (
+        f"open({str(pid)!r}, 'w').write(str(os.getpid()) + chr(10)); print('begun',"
+        f" flush=True); time.sleep(60)"
+    )
 
     async def stopped():
         async with boss:
@@ -135,14 +148,22 @@ print("first" if first else prompt)
             work = asyncio.create_task(boss.spawn(Task("Fix", "eng-a", project="web")))
             while not (tmp_path / "been").exists():
                 await asyncio.sleep(0.02)
-            mem.as_agent("boss").append("Stop using v1", "decisions/api", priority="critical")
+            mem.as_agent("boss").append(
+                "Stop using v1", "decisions/api", priority="critical"
+            )
             return await work
 
     with Supervisor(mem, engine=client(body)) as boss:
         result = asyncio.run(told())
-        lines = list(boss.run_store.folder(boss.run_store.known(result.run)).lines("ledger.jsonl"))
+        lines = list(
+            boss.run_store.folder(boss.run_store.known(result.run)).lines(
+                "ledger.jsonl"
+            )
+        )
     assert "Stop using v1" in result.text
-    assert "first" in result.text  # it keeps no sessions: it is told what it said before
+    assert (
+        "first" in result.text
+    )  # it keeps no sessions: it is told what it said before
     assert len(lines) == 2
     assert '"retry"' in lines[1]
 
@@ -173,13 +194,18 @@ print(json.dumps({{{{"text": "Fine." if been else "", "session": "s-1"}}}}))
     for lose in (True, False):
         rules = ({"text": "text", "session": "session"},)
         engine = client(
-            body.format(lose=lose), form="lines", rules=rules, resume=["--resume", "{session}"]
+            body.format(lose=lose),
+            form="lines",
+            rules=rules,
+            resume=["--resume", "{session}"],
         )
         engine.client = engine.client._replace(lost="no such session")
         result = run(mem, engine, force=True)
         (tmp_path / "been").unlink()
         lines = list(Folder(mem.store.root, result.run).lines("ledger.jsonl"))
-        labels[lose] = [{segment[0] for segment in json.loads(line)["in"]} for line in lines]
+        labels[lose] = [
+            {segment[0] for segment in json.loads(line)["in"]} for line in lines
+        ]
     assert (result.status, len(lines)) == ("done", 2)
     assert labels[True] == [labels[False][0], {"retry"}]
     assert labels[False][1] > {"retry", "task"}

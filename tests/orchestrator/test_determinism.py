@@ -31,12 +31,16 @@ def test_thirty_agents_take_the_same_course_everywhere(tmp_path):
 
 
 def test_a_course_that_chance_decides_is_found_out(tmp_path):
-    text = TEAM.read_text().replace('random.Random(f"{name} {seen.turn}")', "random.Random()")
+    text = TEAM.read_text().replace(
+        'random.Random(f"{name} {seen.turn}")', "random.Random()"
+    )
     other = tmp_path / "chance.py"
     other.write_text(text)
     digests = set()
     for n in range(2):
         command = [sys.executable, str(other), str(tmp_path / f"ws{n}")]
-        told = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+        told = subprocess.run(
+            command, capture_output=True, text=True, timeout=60, check=True
+        )
         digests.add(told.stdout.split()[0])
     assert len(digests) == 2

@@ -13,9 +13,14 @@ from orchestrator.engines.scripted import Move
 from orchestrator.testing.model_server import ModelServer
 from orchestrator.testing.wire import Fault
 
-ENGINES = {"anthropic": "claude-sonnet-5", "openai": "gpt-5-mini", "openai-chat": "llama3"}
+ENGINES = {
+    "anthropic": "claude-sonnet-5",
+    "openai": "gpt-5-mini",
+    "openai-chat": "llama3",
+}
 
-# The faults of successive requests -> the status, what the entry says (or the run, where it is the operator's), and the
+# The faults of successive requests -> the status, what the entry says (or the run, where it is the
+# operator's), and the
 # labels that the ledger must have.
 OUTCOMES = {
     "too many requests, once": (
@@ -32,9 +37,19 @@ OUTCOMES = {
     ),
     "broken, once": ([Fault("status", 500)], "done", "Done: The work is done", ()),
     "broken, always": ([Fault("status", 500)] * 9, "failed", "Unavailable", ()),
-    "dropped in mid-call, once": ([Fault("drop")], "done", "Done: The work is done", ()),
+    "dropped in mid-call, once": (
+        [Fault("drop")],
+        "done",
+        "Done: The work is done",
+        (),
+    ),
     "dropped in mid-call, always": ([Fault("drop")] * 9, "failed", "Unavailable", ()),
-    "malformed arguments": ([Fault("malformed")], "done", "Done: The work is done", ("work_obs",)),
+    "malformed arguments": (
+        [Fault("malformed")],
+        "done",
+        "Done: The work is done",
+        ("work_obs",),
+    ),
     "refusal": ([Fault("refusal")], "refused", "Refused: the model refused", ()),
     "context too long": ([Fault("context")], "failed", "Failed: ContextTooLong", ()),
     "empty, once": ([Fault("empty")], "done", "Done: The work is done", ("retry",)),
@@ -55,7 +70,11 @@ def work(step: int) -> str:
 
 
 def script(seen):
-    return Move("I begin.", (("work", {"step": 1}),)) if seen.turn == 0 else "The work is done."
+    return (
+        Move("I begin.", (("work", {"step": 1}),))
+        if seen.turn == 0
+        else "The work is done."
+    )
 
 
 @pytest.fixture
@@ -88,7 +107,11 @@ def test_each_fault_has_a_defined_end(mem, name, fault):
         result, lines, standing = supervised(mem, server, name)
     assert result.status == status, result
     if says in ("Unavailable", "Rejected"):
-        assert (result.entry, result.why[: len(says)], len(mem.as_agent("operator").read())) == (
+        assert (
+            result.entry,
+            result.why[: len(says)],
+            len(mem.as_agent("operator").read()),
+        ) == (
             None,
             says,
             0,

@@ -62,7 +62,9 @@ def test_a_team_on_a_model_api(mem, make):
     assert result.cost > 0
     assert len(lines) == 3
     assert all(line["usage"]["input_tokens"] > 0 for line in lines)
-    bodies = [entry.body for entry in mem.as_agent("operator").read(namespace="status/web")]
+    bodies = [
+        entry.body for entry in mem.as_agent("operator").read(namespace="status/web")
+    ]
     assert "half way" in bodies
     assert sum(body.startswith("Done: ") for body in bodies) == 2
 
@@ -111,6 +113,9 @@ def test_tools_of_an_mcp_server(mem, tmp_path):
         )
 
     mcp = [[sys.executable, str(script)]]
-    with ModelServer(play) as server, Supervisor(mem, engine=openai(server), mcp=mcp) as boss:
+    with (
+        ModelServer(play) as server,
+        Supervisor(mem, engine=openai(server), mcp=mcp) as boss,
+    ):
         result = boss.run(Task("Add", "eng-a"))
     assert result.text == "The sum is 42", result

@@ -1,4 +1,6 @@
-"""Entries that are for a moment: told before the call that they are for, once, and the call waits for that."""
+"""Entries that are for a moment: told before the call that they are for, once, and the call waits
+for that.
+"""
 
 import asyncio
 
@@ -29,7 +31,9 @@ def pushes(times=2, command="git push origin main"):
         if seen.turn < times:
             return Move("", (("shell", {"command": command}),), takes=1)
         return Move(
-            "\n---\n".join(message.text for message in seen.messages if message.role == "tool")
+            "\n---\n".join(
+                message.text for message in seen.messages if message.role == "tool"
+            )
         )
 
     return play
@@ -40,7 +44,10 @@ def ground(world):
     def make(script=None, **more):
         made = []
         here = world(
-            Scripted(script or pushes()), tools=[shells(made)], memory_tools="never", **more
+            Scripted(script or pushes()),
+            tools=[shells(made)],
+            memory_tools="never",
+            **more,
         )
         return here, made
 
@@ -66,20 +73,28 @@ def test_a_call_is_held_once_and_then_made(ground):
     assert others == ["pushed", "pushed"]
     lines = first.splitlines()
     assert lines[0].endswith("Call it again to go ahead.")
-    assert (lines[1].startswith("<memory-"), lines[-1].startswith("</memory-")) == (True, True)
+    assert (lines[1].startswith("<memory-"), lines[-1].startswith("</memory-")) == (
+        True,
+        True,
+    )
     assert entry.id in lines[2]
     assert lines[3] == f"  > {TEXT}"
     assert "wake" in here.labels(result)
     states = {
         found["state"]
-        for found in here.mem.store.index.query.deliveries(entry=entry.id, run=result.run)
+        for found in here.mem.store.index.query.deliveries(
+            entry=entry.id, run=result.run
+        )
     }
     assert "rendered" in states
 
 
 def test_it_is_not_in_the_prompt_and_wakes_nobody(ground):
     here, _ = ground()
-    entry, loud = rule(here), rule(here, body="Nobody pushes today.", priority="critical")
+    entry, loud = (
+        rule(here),
+        rule(here, body="Nobody pushes today.", priority="critical"),
+    )
     result = here.spawn("Push it", "eng-a", "web")
     first = steps.read(here.folder(result.run).lines("steps.jsonl"))[0]
     assert entry.id not in first.fields["memory"]
@@ -118,9 +133,14 @@ def test_what_is_told_before_a_call_has_a_bound(ground):
 
 
 def test_what_is_critical_is_told_whole_before_a_call(world):
-    """It comes while another call of the turn goes on: told before a call, it is not told once more."""
+    """It comes while another call of the turn goes on: told before a call, it is not told once
+    more.
+    """
     stop, made = "From now on nobody may push.", []
-    body = "\n".join(f"A line, number {n}, about nothing at all." for n in range(60)) + f"\n{stop}"
+    body = (
+        "\n".join(f"A line, number {n}, about nothing at all." for n in range(60))
+        + f"\n{stop}"
+    )
 
     async def slow() -> str:
         """Take a while."""
@@ -129,7 +149,9 @@ def test_what_is_critical_is_told_whole_before_a_call(world):
 
     def play(seen):
         return (
-            "Done." if seen.turn else Move("", (("slow", {}), ("shell", {"command": "git push"})))
+            "Done."
+            if seen.turn
+            else Move("", (("slow", {}), ("shell", {"command": "git push"})))
         )
 
     here = world(play, tools=[slow, shells(made)], memory_tools="never")
@@ -137,7 +159,11 @@ def test_what_is_critical_is_told_whole_before_a_call(world):
     result = here.spawn("Push it", "eng-a", "web", also=[say])
     recorded = steps.read(here.folder(result.run).lines("steps.jsonl"))
     assert (
-        sum(stop in step.fields["text"] for step in recorded if step.kind in ("result", "message"))
+        sum(
+            stop in step.fields["text"]
+            for step in recorded
+            if step.kind in ("result", "message")
+        )
         == 1
     )
     assert made == []
@@ -152,7 +178,9 @@ def test_what_the_call_is_not_does_not_hold_it(ground):
 
 def test_an_entry_that_comes_later_holds_a_later_call(ground):
     here, made = ground(pushes(4))
-    result = here.spawn("Push it", "eng-a", "web", also=[here.later(1.5, lambda: rule(here))])
+    result = here.spawn(
+        "Push it", "eng-a", "web", also=[here.later(1.5, lambda: rule(here))]
+    )
     assert told(here, result).count("pushed") == 3
     assert TEXT in told(here, result)[1]
     assert len(made) == 3
@@ -197,7 +225,9 @@ def test_what_is_over_holds_nothing(ground):
 
 
 def test_nothing_is_held_where_the_policy_looks_at_no_act(ground):
-    here, made = ground(pushes(1), context=lambda agent, task, seat, plan: Context(acts=False))
+    here, made = ground(
+        pushes(1), context=lambda agent, task, seat, plan: Context(acts=False)
+    )
     rule(here)
     here.spawn("Push it", "eng-a", "web")
     assert len(made) == 1

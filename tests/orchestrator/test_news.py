@@ -1,4 +1,6 @@
-"""What comes while an agent works and concerns it stands behind its tools' results, once; nothing else does."""
+"""What comes while an agent works and concerns it stands behind its tools' results, once; nothing
+else does.
+"""
 
 import asyncio
 
@@ -10,27 +12,40 @@ from orchestrator.runs import steps
 from orchestrator.runs.task import Task
 from orchestrator.wake import AT_ONCE, LONG, TALK
 
-TASK = "Write client 2 of the users endpoint.\nNeeds: the version of the users endpoint; the retry limit of service 3"
+TASK = (
+    "Write client 2 of the users endpoint.\nNeeds: the version of the users endpoint; the"
+    " retry limit of service 3"
+)
 SAID = "The version of the users endpoint is v7."
 
 
 @pytest.fixture
 def working(world):
-    """A run of ten turns, ten seconds each, during which these things are said; the world, the run and
-    what it was told, message by message."""
+    """A run of ten turns, ten seconds each, during which these things are said; the world, the run
+    and what it was told, message by message.
+    """
 
     def play(*acts, task=TASK, turns=10, furnished=None, **options):
         def script(seen):
-            return "Done." if seen.turn >= turns else Move("", (("busy", {}),), takes=10)
+            return (
+                "Done." if seen.turn >= turns else Move("", (("busy", {}),), takes=10)
+            )
 
         here = world(script, **{"memory_tools": "never"} | options)
         if furnished:
             furnished(here)
-        also = [here.later(5 + 10 * n, lambda act=act: act(here)) for n, act in enumerate(acts)]
+        also = [
+            here.later(5 + 10 * n, lambda act=act: act(here))
+            for n, act in enumerate(acts)
+        ]
         result = here.spawn(task, "eng-a", project="web", also=also)
         folder = here.boss.run_store.folder(here.boss.run_store.known(result.run))
         recorded = steps.read(folder.lines("steps.jsonl"))
-        return here, result, [step.fields for step in recorded if step.kind == "message"]
+        return (
+            here,
+            result,
+            [step.fields for step in recorded if step.kind == "message"],
+        )
 
     return play
 
@@ -55,12 +70,15 @@ def test_what_concerns_the_task_is_told_beside_the_next_turn(working):
     assert result.done
     turns = here.boss.run_store.known(result.run).fields["turns"]
     assert turns == 11, "no turn is taken for it"
-    assert here.mem.as_agent("eng-a").unread() == 2, "what was told is read, the rest is not"
+    assert here.mem.as_agent("eng-a").unread() == 2, (
+        "what was told is read, the rest is not"
+    )
 
 
 def test_of_two_that_sound_alike_the_one_that_is_needed(working):
     *_, told = working(
-        says("The retry limit of service 5 is 9."), says("The retry limit of service 3 is 4.")
+        says("The retry limit of service 5 is 9."),
+        says("The retry limit of service 3 is 4."),
     )
     assert [text["text"].count("is 4.") for text in told] == [1]
     assert "is 9." not in told[0]["text"]
@@ -74,9 +92,13 @@ def test_nothing_is_told_twice(working):
         entries.append(says(SAID, priority="important")(here))
 
     def again(here):
-        here.mem.as_agent("eng-a").append("The version of the users endpoint is v9.", "status/web")
+        here.mem.as_agent("eng-a").append(
+            "The version of the users endpoint is v9.", "status/web"
+        )
 
-    *_, told = working(lambda here: here.mem.as_agent("boss").vouch, again, furnished=known)
+    *_, told = working(
+        lambda here: here.mem.as_agent("boss").vouch, again, furnished=known
+    )
     assert told == []
 
 
@@ -85,10 +107,14 @@ def test_what_replaces_what_was_shown_is_worth_a_turn(working):
     entries = []
 
     def known(here):
-        entries.append(says("Use v1 there.", "decisions/api", priority="critical")(here))
+        entries.append(
+            says("Use v1 there.", "decisions/api", priority="critical")(here)
+        )
 
     def corrects(here):
-        says("No more.", "decisions/api", supersedes=entries[0].id, priority="info")(here)
+        says("No more.", "decisions/api", supersedes=entries[0].id, priority="info")(
+            here
+        )
 
     *_, told = working(corrects, turns=0, furnished=known)
     assert told == []  # it had ended before
@@ -160,11 +186,14 @@ def test_what_is_important_is_told_though_a_result_has_its_words(world, result):
         "Never call the users_v2 endpoint of the gateway any more.",
     ]
     also = [
-        here.later(15, lambda body=body: says(body, priority="important")(here)) for body in bodies
+        here.later(15, lambda body=body: says(body, priority="important")(here))
+        for body in bodies
     ]
     task = "Set the retry limit of service 3.\nCall the users endpoint of the gateway."
     run = here.spawn(task, "eng-a", project="web", also=also).run
-    assert [all(body in text for body in bodies) for text in messages(here, run)] == [True]
+    assert [all(body in text for body in bodies) for text in messages(here, run)] == [
+        True
+    ]
 
 
 def test_news_that_no_longer_stands_is_not_told(working):
@@ -176,7 +205,9 @@ def test_news_that_no_longer_stands_is_not_told(working):
 
     def supersedes(here):
         says_one(here)
-        says("The version of the users endpoint is v8.", supersedes=entries[-1].id)(here)
+        says("The version of the users endpoint is v8.", supersedes=entries[-1].id)(
+            here
+        )
 
     def archives(here):
         says_one(here)
@@ -198,10 +229,13 @@ def test_large_news_comes_as_lines_and_a_few_at_a_time(working, addressed):
 
     *_, told = working(many)
     assert told != []
-    assert all(len(each["pointed"]) <= AT_ONCE and len(each["text"]) < LONG * 2 for each in told)
+    assert all(
+        len(each["pointed"]) <= AT_ONCE and len(each["text"]) < LONG * 2
+        for each in told
+    )
 
 
-# -- two that answer each other -----------------------------------------------------------------------
+# -- two that answer each other --------------------------------------------------------
 
 
 @pytest.mark.parametrize("pace", [0, 30])
@@ -215,7 +249,16 @@ def test_two_that_thank_each_other_come_to_an_end(world, cast, pace):
             body = f"Thanks, noted {seen.turn}."
             return Move(
                 "",
-                (("append", {"namespace": "status/web", "body": body, "to": f"agent:{other}"}),),
+                (
+                    (
+                        "append",
+                        {
+                            "namespace": "status/web",
+                            "body": body,
+                            "to": f"agent:{other}",
+                        },
+                    ),
+                ),
                 takes=pace,
             )
 
@@ -226,7 +269,8 @@ def test_two_that_thank_each_other_come_to_an_end(world, cast, pace):
     async def all_of_it():
         async with here.boss:
             tasks = (
-                Task(f"Work of {name}", name, "web", max_turns=300) for name in ("eng-a", "eng-b")
+                Task(f"Work of {name}", name, "web", max_turns=300)
+                for name in ("eng-a", "eng-b")
             )
             return await asyncio.gather(*map(here.boss.spawn, tasks))
 
@@ -249,7 +293,7 @@ def test_who_has_more_authority_is_heard_out(working, author, count):
     assert here.mem.as_agent("eng-a").unread() == TALK + 5 - count
 
 
-# -- an answer to what blocks -------------------------------------------------------------------------
+# -- an answer to what blocks ----------------------------------------------------------
 
 QUESTION = "Blocked: part 1 needs a decision on the licence of the gateway"
 ANSWER = "The licence of the gateway is MIT."
@@ -259,7 +303,10 @@ def play(world, cast, boss, engineer, **options):
     """A boss that gives work to an engineer; the world, and the runs by their agents."""
 
     def leads(seen):
-        spawn = ("spawn_agent", {"agent": "eng-a", "task": "Build part 1 of the gateway."})
+        spawn = (
+            "spawn_agent",
+            {"agent": "eng-a", "task": "Build part 1 of the gateway."},
+        )
         if seen.turn == 0:
             return Move("", (spawn,))
         return boss(seen, sum(message.label == "wake" for message in seen.messages))
@@ -276,18 +323,27 @@ def blockers(here):
 def decides(seen, heard):
     """Write the decision when it hears of the question; then wait for what comes of it."""
     if heard and not any(
-        "syn-" in message.text and message.label == "writeback" for message in seen.messages
+        "syn-" in message.text and message.label == "writeback"
+        for message in seen.messages
     ):
         return Move(
             "",
             (
                 (
                     "append",
-                    {"namespace": "decisions/gateway", "body": ANSWER, "priority": "critical"},
+                    {
+                        "namespace": "decisions/gateway",
+                        "body": ANSWER,
+                        "priority": "critical",
+                    },
                 ),
             ),
         )
-    return Move("", (("wait", {}),)) if "(eng-a): done" not in seen.text else "All is done."
+    return (
+        Move("", (("wait", {}),))
+        if "(eng-a): done" not in seen.text
+        else "All is done."
+    )
 
 
 def waits(seen, heard):
@@ -305,7 +361,10 @@ def asks(seen):
 
 def test_a_blocked_run_goes_on_once_it_is_answered(world, cast):
     here, _, runs = play(world, cast, decides, asks)
-    assert {name: run.status for name, run in runs.items()} == {"boss": "done", "eng-a": "done"}
+    assert {name: run.status for name, run in runs.items()} == {
+        "boss": "done",
+        "eng-a": "done",
+    }
     assert runs["eng-a"].fields["turns"] == 2, "it neither polled nor began anew"
     assert list(blockers(here)) == [], "it is done, and what blocked it is resolved"
 
@@ -326,13 +385,19 @@ def test_what_is_no_answer_does_not_end_the_waiting(world, cast):
     """News of something else, then nothing: it is blocked as it was, after one turn."""
 
     def says_other(seen, heard):
-        if heard == 1 and "append" not in str([message.calls for message in seen.messages]):
+        if heard == 1 and "append" not in str(
+            [message.calls for message in seen.messages]
+        ):
             return Move(
                 "",
                 (
                     (
                         "append",
-                        {"namespace": "decisions/x", "body": "Lunch.", "priority": "important"},
+                        {
+                            "namespace": "decisions/x",
+                            "body": "Lunch.",
+                            "priority": "important",
+                        },
                     ),
                 ),
             )
@@ -347,7 +412,11 @@ def test_a_blocker_that_is_resolved_lets_it_go_on(world, cast):
         if heard and "(eng-a): done" not in seen.text:
             for entry in blockers(here[0]):
                 here[0].mem.as_agent("boss").resolve(entry.id)
-        return Move("", (("wait", {}),)) if "(eng-a): done" not in seen.text else "All is done."
+        return (
+            Move("", (("wait", {}),))
+            if "(eng-a): done" not in seen.text
+            else "All is done."
+        )
 
     def engineer(seen):
         return "Done: I could." if "is resolved" in seen.text else QUESTION
@@ -359,19 +428,35 @@ def test_a_blocker_that_is_resolved_lets_it_go_on(world, cast):
         return here[0]
 
     *_, runs = play(built, cast, resolves, engineer)
-    assert {name: run.status for name, run in runs.items()} == {"boss": "done", "eng-a": "done"}
+    assert {name: run.status for name, run in runs.items()} == {
+        "boss": "done",
+        "eng-a": "done",
+    }
 
 
 def test_what_blocks_is_not_called_resolved_while_it_stands(world, cast):
-    """What shares the question's name and says nothing new may be the answer; it is shown, not judged."""
+    """What shares the question's name and says nothing new may be the answer; it is shown, not
+    judged.
+    """
     question = "Blocked: what is the retry limit of service_x, GATEWAY_LICENCE"
     note = "Nobody knows the GATEWAY_LICENCE yet: the GATEWAY_LICENCE stays open."
 
     def notes(seen, heard):
-        if heard == 1 and "append" not in str([message.calls for message in seen.messages]):
+        if heard == 1 and "append" not in str(
+            [message.calls for message in seen.messages]
+        ):
             return Move(
                 "",
-                (("append", {"namespace": "projects/gateway", "body": note, "priority": "info"}),),
+                (
+                    (
+                        "append",
+                        {
+                            "namespace": "projects/gateway",
+                            "body": note,
+                            "priority": "info",
+                        },
+                    ),
+                ),
                 takes=5,
             )
         return waits(seen, heard) if heard < 4 and seen.turn < 12 else "Done."
@@ -398,7 +483,9 @@ def test_an_answer_that_does_not_help_ends_it(world, cast):
     """The same question is not asked once more while it stands."""
 
     def decides_again(seen, heard):
-        said = sum(call.name == "append" for message in seen.messages for call in message.calls)
+        said = sum(
+            call.name == "append" for message in seen.messages for call in message.calls
+        )
         if heard > said:
             body = f"The licence of the gateway is open, part {said}."
             return Move(
@@ -406,7 +493,11 @@ def test_an_answer_that_does_not_help_ends_it(world, cast):
                 (
                     (
                         "append",
-                        {"namespace": "decisions/gateway", "body": body, "priority": "critical"},
+                        {
+                            "namespace": "decisions/gateway",
+                            "body": body,
+                            "priority": "critical",
+                        },
                     ),
                 ),
             )
@@ -419,6 +510,7 @@ def test_an_answer_that_does_not_help_ends_it(world, cast):
 def test_alone_it_ends_at_once(world):
     here = world(lambda seen: QUESTION)
     assert (
-        here.spawn("Build part 1 of the gateway.", "eng-a", project="gateway").status == "blocked"
+        here.spawn("Build part 1 of the gateway.", "eng-a", project="gateway").status
+        == "blocked"
     )
     assert here.time.elapsed < 1

@@ -21,7 +21,11 @@ from synapse.exchange import merge_in
 
 
 def in_two_steps(seen):
-    return Move("", (("read", {}),), takes=1) if seen.turn == 0 else Move("All done.", takes=100)
+    return (
+        Move("", (("read", {}),), takes=1)
+        if seen.turn == 0
+        else Move("All done.", takes=100)
+    )
 
 
 def for_ever(seen):
@@ -62,7 +66,9 @@ def test_time_runs_while_nobody_holds_it(world):
 def test_the_same_task_again_goes_on_with_what_died(world):
     here = world(in_two_steps)
     run = here.dies("Work", "eng-a", after=10)
-    with Supervisor(here.mem, engine=Scripted(in_two_steps), seed=8, inline=True) as other:
+    with Supervisor(
+        here.mem, engine=Scripted(in_two_steps), seed=8, inline=True
+    ) as other:
         result = here.time.run(other.spawn(Task("work", "eng-a")))
     assert (result.run, result.status, result.repeated) == (run, "done", True)
 
@@ -70,29 +76,43 @@ def test_the_same_task_again_goes_on_with_what_died(world):
 def test_the_dead_do_not_count_as_alive(world):
     policy = Limits(live=1)
     here = world(for_ever)
-    here.boss.run_store.costs.policy = here.boss.run_store.costs.policy._replace(day=policy)
+    here.boss.run_store.costs.policy = here.boss.run_store.costs.policy._replace(
+        day=policy
+    )
     here.dies("Work", "eng-a", after=10)
-    with Supervisor(here.mem, engine=Scripted(lambda seen: "Done."), seed=8, inline=True) as other:
+    with Supervisor(
+        here.mem, engine=Scripted(lambda seen: "Done."), seed=8, inline=True
+    ) as other:
         other.run_store.costs.policy = other.run_store.costs.policy._replace(day=policy)
         assert here.time.run(other.spawn(Task("Something else", "eng-b"))).done
 
 
 def test_a_family_in_two_houses(world, cast):
-    """Two supervisors took over at once, and each has a part: a parent hears of the child that the other holds."""
+    """Two supervisors took over at once, and each has a part: a parent hears of the child that the
+    other holds.
+    """
 
     def lead(seen):
         if seen.turn == 0:
             return Move("", (("spawn_agent", {"agent": "eng-a", "task": "A part"}),))
-        return Move("", (("wait", {}),)) if seen.turn == 1 else f"Heard: {'A is done' in seen.text}"
+        return (
+            Move("", (("wait", {}),))
+            if seen.turn == 1
+            else f"Heard: {'A is done' in seen.text}"
+        )
 
     engine = cast(lead=lead, eng_a=lambda seen: Move("A is done.", takes=50))
     here = world(engine)
     run = here.dies("All of it", "lead", after=10)
-    one, two = (Supervisor(here.mem, engine=engine, seed=n, inline=True) for n in (8, 9))
+    one, two = (
+        Supervisor(here.mem, engine=engine, seed=n, inline=True) for n in (8, 9)
+    )
 
     async def both():
         async with one, two:
-            mine = one.run_store.runs.take(here.known(run), one.run_store.holder.name, 1)
+            mine = one.run_store.runs.take(
+                here.known(run), one.run_store.holder.name, 1
+            )
             (child,) = (await two.recover()).taken
             one._begin(mine)
             return child.agent, await one.result(mine)
@@ -108,7 +128,9 @@ def test_who_was_taken_over_ends_and_spends_nothing_more(world):
     def script(seen):
         calls.append(seen)
         return Move(
-            "", (("append", {"namespace": "status/web", "body": f"step {len(calls)}"}),), takes=10
+            "",
+            (("append", {"namespace": "status/web", "body": f"step {len(calls)}"}),),
+            takes=10,
         )
 
     here = world(script)
@@ -122,7 +144,11 @@ def test_who_was_taken_over_ends_and_spends_nothing_more(world):
     assert "goes on as epoch 2" in result.why
     assert len(calls) <= 4
     assert here.run(result).running
-    refused = [record.fields for record in here.mem.store.log.since(0) if record.kind == "refused"]
+    refused = [
+        record.fields
+        for record in here.mem.store.log.since(0)
+        if record.kind == "refused"
+    ]
     assert refused
     assert {(each["epoch"], each["current"]) for each in refused} == {(1, 2)}
     assert not here.folder(result.run).has("output.md")
@@ -133,13 +159,21 @@ def test_who_was_taken_over_ends_and_spends_nothing_more(world):
     ]
 
 
-@pytest.mark.parametrize(("moment", "times"), [("before it is recorded", 1), ("after", 0)])
-def test_who_hangs_at_a_call_does_not_make_it_as_well(world, monkeypatch, moment, times):
-    """A call is on record before the last look at who holds the run: nobody takes over unheard in between."""
+@pytest.mark.parametrize(
+    ("moment", "times"), [("before it is recorded", 1), ("after", 0)]
+)
+def test_who_hangs_at_a_call_does_not_make_it_as_well(
+    world, monkeypatch, moment, times
+):
+    """A call is on record before the last look at who holds the run: nobody takes over unheard in
+    between.
+    """
     made, hung, record = [], [], Folder.record
 
     def script(seen):
-        return Move("", (("work", {}),)) if seen.turn == 0 else Move("All done.", takes=1)
+        return (
+            Move("", (("work", {}),)) if seen.turn == 0 else Move("All done.", takes=1)
+        )
 
     def work() -> str:
         made.append("worked")
@@ -153,7 +187,9 @@ def test_who_hangs_at_a_call_does_not_make_it_as_well(world, monkeypatch, moment
             record(folder, name, line, **how)
         hung.extend(here.boss.run_store.runs.all(state="running"))
         here.boss.run_store.runs.take(hung[0], "another", 1)
-        attempt = steps.Step(steps.read(folder.lines(STEPS))[-1].n + 1, 2, "attempt", {})
+        attempt = steps.Step(
+            steps.read(folder.lines(STEPS))[-1].n + 1, 2, "attempt", {}
+        )
         record(folder, STEPS, steps.dump(attempt))
         if moment != "after":
             record(folder, name, line, **how)
@@ -169,7 +205,9 @@ def test_who_hangs_at_a_call_does_not_make_it_as_well(world, monkeypatch, moment
 
 
 def test_who_was_taken_over_begins_nothing_below_its_run(world, cast):
-    """A reply that came while it hung asks for a child; the one that goes on with the run knows nothing of it."""
+    """A reply that came while it hung asks for a child; the one that goes on with the run knows
+    nothing of it.
+    """
 
     def lead(seen):
         if seen.turn == 0:
@@ -185,9 +223,17 @@ def test_who_was_taken_over_begins_nothing_below_its_run(world, cast):
         "stopped",
         ["lead"],
     )
-    refused = [record.fields for record in here.mem.store.log.since(0) if record.kind == "refused"]
-    assert {(each["what"], each["epoch"], each["current"]) for each in refused} >= {("run", 1, 2)}
-    assert "this is epoch 1: nothing was written (run)" in here.folder(result.run).read(STEPS)
+    refused = [
+        record.fields
+        for record in here.mem.store.log.since(0)
+        if record.kind == "refused"
+    ]
+    assert {(each["what"], each["epoch"], each["current"]) for each in refused} >= {
+        ("run", 1, 2)
+    }
+    assert "this is epoch 1: nothing was written (run)" in here.folder(result.run).read(
+        STEPS
+    )
     assert here.boss.run_store.costs.budget.standing(f"tree:{result.run}").runs == 1
 
 
@@ -211,7 +257,7 @@ def test_a_takeover_is_heard_of_though_the_first_look_fails(world, monkeypatch):
     assert (stopped, "as epoch 2" in why) == (run, True)
 
 
-# -- whatever goes wrong ----------------------------------------------------------------------------
+# -- whatever goes wrong ---------------------------------------------------------------
 
 
 def test_an_error_that_nobody_expects_is_an_outcome(world):
@@ -251,7 +297,9 @@ def test_a_model_without_a_price_is_refused_under_a_limit_on_money(world):
     engine = Scripted(lambda seen: "Done.")
     engine.name = "own"
     here = world(engine)
-    result = here.spawn("Work", "eng-a", project="web", max_usd=1.0, model="nobody-knows")
+    result = here.spawn(
+        "Work", "eng-a", project="web", max_usd=1.0, model="nobody-knows"
+    )
     assert result.status == "refused"
     assert "price of nobody-knows is not known" in result.why
     assert (result.entry, here.run(result).fields["why"]) == (None, result.why)
@@ -265,7 +313,8 @@ def test_a_stop_in_the_middle_ends_all_below(world, cast):
                 return Move(
                     "",
                     tuple(
-                        ("spawn_agent", {"agent": name, "task": f"For {name}"}) for name in agents
+                        ("spawn_agent", {"agent": name, "task": f"For {name}"})
+                        for name in agents
                     ),
                 )
             return Move("", (("wait", {}),)) if seen.turn == 1 else "Done."
@@ -281,7 +330,10 @@ def test_a_stop_in_the_middle_ends_all_below(world, cast):
     result = here.spawn("All of it", "boss", also=[here.later(10, stop)])
     assert result.done
     assert here.time.elapsed < 60
-    states = {run.agent: (run.status, run.fields["why"]) for run in here.boss.run_store.runs.all()}
+    states = {
+        run.agent: (run.status, run.fields["why"])
+        for run in here.boss.run_store.runs.all()
+    }
     assert states == {
         "boss": ("done", ""),
         "lead": ("stopped", "enough"),
@@ -302,16 +354,22 @@ def test_news_is_not_lost_with_whoever_heard_it(tmp_path):
                     await asyncio.sleep(0.01)
                 boss._listener.close()
                 boss._rung = lambda: None
-                memory.as_agent("boss").append("Stop", "decisions/api", priority="critical")
+                memory.as_agent("boss").append(
+                    "Stop", "decisions/api", priority="critical"
+                )
                 looking = asyncio.create_task(boss.hear())
                 await asyncio.sleep(0)
-                time.sleep(0.05)  # it is taken off the log, and whoever asked has not been told yet
+                time.sleep(
+                    0.05
+                )  # it is taken off the log, and whoever asked has not been told yet
                 looking.cancel()
                 return await asyncio.wait_for(boss.result(run), 10)
 
         def script(seen):
             return (
-                "Heard." if "Stop" in seen.text else Move("", (("read", {"limit": 1}),), takes=0.3)
+                "Heard."
+                if "Stop" in seen.text
+                else Move("", (("read", {"limit": 1}),), takes=0.3)
             )
 
         with Supervisor(memory, engine=Scripted(script), memory_tools="always") as boss:
@@ -329,12 +387,14 @@ def test_only_the_files_of_the_dead_are_swept_away(tmp_path, dead):
         one.path = path
     assert not other.lives("one")  # dead, or silent for longer than this lease
     other.sweep()
-    assert sorted(tmp_path.glob("runs/.holders/*"))[0].name == ("other" if dead else "one")
+    assert sorted(tmp_path.glob("runs/.holders/*"))[0].name == (
+        "other" if dead else "one"
+    )
     one.close()
     other.close()
 
 
-# -- a lock that somebody has for too long ----------------------------------------------------------
+# -- a lock that somebody has for too long ---------------------------------------------
 
 
 def busy_once(monkeypatch, where, act, at=1):
@@ -355,7 +415,9 @@ def busy_once(monkeypatch, where, act, at=1):
 def test_a_lock_that_is_held_too_long_ends_no_run(world, monkeypatch, act):
     """The run goes on from its steps, in the same incarnation, and ends once."""
     here = world(in_two_steps)
-    calls = busy_once(monkeypatch, here.boss.run_store, act, at=2 if act == "heard" else 1)
+    calls = busy_once(
+        monkeypatch, here.boss.run_store, act, at=2 if act == "heard" else 1
+    )
     result = here.spawn("Work", "eng-a", project="web")
     assert (result.status, here.run(result).epoch, len(calls) > 1) == ("done", 1, True)
     ends = [
@@ -363,11 +425,19 @@ def test_a_lock_that_is_held_too_long_ends_no_run(world, monkeypatch, act):
         for each in here.mem.store.log.since(0)
         if each.kind == "run" and each.fields["state"] == "ended"
     ]
-    turns = [text for text in here.folder(result.run).lines(STEPS) if '"kind":"turn"' in text]
-    assert (len(ends), len(turns), len(list(here.folder(result.run).lines(LEDGER)))) == (1, 2, 2)
+    turns = [
+        text for text in here.folder(result.run).lines(STEPS) if '"kind":"turn"' in text
+    ]
+    assert (
+        len(ends),
+        len(turns),
+        len(list(here.folder(result.run).lines(LEDGER))),
+    ) == (1, 2, 2)
 
 
-def test_what_was_taken_over_is_begun_though_the_next_cannot_be(world, cast, monkeypatch):
+def test_what_was_taken_over_is_begun_though_the_next_cannot_be(
+    world, cast, monkeypatch
+):
     """Its holder lives from then on, so nobody else would ever begin it."""
 
     def lead(seen):
@@ -377,16 +447,20 @@ def test_what_was_taken_over_is_begun_though_the_next_cannot_be(world, cast, mon
 
     here = world(cast(lead=lead, eng_a=for_ever))
     here.dies("All of it", "lead", after=10)
-    with Supervisor(here.mem, engine=Scripted(in_two_steps), seed=8, inline=True) as other:
+    with Supervisor(
+        here.mem, engine=Scripted(in_two_steps), seed=8, inline=True
+    ) as other:
         busy_once(monkeypatch, other.run_store.runs, "take", at=2)
-        taken = [[run.agent for run in recover(other.run_store).taken] for _ in range(3)]
+        taken = [
+            [run.agent for run in recover(other.run_store).taken] for _ in range(3)
+        ]
         assert taken == [["lead"], ["eng-a"], []]
         busy_once(monkeypatch, other.run_store.runs, "all")
         with pytest.raises(StoreBusy):
             recover(other.run_store)
 
 
-# -- what a prompt showed --------------------------------------------------------------------------------------
+# -- what a prompt showed --------------------------------------------------------------
 
 
 def shown(here, run):
@@ -399,7 +473,9 @@ def shown(here, run):
 
 @pytest.mark.parametrize("noted", [True, False], ids=["noted", "not noted"])
 def test_what_a_prompt_showed_is_noted_once_whoever_dies(world, noted):
-    """The engine is called while it is noted: whoever dies in between left a step that has all of it."""
+    """The engine is called while it is noted: whoever dies in between left a step that has all of
+    it.
+    """
     here = world(lambda seen: Move("Begun.", takes=1_000))
     here.says("Use v2")
     if not noted:
@@ -443,7 +519,9 @@ def test_a_run_of_another_workspace_is_left_to_it(tmp_path):
         Supervisor(memory, engine=Scripted(lambda seen: "Done.")) as boss,
     ):
         task = Task("Work", "eng-a")
-        run, _ = boss.run_store.admit(task, None, "eng-a-1", boss._engine_for, boss._usual(None))
+        run, _ = boss.run_store.admit(
+            task, None, "eng-a-1", boss._engine_for, boss._usual(None)
+        )
     with synapse.open(roots[0]) as memory:
         merge_in(memory.store, roots[1])
         with Supervisor(memory, engine=Scripted(lambda seen: "Done.")) as boss:

@@ -28,19 +28,26 @@ def test_a_run_writes_back_what_came_of_it(mem):
         mem, engine=Scripted(lambda seen: "The page is fixed.\n\nDetails follow.")
     ) as boss:
         result = boss.run(Task("Fix the page", "eng-a", project="web"))
-    assert (result.status, result.text) == ("done", "The page is fixed.\n\nDetails follow.")
+    assert (result.status, result.text) == (
+        "done",
+        "The page is fixed.\n\nDetails follow.",
+    )
     entry = mem.as_agent("boss").get(result.entry)
     assert entry.namespace == "status/web"
     assert entry.body.startswith("Done: The page is fixed.")
     assert entry.evidence == f"runs/{result.run}/output.md"
     assert result.usage.input_tokens > 0
-    assert Path(mem.store.root, "runs", result.run, "output.md").read_text() == result.text
+    assert (
+        Path(mem.store.root, "runs", result.run, "output.md").read_text() == result.text
+    )
 
 
 def test_the_view_is_in_the_prompt(mem):
     mem.as_agent("boss").append("Use /v2/users", "decisions/api", priority="critical")
     seen = []
-    with Supervisor(mem, engine=Scripted(lambda found: seen.append(found) or "ok")) as boss:
+    with Supervisor(
+        mem, engine=Scripted(lambda found: seen.append(found) or "ok")
+    ) as boss:
         boss.run(Task("Call the API", "eng-a"))
     assert "Use /v2/users" in seen[0].messages[0].text
     assert "## Your Task\n" in seen[0].messages[-1].text
@@ -69,7 +76,8 @@ def test_a_team_under_virtual_time_is_the_same_twice(tmp_path, team, cast):
                 result = time.run(boss.spawn(Task("Do both", "lead", project="web")))
             folder = Path(root) / "runs"
             return result, {
-                path.parent.name: path.read_text() for path in sorted(folder.glob("*/ledger.jsonl"))
+                path.parent.name: path.read_text()
+                for path in sorted(folder.glob("*/ledger.jsonl"))
             }
 
     def lead(seen):
@@ -93,7 +101,7 @@ def test_a_team_under_virtual_time_is_the_same_twice(tmp_path, team, cast):
         assert all(json.loads(line) for line in text.splitlines())
 
 
-# -- what happens to a run -----------------------------------------------------------------------------------
+# -- what happens to a run -------------------------------------------------------------
 
 
 def test_what_is_critical_interrupts_a_running_agent(world):
@@ -104,18 +112,24 @@ def test_what_is_critical_interrupts_a_running_agent(world):
 
     here = world(script)
     result = here.spawn(
-        "Call the API", "eng-a", also=[here.later(10, lambda: here.says("Use /v2/users"))]
+        "Call the API",
+        "eng-a",
+        also=[here.later(10, lambda: here.says("Use /v2/users"))],
     )
     assert result.text == "I use v2 now."
     assert here.time.elapsed < 20
     entry = here.mem.as_agent("boss").read(namespace="decisions/api")[0]
-    states = [each["state"] for each in here.mem.store.index.query.deliveries(entry=entry.id)]
+    states = [
+        each["state"] for each in here.mem.store.index.query.deliveries(entry=entry.id)
+    ]
     assert states == ["rendered"]
     assert here.labels(result).count("wake") == 1
 
 
 def test_news_says_what_it_is_in_dispute_with(world):
-    """Two of equal authority, each otherwise, while an agent works: it is told so at once, not at its next session."""
+    """Two of equal authority, each otherwise, while an agent works: it is told so at once, not at
+    its next session.
+    """
 
     def script(seen):
         told = [message.text for message in seen.messages if message.label == "wake"]
@@ -140,10 +154,14 @@ def test_news_says_what_it_is_in_dispute_with(world):
 
 
 def test_news_that_comes_while_it_finishes_is_still_heard(world):
-    engine = Scripted(lambda seen: Move(f"Turn {seen.turn}", takes=30 if seen.turn == 0 else 0))
+    engine = Scripted(
+        lambda seen: Move(f"Turn {seen.turn}", takes=30 if seen.turn == 0 else 0)
+    )
     engine.interrupt = "turn"
     here = world(engine)
-    result = here.spawn("Work", "eng-a", also=[here.later(10, lambda: here.says("Stop using v1"))])
+    result = here.spawn(
+        "Work", "eng-a", also=[here.later(10, lambda: here.says("Stop using v1"))]
+    )
     assert (result.status, result.text) == ("done", "Turn 1")
 
 
@@ -162,9 +180,13 @@ def test_news_is_acknowledged_a_turn_later(world):
         return "done"
 
     here = world(script)
-    here.spawn("Work", "eng-a", also=[here.later(5, lambda: here.says("Use /v2/users"))])
+    here.spawn(
+        "Work", "eng-a", also=[here.later(5, lambda: here.says("Use /v2/users"))]
+    )
     entry = here.mem.as_agent("boss").read(namespace="decisions/api")[0]
-    states = {each["state"] for each in here.mem.store.index.query.deliveries(entry=entry.id)}
+    states = {
+        each["state"] for each in here.mem.store.index.query.deliveries(entry=entry.id)
+    }
     assert states == {"rendered", "acked"}
 
 
@@ -204,7 +226,11 @@ def test_a_run_that_is_stopped_before_it_can_hear_ends(mem):
         mem, engine=Scripted(lambda seen: Move("never", takes=60)), inline=True
     ) as boss:
         result = asyncio.run(asyncio.wait_for(play(boss), 20))
-    assert (result.status, result.why, result.usage.input_tokens) == ("stopped", "enough", 0)
+    assert (result.status, result.why, result.usage.input_tokens) == (
+        "stopped",
+        "enough",
+        0,
+    )
 
 
 def test_of_supervisors_that_begin_the_same_work_one_does(mem):
@@ -213,7 +239,9 @@ def test_of_supervisors_that_begin_the_same_work_one_does(mem):
     def begin(_):
         with (
             synapse.open(mem.store.root) as own,
-            Supervisor(own, engine=Scripted(lambda seen: Move("ok", takes=0.2))) as boss,
+            Supervisor(
+                own, engine=Scripted(lambda seen: Move("ok", takes=0.2))
+            ) as boss,
         ):
             together.wait()
             return boss.run(Task("The very same", "eng-a"))
@@ -226,10 +254,15 @@ def test_of_supervisors_that_begin_the_same_work_one_does(mem):
 
 
 def test_a_race_that_was_lost_counts_as_no_child(world):
-    """The same work, begun by another in the moment between looking and beginning: it is one child of its parent."""
+    """The same work, begun by another in the moment between looking and beginning: it is one child
+    of its parent.
+    """
     here = world(lambda seen: "Done.")
     budget, agent = here.boss.run_store.costs.budget, here.boss.run_store.agent("eng-a")
-    parent, task = here.known(here.spawn("Lead it", "lead").run), Task("The very same", "eng-a")
+    parent, task = (
+        here.known(here.spawn("Lead it", "lead").run),
+        Task("The very same", "eng-a"),
+    )
     here.time.elapsed += 3_600
     admit, about = budget.admit, (here.boss._engine_for, here.boss._usual(None))
 
@@ -241,7 +274,10 @@ def test_a_race_that_was_lost_counts_as_no_child(world):
     budget.admit = beaten
     run, repeated = here.boss.run_store.admit(task, parent, "eng-a-second", *about)
     assert (run.id, repeated, agent.id) == ("eng-a-first", True, run.agent)
-    assert (budget.standing(f"run:{parent.id}").runs, budget.standing(f"run:{parent.id}").live) == (
+    assert (
+        budget.standing(f"run:{parent.id}").runs,
+        budget.standing(f"run:{parent.id}").live,
+    ) == (
         1,
         1,
     )
@@ -250,31 +286,46 @@ def test_a_race_that_was_lost_counts_as_no_child(world):
 
 def test_a_task_that_a_limit_does_not_let_begin_is_refused(world):
     calls = []
-    here = world(lambda seen: calls.append(1) or "Done.", settings="limits: {day: {children: 1}}\n")
+    here = world(
+        lambda seen: calls.append(1) or "Done.",
+        settings="limits: {day: {children: 1}}\n",
+    )
     assert here.spawn("The first", "eng-a").done
     result = here.spawn("The second", "eng-b")
-    assert (result.status, result.run, result.done, len(calls)) == ("refused", "", False, 1)
+    assert (result.status, result.run, result.done, len(calls)) == (
+        "refused",
+        "",
+        False,
+        1,
+    )
     assert "at its limit of children: 1 allowed" in result.why
     assert len(here.boss.run_store.runs.all()) == 1
 
 
 def test_a_child_does_not_inherit_its_parents_model(world, cast):
     here = world(
-        cast(lead=spawning("eng-a", waits=True), **{"eng-a": lambda seen: "Done."}), model="usual"
+        cast(lead=spawning("eng-a", waits=True), **{"eng-a": lambda seen: "Done."}),
+        model="usual",
     )
     here.mem.register(synapse.Agent("eng-b", department="web", model="own"))
     result = here.spawn("Lead it", "lead", model="dear")
     models = {run.agent: run.fields["model"] for run in here.boss.run_store.runs.all()}
     assert (result.status, models) == ("done", {"lead": "dear", "eng-a": "usual"})
     assert here.run(here.spawn("Work", "eng-b")).fields["model"] == "own"
-    assert here.run(here.spawn("Work again", "eng-b", model="mine")).fields["model"] == "mine"
+    assert (
+        here.run(here.spawn("Work again", "eng-b", model="mine")).fields["model"]
+        == "mine"
+    )
 
 
 def test_a_run_can_be_stopped_by_anybody(world):
     here = world(lambda seen: Move("never", takes=10_000))
     stop = here.later(
         5,
-        lambda: [here.boss.run_store.runs.stop(run.id, "operator", "enough") for run in running()],
+        lambda: [
+            here.boss.run_store.runs.stop(run.id, "operator", "enough")
+            for run in running()
+        ],
     )
 
     def running():
@@ -282,7 +333,10 @@ def test_a_run_can_be_stopped_by_anybody(world):
 
     result = here.spawn("Work", "eng-a", also=[stop])
     assert (result.status, result.why, result.entry) == ("stopped", "enough", None)
-    assert (here.run(result).status, here.run(result).fields["why"]) == ("stopped", "enough")
+    assert (here.run(result).status, here.run(result).fields["why"]) == (
+        "stopped",
+        "enough",
+    )
     assert len(here.mem.as_agent("operator").read()) == 0
 
 
@@ -323,13 +377,21 @@ def test_what_is_the_operators_is_no_entry(world):
         result = spawn("Work", "eng-a", project="web", **more)
         assert (result.status, result.entry) == (status, None)
         assert why in result.why
-        assert (here.run(result).status, here.run(result).fields["why"]) == (status, result.why)
+        assert (here.run(result).status, here.run(result).fields["why"]) == (
+            status,
+            result.why,
+        )
         assert len(here.mem.as_agent("operator").read()) == 0
 
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"memory_tools": "sometimes"}, {"view_budget": "much"}, {"view_budget": -1}, {"max_usd": "1"}],
+    [
+        {"memory_tools": "sometimes"},
+        {"view_budget": "much"},
+        {"view_budget": -1},
+        {"max_usd": "1"},
+    ],
 )
 def test_a_wrong_option_begins_nothing(world, wrong):
     here = world(lambda seen: "Done.")
@@ -339,7 +401,9 @@ def test_a_wrong_option_begins_nothing(world, wrong):
 
 
 def test_a_supervisor_with_a_wrong_option_is_refused(mem):
-    with pytest.raises(synapse.InvalidQuery, match="'sometimes' is not one of auto, always, never"):
+    with pytest.raises(
+        synapse.InvalidQuery, match="'sometimes' is not one of auto, always, never"
+    ):
         Supervisor(mem, memory_tools="sometimes")
 
 
@@ -363,7 +427,7 @@ def test_what_failed_may_be_tried_again(world):
     assert here.spawn("Work", "eng-a").status == "done"
 
 
-# -- parents and children ------------------------------------------------------------------------------------
+# -- parents and children --------------------------------------------------------------
 
 
 def spawning(*agents, then="All done.", waits=False):
@@ -373,7 +437,10 @@ def spawning(*agents, then="All done.", waits=False):
         if seen.turn == 0:
             return Move(
                 "",
-                tuple(("spawn_agent", {"agent": name, "task": f"Part {name}"}) for name in agents),
+                tuple(
+                    ("spawn_agent", {"agent": name, "task": f"Part {name}"})
+                    for name in agents
+                ),
             )
         if seen.turn == 1 and waits:
             return Move("", (("wait", {}),))
@@ -423,7 +490,10 @@ def test_a_lead_hears_of_a_child_whose_engine_is_not_set_up(world, cast):
         raise Rejected("there is no key: set MY_KEY")
 
     here = world(
-        cast(lead=spawning("eng-a", waits=True, then="It could not begin."), eng_a=rejects)
+        cast(
+            lead=spawning("eng-a", waits=True, then="It could not begin."),
+            eng_a=rejects,
+        )
     )
     result = here.spawn("Both", "lead", project="web")
     steps = "".join(here.folder(result.run).lines("steps.jsonl"))
@@ -441,7 +511,9 @@ def test_a_spawn_beyond_its_limit_is_told_to_the_model(world, cast):
         seen.append(found)
         return spawning("eng-a", "eng-b")(found)
 
-    here = world(cast(lead=lead, eng_a=lambda found: "A is done."), limits=Limits(children=1))
+    here = world(
+        cast(lead=lead, eng_a=lambda found: "A is done."), limits=Limits(children=1)
+    )
     assert here.spawn("Both", "lead").status == "done"
     assert (
         "at its limit of children: 1 allowed, 1 taken, 1 asked for; give out no more: do the rest"
@@ -450,13 +522,15 @@ def test_a_spawn_beyond_its_limit_is_told_to_the_model(world, cast):
     assert "synapse.yaml" not in seen[-1].text
 
 
-# -- another process goes on -----------------------------------------------------------------------------------
+# -- another process goes on -----------------------------------------------------------
 
 
 def test_what_was_running_is_gone_on_with(world):
     def script(seen):
         if seen.turn == 0:
-            return Move("", (("append", {"namespace": "status/web", "body": "step one"}),))
+            return Move(
+                "", (("append", {"namespace": "status/web", "body": "step one"}),)
+            )
         return Move("All done.", takes=100)
 
     here = world(script)
@@ -464,7 +538,10 @@ def test_what_was_running_is_gone_on_with(world):
     assert here.known(run).running
     (result,) = here.resumed(script)
     assert (result.run, result.status, result.text) == (run, "done", "All done.")
-    bodies = [entry.body for entry in here.mem.as_agent("operator").read(namespace="status/web")]
+    bodies = [
+        entry.body
+        for entry in here.mem.as_agent("operator").read(namespace="status/web")
+    ]
     assert bodies.count("step one") == 1
     assert sum(body.startswith("Done:") for body in bodies) == 1
     assert here.known(run).epoch == 2

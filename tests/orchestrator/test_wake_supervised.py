@@ -1,4 +1,6 @@
-"""What is critical, by whatever way it comes, reaches every session that it is for: in the next prompt, once."""
+"""What is critical, by whatever way it comes, reaches every session that it is for: in the next
+prompt, once.
+"""
 
 import asyncio
 import contextlib
@@ -51,7 +53,9 @@ def tick() -> str:
 def thinking(seconds):
     def script(seen):
         return (
-            "Heard the end." if "THE END" in seen.text else Move("", (("tick", {}),), takes=seconds)
+            "Heard the end."
+            if "THE END" in seen.text
+            else Move("", (("tick", {}),), takes=seconds)
         )
 
     return Scripted(script, count=len)
@@ -100,22 +104,29 @@ class Office:
                 await self.boss.recover()
             else:
                 for name in (*LISTENERS, "outsider", "deaf"):
-                    await self.boss.start(Task(f"Work of {name}", name, max_turns=10_000))
+                    await self.boss.start(
+                        Task(f"Work of {name}", name, max_turns=10_000)
+                    )
             ended = asyncio.gather(*self.boss._lives.values(), return_exceptions=True)
             await asyncio.wait(
-                (asyncio.ensure_future(self.dies.wait()), ended), return_when="FIRST_COMPLETED"
+                (asyncio.ensure_future(self.dies.wait()), ended),
+                return_when="FIRST_COMPLETED",
             )
             await self.boss.leave()
 
     def restart(self):
-        with contextlib.suppress(RuntimeError):  # all of its runs have ended, and it with them
+        with contextlib.suppress(
+            RuntimeError
+        ):  # all of its runs have ended, and it with them
             self.loop.call_soon_threadsafe(self.dies.set)
         self.thread.join(10)
         self.boss.close()
         self.start(resume=True)
 
     def close(self):
-        with contextlib.suppress(RuntimeError):  # all of its runs have ended, and it with them
+        with contextlib.suppress(
+            RuntimeError
+        ):  # all of its runs have ended, and it with them
             self.loop.call_soon_threadsafe(self.dies.set)
         self.thread.join(10)
         self.boss.close()
@@ -128,7 +139,9 @@ class Office:
             return memory.store.index.query.runs(state=state)
 
     def prompts(self, agent):
-        """All that was said to an agent besides its tools' results: its first prompt, and what came after."""
+        """All that was said to an agent besides its tools' results: its first prompt, and what came
+        after.
+        """
         (path,) = Path(self.root, "runs").glob(f"{agent}-*/{STEPS}")
         lines = [json.loads(line) for line in path.read_text().split("\n")[:-1]]
         return [
@@ -142,7 +155,9 @@ class Office:
 
     def by_library(self, author, body):
         subprocess.run(
-            [sys.executable, "-c", BY_LIBRARY, self.root, author, body], check=True, timeout=30
+            [sys.executable, "-c", BY_LIBRARY, self.root, author, body],
+            check=True,
+            timeout=30,
         )
 
     def by_shell(self, body):
@@ -202,8 +217,12 @@ def test_every_way_reaches_everybody_once(office):
     }
     for body, write in ways.items():
         write()
-        hear = [name for name in LISTENERS if (name, body) != ("eng-a", "By a colleague.")]
-        until(lambda hear=hear, body=body: all(office.heard(name, body) for name in hear))
+        hear = [
+            name for name in LISTENERS if (name, body) != ("eng-a", "By a colleague.")
+        ]
+        until(
+            lambda hear=hear, body=body: all(office.heard(name, body) for name in hear)
+        )
     office.restart()
     office.by_library("boss", "After the restart.")
     until(lambda: all(office.heard(name, "After the restart.") for name in LISTENERS))
@@ -218,7 +237,10 @@ def test_every_way_reaches_everybody_once(office):
         office.memory, engine=Scripted(lambda seen: "Done."), memory_tools="never"
     ) as late:
         assert late.run(Task("Look at what there is", "idle", view_budget=600)).done
-    assert all(office.heard("idle", body) == 1 for body in (*ways, "After the restart.", "THE END"))
+    assert all(
+        office.heard("idle", body) == 1
+        for body in (*ways, "After the restart.", "THE END")
+    )
 
 
 def test_what_comes_before_the_first_turn(tmp_path):
@@ -234,7 +256,9 @@ def test_what_comes_before_the_first_turn(tmp_path):
 
             def furnished(*about):
                 made = furnish(*about)
-                memory.as_agent("boss").append("In between.", "decisions/api", priority="critical")
+                memory.as_agent("boss").append(
+                    "In between.", "decisions/api", priority="critical"
+                )
                 return made
 
             boss.run_store.furnish = furnished
@@ -280,12 +304,16 @@ def test_what_is_written_while_it_begins_to_listen_is_heard(monkeypatch):
         def meanwhile():
             found = cursor()
             monkeypatch.undo()
-            memory.as_agent("boss").append("Stop using v1.", "decisions/api", priority="critical")
+            memory.as_agent("boss").append(
+                "Stop using v1.", "decisions/api", priority="critical"
+            )
             return found
 
         monkeypatch.setattr(memory.store.index, "cursor", meanwhile)
         with Supervisor(memory, inline=True) as boss:
-            assert [run for run, _, _ in boss.run_store.heard(running).news] == ["eng-a-1"]
+            assert [run for run, _, _ in boss.run_store.heard(running).news] == [
+                "eng-a-1"
+            ]
             assert boss.run_store.heard(running).news == []
 
 
@@ -304,7 +332,7 @@ def test_what_was_heard_before_a_look_failed_is_told_by_the_next():
         boss.run_store.ear._follower.entry = busy
         with pytest.raises(StoreBusy):
             boss.run_store.heard(running)
-        assert [(run, entry.id) for run, entry, _ in boss.run_store.heard(running).news] == [
-            ("eng-a-1", told.id)
-        ]
+        assert [
+            (run, entry.id) for run, entry, _ in boss.run_store.heard(running).news
+        ] == [("eng-a-1", told.id)]
         assert boss.run_store.heard(running).news == []

@@ -1,5 +1,6 @@
-"""A team of thirty under virtual time: `python thirty.py FOLDER` plays it in a new workspace there, and prints a digest
-of the ledgers, the steps and the receipts that it leaves."""
+"""A team of thirty under virtual time: `python thirty.py FOLDER` plays it in a new workspace there,
+and prints a digest of the ledgers, the steps and the receipts that it leaves.
+"""
 
 import random
 import sys
@@ -16,7 +17,11 @@ QA = ("qa-a", "qa-b")
 AGENTS = (
     synapse.Agent("cto", role="cto"),
     *(synapse.Agent(name, role="project-lead", department=name[-1]) for name in LEADS),
-    *(synapse.Agent(f"eng-{team}{n}", department=team) for team in "abc" for n in range(8)),
+    *(
+        synapse.Agent(f"eng-{team}{n}", department=team)
+        for team in "abc"
+        for n in range(8)
+    ),
     *(synapse.Agent(name, role="specialist") for name in QA),
 )
 
@@ -40,11 +45,15 @@ def play(seen):
             "priority": "critical",
         }
         return Move(
-            "I look.", (("append", blocker if name.endswith("3") else found),), takes=thinks
+            "I look.",
+            (("append", blocker if name.endswith("3") else found),),
+            takes=thinks,
         )
     if seen.turn == 1:
         return Move(
-            "I read.", (("read", {"limit": 3}), ("memory_search", {"query": "found"})), takes=thinks
+            "I read.",
+            (("read", {"limit": 3}), ("memory_search", {"query": "found"})),
+            takes=thinks,
         )
     return Move(f"{name} is done.", takes=thinks)
 
@@ -54,10 +63,15 @@ def coordinated(seen, agents):
         return Move(
             "",
             tuple(
-                ("spawn_agent", {"agent": each, "task": f"The part of {each}"}) for each in agents
+                ("spawn_agent", {"agent": each, "task": f"The part of {each}"})
+                for each in agents
             ),
         )
-    return Move("", (("wait", {}),), takes=2.0) if seen.turn == 1 else "All parts are done."
+    return (
+        Move("", (("wait", {}),), takes=2.0)
+        if seen.turn == 1
+        else "All parts are done."
+    )
 
 
 def main(root):

@@ -1,4 +1,6 @@
-"""The shipped scenarios, each with a few seeds: what they promise holds, and what is known to be missed is missed."""
+"""The shipped scenarios, each with a few seeds: what they promise holds, and what is known to be
+missed is missed.
+"""
 
 import pytest
 
@@ -13,8 +15,10 @@ from scenarios.report import report
 from scenarios.report.plan import BASE, available
 
 LONG = {"crash_resume", "defrag_30_days"}  # played by tests of their own
-RUNS = 1  # with what ships, the isolated arm and every rival in two cells, this is what there is time for
-# What is missed at present, as the report says too. Nothing is tuned to a gate: this list can only become shorter.
+# with what ships, the isolated arm and every rival in two cells, this is what there is time for
+RUNS = 1
+# What is missed at present, as the report says too. Nothing is tuned to a gate: this list can only
+# become shorter.
 KNOWN: dict[str, set[str]] = {
     "blocker_escalation": {
         "blockers_resolved == 1",  # with some seeds: a run settles its own
@@ -60,7 +64,9 @@ CHANCE: dict[str, set[str]] = {
 
 
 def judged(name):
-    """The verdicts on what ships, beside the isolated arm and all rivals, in the cells that gates are about."""
+    """The verdicts on what ships, beside the isolated arm and all rivals, in the cells that gates
+    are about.
+    """
     scenario = load(library()[name])
     named = {gate.cell for gate in scenario.gates}
     arms = [
@@ -96,5 +102,9 @@ def test_every_gate_is_about_what_ships(name):
 def test_savings_are_asked_for_after_recall_and_success(name):
     gates = load(library()[name]).gates
     for place, gate in enumerate(gates):
-        if gate.metric in findings.SAVINGS and gate.op == ">=" and name != "sequential_single":
+        if (
+            gate.metric in findings.SAVINGS
+            and gate.op == ">="
+            and name != "sequential_single"
+        ):
             assert any(each.metric in findings.FIRST for each in gates[:place])

@@ -1,4 +1,6 @@
-"""The rivals are played fairly: what each is billed is counted again by hand, from the texts of its conversations."""
+"""The rivals are played fairly: what each is billed is counted again by hand, from the texts of its
+conversations.
+"""
 
 import json
 
@@ -41,7 +43,8 @@ class Heard(Play):
         """The last request of each run, which holds all that it was sent, and its agent."""
         last = {request.key.rpartition("/")[0]: request for request, _ in self.calls}
         return {
-            run: (self.recorder.agent_of(run)[0], request.messages) for run, request in last.items()
+            run: (self.recorder.agent_of(run)[0], request.messages)
+            for run, request in last.items()
         }
 
 
@@ -66,11 +69,17 @@ def heard(count):
 
 def by_hand(made, count):
     """Every text that was sent, each time, and every text that came back."""
-    said = lambda call: count(f"{call.name} {json.dumps(dict(call.arguments), ensure_ascii=False)}")  # noqa: E731
+    said = lambda call: count(
+        f"{call.name} {json.dumps(dict(call.arguments), ensure_ascii=False)}"
+    )  # noqa: E731
     total = 0
     for request, turn in made.calls:
-        total += count(request.system) + sum(count(schema_text(tool)) for tool in request.tools)
-        total += sum(count(each.text) + sum(map(said, each.calls)) for each in request.messages)
+        total += count(request.system) + sum(
+            count(schema_text(tool)) for tool in request.tools
+        )
+        total += sum(
+            count(each.text) + sum(map(said, each.calls)) for each in request.messages
+        )
         total += count(turn.text) + sum(map(said, turn.calls))
     return total
 
@@ -83,14 +92,17 @@ def test_a_rivals_bill_is_what_its_conversations_say(heard, count, arm, kind):
     assert not run.of("relay"), "nobody else is billed"
 
 
-# -- The file of notes -------------------------------------------------------------------------------------------------
+# -- The file of notes -----------------------------------------------------------------
 
 
 def looks(made):
     """By run: its agent, and what it was shown of the file, at the start and then at each look."""
     for agent, messages in made.conversations().values():
         calls = {
-            call.id for each in messages for call in each.calls if call.name == "memory_search"
+            call.id
+            for each in messages
+            for call in each.calls
+            if call.name == "memory_search"
         }
         start = "".join(each.text for each in messages if each.label == "view")
         yield agent, start, [each.text for each in messages if each.answers in calls]
@@ -100,12 +112,17 @@ def fair_file(made):
     """No line of another is shown twice to anybody, and none of its own after the start."""
     for agent, start, later in looks(made):
         shown = [
-            line for text in (start, *later) for line in text.splitlines() if line.startswith("- ")
+            line
+            for text in (start, *later)
+            for line in text.splitlines()
+            if line.startswith("- ")
         ]
         others = [line for line in shown if not line.startswith(f"- {agent}:")]
         assert len(others) == len(set(others))
         assert not any(
-            line.startswith(f"- {agent}:") for text in later for line in text.splitlines()
+            line.startswith(f"- {agent}:")
+            for text in later
+            for line in text.splitlines()
         )
 
 
@@ -124,17 +141,25 @@ def test_a_file_that_is_billed_whole_at_every_look_is_found_out(count, monkeypat
     def whole(ground):
         async def memory_search(query: str = "") -> str:
             return (
-                "".join(f"- {entry.author}: {entry.body}\n" for entry in arms._ever(ground))
+                "".join(
+                    f"- {entry.author}: {entry.body}\n" for entry in arms._ever(ground)
+                )
                 or "Nothing new."
             )
 
         setting = fair.make(ground)
-        tools = (tool_of(memory_search, description="Read the file of notes"), setting.tools[1])
+        tools = (
+            tool_of(memory_search, description="Read the file of notes"),
+            setting.tools[1],
+        )
         return setting._replace(tools=tools)
 
     monkeypatch.setattr(harness, "ARMS", {"file_tail": fair._replace(make=whole)})
     made = Heard(
-        files.load(files.find("redundant_discovery"), CELLS["ideal"]), "file_tail", 11, count
+        files.load(files.find("redundant_discovery"), CELLS["ideal"]),
+        "file_tail",
+        11,
+        count,
     )
     made.run()
     with pytest.raises(AssertionError):
@@ -151,16 +176,24 @@ def test_a_lock_is_about_the_subject_however_the_claim_is_worded(heard):
     taken = {}
     for agent, messages in made.conversations().values():
         gave = {each.answers: each.text for each in messages if each.answers}
-        for call in (call for each in messages for call in each.calls if call.name == "claim"):
-            subject = call.arguments["work"].removeprefix("find out ").removeprefix("looking into ")
+        for call in (
+            call for each in messages for call in each.calls if call.name == "claim"
+        ):
+            subject = (
+                call.arguments["work"]
+                .removeprefix("find out ")
+                .removeprefix("looking into ")
+            )
             taken.setdefault(subject, []).append(
                 (call.arguments["work"].split()[0], agent, gave[call.id])
             )
-    both = [each for each in taken.values() if len({words for words, _, _ in each}) == 2]
+    both = [
+        each for each in taken.values() if len({words for words, _, _ in each}) == 2
+    ]
     assert any("is at it." in text for each in both for _, _, text in each)
 
 
-# -- The cache of tool results -----------------------------------------------------------------------------------------
+# -- The cache of tool results ---------------------------------------------------------
 
 
 def test_a_cache_gives_every_result_whole_and_carries_a_call_out_once(heard):
@@ -188,12 +221,13 @@ def test_a_cached_result_that_was_refused_is_found_out_anew(heard):
     assert len(run.of("discovery")) >= 2
 
 
-# -- Telling everybody -------------------------------------------------------------------------------------------------
+# -- Telling everybody -----------------------------------------------------------------
 
 
 def fair_broadcast(run):
-    """No turn is thrown away; whatever is more than information, each other run is shown once: at its start, or by the
-    first prompt after it was written."""
+    """No turn is thrown away; whatever is more than information, each other run is shown once: at
+    its start, or by the first prompt after it was written.
+    """
     assert not any(event["interrupted"] for event in run.of("completion"))
     shown = {}
     for event in run.of("prompt"):
@@ -238,13 +272,16 @@ class Forgetful(Telling):
 def test_a_broadcast_that_is_played_unfairly_is_found_out(count, monkeypatch, unfair):
     monkeypatch.setattr(harness, "Telling", unfair)
     run = Heard(
-        files.load(files.find("redundant_discovery"), CELLS["ideal"]), "broadcast", 11, count
+        files.load(files.find("redundant_discovery"), CELLS["ideal"]),
+        "broadcast",
+        11,
+        count,
     ).run()
     with pytest.raises(AssertionError):
         fair_broadcast(run)
 
 
-# -- Those who pass on what they know ----------------------------------------------------------------------------------
+# -- Those who pass on what they know --------------------------------------------------
 
 
 def test_a_manager_that_loses_nothing_tells_each_what_its_task_names(heard, count):
@@ -293,7 +330,10 @@ def test_a_lead_hands_on_all_results_that_there_are(heard, count):
 def test_a_store_is_langgraphs_own():
     assert ARMS["native_store"].missing() is None
     made = Heard(
-        files.load(files.find("redundant_discovery"), CELLS["ideal"]), "native_store", 11, Counts()
+        files.load(files.find("redundant_discovery"), CELLS["ideal"]),
+        "native_store",
+        11,
+        Counts(),
     )
     run = made.run()
     found = metrics.measured(run)
@@ -301,20 +341,30 @@ def test_a_store_is_langgraphs_own():
     assert any(event["tool"] == "memory_search" for event in run.of("tool_call"))
 
 
-# -- All of them -------------------------------------------------------------------------------------------------------
+# -- All of them -----------------------------------------------------------------------
 
 
 def test_every_arm_says_what_it_is():
     assert {arm.kind for arm in ARMS.values()} == set(KINDS)
-    assert [arm.name for arm in ARMS.values() if arm.kind == "product"] == ["shipped", "nightly"]
+    assert [arm.name for arm in ARMS.values() if arm.kind == "product"] == [
+        "shipped",
+        "nightly",
+    ]
 
 
 @pytest.mark.parametrize(
-    "arm", [arm.name for arm in ARMS.values() if arm.kind in (RIVAL, CONTROL) and arm.name != "off"]
+    "arm",
+    [
+        arm.name
+        for arm in ARMS.values()
+        if arm.kind in (RIVAL, CONTROL) and arm.name != "off"
+    ],
 )
 def test_nothing_of_the_products_own_works_for_a_rival(arm, count):
     """Its agents get no news by the product and no look before a call."""
-    made = Heard(files.load(files.find("landing_pages"), {"agents": "ideal"}), arm, 7, count)
+    made = Heard(
+        files.load(files.find("landing_pages"), {"agents": "ideal"}), arm, 7, count
+    )
     pushed = []
     context = made._watched
 

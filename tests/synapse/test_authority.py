@@ -23,7 +23,11 @@ from synapse.model.entry import NEVER, Draft, Entry
 SETTINGS = Settings()
 ENG = settled(
     Agent(
-        "eng-a", department="backend", teams=("red",), read=("api/*",), write=("api/*", "plans/*")
+        "eng-a",
+        department="backend",
+        teams=("red",),
+        read=("api/*",),
+        write=("api/*", "plans/*"),
     )
 )
 LEAD = settled(Agent("lead", role="project-lead", read=("api/*",), write=("api/*",)))
@@ -44,7 +48,7 @@ def entry(seq=1, author="eng-a", authority=60, **more):
     return Entry(f"syn-{seq}", author, "", authority=authority, seq=seq, **fields)
 
 
-# -- the form --------------------------------------------------------------------------------------------
+# -- the form --------------------------------------------------------------------------
 
 
 def test_a_draft_takes_its_canonical_form():
@@ -83,7 +87,9 @@ def test_a_malformed_draft_is_refused(more):
         check_form(draft(**more))
 
 
-@pytest.mark.parametrize("more", [{"pii": True}, {"scope": "private"}, {"scope": "encrypted"}])
+@pytest.mark.parametrize(
+    "more", [{"pii": True}, {"scope": "private"}, {"scope": "encrypted"}]
+)
 def test_what_must_be_sealed_is_refused_without_a_key(more):
     with pytest.raises(NoKey, match="nothing was stored"):
         check_form(draft(**more))
@@ -93,7 +99,7 @@ def test_the_longest_body_is_taken():
     assert len(check_form(draft("x" * MAX_BODY)).body) == MAX_BODY
 
 
-# -- who may write ---------------------------------------------------------------------------------------
+# -- who may write ---------------------------------------------------------------------
 
 
 def test_the_stamp_is_the_agent_s_and_never_the_text_s():
@@ -125,7 +131,9 @@ def test_a_refusal_names_agent_namespace_and_what_is_allowed():
 
 
 def test_authority_follows_skills_and_flatness():
-    skilled = ENG._replace(skills=(Skill("db", 90, ("api/db/*",)), Skill("ui", 20, ("api/ui",))))
+    skilled = ENG._replace(
+        skills=(Skill("db", 90, ("api/db/*",)), Skill("ui", 20, ("api/ui",)))
+    )
     found = [
         admit(draft(namespace=name), skilled, SETTINGS).authority
         for name in ("api/db/x", "api/ui", "api/other")
@@ -133,13 +141,16 @@ def test_authority_follows_skills_and_flatness():
     assert found == [90, 20, 60]
     flat = SETTINGS._replace(flat=True)
     assert [
-        admit(draft(namespace="api/db"), agent, flat).authority for agent in (skilled, LEAD)
+        admit(draft(namespace="api/db"), agent, flat).authority
+        for agent in (skilled, LEAD)
     ] == [60, 60]
     assert admit(draft(), settled(Agent("cto", role="cto")), flat).authority == 100
 
 
 def test_an_unknown_author_is_heard_without_authority():
-    found = admit(draft(author="stranger", priority="critical", claim="100"), None, SETTINGS)
+    found = admit(
+        draft(author="stranger", priority="critical", claim="100"), None, SETTINGS
+    )
     assert (found.authority, found.trust, found.priority, found.claimed) == (
         0,
         "unverified",
@@ -149,14 +160,21 @@ def test_an_unknown_author_is_heard_without_authority():
     calm = admit(draft(author="stranger"), None, SETTINGS)
     assert (calm.priority, calm.claimed) == ("info", None)
     doubtful = admit(draft(priority="critical"), ENG, SETTINGS, trust="unverified")
-    assert (doubtful.authority, doubtful.priority, doubtful.claimed) == (0, "important", "critical")
+    assert (doubtful.authority, doubtful.priority, doubtful.claimed) == (
+        0,
+        "important",
+        "critical",
+    )
 
 
 def test_a_scope_of_team_is_the_author_s_teams_unless_it_names_one():
-    assert admit(draft(scope="team"), ENG, SETTINGS).addressees == ("team:backend", "team:red")
-    assert admit(draft(scope="team", addressees=("team:blue",)), ENG, SETTINGS).addressees == (
-        "team:blue",
+    assert admit(draft(scope="team"), ENG, SETTINGS).addressees == (
+        "team:backend",
+        "team:red",
     )
+    assert admit(
+        draft(scope="team", addressees=("team:blue",)), ENG, SETTINGS
+    ).addressees == ("team:blue",)
     for agent in (LEAD, None):
         with pytest.raises(InvalidEntry, match="in none"):
             admit(draft(scope="team", author="lead"), agent, SETTINGS)
@@ -167,7 +185,10 @@ def test_ttls_come_from_the_entry_the_topic_or_the_namespace():
     assert admit(draft(), ENG, SETTINGS).ttl == "30d"
     assert admit(draft(topic="plan"), ENG, SETTINGS).ttl == "90d"
     assert (
-        admit(draft(), ENG, SETTINGS._replace(ttl=(("api/x", "1d"), ("api/*", "2d")))).ttl == "1d"
+        admit(
+            draft(), ENG, SETTINGS._replace(ttl=(("api/x", "1d"), ("api/*", "2d")))
+        ).ttl
+        == "1d"
     )
 
 
@@ -208,7 +229,7 @@ def test_an_author_may_close_its_own():
         may_close(ENG, entry(author="lead", authority=80), SETTINGS, "resolve")
 
 
-# -- who may read ----------------------------------------------------------------------------------------
+# -- who may read ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -242,12 +263,13 @@ def test_wakes():
     assert not wakes(critical._replace(namespace="team/x"), ENG)
     assert not wakes(critical._replace(priority="important"), ENG)
     assert wakes(
-        critical._replace(priority="important"), ENG._replace(notify=("critical", "important"))
+        critical._replace(priority="important"),
+        ENG._replace(notify=("critical", "important")),
     )
     assert not wakes(critical, ENG._replace(notify=()))
 
 
-# -- who wins --------------------------------------------------------------------------------------------
+# -- who wins --------------------------------------------------------------------------
 
 
 def standing(*entries):
@@ -256,14 +278,20 @@ def standing(*entries):
 
 def test_by_one_author_the_newer_replaces_the_older():
     found = standing(
-        entry(1, topic="t"), entry(2, topic="t"), entry(3, topic="other"), entry(4, topic=None)
+        entry(1, topic="t"),
+        entry(2, topic="t"),
+        entry(3, topic="other"),
+        entry(4, topic=None),
     )
     assert found.hidden == {1: NEVER}
     assert not found.disputed
 
 
 def test_higher_authority_wins_until_it_lapses():
-    low, high = entry(1, topic="t", expires=900), entry(2, "lead", 80, topic="t", expires=500)
+    low, high = (
+        entry(1, topic="t", expires=900),
+        entry(2, "lead", 80, topic="t", expires=500),
+    )
     assert standing(low, high).hidden == {1: 500}
     assert standing(low._replace(seq=3, at=3), high).hidden == {3: 500}
     assert standing(low, high._replace(expires=NEVER)).hidden == {1: NEVER - 1}
@@ -275,8 +303,13 @@ def test_equals_are_in_dispute_and_both_shown():
 
 
 def test_a_lapsed_rival_is_none():
-    assert standing(entry(1, topic="t", expires=2), entry(2, "eng-b", topic="t")) == ({}, {})
-    assert standing(entry(1, "lead", 80, topic="t", expires=2), entry(2, topic="t")) == ({}, {})
+    assert standing(entry(1, topic="t", expires=2), entry(2, "eng-b", topic="t")) == (
+        {},
+        {},
+    )
+    assert standing(
+        entry(1, "lead", 80, topic="t", expires=2), entry(2, topic="t")
+    ) == ({}, {})
 
 
 def test_superseding_takes_effect_without_a_topic():
@@ -292,16 +325,28 @@ def test_two_that_supersede_the_same_one_are_rivals():
         entry(2, "eng-b", replaces=("syn-1",)),
         entry(3, "eng-c", replaces=("syn-1",)),
     )
-    assert standing(old, one, two) == ({1: NEVER}, {2: frozenset({3}), 3: frozenset({2})})
-    assert standing(old, one, two._replace(authority=80)).hidden == {1: NEVER, 2: NEVER - 1}
+    assert standing(old, one, two) == (
+        {1: NEVER},
+        {2: frozenset({3}), 3: frozenset({2})},
+    )
+    assert standing(old, one, two._replace(authority=80)).hidden == {
+        1: NEVER,
+        2: NEVER - 1,
+    }
 
 
 def test_a_dispute_ends_when_someone_above_supersedes_both_or_an_author_gives_in():
     one, two = entry(1, topic="t"), entry(2, "eng-b", topic="t")
     third = entry(3, "eng-c", topic="t", replaces=("syn-1", "syn-2"))
-    assert standing(one, two, third._replace(authority=80)) == ({1: NEVER, 2: NEVER}, {})
+    assert standing(one, two, third._replace(authority=80)) == (
+        {1: NEVER, 2: NEVER},
+        {},
+    )
     assert standing(one, two, third).disputed == {1: {2, 3}, 2: {1, 3}, 3: {1, 2}}
-    assert standing(one, two, entry(3, topic="t", replaces=("syn-1",))).disputed == {2: {3}, 3: {2}}
+    assert standing(one, two, entry(3, topic="t", replaces=("syn-1",))).disputed == {
+        2: {3},
+        3: {2},
+    }
     given_in = entry(3, replaces=("syn-1",))
     assert standing(one, two, given_in) == ({1: NEVER}, {})
 
@@ -310,9 +355,14 @@ def test_a_doubtful_name_buries_nothing():
     mine = entry(1, topic="t")
     forged = entry(2, authority=0, topic="t", trust="unverified")
     assert standing(mine, forged).hidden == {2: NEVER - 1}
-    assert standing(mine, forged._replace(replaces=("syn-1",), topic=None)).hidden == {2: NEVER - 1}
+    assert standing(mine, forged._replace(replaces=("syn-1",), topic=None)).hidden == {
+        2: NEVER - 1
+    }
     powerless = mine._replace(authority=0)
-    assert standing(powerless, forged._replace(replaces=("syn-1",))) == ({}, {1: {2}, 2: {1}})
+    assert standing(powerless, forged._replace(replaces=("syn-1",))) == (
+        {},
+        {1: {2}, 2: {1}},
+    )
 
 
 def test_who_was_outranked_comes_back_when_the_winner_goes():
@@ -320,13 +370,18 @@ def test_who_was_outranked_comes_back_when_the_winner_goes():
     high = entry(2, "lead", 80, topic="t", expires=NEVER)
     gone = entry(3, "lead", 80, topic="u", replaces=("syn-2",))
     assert standing(low, high, gone).hidden == {2: NEVER}
-    assert standing(low, high, gone._replace(topic="t", expires=500)).hidden == {1: 500, 2: NEVER}
+    assert standing(low, high, gone._replace(topic="t", expires=500)).hidden == {
+        1: 500,
+        2: NEVER,
+    }
 
 
 def test_an_entry_vouched_for_late_is_judged_at_its_own_place():
     older, newer = entry(1, topic="t"), entry(2, topic="t")
     effects = judge(older, (), (newer,), ())
-    assert [(effect.seq, effect.by, effect.until) for effect in effects] == [(1, 2, NEVER)]
+    assert [(effect.seq, effect.by, effect.until) for effect in effects] == [
+        (1, 2, NEVER)
+    ]
 
 
 stories = st.lists(
@@ -366,7 +421,9 @@ def test_the_winner_depends_on_the_set_and_not_on_its_order(story, chance):
 @given(stories)
 @settings(max_examples=300, deadline=None)
 def test_nothing_is_lost_without_a_winner(story):
-    """Whoever is hidden at a moment is hidden by one that is live then; disputes are mutual and among the shown."""
+    """Whoever is hidden at a moment is hidden by one that is live then; disputes are mutual and
+    among the shown.
+    """
     entries = told(story)
     hidden, disputed = resolve(entries)
     for seq, peers in disputed.items():
@@ -378,7 +435,8 @@ def test_nothing_is_lost_without_a_winner(story):
         for topic in {e.topic for e in alive if e.topic}:
             rivals = [e for e in alive if e.topic == topic]
             bare = [e for e in rivals if hidden.get(e.seq, 0) < NEVER]
-            # Of those that nothing superseded for good, the highest of a topic is never hidden by a lower one.
+            # Of those that nothing superseded for good, the highest of a topic is never hidden by a
+            # lower one.
             best = max((e.authority for e in bare), default=0)
             superseders = any(e.replaces for e in entries)
             assert (
@@ -390,5 +448,8 @@ def test_nothing_is_lost_without_a_winner(story):
 
 def test_resolve_is_quick():
     chance = random.Random(1)
-    entries = [entry(seq, chance.choice("abcd"), topic=f"t{seq % 200}") for seq in range(1, 2_001)]
+    entries = [
+        entry(seq, chance.choice("abcd"), topic=f"t{seq % 200}")
+        for seq in range(1, 2_001)
+    ]
     assert len(resolve(entries).hidden) > 1_000

@@ -1,4 +1,6 @@
-"""Leases on work: one holder at a time, an end to each, and what becomes of them when a run ends."""
+"""Leases on work: one holder at a time, an end to each, and what becomes of them when a run
+ends.
+"""
 
 import pytest
 
@@ -25,13 +27,21 @@ def mem(clock):
 
 def keep(mem, run, **fields):
     mem.store.log.append(
-        Pending("run", "eng-a", {"run": run, "agent": "eng-a", **fields}, key=f"run:{run}")
+        Pending(
+            "run", "eng-a", {"run": run, "agent": "eng-a", **fields}, key=f"run:{run}"
+        )
     )
 
 
 def test_nobody_else_gets_the_same_work(mem, clock):
     mine = mem.as_agent("eng-a").claim("Fix  the Login page.")
-    assert mine == ("fix the login page", "eng-a", None, clock.at + 30 * 60_000_000, None)
+    assert mine == (
+        "fix the login page",
+        "eng-a",
+        None,
+        clock.at + 30 * 60_000_000,
+        None,
+    )
     with pytest.raises(
         Conflict, match=r"eng-a holds 'fix the login page' until 2026-02-01T09:30:00Z"
     ) as caught:
@@ -74,7 +84,9 @@ def test_a_retry_claims_once(mem):
     me = mem.as_agent("eng-a")
     first = me.claim("work", once="r/1/0")
     assert me.claim("work", once="r/1/0") == first
-    assert len([record for record in mem.store.log.since() if record.kind == "claim"]) == 1
+    assert (
+        len([record for record in mem.store.log.since() if record.kind == "claim"]) == 1
+    )
 
 
 def test_a_lease_ends_with_its_run(mem):

@@ -34,10 +34,15 @@ ENTRY = st.tuples(
 )
 WAIT = st.tuples(st.just("wait"), st.sampled_from(("30m", "90m", "1d")))
 FILE = st.tuples(
-    st.sampled_from(("archive", "restore")), st.sets(st.integers(0, 14), min_size=1, max_size=2)
+    st.sampled_from(("archive", "restore")),
+    st.sets(st.integers(0, 14), min_size=1, max_size=2),
 )
-RULE = st.tuples(st.sampled_from(("resolve", "approve", "reject", "vouch")), st.integers(0, 14))
-STAGED = st.tuples(st.just("staged"), st.sampled_from([*RANKS]), st.sampled_from((None, "t")))
+RULE = st.tuples(
+    st.sampled_from(("resolve", "approve", "reject", "vouch")), st.integers(0, 14)
+)
+STAGED = st.tuples(
+    st.just("staged"), st.sampled_from([*RANKS]), st.sampled_from((None, "t"))
+)
 SHOWN = st.tuples(st.just("shown"), st.sampled_from([*RANKS]))
 AGENT = st.tuples(
     st.just("agent"),
@@ -87,11 +92,15 @@ class Story:
         self._append(entry._replace(authority=rank, trust=trust))
 
     def staged(self, author, topic):
-        entry = Entry("", author, "", "api/x", "info", "waits", "30d", topic=topic, staged=True)
+        entry = Entry(
+            "", author, "", "api/x", "info", "waits", "30d", topic=topic, staged=True
+        )
         self._append(entry._replace(authority=RANKS[author]), key="staging")
 
     def _append(self, entry, key=None):
-        self.ids.append(self.log.append(Pending("entry", entry.author, {}, entry, key=key)).id)
+        self.ids.append(
+            self.log.append(Pending("entry", entry.author, {}, entry, key=key)).id
+        )
 
     def wait(self, span):
         self.clock.advance(span)
@@ -114,11 +123,15 @@ class Story:
         self.log.append(Pending("shown", agent, {"cursor": len(self.log.records)}))
 
     def agent(self, id, how):
-        self.log.append(Pending("agent", "operator", {"agent": Agent(id)._asdict(), "how": how}))
+        self.log.append(
+            Pending("agent", "operator", {"agent": Agent(id)._asdict(), "how": how})
+        )
 
     def void(self, place):
         if self.log.records:
-            self.log.append(Pending("void", "log", {"seq": place % len(self.log.records) + 1}))
+            self.log.append(
+                Pending("void", "log", {"seq": place % len(self.log.records) + 1})
+            )
 
     # -- what the index says -----------------------------------------------------------------------
 
@@ -146,7 +159,9 @@ def expected(entries, now):
         if e.expires > now and hidden.get(e.seq, 0) <= now and not e.archived
     }
     return {
-        e.id: frozenset(live[peer].id for peer in disputes.get(e.seq, ()) if peer in live)
+        e.id: frozenset(
+            live[peer].id for peer in disputes.get(e.seq, ()) if peer in live
+        )
         for e in live.values()
     }
 
@@ -168,19 +183,25 @@ def test_what_is_archived_hides_nothing_and_what_is_restored_hides_again(acts, f
     story = Story().tell(acts)
     before = story.live(story.clock.at + 1_000)
     story.tell(filing)
-    assert story.live(story.clock.at + 1_000) == expected(story.every(), story.clock.at + 1_000)
+    assert story.live(story.clock.at + 1_000) == expected(
+        story.every(), story.clock.at + 1_000
+    )
     if story.ids:
         story.log.restore(story.ids, "c", "all of them")
     assert story.live(story.clock.at + 1_000) == before
 
 
-EVERYTHING = st.lists(ENTRY | ENTRY | WAIT | FILE | RULE | STAGED | SHOWN | AGENT, max_size=20)
+EVERYTHING = st.lists(
+    ENTRY | ENTRY | WAIT | FILE | RULE | STAGED | SHOWN | AGENT, max_size=20
+)
 
 
 @given(EVERYTHING, st.integers(1, 5))
 @settings(max_examples=150, deadline=None)
 def test_the_digest_depends_on_the_log_alone(acts, step):
-    """Taken in record by record, a few at once, all at once, anew, or by way of an export: one digest."""
+    """Taken in record by record, a few at once, all at once, anew, or by way of an export: one
+    digest.
+    """
     story = Story()
     for start in range(0, len(acts), step):
         story.tell(acts[start : start + step]).index  # noqa: B018
@@ -206,16 +227,24 @@ READERS = (
 @given(EVERYTHING, st.integers(1, 5), st.sampled_from((-24, -2, 0, 2, 24 * 40)))
 @settings(max_examples=150, deadline=None)
 def test_counts_that_are_kept_are_what_a_look_at_every_entry_finds(acts, step, hours):
-    """After anything that can happen to an entry, at the time of the last record, before it and after it."""
+    """After anything that can happen to an entry, at the time of the last record, before it and
+    after it.
+    """
     story = Story()
     for start in range(0, len(acts), step):
         index = story.tell(acts[start : start + step]).index
         now, cursor = story.clock.at + hours * 3_600_000_000, index.cursor()
-        for wanted in (Filter(limit=None), Filter(("critical",), ("api/x",), limit=None)):
+        for wanted in (
+            Filter(limit=None),
+            Filter(("critical",), ("api/x",), limit=None),
+        ):
             matched = len(index.query.page(None, wanted, now, cursor))
             for agent in READERS:
                 seen = index.query.page(agent, wanted, now, cursor)
-                assert index.query.count(agent, wanted, now, cursor) == (matched, len(seen))
+                assert index.query.count(agent, wanted, now, cursor) == (
+                    matched,
+                    len(seen),
+                )
         for agent in READERS[1:]:
             shown = index.query.shown(agent.id)
             fresh = [
@@ -231,7 +260,9 @@ def test_counts_that_are_kept_are_what_a_look_at_every_entry_finds(acts, step, h
 @given(EVERYTHING, st.lists(VOID, min_size=1, max_size=2), EVERYTHING)
 @settings(max_examples=60, deadline=None)
 def test_a_void_reaches_back(before, voids, after):
-    """An index that had taken the record in and one that learns of the void first come to the same."""
+    """An index that had taken the record in and one that learns of the void first come to the
+    same.
+    """
     story = Story().tell(before)
     story.index  # noqa: B018
     story.tell(voids).tell(after)
@@ -257,7 +288,9 @@ def test_files_and_memory_derive_the_same(tmp_path_factory, acts):
 def test_what_was_vouched_for_does_not_come_back_from_its_grave():
     story = Story()
     story.tell([("entry", "a", "unverified", "api/x", None, set(), "30d", ("all",))])
-    story.tell([("entry", "c", "local", "api/x", None, {0}, "30d", ("all",)), ("vouch", 0)])
+    story.tell(
+        [("entry", "c", "local", "api/x", None, {0}, "30d", ("all",)), ("vouch", 0)]
+    )
     assert [*story.live(story.clock.at)] == [story.ids[1]]
     story.tell(
         [
@@ -287,8 +320,12 @@ def test_a_page_of_more_than_the_cache_holds():
         story.log.append(Pending("entry", "a", {}, entry))
     index = story.index
     newest = index.query.page(None, Filter(), story.clock.at, index.cursor())
-    everything = index.query.page(None, Filter(limit=None), story.clock.at, index.cursor())
-    assert [entry.body for entry in everything] == [str(n) for n in reversed(range(4_200))]
+    everything = index.query.page(
+        None, Filter(limit=None), story.clock.at, index.cursor()
+    )
+    assert [entry.body for entry in everything] == [
+        str(n) for n in reversed(range(4_200))
+    ]
     assert everything[:50] == newest
     assert len(index.query.entries) <= 4_200
 
@@ -306,14 +343,18 @@ def test_an_index_of_another_version_is_built_again(tmp_path):
 
 def test_a_damaged_index_says_what_to_do(tmp_path):
     path = tmp_path / "brain.db"
-    path.write_bytes(b"no database at all, and longer than a header of sixteen bytes" * 100)
+    path.write_bytes(
+        b"no database at all, and longer than a header of sixteen bytes" * 100
+    )
     with pytest.raises(StoreError, match="delete it"):
         Database(str(path))
 
 
 def test_a_log_that_was_cut_is_noticed():
     """An index that has seen more than the log holds starts over."""
-    story = Story().tell([("entry", "a", "local", "api/x", None, set(), "30d", ("all",))] * 3)
+    story = Story().tell(
+        [("entry", "a", "local", "api/x", None, set(), "30d", ("all",))] * 3
+    )
     assert len(story.every()) == 3
     story.log.records.pop()
     assert len(story.every()) == 2
@@ -327,9 +368,27 @@ def test_statements_are_named_once_and_whole():
     ) as file:
         names = [line for line in file if line.startswith("-- name: ")]
     assert len(names) == len(set(names)) == len(statements)
-    lists = {"aids", "kinds", "tids", "nids", "audiences", "prios", "within", "seqs", "digests"}
+    lists = {
+        "aids",
+        "kinds",
+        "tids",
+        "nids",
+        "audiences",
+        "prios",
+        "within",
+        "seqs",
+        "digests",
+    }
     for text in statements.values():
-        for fragment in ("live", "seen", "heard", "asked", "stands", "standing", "wanted"):
+        for fragment in (
+            "live",
+            "seen",
+            "heard",
+            "asked",
+            "stands",
+            "standing",
+            "wanted",
+        ):
             assert "{" + fragment + "}" not in text
         assert {part.partition("}")[0] for part in text.split("{")[1:]} <= lists
 
@@ -353,7 +412,9 @@ def is_held(lock):
 
 
 def test_a_fold_lets_the_log_of_changes_begin_anew(tmp_path, monkeypatch):
-    """Whatever is taken in beside it: what came meanwhile is folded alone, so that the next begins at its beginning."""
+    """Whatever is taken in beside it: what came meanwhile is folded alone, so that the next begins
+    at its beginning.
+    """
     with synapse.init(str(tmp_path)) as mem:
         mem.register(Agent("a"))
         index, fold, alone = mem.store.index, mem.store.index.db.fold, []

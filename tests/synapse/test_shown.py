@@ -1,4 +1,6 @@
-"""What was shown: marks name what went in, and what is unread is what no mark names. Counted, and by definition."""
+"""What was shown: marks name what went in, and what is unread is what no mark names. Counted, and
+by definition.
+"""
 
 import threading
 
@@ -44,8 +46,12 @@ OLD_MARK = st.tuples(st.just("everything"), st.sampled_from(NAMES), st.integers(
 RENDERED = st.tuples(st.just("rendered"), st.sampled_from(NAMES), SOME)
 STAGED = st.tuples(st.just("staged"), st.sampled_from(NAMES))
 RULE = st.tuples(st.sampled_from(("approve", "reject", "resolve", "vouch")), PLACES)
-FILE = st.tuples(st.sampled_from(("archive", "restore")), st.sets(PLACES, min_size=1, max_size=3))
-AGENT = st.tuples(st.just("agent"), st.sampled_from(NAMES), st.sampled_from(READS), st.booleans())
+FILE = st.tuples(
+    st.sampled_from(("archive", "restore")), st.sets(PLACES, min_size=1, max_size=3)
+)
+AGENT = st.tuples(
+    st.just("agent"), st.sampled_from(NAMES), st.sampled_from(READS), st.booleans()
+)
 WAIT = st.tuples(st.just("wait"), st.sampled_from(("30m", "90m", "1d")))
 VOID = st.tuples(st.just("void"), PLACES)
 ACTS = st.lists(
@@ -88,7 +94,9 @@ class Story:
         return self.ids[place % len(self.ids)] if self.ids else "syn-nothing"
 
     def put(self, entry, key=None):
-        self.ids.append(self.log.append(Pending("entry", entry.author, {}, entry, key=key)).id)
+        self.ids.append(
+            self.log.append(Pending("entry", entry.author, {}, entry, key=key)).id
+        )
 
     def entry(self, author, namespace, priority, topic, olds, ttl, to):
         olds = tuple(self.id(old) for old in olds)
@@ -112,24 +120,42 @@ class Story:
 
     def staged(self, author):
         self.put(
-            Entry("", author, "", "api/x", "info", "waits", "30d", staged=True, authority=60),
+            Entry(
+                "",
+                author,
+                "",
+                "api/x",
+                "info",
+                "waits",
+                "30d",
+                staged=True,
+                authority=60,
+            ),
             "staging",
         )
 
     def mark(self, agent, places, cursor):
         ids = [self.id(place) for place in sorted(places)]
         self.log.append(
-            Pending("shown", agent, {"cursor": cursor, "how": "read", "ids": ids, "of": len(ids)})
+            Pending(
+                "shown",
+                agent,
+                {"cursor": cursor, "how": "read", "ids": ids, "of": len(ids)},
+            )
         )
 
     def everything(self, agent, cursor):
-        self.log.append(Pending("shown", agent, {"cursor": min(cursor, len(self.log.records))}))
+        self.log.append(
+            Pending("shown", agent, {"cursor": min(cursor, len(self.log.records))})
+        )
 
     def rendered(self, agent, places):
         ids = [self.id(place) for place in sorted(places)]
         self.log.append(
             Pending(
-                "delivery", agent, {"agent": agent, "state": "rendered", "ids": ids, "run": "r"}
+                "delivery",
+                agent,
+                {"agent": agent, "state": "rendered", "ids": ids, "run": "r"},
             )
         )
 
@@ -143,32 +169,53 @@ class Story:
         self.log.restore([self.id(place) for place in sorted(places)], "c", "test")
 
     def agent(self, id, reads, red):
-        agent = settled(Agent(id, read=reads, write=("*",), teams=("red",) if red else ()))
+        agent = settled(
+            Agent(id, read=reads, write=("*",), teams=("red",) if red else ())
+        )
         self.log.append(
-            Pending("agent", "operator", {"agent": agent._asdict(), "how": "registered"})
+            Pending(
+                "agent", "operator", {"agent": agent._asdict(), "how": "registered"}
+            )
         )
 
     def wait(self, span):
         self.clock.advance(span)
 
     def void(self, place):
-        self.log.append(Pending("void", "log", {"seq": place % len(self.log.records) + 1}))
+        self.log.append(
+            Pending("void", "log", {"seq": place % len(self.log.records) + 1})
+        )
 
     # -- the truth ---------------------------------------------------------------------------------
 
     def unread(self, agent, now):
-        """The entries that count, by definition: live, another's, seen by the agent, and no mark shows them."""
+        """The entries that count, by definition: live, another's, seen by the agent, and no mark
+        shows them.
+        """
         query, cursor = self.store.index.query, self.store.index.cursor()
-        voids = {record.fields["seq"] for record in self.log.since(0) if record.kind == "void"}
+        voids = {
+            record.fields["seq"]
+            for record in self.log.since(0)
+            if record.kind == "void"
+        }
         records = [record for record in self.log.since(0) if record.seq not in voids]
-        marks = [record for record in records if record.kind == "shown" and record.by == agent.id]
+        marks = [
+            record
+            for record in records
+            if record.kind == "shown" and record.by == agent.id
+        ]
         floor = max(
-            (record.fields["cursor"] for record in marks if "ids" not in record.fields), default=0
+            (record.fields["cursor"] for record in marks if "ids" not in record.fields),
+            default=0,
         )
         marks += [
-            record for record in records if record.kind == "delivery" and record.by == agent.id
+            record
+            for record in records
+            if record.kind == "delivery" and record.by == agent.id
         ]
-        named = {(id, record.seq) for record in marks for id in record.fields.get("ids", ())}
+        named = {
+            (id, record.seq) for record in marks for id in record.fields.get("ids", ())
+        }
         return {
             entry.seq: entry
             for entry in query.page(None, Filter(limit=None), now, cursor)
@@ -178,7 +225,9 @@ class Story:
 
 
 def faults(story):
-    """Where the counts, and what is picked, differ from the definition: at the last record, before it and after it."""
+    """Where the counts, and what is picked, differ from the definition: at the last record, before
+    it and after it.
+    """
     story.store.fresh()
     index = story.store.index
     for name in NAMES:
@@ -189,7 +238,9 @@ def faults(story):
             if index.query.unread(agent, now)[0] != len(due):
                 yield name, hours, "count", index.query.unread(agent, now)[0], len(due)
             order = sorted(due, key=lambda seq: (RANK[due[seq].priority], seq))
-            rows, counts = index.query.fresh(agent, Filter(limit=None), now, index.cursor())
+            rows, counts = index.query.fresh(
+                agent, Filter(limit=None), now, index.cursor()
+            )
             if [seq for seq, *_ in rows] != order or sum(counts) != len(due):
                 yield name, hours, "rows", rows, order
             heavy = Filter(("critical", "important"), ("api/*",), limit=3)
@@ -206,11 +257,16 @@ def faults(story):
 @given(ACTS, st.integers(1, 6))
 @settings(max_examples=120, deadline=None)
 @example(
-    acts=[("entry", "b", "api/x", "info", None, set(), "30d", ("all",)), ("mark", "a", set(), 60)],
+    acts=[
+        ("entry", "b", "api/x", "info", None, set(), "30d", ("all",)),
+        ("mark", "a", set(), 60),
+    ],
     step=1,
 )
 def test_what_is_unread_is_what_no_mark_names(acts, step):
-    """After anything that can happen, taken in a few records at a time; and derived anew, to the same digest."""
+    """After anything that can happen, taken in a few records at a time; and derived anew, to the
+    same digest.
+    """
     story = Story()
     for start in range(0, len(acts), step):
         story.tell(acts[start : start + step])
@@ -248,9 +304,10 @@ def test_the_checker_finds_marks_that_claim_everything(monkeypatch):
 def test_the_checker_finds_counts_that_miss_a_lapse(statement):
     story = Story()
     index = story.store.index
-    index.db.sql[statement] = {"sweep_left": "select 1 where :at < 0", "left_since": "select 0"}[
-        statement
-    ]
+    index.db.sql[statement] = {
+        "sweep_left": "select 1 where :at < 0",
+        "left_since": "select 0",
+    }[statement]
     brief = ("entry", "b", "api/x", "critical", None, set(), "1h", ("all",))
     story.tell([brief, brief, ("mark", "a", {1}, 60)])
     assert [fault for fault in faults(story) if fault[1] == 0] == []
@@ -267,20 +324,30 @@ def test_the_checker_finds_counts_that_miss_a_lapse(statement):
 
 
 def test_a_count_looks_at_what_was_marked_and_not_at_everything():
-    """Each of 50 prompts shows 20 of 200 that came. No statement goes over what earlier ones left out."""
+    """Each of 50 prompts shows 20 of 200 that came. No statement goes over what earlier ones left
+    out.
+    """
     story, steps = Story(), []
     for _ in range(50):
         start = len(story.ids)
-        story.tell([("entry", "b", "api/x", "info", None, set(), "30d", ("all",))] * 200)
+        story.tell(
+            [("entry", "b", "api/x", "info", None, set(), "30d", ("all",))] * 200
+        )
         story.mark("a", range(start, start + 20), len(story.log.records))
     story.store.fresh()
     index = story.store.index
     me = index.query.declared["a"]
     assert (
-        max(len(str(record.fields)) for record in story.log.since(0) if record.kind == "shown")
+        max(
+            len(str(record.fields))
+            for record in story.log.since(0)
+            if record.kind == "shown"
+        )
         < 700
     )
-    assert index.db.connection.execute("select count(*) from seen").fetchone() == (1_000,)
+    assert index.db.connection.execute("select count(*) from seen").fetchone() == (
+        1_000,
+    )
     index.db.connection.set_progress_handler(lambda: steps.append(1), 100)
     assert index.query.unread(me, story.clock())[0] == 50 * 180
     index.db.connection.set_progress_handler(None, 0)
@@ -289,7 +356,7 @@ def test_a_count_looks_at_what_was_marked_and_not_at_everything():
     )  # instructions of SQLite's machine, in hundreds; a look at 9,000 rows takes over 1,000
 
 
-# -- by way of a seat --------------------------------------------------------------------------------------
+# -- by way of a seat ------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -301,7 +368,9 @@ def clock():
 def mem(clock):
     with synapse.open("memory:", clock=clock) as mem:
         for id in ("eng-a", "eng-b"):
-            mem.register(Agent(id, read=("api/*", "status/*"), write=("api/*", "status/*")))
+            mem.register(
+                Agent(id, read=("api/*", "status/*"), write=("api/*", "status/*"))
+            )
         mem.register(Agent("lead", role="project-lead", read=("*",), write=("*",)))
         yield mem
 
@@ -330,7 +399,12 @@ def test_a_view_marks_what_its_text_holds(mem, me):
     assert (0 < len(whole) < 5, ids[-1] in whole) == (True, False)
     assert me.unread() == 6 - len(whole)
     mark = last_mark(mem)
-    assert mark.fields == {"cursor": view.cursor, "how": "briefing", "ids": whole, "of": 6}
+    assert mark.fields == {
+        "cursor": view.cursor,
+        "how": "briefing",
+        "ids": whole,
+        "of": 6,
+    }
     number = "1 entry" if len(whole) == 1 else f"{len(whole)} entries"
     assert (
         sentence(Act(mark))
@@ -343,7 +417,10 @@ def test_a_pointer_does_not_count(mem, me):
     view = me.briefing(mark=True)
     assert [(each.id, each.form) for each in view.included] == [(id, "pointer")]
     assert me.unread() == 1
-    assert sentence(Act(last_mark(mem))) == f"eng-a was shown 0 entries of 1, up to {view.cursor}"
+    assert (
+        sentence(Act(last_mark(mem)))
+        == f"eng-a was shown 0 entries of 1, up to {view.cursor}"
+    )
 
 
 def test_a_mark_of_before_shows_everything_up_to_its_cursor(mem, me):
@@ -367,9 +444,13 @@ def test_a_mark_of_before_shows_everything_up_to_its_cursor(mem, me):
 )
 def test_a_page_marks_what_it_returned(mem, me, asked, places):
     ids = wrote(mem, "critical", "info", "important")
-    assert [entry.id for entry in me.read(**asked, mark=True)] == [ids[place] for place in places]
+    assert [entry.id for entry in me.read(**asked, mark=True)] == [
+        ids[place] for place in places
+    ]
     assert me.unread() == 3 - len(places)
-    assert {entry.id for entry in me.read(unread=True)} == {*ids} - {ids[place] for place in places}
+    assert {entry.id for entry in me.read(unread=True)} == {*ids} - {
+        ids[place] for place in places
+    }
 
 
 def test_what_came_between_the_page_and_its_mark_stays_unread(mem, me):
@@ -395,7 +476,12 @@ def test_what_is_new_comes_by_urgency_and_then_by_age(mem, me):
     me.append("mine", "api/x", priority="critical")
     page = me.read(unread=True)
     assert [entry.id for entry in page] == [ids[place] for place in (1, 4, 2, 0, 3)]
-    assert (page.visible, page.matched, page.left, page.pointers) == (5, 6, (0, 0, 0), ())
+    assert (page.visible, page.matched, page.left, page.pointers) == (
+        5,
+        6,
+        (0, 0, 0),
+        (),
+    )
     cut = me.read(unread=True, limit=3)
     assert (len(cut), cut.visible, cut.left) == (3, 5, (0, 0, 2))
     assert cut.foot.startswith("-- 3 of 5 unread, 6 matching; cursor ")
@@ -413,7 +499,9 @@ def test_a_look_at_what_is_new_writes_nothing(mem, me):
     me.read(unread=True, mark=True)
     after = mem.store.log.mark()
     assert before < after
-    assert me.read(unread=True, mark=True).foot.startswith("-- 0 of 0 unread, 1 matching; cursor ")
+    assert me.read(unread=True, mark=True).foot.startswith(
+        "-- 0 of 0 unread, 1 matching; cursor "
+    )
     assert mem.store.log.mark() == after  # nothing was shown
 
 
@@ -441,7 +529,8 @@ BODIES = st.lists(
     st.tuples(
         st.sampled_from(PRIORITIES),
         st.text(
-            st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=300
+            st.characters(exclude_characters="\0", exclude_categories=["Cs"]),
+            max_size=300,
         ).filter(str.strip),
     ),
     max_size=12,
@@ -455,7 +544,9 @@ def test_a_budget_is_exact_and_page_by_page_everything_comes_once(bodies, budget
         mem.register(Agent("eng-a", read=("api/*",)))
         mem.register(Agent("lead", role="cto"))
         me, lead = mem.as_agent("eng-a"), mem.as_agent("lead")
-        due = [lead.append(body, "api/x", priority=priority) for priority, body in bodies]
+        due = [
+            lead.append(body, "api/x", priority=priority) for priority, body in bodies
+        ]
         due.sort(key=lambda entry: (RANK[entry.priority], entry.seq))
         order, count = [entry.id for entry in due], Tokens().count
         while True:
@@ -469,9 +560,9 @@ def test_a_budget_is_exact_and_page_by_page_everything_comes_once(bodies, budget
             fits = [id for id in order if id in {entry.id for entry in page}]
             assert [entry.id for entry in page] == fits, "in the order of urgency"
             behind = order[: order.index(fits[-1])]
-            assert all(id in fits or count(whole_text(mem, id)) > budget - 60 for id in behind), (
-                pointed
-            )
+            assert all(
+                id in fits or count(whole_text(mem, id)) > budget - 60 for id in behind
+            ), pointed
             order = [id for id in order if id not in fits]
         assert all(count(whole_text(mem, id)) > budget - 60 for id in order), (
             "only what no page has room for"
@@ -496,14 +587,18 @@ def test_two_that_mark_at_once_lose_nothing(tmp_path):
 
         def look(seat):
             while not over.is_set() or seat.unread():
-                got.update(entry.id for entry in seat.read(unread=True, budget=300, mark=True))
+                got.update(
+                    entry.id for entry in seat.read(unread=True, budget=300, mark=True)
+                )
 
         threads = [threading.Thread(target=look, args=(seat,)) for seat in seats]
         for thread in threads:
             thread.start()
         for n in range(60):
             ids.add(
-                mem.as_agent("lead").append(f"note {n}", "api/x", priority=PRIORITIES[n % 3]).id
+                mem.as_agent("lead")
+                .append(f"note {n}", "api/x", priority=PRIORITIES[n % 3])
+                .id
             )
         over.set()
         for thread in threads:
@@ -512,11 +607,13 @@ def test_two_that_mark_at_once_lose_nothing(tmp_path):
         assert mem.as_agent("eng-a").unread() == 0
 
 
-# -- what a view chooses -----------------------------------------------------------------------------------
+# -- what a view chooses ---------------------------------------------------------------
 
 
 def test_view_after_view_shows_all_that_is_critical(mem, me):
-    ids = wrote(mem, *["critical"] * 6, body="every client must send its key from now on " * 3)
+    ids = wrote(
+        mem, *["critical"] * 6, body="every client must send its key from now on " * 3
+    )
     seen = []
     for _ in range(6):
         view = me.briefing(330, mark=True)
@@ -562,7 +659,7 @@ def test_a_view_is_made_again_as_it_was_whatever_was_shown_since(mem, me, clock)
     assert me.briefing(400, as_of=view.at, until=view.cursor).text == view.text
 
 
-# -- what a session is told of -----------------------------------------------------------------------------
+# -- what a session is told of ---------------------------------------------------------
 
 
 def test_what_a_wake_rendered_was_shown(mem, me):
@@ -580,4 +677,8 @@ def test_a_clock_that_stands_does_not_count_what_lapsed(mem, me, clock):
     assert me.unread() == 2
     clock.advance("2h")
     assert me.unread() == len(me.read(unread=True)) == 1
-    assert NEVER > mem.store.index.query.unread(me.store.agent("eng-a"), clock())[1] > clock()
+    assert (
+        NEVER
+        > mem.store.index.query.unread(me.store.agent("eng-a"), clock())[1]
+        > clock()
+    )

@@ -22,20 +22,40 @@ WRONG = 1
 
 def doctor_options(parser: Options) -> None:
     add = parser.add_argument
-    add("client", nargs="?", choices=NAMES, help="which client; else each that is installed")
-    add("--project", metavar="DIR", help="the project; else the one around the current folder")
-    add("--user", action="store_true", help="what is installed for all of your projects")
+    add(
+        "client",
+        nargs="?",
+        choices=NAMES,
+        help="which client; else each that is installed",
+    )
+    add(
+        "--project",
+        metavar="DIR",
+        help="the project; else the one around the current folder",
+    )
+    add(
+        "--user", action="store_true", help="what is installed for all of your projects"
+    )
 
 
 def doctor(call: Call) -> int:
     from orchestrator.plugin.doctor.checks import examine
 
-    findings = {target.client: examine(target, _is_up(target)) for target in _targets(call)}
-    data = {client: [finding._asdict() for finding in found] for client, found in findings.items()}
+    findings = {
+        target.client: examine(target, _is_up(target)) for target in _targets(call)
+    }
+    data = {
+        client: [finding._asdict() for finding in found]
+        for client, found in findings.items()
+    }
     call.show(lambda: {"clients": data}, lambda: clean(_text(findings)))
     return (
         WRONG
-        if any(finding.verdict == "fail" for found in findings.values() for finding in found)
+        if any(
+            finding.verdict == "fail"
+            for found in findings.values()
+            for finding in found
+        )
         else 0
     )
 
@@ -45,8 +65,14 @@ def _targets(call: Call) -> Iterator[Target]:
     from orchestrator.plugin.install.place import place
 
     args = call.args
-    where = place(args.client or NAMES[0], args.project, args.root, args.user, os.environ)
-    names = [args.client] if args.client else sorted({client for client, _ in installed(where)})
+    where = place(
+        args.client or NAMES[0], args.project, args.root, args.user, os.environ
+    )
+    names = (
+        [args.client]
+        if args.client
+        else sorted({client for client, _ in installed(where)})
+    )
     for name in names:
         yield place(name, args.project, args.root, args.user, os.environ).target
 
@@ -63,7 +89,9 @@ def _text(findings: dict[str, list[Finding]]) -> str:
             "No client is installed here: orchestrator install claude-code\n"
             "What is installed for all of your projects: orchestrator doctor --user"
         )
-    return "\n\n".join("\n".join([client, *_lines(found)]) for client, found in findings.items())
+    return "\n\n".join(
+        "\n".join([client, *_lines(found)]) for client, found in findings.items()
+    )
 
 
 def _lines(findings: list[Finding]) -> Iterator[str]:
@@ -76,5 +104,8 @@ def _lines(findings: list[Finding]) -> Iterator[str]:
         )
         if finding.mend:
             yield from textwrap.wrap(
-                finding.mend, WIDTH, initial_indent=" " * 7 + "→ ", subsequent_indent=" " * 9
+                finding.mend,
+                WIDTH,
+                initial_indent=" " * 7 + "→ ",
+                subsequent_indent=" " * 9,
             )

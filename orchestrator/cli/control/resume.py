@@ -38,7 +38,9 @@ def resume(call: Call) -> int:
     lines += [clean(f"{run}: {why}") for run, why in left.items()]
     call.show(
         lambda: {"resumed": [result.fields() for result in results], "left": left},
-        lambda: "\n".join(lines) or "nothing to go on with: no run has lost its supervisor",
+        lambda: (
+            "\n".join(lines) or "nothing to go on with: no run has lost its supervisor"
+        ),
     )
     if left:
         call.note(LEFT)

@@ -15,25 +15,44 @@ LEFT = "; its process is gone: `orchestrator resume` writes its end"
 
 def stop_options(parser: Options) -> None:
     add = parser.add_argument
-    add("runs", nargs="*", metavar="RUN", help="which; all that they spawned end with them")
+    add(
+        "runs",
+        nargs="*",
+        metavar="RUN",
+        help="which; all that they spawned end with them",
+    )
     add("--all", action="store_true", help="everything that runs")
-    add("--reason", default="stopped by the operator", metavar="TEXT", help="why, for the record")
+    add(
+        "--reason",
+        default="stopped by the operator",
+        metavar="TEXT",
+        help="why, for the record",
+    )
 
 
 def stop(call: Call) -> None:
     args = call.args
     if bool(args.runs) == args.all:
         raise Usage("which? Name runs, or give --all")
-    found = [one(call, name) for name in args.runs] if args.runs else runs(call, state="running")
-    if gone := [str(run["run"]) for run in found if run["state"] != "running" and args.runs]:
+    found = (
+        [one(call, name) for name in args.runs]
+        if args.runs
+        else runs(call, state="running")
+    )
+    if gone := [
+        str(run["run"]) for run in found if run["state"] != "running" and args.runs
+    ]:
         raise Conflict(f"{', '.join(gone)} ended before", runs=gone)
     asked = [str(run["run"]) for run in found]
     for id in asked:
         fields = {"run": id, "reason": args.reason}
-        call.memory.store.log.append(Pending("stop", OPERATOR, fields, key=f"stop:{id}"))
+        call.memory.store.log.append(
+            Pending("stop", OPERATOR, fields, key=f"stop:{id}")
+        )
     root = call.memory.store.root or call.root
     left = {str(run["run"]) for run in found if not lives(root, str(run.get("holder")))}
     told = "\n".join(f"asked to stop: {id}{LEFT if id in left else ''}" for id in asked)
     call.show(
-        {"stopped": asked, "orphaned": [id for id in asked if id in left]}, told or "nothing runs"
+        {"stopped": asked, "orphaned": [id for id in asked if id in left]},
+        told or "nothing runs",
     )

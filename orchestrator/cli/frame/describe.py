@@ -1,4 +1,6 @@
-"""Runs as they are told: from their records, and from their ledgers while they run. Reads, and decides nothing."""
+"""Runs as they are told: from their records, and from their ledgers while they run. Reads, and
+decides nothing.
+"""
 
 from __future__ import annotations
 
@@ -48,15 +50,20 @@ class Told(NamedTuple):
 
     @property
     def state(self) -> str:
-        """`running`; `orphaned` where its supervisor is gone, `closed` where the client that it is a session of
-        is, and its figures are still to come; or how it ended."""
+        """`running`; `orphaned` where its supervisor is gone, `closed` where the client that it is
+        a session of is, and its figures are still to come; or how it ended.
+        """
         if self.running:
             lost = "closed" if self.fields.get("attached") else "orphaned"
             return "running" if self.held else lost
         return str(self.fields.get("status") or "ended")
 
     def json(self) -> dict[str, Any]:
-        took = {"tokens": self.tokens, "estimated": self.usage.estimated, "cost": self.cost}
+        took = {
+            "tokens": self.tokens,
+            "estimated": self.usage.estimated,
+            "cost": self.cost,
+        }
         waits = {"waits": self.waits} if self.waits else {}
         seconds = self.took / 1_000_000
         return {
@@ -73,7 +80,9 @@ def told(call: Call, runs: Iterable[Fields]) -> list[Told]:
     now = call.memory.store.clock()
     rows = [_told(call, run, now) for run in runs]
     waits = _waits(call) if any(row.running and not row.held for row in rows) else {}
-    return [row._replace(waits=waits[row.id]) if row.id in waits else row for row in rows]
+    return [
+        row._replace(waits=waits[row.id]) if row.id in waits else row for row in rows
+    ]
 
 
 def _waits(call: Call) -> dict[str, str]:
@@ -109,7 +118,10 @@ def _waits(call: Call) -> dict[str, str]:
 def waiting_lines(rows: Iterable[Told]) -> list[str]:
     """Return a line for each run that waits for what is not here."""
     lines = (clean(f"{row.id} {row.waits}") for row in rows if row.waits)
-    return [fill(line, WIDTH, subsequent_indent="  ", break_on_hyphens=False) for line in lines]
+    return [
+        fill(line, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+        for line in lines
+    ]
 
 
 def _told(call: Call, run: Fields, now: int) -> Told:
@@ -132,8 +144,9 @@ def runs(call: Call, **wanted: Any) -> list[dict[str, Any]]:
 
 
 def one(call: Call, name: str) -> Fields:
-    """Return the run of this name, else the only one whose name begins so, else the one that the agent of this
-    name is at."""
+    """Return the run of this name, else the only one whose name begins so, else the one that the
+    agent of this name is at.
+    """
     call.memory.store.fresh()
     query = call.memory.store.index.query
     found = query.run(name)
@@ -141,9 +154,13 @@ def one(call: Call, name: str) -> Fields:
         return found
     close = [run for run in query.runs() if name and str(run["run"]).startswith(name)]
     if not close:
-        raise NotFound(f"there is no run {name}; `orchestrator ps --all` lists them", id=name)
+        raise NotFound(
+            f"there is no run {name}; `orchestrator ps --all` lists them", id=name
+        )
     if len(close) > 1:
-        running = [run for run in close if run["state"] == "running" and run["agent"] == name]
+        running = [
+            run for run in close if run["state"] == "running" and run["agent"] == name
+        ]
         if len(running) == 1:
             return running[0]
         several = ", ".join(str(run["run"]) for run in close[:5])
@@ -159,7 +176,9 @@ def first_line(each: Told) -> str:
     """What came of it in a line, or what it is at."""
     fields = each.fields
     names = ("summary", "why") if fields.get("status") == "done" else ("why", "summary")
-    return first(str(fields.get(names[0]) or fields.get(names[1]) or fields.get("task", "")))
+    return first(
+        str(fields.get(names[0]) or fields.get(names[1]) or fields.get("task", ""))
+    )
 
 
 def below(runs: Iterable[Fields]) -> dict[str | None, list[Fields]]:
@@ -181,7 +200,8 @@ def describe_result(result: Result) -> str:
     """How it ended and what it took, in a line or two."""
     again = ", as it did before (--force repeats it)" if result.repeated else ""
     lines = [
-        f"{result.run or 'not begun'}: {result.status}{again}; {tokens(result.usage)} tokens, {money(result.cost)}, "
+        f"{result.run or 'not begun'}: {result.status}{again}; {tokens(result.usage)}"
+        f" tokens, {money(result.cost)}, "
         f"overhead {share(result.overhead)}"
     ]
     lines += [result.why] if result.why else []

@@ -1,4 +1,6 @@
-"""Which engine a run gets where nobody names one: the one there is a key for, else the scripted one."""
+"""Which engine a run gets where nobody names one: the one there is a key for, else the scripted
+one.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def chosen(name: str | None, env: Mapping[str, str] = os.environ) -> str:
     return next((engine for engine, key in KEYS if env.get(key)), "scripted")
 
 
-def model_of(engine: str, model: str | None, models: Mapping[str, str] = MODELS) -> str | None:
+def model_of(
+    engine: str, model: str | None, models: Mapping[str, str] = MODELS
+) -> str | None:
     return model or models.get(engine) or MODELS.get(engine)
 
 
@@ -42,7 +46,9 @@ def made(engine: str, script: str | None) -> str | Engine:
 
 
 def takes_tools(name: str) -> bool:
-    """Whether agents on engines of this kind call tools; asked of its class, for making one may take a key."""
+    """Whether agents on engines of this kind call tools; asked of its class, for making one may
+    take a key.
+    """
     from orchestrator.engines.protocol import kind_of
 
     return bool(getattr(kind_of(name), "takes_tools", True))
@@ -71,7 +77,9 @@ def supervisor(call: Call, engine: str) -> Supervisor:
     args = call.args
     model = model_of(engine, args.model)
     tools = [function(name) for name in getattr(args, "tool", None) or ()]
-    return Supervisor(call.memory, engine=made(engine, args.script), model=model, tools=tools)
+    return Supervisor(
+        call.memory, engine=made(engine, args.script), model=model, tools=tools
+    )
 
 
 async def with_servers(boss: Supervisor, servers: list[str] | None, work: Work[T]) -> T:
@@ -86,5 +94,7 @@ async def with_servers(boss: Supervisor, servers: list[str] | None, work: Work[T
         for server in servers:
             taken = [tool.tool.name for tool in boss.user_tools]
             named = server if "://" in server else shlex.split(server)
-            boss.user_tools += await stack.enter_async_context(mcp_tools(named, taken=taken))
+            boss.user_tools += await stack.enter_async_context(
+                mcp_tools(named, taken=taken)
+            )
         return await work()

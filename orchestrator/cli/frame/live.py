@@ -1,4 +1,6 @@
-"""Work that goes on while somebody watches: what happens is shown as it happens, and Ctrl-C ends it in order."""
+"""Work that goes on while somebody watches: what happens is shown as it happens, and Ctrl-C ends it
+in order.
+"""
 
 from __future__ import annotations
 
@@ -30,14 +32,18 @@ class Lived(NamedTuple):
         return 0 if done else STOPPED if self.interrupted else NOT_DONE
 
 
-def live(boss: Supervisor, work: Coroutine[Any, Any, Any], *, quiet: bool = False) -> Lived:
+def live(
+    boss: Supervisor, work: Coroutine[Any, Any, Any], *, quiet: bool = False
+) -> Lived:
     """Do it to its end, in an event loop of its own."""
     progress = Progress(sys.stderr, quiet=quiet)
     with progress:
         return asyncio.run(_live(boss, work, progress))
 
 
-async def _live(boss: Supervisor, work: Coroutine[Any, Any, Any], progress: Progress) -> Lived:
+async def _live(
+    boss: Supervisor, work: Coroutine[Any, Any, Any], progress: Progress
+) -> Lived:
     interrupted = asyncio.Event()
     async with boss:
         task = asyncio.create_task(work)
@@ -48,7 +54,8 @@ async def _live(boss: Supervisor, work: Coroutine[Any, Any, Any], progress: Prog
         loop = asyncio.get_running_loop()
         for which in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(
-                which, lambda: task.cancel() if interrupted.is_set() else interrupted.set()
+                which,
+                lambda: task.cancel() if interrupted.is_set() else interrupted.set(),
             )
         try:
             value = await task
@@ -63,7 +70,9 @@ async def _live(boss: Supervisor, work: Coroutine[Any, Any, Any], progress: Prog
 
 
 async def _stopped(boss: Supervisor, interrupted: asyncio.Event) -> None:
-    """Asked to end: all that runs here is stopped, and says so in the memory. Asked twice, it is cut off."""
+    """Asked to end: all that runs here is stopped, and says so in the memory. Asked twice, it is
+    cut off.
+    """
     await interrupted.wait()
     while True:  # what was about to begin is stopped too
         for root in {session.run.root for session in boss.sessions.values()}:
@@ -78,4 +87,6 @@ async def _watched(boss: Supervisor, progress: Progress) -> None:
 
 
 async def _look(boss: Supervisor, progress: Progress) -> None:
-    progress.show(await boss.desk(progress.look, boss.run_store.store, boss.run_store.holder.name))
+    progress.show(
+        await boss.desk(progress.look, boss.run_store.store, boss.run_store.holder.name)
+    )

@@ -1,4 +1,6 @@
-"""The progress of runs, from their records and files: on a terminal one live block, elsewhere a line a step."""
+"""The progress of runs, from their records and files: on a terminal one live block, elsewhere a
+line a step.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,9 @@ class Progress:
             from rich.console import Console
             from rich.live import Live
 
-            self._live = Live(console=Console(file=self.out), refresh_per_second=8, transient=True)
+            self._live = Live(
+                console=Console(file=self.out), refresh_per_second=8, transient=True
+            )
             self._live.__enter__()
         return self
 
@@ -82,7 +86,11 @@ class Progress:
     def look(self, store: Store, holder: str) -> list[Seen]:
         """The trees in which this supervisor holds runs, or held some, parents first."""
         store.index.catch_up()
-        held = (run for run in store.index.query.runs(limit=NEWEST) if run.get("holder") == holder)
+        held = (
+            run
+            for run in store.index.query.runs(limit=NEWEST)
+            if run.get("holder") == holder
+        )
         self._roots.update(dict.fromkeys(str(run["root"]) for run in reversed([*held])))
         found: list[Seen] = []
         for root in self._roots:
@@ -99,7 +107,9 @@ class Progress:
     ) -> Iterator[Seen]:
         for run in runs:
             yield self._seen(store, run, depth)
-            yield from self._tree(store, grown.get(str(run["run"]), ()), grown, depth + 1)
+            yield from self._tree(
+                store, grown.get(str(run["run"]), ()), grown, depth + 1
+            )
 
     def _seen(self, store: Store, run: Fields, depth: int) -> Seen:
         id = str(run["run"])
@@ -109,7 +119,16 @@ class Progress:
         fresh = tuple(each.go_on())
         took = (run.get("ended_at") or store.clock()) - run["at"]
         last = str(run.get("summary") or run.get("why") or each.last)
-        return Seen(run, depth, each.turns, each.usage, run.get("cost"), took, first(last), fresh)
+        return Seen(
+            run,
+            depth,
+            each.turns,
+            each.usage,
+            run.get("cost"),
+            took,
+            first(last),
+            fresh,
+        )
 
     # -- showing -----------------------------------------------------------------------------------
 
@@ -117,7 +136,9 @@ class Progress:
         if self.quiet:
             return
         if self._live is not None:
-            self._live.update(_block(found, self._live.console.width, self._live.console.height))
+            self._live.update(
+                _block(found, self._live.console.width, self._live.console.height)
+            )
             return
         for each in found:
             for line in self._news(each):
@@ -139,10 +160,14 @@ def _block(found: list[Seen], width: int, height: int) -> Any:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold", expand=True)
+    table = Table(
+        box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold", expand=True
+    )
     for header in ("run", "state", "turns", "tokens", "time"):
         table.add_column(
-            header, no_wrap=True, justify="left" if header in ("run", "state") else "right"
+            header,
+            no_wrap=True,
+            justify="left" if header in ("run", "state") else "right",
         )
     table.add_column("", no_wrap=True, overflow="ellipsis", ratio=1)
     for each in found[-max(height - 3, 3) :]:
@@ -150,6 +175,9 @@ def _block(found: list[Seen], width: int, height: int) -> Any:
         figures = (str(each.turns), tokens(each.usage), lasted(each.took))
         name = "  " * each.depth + str(each.run["run"])
         table.add_row(
-            name, Text(state, style=STYLES.get(state, "")), *figures, Text(clean(each.last))
+            name,
+            Text(state, style=STYLES.get(state, "")),
+            *figures,
+            Text(clean(each.last)),
         )
     return table

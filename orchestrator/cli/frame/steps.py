@@ -13,11 +13,16 @@ from synapse.cli.show import clean, to_json
 
 
 def lines(step: Step) -> Iterator[str]:
-    """A step as people read it: what was said to the model, what it said, what it called, what that gave."""
+    """A step as people read it: what was said to the model, what it said, what it called, what that
+    gave.
+    """
     lead, fields = f"{step.n:>4}  ", step.fields
     if step.kind == "prompt":
         shown = len(fields.get("ids", ()))
-        yield f"{lead}prompt   {shown} {'entry' if shown == 1 else 'entries'} shown; {_task(fields['task'])}"
+        yield (
+            f"{lead}prompt   {shown} {'entry' if shown == 1 else 'entries'} shown;"
+            f" {_task(fields['task'])}"
+        )
     elif step.kind == "turn":
         yield from _turn(lead, fields["turn"], taken(fields))
     elif step.kind == "result":
@@ -35,7 +40,8 @@ def taken(fields: Fields) -> Usage:
 
 def _turn(lead: str, turn: Fields, usage: Usage) -> Iterator[str]:
     counts = (
-        about(number(count), usage.estimated) for count in (usage.input_tokens, usage.output_tokens)
+        about(number(count), usage.estimated)
+        for count in (usage.input_tokens, usage.output_tokens)
     )
     spent = "{} in, {} out".format(*counts)
     said = _one_line(turn["text"])
@@ -60,7 +66,9 @@ def _about(fields: Fields) -> str:
 
 
 def _task(text: str) -> str:
-    return _one_line("\n".join(line for line in text.splitlines() if not line.startswith("#")))
+    return _one_line(
+        "\n".join(line for line in text.splitlines() if not line.startswith("#"))
+    )
 
 
 def _one_line(text: str) -> str:
@@ -73,4 +81,7 @@ def ended(run: Fields) -> str:
         return "      still running"
     usage = Usage(**(run.get("usage") or {}))
     why = run.get("why") or run.get("summary") or ""
-    return f"      {run.get('status')}: {tokens(usage)} tokens, {money(run.get('cost'))}  {_one_line(str(why))}"
+    return (
+        f"      {run.get('status')}: {tokens(usage)} tokens, {money(run.get('cost'))} "
+        f" {_one_line(str(why))}"
+    )

@@ -48,7 +48,9 @@ def replay(call: Call) -> None:
     run = one(call, call.args.run)
     prompt = _kept(call, run)
     if call.json:
-        return call.show({"run": run["run"], **prompt._asdict(), "sha256": prompt.sha256}, "")
+        return call.show(
+            {"run": run["run"], **prompt._asdict(), "sha256": prompt.sha256}, ""
+        )
     if sys.stdout.isatty():
         return call.say("\n".join(map(clean, prompt.text.split("\n"))))
     sys.stdout.flush()
@@ -58,7 +60,9 @@ def replay(call: Call) -> None:
 
 
 def _kept(call: Call, run: Fields) -> Prompt:
-    """The prompt whose hash the log holds: as the run's folder has it, else made again from the log."""
+    """The prompt whose hash the log holds: as the run's folder has it, else made again from the
+    log.
+    """
     id, known = str(run["run"]), _journalled(call, run)
     stored = _stored(folder(call, id))
     if known is None:
@@ -73,7 +77,9 @@ def _stored(place: Folder) -> Prompt | None:
     try:
         first = next(iter(steps.read(place.lines(STEPS))), None)
         return (
-            None if first is None else Prompt(*(str(first.fields[part]) for part in Prompt._fields))
+            None
+            if first is None
+            else Prompt(*(str(first.fields[part]) for part in Prompt._fields))
         )
     except (StoreCorrupt, KeyError):
         return None
@@ -90,12 +96,15 @@ def _again(call: Call, run: Fields) -> Prompt:
         found = _receipt(call, run)
     except NotFound as error:
         raise StoreCorrupt(
-            f"the prompt of {run['run']} in its folder was changed or is gone, and so is its receipt"
+            f"the prompt of {run['run']} in its folder was changed or is gone, and so"
+            f" is its receipt"
         ) from error
     memory, root = call.memory, call.memory.store.root or call.root
     seat = memory.as_agent(found.agent, str(run["run"]), int(run["epoch"]))
     agent = memory.store.agents()[found.agent]
-    above = memory.store.index.query.run(str(run["parent"])) if run.get("parent") else None
+    above = (
+        memory.store.index.query.run(str(run["parent"])) if run.get("parent") else None
+    )
     asked = run.get("asked") or {}
     task = Assignment(
         str(run["task"]),
@@ -110,6 +119,9 @@ def _journalled(call: Call, run: Fields) -> str | None:
     """The hash of the prompt that the log holds."""
     for record in call.memory.store.acts(str(run["agent"]), None, run["at"], None):
         shown = record.fields
-        if record.kind == "shown" and (shown.get("how"), shown.get("run")) == ("spawn", run["run"]):
+        if record.kind == "shown" and (shown.get("how"), shown.get("run")) == (
+            "spawn",
+            run["run"],
+        ):
             return str(shown["prompt"])
     return None

@@ -36,14 +36,24 @@ def ps_options(parser: Options) -> None:
     add("--all", action="store_true", help="those that have ended too")
     add("--agent", metavar="AGENT", help="only this agent's")
     add("--project", metavar="P", help="only this project's")
-    add("--limit", type=whole, default=50, metavar="N", help="the newest so many; 0: all; else 50")
+    add(
+        "--limit",
+        type=whole,
+        default=50,
+        metavar="N",
+        help="the newest so many; 0: all; else 50",
+    )
 
 
 def ps(call: Call) -> None:
     args = call.args
     state = None if args.all else "running"
     found = runs(
-        call, state=state, agent=args.agent, project=args.project, limit=args.limit or None
+        call,
+        state=state,
+        agent=args.agent,
+        project=args.project,
+        limit=args.limit or None,
     )
     shown = told(call, found)
     if args.all:
@@ -79,10 +89,16 @@ def _not_done(undone: list[Told]) -> str:
 def listing(shown: list[Told], *, everything: bool) -> str:
     """Return the table of these runs; with the reason why, where one ended otherwise than done."""
     if not shown:
-        return "no runs" if everything else "nothing runs; `orchestrator ps --all` lists what ran"
+        return (
+            "no runs"
+            if everything
+            else "nothing runs; `orchestrator ps --all` lists what ran"
+        )
     table = grid(HEADERS, list(map(_row, shown)), ("turns", "tokens", "cost", "time"))
     undone = [each for each in shown if _why(each)]
-    return "\n".join([table, *waiting_lines(shown), *(["", _reasons(undone)] if undone else [])])
+    return "\n".join(
+        [table, *waiting_lines(shown), *(["", _reasons(undone)] if undone else [])]
+    )
 
 
 def _row(each: Told) -> list[str]:
@@ -127,12 +143,16 @@ def tree_options(parser: Options) -> None:
 
 def tree(call: Call) -> None:
     grown = _trees(call)
-    shown = {each.id: each for each in told(call, [run for tops in grown.values() for run in tops])}
+    shown = {
+        each.id: each
+        for each in told(call, [run for tops in grown.values() for run in tops])
+    }
     tops = [str(run["run"]) for run in grown.get(None, ())]
     call.show(
         lambda: {"trees": [_nested(top, shown, grown) for top in tops]},
         lambda: (
-            "\n".join([*_drawn(tops, shown, grown), *waiting_lines(shown.values())]) or "no runs"
+            "\n".join([*_drawn(tops, shown, grown), *waiting_lines(shown.values())])
+            or "no runs"
         ),
     )
 
@@ -173,7 +193,9 @@ def drawn(
     """The lines of a tree: each run with its state, and what it left or is at."""
     each = shown[top]
     figures = f"{tokens(each.usage)} tokens, {money(each.cost)}, {lasted(each.took)}"
-    yield short(f"{lead}{turn}{top}  {each.state}  {figures}  {first_line(each)}", width)
+    yield short(
+        f"{lead}{turn}{top}  {each.state}  {figures}  {first_line(each)}", width
+    )
     inner = lead + {"": "", "├─ ": "│  ", "└─ ": "   "}[turn]
     children = [str(run["run"]) for run in grown.get(top, ())]
     for child in children:

@@ -6,7 +6,15 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from orchestrator.cli.frame.describe import Told, about, folder, money, number, runs, told
+from orchestrator.cli.frame.describe import (
+    Told,
+    about,
+    folder,
+    money,
+    number,
+    runs,
+    told,
+)
 from orchestrator.cli.frame.grid import grid
 from orchestrator.runs import ledger
 from orchestrator.runs.folder import LEDGER
@@ -15,7 +23,17 @@ from synapse.cli.call import Call
 from synapse.cli.options import Options
 
 BY = ("department", "agent", "project", "role", "model")
-HEADERS = ("runs", "done", "blocked", "failed", "running", "blockers", "tokens", "cost", "overhead")
+HEADERS = (
+    "runs",
+    "done",
+    "blocked",
+    "failed",
+    "running",
+    "blockers",
+    "tokens",
+    "cost",
+    "overhead",
+)
 OVERHEAD = """\
 overhead: tokens that memory took (views, tool schemas, recalls, wakes, entries
 written back, what the system text says of it) as a share of the tokens of the
@@ -27,10 +45,11 @@ FAILED = ("failed", "timeout", "stopped", "refused")
 
 
 class Sum(NamedTuple):
-    """What a group of runs took. `blocked` are runs that ended so; `blockers` the critical entries in `blockers/`,
-    whatever became of the runs, None where nothing tells whose they are. `overhead` is what memory cost of the work,
-    as billed; None where nothing worked. `estimated`: nobody reported some of the tokens, or no tokenizer was there
-    to count what they were for."""
+    """What a group of runs took. `blocked` are runs that ended so; `blockers` the critical entries
+    in `blockers/`, whatever became of the runs, None where nothing tells whose they are. `overhead`
+    is what memory cost of the work, as billed; None where nothing worked. `estimated`: nobody
+    reported some of the tokens, or no tokenizer was there to count what they were for.
+    """
 
     name: str
     runs: int
@@ -54,7 +73,11 @@ def stats_options(parser: Options) -> None:
         metavar="WHAT",
         help=f"{', '.join(BY)}; else department",
     )
-    add("--since", metavar="WHEN", help="24h, yesterday, last tuesday, 2026-02-01; else all")
+    add(
+        "--since",
+        metavar="WHEN",
+        help="24h, yesterday, last tuesday, 2026-02-01; else all",
+    )
 
 
 def stats(call: Call) -> None:
@@ -68,18 +91,28 @@ def stats(call: Call) -> None:
         groups.setdefault(str(each.fields.get(by) or "-"), []).append(each)
     reported = None if by == "model" else _blockers(call, by, since)
     sums = [
-        _sum(call, name, groups.get(name, []), None if reported is None else reported[name])
+        _sum(
+            call,
+            name,
+            groups.get(name, []),
+            None if reported is None else reported[name],
+        )
         for name in sorted({*groups, *(reported or ())})
     ]
     whole = _sum(call, "in all", found, sum(_blockers(call, "agent", since).values()))
-    call.show(lambda: {"by": by, "groups": sums, "all": whole}, lambda: _drawn(by, sums, whole))
+    call.show(
+        lambda: {"by": by, "groups": sums, "all": whole},
+        lambda: _drawn(by, sums, whole),
+    )
 
 
 def _drawn(by: str, sums: list[Sum], whole: Sum) -> str:
     if not sums:
         return "no runs"
     rows = [_row(each) for each in (*sums, *([whole] if len(sums) > 1 else []))]
-    about_overhead = f"\n{OVERHEAD}" if any(each.overhead is not None for each in sums) else ""
+    about_overhead = (
+        f"\n{OVERHEAD}" if any(each.overhead is not None for each in sums) else ""
+    )
     note = "\n~: nobody reported or could count some of it" if whole.estimated else ""
     return grid((by, *HEADERS), rows, HEADERS) + about_overhead + note
 
@@ -88,7 +121,9 @@ def _row(each: Sum) -> list[str]:
     counts = (each.runs, each.done, each.blocked, each.failed, each.running)
     blockers = "-" if each.blockers is None else str(each.blockers)
     tokens = about(number(each.tokens), each.estimated)
-    overhead = "-" if each.overhead is None else about(f"{each.overhead:.1%}", each.estimated)
+    overhead = (
+        "-" if each.overhead is None else about(f"{each.overhead:.1%}", each.estimated)
+    )
     return [each.name, *map(str, counts), blockers, tokens, money(each.cost), overhead]
 
 
@@ -116,7 +151,9 @@ def _sum(call: Call, name: str, found: list[Told], blockers: int | None) -> Sum:
 
 
 def _blockers(call: Call, by: str, since: int) -> Counter[str]:
-    """How many critical entries there are in `blockers/`, by the project that they are in or by their author."""
+    """How many critical entries there are in `blockers/`, by the project that they are in or by
+    their author.
+    """
     agents, found = call.memory.store.agents(), Counter[str]()
     for namespace, author, count in call.memory.store.index.query.db.run(
         "blockers", {"since": since}
@@ -132,7 +169,9 @@ def _blockers(call: Call, by: str, since: int) -> Counter[str]:
 def _overhead(call: Call, each: Told) -> Overhead | None:
     """From the record of its end, or from the ledger while it runs."""
     if not each.running:
-        return Overhead(*each.fields["overhead"]) if each.fields.get("overhead") else None
+        return (
+            Overhead(*each.fields["overhead"]) if each.fields.get("overhead") else None
+        )
     return ledger.overhead(ledger.read(folder(call, each.id).lines(LEDGER)))
 
 

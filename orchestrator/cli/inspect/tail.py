@@ -31,7 +31,14 @@ def tail(call: Call) -> None:
         for step in _steps(call, str(run["run"])):
             if call.json:
                 call.say(
-                    to_json({"n": step.n, "epoch": step.epoch, "kind": step.kind, **step.fields})
+                    to_json(
+                        {
+                            "n": step.n,
+                            "epoch": step.epoch,
+                            "kind": step.kind,
+                            **step.fields,
+                        }
+                    )
                 )
             else:
                 for line in lines(step):

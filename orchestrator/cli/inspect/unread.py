@@ -1,4 +1,6 @@
-"""`orchestrator debts | questions`: what was paid for and went unread; what waits for the operator's word."""
+"""`orchestrator debts | questions`: what was paid for and went unread; what waits for the
+operator's word.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ def debts(call: Call) -> None:
         [each.cost for each in found if each.cost is not None],
     )
     data = {"debts": found, "tokens": tokens, "cost": sum(costs) if costs else None}
-    call.show(lambda: data | {"debts": [each.json() for each in found]}, lambda: _drawn(found))
+    call.show(
+        lambda: data | {"debts": [each.json() for each in found]}, lambda: _drawn(found)
+    )
 
 
 def _drawn(found: list[Told]) -> str:
@@ -70,13 +74,17 @@ def questions(call: Call) -> None:
 
 
 def _asked(entry: Entry) -> str:
-    return f'{block(entry, whole=True, width=columns())}\n    answer: synapse tell {entry.author} --re {entry.id} "..."'
+    return (
+        f"{block(entry, whole=True, width=columns())}\n    answer: synapse tell"
+        f' {entry.author} --re {entry.id} "..."'
+    )
 
 
 def unread(call: Call, everything: list[dict[str, object]]) -> list[Fields]:
-    """The runs that ended, after at least one turn, for a parent that ended too, and whose result nobody was told:
-    not the parent as its result, and nobody, the operator included, by the entry that it left. A coding client hands
-    its sub-agents' results on itself."""
+    """The runs that ended, after at least one turn, for a parent that ended too, and whose result
+    nobody was told: not the parent as its result, and nobody, the operator included, by the entry
+    that it left. A coding client hands its sub-agents' results on itself.
+    """
     known = {str(run["run"]): run for run in everything}
     over = [
         run
@@ -84,7 +92,9 @@ def unread(call: Call, everything: list[dict[str, object]]) -> list[Fields]:
         if run["state"] == "ended" and run.get("turns") and run.get("parent")
     ]
     over = [run for run in over if not run.get("attached")]
-    due = [run for run in over if known.get(str(run["parent"]), {}).get("state") == "ended"]
+    due = [
+        run for run in over if known.get(str(run["parent"]), {}).get("state") == "ended"
+    ]
     if not due:
         return []
     read = _read(call, known)
@@ -92,7 +102,8 @@ def unread(call: Call, everything: list[dict[str, object]]) -> list[Fields]:
     return [
         run
         for run in due
-        if not {run["run"], run.get("entry")} & read and not told(entry=str(run.get("entry")))
+        if not {run["run"], run.get("entry")} & read
+        and not told(entry=str(run.get("entry")))
     ]
 
 

@@ -1,4 +1,6 @@
-"""`orchestrator wakes`: how far each critical entry got on its way into whose prompts, and how fast."""
+"""`orchestrator wakes`: how far each critical entry got on its way into whose prompts, and how
+fast.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,11 @@ STATES = ("offered", "rendered", "acked")
 
 
 class Wake(NamedTuple):
-    """A critical entry on its way to one agent: micros from its receipt to each state, None where it has not got.
+    """A critical entry on its way to one agent: micros from its receipt to each state, None where
+    it has not got.
 
-    stored: the agent has no session; it gets it with its next prompt. queued: it has one, which will hear of it.
+    stored: the agent has no session; it gets it with its next prompt. queued: it has one, which
+    will hear of it.
     """
 
     entry: str
@@ -61,7 +65,11 @@ def wakes(call: Call) -> None:
 
 
 def _none(pending: bool) -> str:
-    return "nothing waits: all that is critical was in a prompt" if pending else "nothing critical"
+    return (
+        "nothing waits: all that is critical was in a prompt"
+        if pending
+        else "nothing critical"
+    )
 
 
 def _row(wake: Wake) -> list[str]:
@@ -79,18 +87,24 @@ def _all(call: Call, since: str) -> Iterable[Wake]:
     now, query = store.clock(), store.index.query
     floor = parse_since(since, now) or 0
     entries = [
-        entry for entry in query.all(store.index.horizon, now) if entry.priority == "critical"
+        entry
+        for entry in query.all(store.index.horizon, now)
+        if entry.priority == "critical"
     ]
     reached = _reached(store.acts(None, None, floor, None))
     running: dict[str, list[str]] = {}
     for run in query.runs(state="running"):
         running.setdefault(str(run["agent"]), []).append(str(run["project"]))
-    agents = [_at_work(agent, running.get(agent.id, ())) for agent in store.agents().values()]
+    agents = [
+        _at_work(agent, running.get(agent.id, ())) for agent in store.agents().values()
+    ]
     for entry in reversed([entry for entry in entries if entry.at >= floor]):
         told = {agent for id, agent in reached if id == entry.id}
         due = [each.agent for each in route(entry, agents) if each.tier == "now"]
         for agent in dict.fromkeys([*due, *sorted(told)]):
-            yield _wake(entry, agent, reached.get((entry.id, agent), {}), agent in running)
+            yield _wake(
+                entry, agent, reached.get((entry.id, agent), {}), agent in running
+            )
 
 
 def _at_work(agent: Agent, projects: Iterable[str]) -> Agent:
@@ -100,9 +114,12 @@ def _at_work(agent: Agent, projects: Iterable[str]) -> Agent:
     return agent
 
 
-def _wake(entry: Entry, agent: str, at: Mapping[str, tuple[int, str | None]], busy: bool) -> Wake:
+def _wake(
+    entry: Entry, agent: str, at: Mapping[str, tuple[int, str | None]], busy: bool
+) -> Wake:
     state = next(
-        (state for state in reversed(STATES) if state in at), "queued" if busy else "stored"
+        (state for state in reversed(STATES) if state in at),
+        "queued" if busy else "stored",
     )
     run = at[state][1] if state in at else None
     offered, rendered, acked = (
@@ -111,8 +128,12 @@ def _wake(entry: Entry, agent: str, at: Mapping[str, tuple[int, str | None]], bu
     return Wake(entry.id, agent, state, run, offered, rendered, acked, entry.body)
 
 
-def _reached(acts: Iterable[Record]) -> dict[tuple[str, str], dict[str, tuple[int, str | None]]]:
-    """When each entry first came to each state with each agent, and in which run: by wakes, and by spawn prompts."""
+def _reached(
+    acts: Iterable[Record],
+) -> dict[tuple[str, str], dict[str, tuple[int, str | None]]]:
+    """When each entry first came to each state with each agent, and in which run: by wakes, and by
+    spawn prompts.
+    """
     found: dict[tuple[str, str], dict[str, tuple[int, str | None]]] = {}
     for record in sorted(acts, key=lambda record: record.seq):
         fields = record.fields

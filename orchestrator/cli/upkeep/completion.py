@@ -1,4 +1,6 @@
-"""`orchestrator completion`: the script of the memory's shell, with these verbs and the names of runs."""
+"""`orchestrator completion`: the script of the memory's shell, with these verbs and the names of
+runs.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ def completion_options(parser: Options) -> None:
 
 def completion(call: Call) -> None:
     text = script(call.args.shell)
-    call.show(lambda: {"shell": call.args.shell, "script": text}, lambda: text.rstrip("\n"))
+    call.show(
+        lambda: {"shell": call.args.shell, "script": text}, lambda: text.rstrip("\n")
+    )
 
 
 def script(shell: str) -> str:

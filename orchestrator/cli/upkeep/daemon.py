@@ -24,7 +24,9 @@ LOG = "runs/.daemon.log"
 
 def up_options(parser: Options) -> None:
     parser.add_argument(
-        "--detach", action="store_true", help="in the background; what it says goes to " + LOG
+        "--detach",
+        action="store_true",
+        help="in the background; what it says goes to " + LOG,
     )
     engine_options(parser)
 
@@ -50,7 +52,9 @@ async def _served(call: Call, boss: Supervisor) -> None:
     from orchestrator.plugin.install.clients import agents_md
 
     plan = plan_of(call.memory.store.settings)
-    snapshots_of(call.memory.store.settings)  # what is wrong with it is said now, not at night
+    snapshots_of(
+        call.memory.store.settings
+    )  # what is wrong with it is said now, not at night
     jobs = [*nightly(_root(call), plan), *agents_md.nightly(_root(call), plan)]
     alarm = Alarm(jobs, zone_of(plan.zone), call.memory.store.clock, call.note)
     daemon = Daemon(_root(call), boss, alarm, call.note)
@@ -85,8 +89,12 @@ def _detached(call: Call) -> None:
     call.show(told, f"up as process {told['pid']}")
 
 
-def _answered(call: Call, process: subprocess.Popen[bytes], began: int) -> dict[str, Any]:
-    """What the new daemon says, once it does; where it does not, the last that it wrote to its log."""
+def _answered(
+    call: Call, process: subprocess.Popen[bytes], began: int
+) -> dict[str, Any]:
+    """What the new daemon says, once it does; where it does not, the last that it wrote to its
+    log.
+    """
     from orchestrator.daemon import ask
     from synapse.errors import NotFound
 
@@ -96,7 +104,9 @@ def _answered(call: Call, process: subprocess.Popen[bytes], began: int) -> dict[
             return ask(_root(call), "status")
         except NotFound:
             time.sleep(0.05)
-    with open(os.path.join(_root(call), LOG), encoding="utf-8", errors="replace") as log:
+    with open(
+        os.path.join(_root(call), LOG), encoding="utf-8", errors="replace"
+    ) as log:
         log.seek(began)
         lines = [line.strip() for line in log if line.strip()]
     why = (
@@ -138,7 +148,9 @@ def status(call: Call) -> None:
     told = _asked(_root(call), "status")
     runs = ", ".join(told["runs"]) or "none"
     jobs = f"; it is at: {', '.join(told['jobs'])}" if told["jobs"] else ""
-    left = "".join(f"\n{clean(f'{run} {why}')}" for run, why in told.get("left", {}).items())
+    left = "".join(
+        f"\n{clean(f'{run} {why}')}" for run, why in told.get("left", {}).items()
+    )
     up = f"up as process {told['pid']} for {told['seconds']:.0f} s"
     call.show(told, f"{up}; it holds these runs: {runs}{jobs}{left}")
 

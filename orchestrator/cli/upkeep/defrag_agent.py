@@ -1,4 +1,6 @@
-"""`orchestrator defrag-agent`: an agent's own folder, tidied; and the block that makes its cycle call ours."""
+"""`orchestrator defrag-agent`: an agent's own folder, tidied; and the block that makes its cycle
+call ours.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,23 @@ NOT_DONE = 9
 
 def defrag_agent_options(parser: Options) -> None:
     add = parser.add_argument
-    add("directory", metavar="DIR", help="the agent's folder, with MEMORY.md and memory/")
+    add(
+        "directory",
+        metavar="DIR",
+        help="the agent's folder, with MEMORY.md and memory/",
+    )
     add("--plan", action="store_true", help="show what would be done; change nothing")
     add(
         "--nap",
         action="store_true",
         help="only where a nap is due: --context above 0.75, or not given",
     )
-    add("--context", type=float, metavar="SHARE", help="how full the agent's context is, 0 to 1")
+    add(
+        "--context",
+        type=float,
+        metavar="SHARE",
+        help="how full the agent's context is, 0 to 1",
+    )
     add(
         "--lines",
         type=whole,
@@ -80,8 +91,14 @@ def _tidied(call: Call, folder: str) -> int:
 
 
 def _told(report: Report, lines: int) -> str:
-    first = f"{report.verdict}: {report.added} added, {report.removed} removed, {report.filed} notes archived"
-    second = f"MEMORY.md: {report.lines} lines (target: <{lines}), {report.input_bytes} to {report.output_bytes} bytes"
+    first = (
+        f"{report.verdict}: {report.added} added, {report.removed} removed,"
+        f" {report.filed} notes archived"
+    )
+    second = (
+        f"MEMORY.md: {report.lines} lines (target: <{lines}), {report.input_bytes} to"
+        f" {report.output_bytes} bytes"
+    )
     return "\n".join(map(clean, (first, second, *report.warnings, *report.critical)))
 
 
@@ -102,7 +119,10 @@ def _planned(call: Call, folder: str) -> int:
     }
     call.show(
         shown,
-        lambda: "\n".join(clean(line.replace("\n", " ")) for line in lines) or "nothing to do",
+        lambda: (
+            "\n".join(clean(line.replace("\n", " ")) for line in lines)
+            or "nothing to do"
+        ),
     )
     return 0
 
@@ -113,7 +133,11 @@ def _installed(call: Call, folder: str) -> int:
     if call.args.install:
         root = os.path.abspath(call.memory.store.root or call.root)
         changed = install(folder, f"synapse --root {shlex.quote(root)} defrag")
-        said = "calls `synapse defrag` now" if changed else "calls `synapse defrag` already"
+        said = (
+            "calls `synapse defrag` now"
+            if changed
+            else "calls `synapse defrag` already"
+        )
     else:
         changed = uninstall(folder)
         said = "is as it was before" if changed else "has no block of ours"

@@ -1,4 +1,6 @@
-"""`orchestrator propose`: have an engine propose merges and summaries now; what passes waits for approval."""
+"""`orchestrator propose`: have an engine propose merges and summaries now; what passes waits for
+approval.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,11 @@ NOT_DONE = 9
 
 def propose_options(parser: Options) -> None:
     add = parser.add_argument
-    add("--plan", action="store_true", help="only say how much would be asked about; call nobody")
+    add(
+        "--plan",
+        action="store_true",
+        help="only say how much would be asked about; call nobody",
+    )
     add(
         "--engine",
         metavar="NAME",
@@ -73,19 +79,28 @@ def _wanted(call: Call) -> Wanted | None:
     if not args.engine and declared is None:
         return None
     base = declared if declared and not args.engine else Wanted(args.engine)
-    given = {"model": args.model, "max_tokens": args.max_tokens, "max_usd": args.max_usd}
-    return base._replace(**{name: value for name, value in given.items() if value is not None})
+    given = {
+        "model": args.model,
+        "max_tokens": args.max_tokens,
+        "max_usd": args.max_usd,
+    }
+    return base._replace(
+        **{name: value for name, value in given.items() if value is not None}
+    )
 
 
 def _text(report: Report) -> str:
     lines = []
     for each in report.outcomes:
         of = ", ".join(each.proposal.sources)
-        lines.append(f"{each.state} {each.id or each.proposal.kind} of {of}: {each.reason}")
+        lines.append(
+            f"{each.state} {each.id or each.proposal.kind} of {of}: {each.reason}"
+        )
     cost = "" if report.spent.cost is None else f", ${report.spent.cost:.4f}"
     staged = sum(each.state == "staged" for each in report.outcomes)
     lines.append(
-        f"{staged} staged, {len(report.outcomes) - staged} not; {report.asked} calls, {report.malformed}"
+        f"{staged} staged, {len(report.outcomes) - staged} not; {report.asked} calls,"
+        f" {report.malformed}"
     )
     lines[-1] += f" malformed answers, {report.spent.tokens:,} tokens{cost}"
     lines += [f"stopped: {report.stopped}"] if report.stopped else []

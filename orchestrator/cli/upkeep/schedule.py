@@ -1,4 +1,6 @@
-"""`orchestrator schedule`: when the nightly job runs and ran; it, now, where it is due; units that run it."""
+"""`orchestrator schedule`: when the nightly job runs and ran; it, now, where it is due; units that
+run it.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,15 @@ from typing import Any
 from orchestrator.cli.frame.describe import lasted
 from orchestrator.cli.frame.grid import grid
 from orchestrator.nightly.job import Past, past, spend
-from orchestrator.nightly.schedule import EPOCH, Plan, due, following, instant, plan_of, zone_of
+from orchestrator.nightly.schedule import (
+    EPOCH,
+    Plan,
+    due,
+    following,
+    instant,
+    plan_of,
+    zone_of,
+)
 from synapse.cli.call import Call
 from synapse.cli.options import Options, Usage
 from synapse.cli.parse import number as whole
@@ -26,10 +36,24 @@ LONGEST_HOST = 12
 
 def schedule_options(parser: Options) -> None:
     add = parser.add_argument
-    add("--days", type=whole, default=14, metavar="N", help="so many dates back; else 14")
+    add(
+        "--days",
+        type=whole,
+        default=14,
+        metavar="N",
+        help="so many dates back; else 14",
+    )
     add("--run", action="store_true", help="do now what is due and not done")
-    add("--quiet", action="store_true", help="with --run: say nothing where nothing was due")
-    add("--systemd", action="store_true", help="print a systemd service and timer that run it")
+    add(
+        "--quiet",
+        action="store_true",
+        help="with --run: say nothing where nothing was due",
+    )
+    add(
+        "--systemd",
+        action="store_true",
+        help="print a systemd service and timer that run it",
+    )
     add("--cron", action="store_true", help="print a line for cron that runs it")
 
 
@@ -51,12 +75,16 @@ def _run(call: Call, plan: Plan) -> int:
     """What is due, in this process. 5 where somebody else is at it."""
     store = call.memory.store
     if plan.defrag is None:
-        raise NotFound("there is no nightly job: synapse.yaml says `schedule: {defrag: off}`")
+        raise NotFound(
+            "there is no nightly job: synapse.yaml says `schedule: {defrag: off}`"
+        )
     on = due(plan.defrag, zone_of(plan.zone), store.clock())
     before = {each.state for each in past(store, plan, 1)}
     done = spend(call.memory, on)
     said = (
-        f"the night of {on} was done before" if before == {"done"} else f"the night of {on} is done"
+        f"the night of {on} was done before"
+        if before == {"done"}
+        else f"the night of {on} is done"
     )
     if not done:
         said = f"the night of {on} is being run by somebody else"
@@ -72,7 +100,9 @@ def _unit(call: Call, plan: Plan) -> str:
     if call.args.cron:
         return cron(root, sys.executable)
     if plan.defrag is None:
-        raise NotFound("there is no nightly job: synapse.yaml says `schedule: {defrag: off}`")
+        raise NotFound(
+            "there is no nightly job: synapse.yaml says `schedule: {defrag: off}`"
+        )
     name = "synapse-night-" + "".join(
         c if c.isalnum() or c in "-_" else "-" for c in os.path.basename(root)
     )
@@ -84,9 +114,15 @@ def _as_json(call: Call, plan: Plan) -> dict[str, Any]:
     if plan.defrag is not None:
         on, at = _next(call, plan)
         told["at"] = plan.defrag.isoformat("minutes")
-        told["next"] = {"date": on, "at": clock.seconds(at), "local": _local(at, plan).isoformat()}
+        told["next"] = {
+            "date": on,
+            "at": clock.seconds(at),
+            "local": _local(at, plan).isoformat(),
+        }
     told["daemon"] = _daemon(call)
-    told["runs"] = [_run_json(each) for each in past(call.memory.store, plan, call.args.days)]
+    told["runs"] = [
+        _run_json(each) for each in past(call.memory.store, plan, call.args.days)
+    ]
     return told
 
 
@@ -109,9 +145,16 @@ def _text(call: Call, plan: Plan) -> str:
         if pid
         else "nobody: start `orchestrator up`, or see --systemd and --cron"
     )
-    told = f"next: the night of {on}, at {_local(at, plan):%Y-%m-%d %H:%M} {plan.zone}, in {wait}, by {who}"
+    told = (
+        f"next: the night of {on}, at {_local(at, plan):%Y-%m-%d %H:%M} {plan.zone}, in"
+        f" {wait}, by {who}"
+    )
     width = columns()
-    lines = wrap(told, width, break_long_words=False, break_on_hyphens=False) if width else [told]
+    lines = (
+        wrap(told, width, break_long_words=False, break_on_hyphens=False)
+        if width
+        else [told]
+    )
     rows = [_row(each, plan) for each in past(call.memory.store, plan, call.args.days)]
     return "\n".join([*lines, *([grid(HEADERS, rows, ("took",))] if rows else [])])
 
@@ -119,8 +162,14 @@ def _text(call: Call, plan: Plan) -> str:
 def _row(each: Past, plan: Plan) -> list[str]:
     began = f"{_local(each.began, plan):%m-%d %H:%M}" if each.began else "-"
     took = _took(each)
-    pairs = [(name, value) for name, value in each.told.items() if name not in ("cursor", "after")]
-    told = ", ".join(f"{name} {_figure(value)}" for name, value in pairs if value is not None)
+    pairs = [
+        (name, value)
+        for name, value in each.told.items()
+        if name not in ("cursor", "after")
+    ]
+    told = ", ".join(
+        f"{name} {_figure(value)}" for name, value in pairs if value is not None
+    )
     what = told or (f"in phase {each.phase}" if each.phase else "-")
     figures = [began, "-" if took is None else lasted(int(took * 1_000_000))]
     return [
@@ -134,7 +183,9 @@ def _row(each: Past, plan: Plan) -> list[str]:
 
 
 def _figure(value: object) -> str:
-    """Return a value of a job's record as a person reads it; of a list of rows, how many there are."""
+    """Return a value of a job's record as a person reads it; of a list of rows, how many there
+    are.
+    """
     if not isinstance(value, list | tuple):
         return str(value)
     rows = any(isinstance(item, list | tuple | dict) for item in value)
@@ -142,14 +193,22 @@ def _figure(value: object) -> str:
 
 
 def _short(holder: str) -> str:
-    """Return the pid of a process of this machine, and of another machine the first label of its name."""
+    """Return the pid of a process of this machine, and of another machine the first label of its
+    name.
+    """
     host, _, pid = holder.rpartition(":")
-    return pid if host == os.uname().nodename else short(host.partition(".")[0], LONGEST_HOST)
+    return (
+        pid
+        if host == os.uname().nodename
+        else short(host.partition(".")[0], LONGEST_HOST)
+    )
 
 
 def _took(each: Past) -> float | None:
     return (
-        None if each.began is None or each.ended is None else (each.ended - each.began) / 1_000_000
+        None
+        if each.began is None or each.ended is None
+        else (each.ended - each.began) / 1_000_000
     )
 
 
@@ -169,6 +228,8 @@ def _daemon(call: Call) -> int | None:
     from orchestrator.daemon import ask
 
     try:
-        return int(ask(os.path.abspath(call.memory.store.root or call.root), "status")["pid"])
+        return int(
+            ask(os.path.abspath(call.memory.store.root or call.root), "status")["pid"]
+        )
     except NotFound:
         return None

@@ -26,7 +26,8 @@ Persistent=true
 [Install]
 WantedBy=timers.target
 """
-# cron knows one zone, sleeps with the machine, and skips what clocks skip. So it only asks, and the schedule decides.
+# cron knows one zone, sleeps with the machine, and skips what clocks skip. So it only asks, and the
+# schedule decides.
 CRON = """\
 # Every ten minutes it asks what is due, which is nothing but once a day: `crontab -e`
 */10 * * * * {words} --quiet

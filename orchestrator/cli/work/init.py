@@ -29,15 +29,25 @@ def init(call: Call) -> None:
     core.init(root).close()
     try:
         if new:
-            with open(os.path.join(root, "synapse.yaml"), "a", encoding="utf-8") as file:
+            with open(
+                os.path.join(root, "synapse.yaml"), "a", encoding="utf-8"
+            ) as file:
                 file.write(SETTINGS)
-        files = {f"agents/{id}.yaml": text for id, text in AGENTS.items()} | {"team.yaml": TEAM}
-        made = [name for name, text in files.items() if _written(os.path.join(root, name), text)]
+        files = {f"agents/{id}.yaml": text for id, text in AGENTS.items()} | {
+            "team.yaml": TEAM
+        }
+        made = [
+            name
+            for name, text in files.items()
+            if _written(os.path.join(root, name), text)
+        ]
     except OSError as error:
         raise StoreError(f"{root} cannot be written: {error}") from error
     with core.open(root) as memory:
         memory.store.fresh(force=True)
-    where = os.path.relpath(root) if call.args.directory is None else call.args.directory
+    where = (
+        os.path.relpath(root) if call.args.directory is None else call.args.directory
+    )
     call.show(lambda: {"root": root, "files": made}, lambda: clean(_told(where, made)))
 
 
@@ -54,8 +64,12 @@ def _written(path: str, text: str) -> bool:
 def _told(root: str, made: list[str]) -> str:
     named = "" if root == "shared-memory" else f"--root {root} "
     lines = [
-        f"{root} is ready" + (": " + ", ".join(made) if made else "; nothing in it was changed")
+        f"{root} is ready"
+        + (": " + ", ".join(made) if made else "; nothing in it was changed")
     ]
     return "\n".join(
-        [*lines, f'Try: orchestrator {named}team --project hello --brief "Say what you know"']
+        [
+            *lines,
+            f'Try: orchestrator {named}team --project hello --brief "Say what you know"',
+        ]
     )

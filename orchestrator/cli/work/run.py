@@ -1,11 +1,19 @@
-"""`orchestrator run | resume`: a task for an agent, from its prompt to its result; what dead processes left."""
+"""`orchestrator run | resume`: a task for an agent, from its prompt to its result; what dead
+processes left.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.cli.frame.describe import clean_text, describe_result, money
-from orchestrator.cli.frame.engines import chosen, model_of, supervisor, takes_tools, with_servers
+from orchestrator.cli.frame.engines import (
+    chosen,
+    model_of,
+    supervisor,
+    takes_tools,
+    with_servers,
+)
 from orchestrator.cli.frame.options import engine_options, read_text, tool_options
 from synapse.cli.call import Call
 from synapse.cli.options import Options
@@ -21,9 +29,16 @@ TOOLS = ("auto", "always", "never")
 
 def run_options(parser: Options) -> None:
     add = parser.add_argument
-    add("task", nargs="?", metavar="TASK", help="what to do; none, or -: standard input")
+    add(
+        "task", nargs="?", metavar="TASK", help="what to do; none, or -: standard input"
+    )
     add("--agent", required=True, metavar="A", help="who is to do it")
-    add("--project", default="general", metavar="P", help="for which project; else general")
+    add(
+        "--project",
+        default="general",
+        metavar="P",
+        help="for which project; else general",
+    )
     engine_options(parser)
     add(
         "--view-budget",
@@ -45,12 +60,34 @@ def run_options(parser: Options) -> None:
         help="end when it, with all below it, has cost so much",
     )
     add("--max-turns", type=whole, metavar="N", help="end after so many turns")
-    add("--timeout", type=seconds, metavar="S", help="end after so many seconds, or 5m, 2h")
-    add("--memory-tools", choices=TOOLS, metavar="WHEN", help=f"{', '.join(TOOLS)}; else auto")
-    add("--intent", metavar="I", help="the same intent is the same work, whatever the text")
-    add("--force", action="store_true", help="do it even if it is being done, or was just done")
+    add(
+        "--timeout",
+        type=seconds,
+        metavar="S",
+        help="end after so many seconds, or 5m, 2h",
+    )
+    add(
+        "--memory-tools",
+        choices=TOOLS,
+        metavar="WHEN",
+        help=f"{', '.join(TOOLS)}; else auto",
+    )
+    add(
+        "--intent",
+        metavar="I",
+        help="the same intent is the same work, whatever the text",
+    )
+    add(
+        "--force",
+        action="store_true",
+        help="do it even if it is being done, or was just done",
+    )
     tool_options(parser)
-    add("--dry-run", action="store_true", help="show the prompt and its price; call nothing")
+    add(
+        "--dry-run",
+        action="store_true",
+        help="show the prompt and its price; call nothing",
+    )
 
 
 def budget(text: str) -> int | str:
@@ -66,7 +103,8 @@ def run(call: Call) -> int:
 
     if engine == "scripted" and args.engine is None and not args.script:
         call.note(
-            "no key is set (ANTHROPIC_API_KEY, OPENAI_API_KEY): a scripted agent only repeats its task"
+            "no key is set (ANTHROPIC_API_KEY, OPENAI_API_KEY): a scripted agent only"
+            " repeats its task"
         )
     with supervisor(call, engine) as boss:
         work = with_servers(boss, args.mcp, lambda: boss.spawn(task))
@@ -96,13 +134,20 @@ def _dry_run(call: Call, task: Task, engine: str) -> int:
     from orchestrator.preview import preview
 
     agent = call.memory.store.agents().get(task.agent)
-    engine = engine if call.args.engine or not agent or not agent.engine else agent.engine
-    task = task._replace(model=call.args.model if not agent or not agent.model else None)
-    kind, options = declared(dict(call.memory.store.settings.other).get("engines"), engine)
+    engine = (
+        engine if call.args.engine or not agent or not agent.engine else agent.engine
+    )
+    task = task._replace(
+        model=call.args.model if not agent or not agent.model else None
+    )
+    kind, options = declared(
+        dict(call.memory.store.settings.other).get("engines"), engine
+    )
     model = model_of(engine, call.args.model) or options.get("model")
     found = preview(call.memory, task, engine, takes_tools(kind), model)
     call.show(
-        lambda: _as_json(found), lambda: clean_text(f"{found.prompt.text}\n{_estimate(found)}")
+        lambda: _as_json(found),
+        lambda: clean_text(f"{found.prompt.text}\n{_estimate(found)}"),
     )
     return 0
 
@@ -113,7 +158,11 @@ def _as_json(found: Preview) -> dict[str, Any]:
         "receipt": found.receipt,
         "engine": found.engine,
         "model": found.model,
-        "cost": {"first_turn_at_most": found.turn, "run": found.run, "turns": found.turns},
+        "cost": {
+            "first_turn_at_most": found.turn,
+            "run": found.run,
+            "turns": found.turns,
+        },
     }
 
 

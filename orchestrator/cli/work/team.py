@@ -25,7 +25,9 @@ def team_options(parser: Options) -> None:
     add = parser.add_argument
     add("--project", required=True, metavar="P", help="which project it is")
     add("--brief", metavar="TEXT", help="what is wanted; none, or -: standard input")
-    add("--file", metavar="FILE", help="who takes part; else team.yaml in the workspace")
+    add(
+        "--file", metavar="FILE", help="who takes part; else team.yaml in the workspace"
+    )
     add("--force", action="store_true", help="do again what was just done")
     engine_options(parser)
 
@@ -40,7 +42,10 @@ def team(call: Call) -> int:
         args.file or os.path.join(call.memory.store.root or call.root, "team.yaml")
     )
     engine = chosen(args.engine or who.engine)
-    model, acts = model_of(engine, args.model, who.models), made(engine, args.script or who.script)
+    model, acts = (
+        model_of(engine, args.model, who.models),
+        made(engine, args.script or who.script),
+    )
     with Supervisor(call.memory, engine=acts, model=model) as boss:
         work = who.run(boss, brief, args.project, args.force)
         lived = live(boss, work, quiet=args.quiet or call.json)

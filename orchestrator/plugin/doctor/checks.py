@@ -40,8 +40,9 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)+")
 
 
 def examine(target: Target, is_up: bool) -> list[Finding]:
-    """Return all findings about one client, in the order in which it is given the memory. Of one that is
-    not installed only that is told: all the rest would fail for the same reason."""
+    """Return all findings about one client, in the order in which it is given the memory. Of one
+    that is not installed only that is told: all the rest would fail for the same reason.
+    """
     checks: list[Callable[[], Iterator[Finding]]] = [lambda: configuration(target)]
     if target.client != AGENTS_MD:
         known = facts.load(target.client)
@@ -70,11 +71,16 @@ def _safely(check: Callable[[], Iterator[Finding]]) -> list[Finding]:
     try:
         findings += check()
     except SynapseError as error:
-        findings.append(Finding("workspace", "fail", str(error), "mend that, then ask again"))
+        findings.append(
+            Finding("workspace", "fail", str(error), "mend that, then ask again")
+        )
     except Exception as error:
         findings.append(
             Finding(
-                "doctor", "fail", f"{type(error).__name__}: {error}", "tell us: this is our fault"
+                "doctor",
+                "fail",
+                f"{type(error).__name__}: {error}",
+                "tell us: this is our fault",
             )
         )
     return findings
@@ -98,7 +104,9 @@ def program(target: Target, known: Facts) -> Iterator[Finding]:
     version = _version([path, *known.raw.get("version", ["--version"])], target)
     if version is None:
         yield Finding(
-            "client", "warn", f"{path} does not say its version; seen working: {known.verified}"
+            "client",
+            "warn",
+            f"{path} does not say its version; seen working: {known.verified}",
         )
     elif _parts(version) == _parts(known.verified):
         yield Finding("client", "ok", f"{command} {version}")
@@ -143,17 +151,27 @@ def configuration(target: Target) -> Iterator[Finding]:
     try:
         prepared = apply.prepare(target, module_of(target.client).plan(target))
     except SynapseError as error:
-        yield Finding("configuration", "fail", str(error), f"mend the file, then: {mend}")
+        yield Finding(
+            "configuration", "fail", str(error), f"mend the file, then: {mend}"
+        )
         return
     wrong = [edit.path for edit in prepared.edits if edit.changes]
     if wrong:
-        verb = "is missing or was edited" if len(wrong) == 1 else "are missing or were edited"
+        verb = (
+            "is missing or was edited"
+            if len(wrong) == 1
+            else "are missing or were edited"
+        )
         yield Finding("configuration", "fail", f"{', '.join(wrong[:3])} {verb}", mend)
     elif prepared.changes:
-        yield Finding("configuration", "warn", "a command of the client's was not run yet", mend)
+        yield Finding(
+            "configuration", "warn", "a command of the client's was not run yet", mend
+        )
     else:
         count = len(prepared.edits)
-        files = "1 file is as it was" if count == 1 else f"{count} files are as they were"
+        files = (
+            "1 file is as it was" if count == 1 else f"{count} files are as they were"
+        )
         yield Finding("configuration", "ok", f"{files} installed")
 
 
@@ -175,16 +193,22 @@ def workspace(target: Target) -> Iterator[Finding]:
     try:
         with core.open(target.root) as memory:
             declared = clients(dict(memory.store.settings.other))
-            missing = {declared.lead, declared.default, *declared.agents.values()} - set(
-                memory.store.agents()
-            )
+            missing = {
+                declared.lead,
+                declared.default,
+                *declared.agents.values(),
+            } - set(memory.store.agents())
             readonly = memory.store.readonly
     except (SynapseError, OSError) as error:
-        yield Finding("workspace", "fail", str(error), f"synapse --root {target.root} doctor")
+        yield Finding(
+            "workspace", "fail", str(error), f"synapse --root {target.root} doctor"
+        )
         return
     if readonly:
         mend = f"give this user the right to write in {target.root}"
-        yield Finding("workspace", "fail", f"{target.root} can be read, not written", mend)
+        yield Finding(
+            "workspace", "fail", f"{target.root} can be read, not written", mend
+        )
     elif missing:
         names = ", ".join(sorted(missing))
         yield Finding(
@@ -208,21 +232,32 @@ def hook(target: Target, known: Facts, is_up: bool) -> Iterator[Finding]:
     if alone.problem:
         yield Finding("hook", "fail", alone.problem, mend)
         return
-    yield Finding("hook", "ok", f"answers a start in {alone.milliseconds:.0f} ms on its own")
+    yield Finding(
+        "hook", "ok", f"answers a start in {alone.milliseconds:.0f} ms on its own"
+    )
     longest, cap = programs.longest(known, alone.answers), cap_of_start(known)
     verdict = "ok" if longest <= cap else "fail"
     yield Finding(
-        "caps", verdict, f"{longest} of {cap} characters at a start with more to say than fits"
+        "caps",
+        verdict,
+        f"{longest} of {cap} characters at a start with more to say than fits",
     )
     if is_up and target.root is not None:
         there = programs.nothing(target, known)
-        detail = there.problem or f"answers in {there.milliseconds:.0f} ms with the daemon"
+        detail = (
+            there.problem or f"answers in {there.milliseconds:.0f} ms with the daemon"
+        )
         yield Finding(
-            "hook, daemon", "fail" if there.problem else "ok", detail, mend if there.problem else ""
+            "hook, daemon",
+            "fail" if there.problem else "ok",
+            detail,
+            mend if there.problem else "",
         )
     elif target.root is not None:
         yield Finding(
-            "daemon", "ok", "not up: hooks work alone, and take longer (`orchestrator up --detach`)"
+            "daemon",
+            "ok",
+            "not up: hooks work alone, and take longer (`orchestrator up --detach`)",
         )
     yield from _faults(target)
 
@@ -247,7 +282,9 @@ def _faults(target: Target) -> Iterator[Finding]:
 def _log(target: Target) -> str:
     if target.root is not None:
         return os.path.join(target.root, "runs", ".hooks.log")
-    base = target.env.get("XDG_STATE_HOME") or os.path.join(target.home, ".local", "state")
+    base = target.env.get("XDG_STATE_HOME") or os.path.join(
+        target.home, ".local", "state"
+    )
     return os.path.join(base, "synapse", "hooks.log")
 
 
@@ -273,7 +310,10 @@ def events(target: Target, known: Facts) -> Iterator[Finding]:
     missing = [name for name in starts if name not in fired]
     if missing:
         yield Finding(
-            "events", "warn", f"{', '.join(missing)} never came; {seen}", "begin a new session"
+            "events",
+            "warn",
+            f"{', '.join(missing)} never came; {seen}",
+            "begin a new session",
         )
     else:
         yield Finding("events", "ok", seen)
@@ -308,15 +348,20 @@ def cost(target: Target, known: Facts) -> Iterator[Finding]:
         with core.open(target.root) as memory:
             text = "\n".join(view_of_lead(memory, known))
         count = f"{Tokens().count(text):,} tokens, once in a conversation, as the memory is now"
-        yield Finding("view", "ok", count if text else "none: the memory has nothing to say yet")
+        yield Finding(
+            "view", "ok", count if text else "none: the memory has nothing to say yet"
+        )
 
 
 def adds(measured: Mapping[str, Any]) -> str:
-    """Return what the plugin adds to each request of a client when the memory has nothing to say, as it
-    was measured: clients do not send the tools of a server as they are."""
+    """Return what the plugin adds to each request of a client when the memory has nothing to say,
+    as it was measured: clients do not send the tools of a server as they are.
+    """
     tools, listing = measured["adds"]["tools"], measured["adds"]["listing"]
     main, agent = measured["baseline"]["request"], measured["baseline"]["agent"]
-    share, of_agent = (f"{100 * (tools + listing) / own:.1f} % of " for own in (main, agent))
+    share, of_agent = (
+        f"{100 * (tools + listing) / own:.1f} % of " for own in (main, agent)
+    )
     counts = (
         f"{tools:,} tokens of tools, {listing:,} of listings"
         if tools
@@ -331,7 +376,9 @@ def view_of_lead(memory: Memory, known: Facts) -> tuple[str, ...]:
     agent = memory.store.agents().get(declared.lead)
     if agent is None:
         return ()
-    context = Context(ClientRuns(memory, ClientSession(known.client, "doctor")), known.length)
+    context = Context(
+        ClientRuns(memory, ClientSession(known.client, "doctor")), known.length
+    )
     return context.opening(
         agent, memory.as_agent(agent.id), "", cap_of_start(known), (), known.parts
     ).parts
@@ -339,4 +386,7 @@ def view_of_lead(memory: Memory, known: Facts) -> tuple[str, ...]:
 
 def cap_of_start(known: Facts) -> int:
     """Return how much the client takes at a start."""
-    return min((about.cap for about in known.events.values() if about.name == "start"), default=0)
+    return min(
+        (about.cap for about in known.events.values() if about.name == "start"),
+        default=0,
+    )

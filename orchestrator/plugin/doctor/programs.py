@@ -1,5 +1,5 @@
-"""The plugin's programs started for the doctor: the hook on a workspace that is thrown away, the MCP
-server for the list of its tools.
+"""The plugin's programs started for the doctor: the hook on a workspace that is thrown away, the
+MCP server for the list of its tools.
 
 Nothing is written in the user's own workspace, and no run begins there.
 """
@@ -51,13 +51,17 @@ def start(target: Target, known: Facts) -> Tried:
             "--root",
             root,
         ]
-        name = next(event for event, about in known.events.items() if about.name == "start")
+        name = next(
+            event for event, about in known.events.items() if about.name == "start"
+        )
         payloads = [payload(known, name, folder, number) for number in range(TIMES)]
         tried = run(words, payloads, target.env, folder)
         if tried.problem:
             return tried
         if not all("synapse-doctor" in answer for answer in tried.answers):
-            return tried._replace(problem=f"a start was answered without the memory{fault(root)}")
+            return tried._replace(
+                problem=f"a start was answered without the memory{fault(root)}"
+            )
         return tried
 
 
@@ -111,13 +115,20 @@ def run(
     words: Sequence[str], payloads: Sequence[str], env: Mapping[str, str], folder: str
 ) -> Tried:
     """Return how a program answers these events, one after another."""
-    env = {name: value for name, value in env.items() if not name.startswith("SYNAPSE_")}
+    env = {
+        name: value for name, value in env.items() if not name.startswith("SYNAPSE_")
+    }
     times, answers = [], []
     for text in payloads:
         began = time.perf_counter()
         try:
             done = subprocess.run(
-                words, input=text.encode(), env=env, cwd=folder, capture_output=True, timeout=WITHIN
+                words,
+                input=text.encode(),
+                env=env,
+                cwd=folder,
+                capture_output=True,
+                timeout=WITHIN,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             return Tried(0.0, (), f"{words[0]} did not run: {error}")
@@ -126,7 +137,10 @@ def run(
             return Tried(
                 0.0,
                 (),
-                f"{words[0]} ended with {done.returncode}: {done.stderr.decode(errors='replace')[-200:]}",
+                (
+                    f"{words[0]} ended with {done.returncode}:"
+                    f" {done.stderr.decode(errors='replace')[-200:]}"
+                ),
             )
         answers.append(done.stdout.decode(errors="replace"))
     return Tried(statistics.median(times), tuple(answers))
@@ -146,7 +160,12 @@ def fault(root: str) -> str:
 def longest(known: Facts, answers: Sequence[str]) -> int:
     """Return the length of the longest text in answers, as the client counts it."""
     return max(
-        (known.length(text) for answer in answers for text in _texts(json.loads(answer))), default=0
+        (
+            known.length(text)
+            for answer in answers
+            for text in _texts(json.loads(answer))
+        ),
+        default=0,
     )
 
 
@@ -214,7 +233,10 @@ def _send(process: subprocess.Popen[bytes], message: Mapping[str, Any]) -> None:
 
 
 def _call(
-    process: subprocess.Popen[bytes], number: int, method: str, params: Mapping[str, Any]
+    process: subprocess.Popen[bytes],
+    number: int,
+    method: str,
+    params: Mapping[str, Any],
 ) -> dict[str, Any]:
     _send(process, {"jsonrpc": "2.0", "id": number, "method": method, "params": params})
     assert process.stdout is not None

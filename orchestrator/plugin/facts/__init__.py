@@ -17,9 +17,10 @@ FORMS = ("stop", "deny", "prompt", "context", "again")
 
 
 class About(NamedTuple):
-    """One event of a client: our name for it, how many characters it takes, in which forms it can be
-    answered; `skip` are patterns of fields for which nothing is done, and `also` are those for which
-    it is another event of ours."""
+    """One event of a client: our name for it, how many characters it takes, in which forms it can
+    be answered; `skip` are patterns of fields for which nothing is done, and `also` are those for
+    which it is another event of ours.
+    """
 
     name: str
     cap: int
@@ -31,11 +32,12 @@ class About(NamedTuple):
 
 
 class ToolFacts(NamedTuple):
-    """What a client's tool does, and which of its arguments name the subject, a child's prompt and type.
-    With a `pattern`, the subjects are what it finds in that argument; where it finds any, the call is of
-    the kind `finds`: a shell's command that reads a file.
-    `answer` finds a child's last message, and the reason of its end, in what its call gives; `done` is the
-    reason of a child that has done its task."""
+    """What a client's tool does, and which of its arguments name the subject, a child's prompt and
+    type. With a `pattern`, the subjects are what it finds in that argument; where it finds any, the
+    call is of the kind `finds`: a shell's command that reads a file. `answer` finds a child's last
+    message, and the reason of its end, in what its call gives; `done` is the reason of a child that
+    has done its task.
+    """
 
     kind: str = "other"
     subject: str = ""
@@ -48,9 +50,10 @@ class ToolFacts(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """One client's. `parts` are the hooks that it runs at a start; `strip` are patterns of what stands
-    before a field's own text; `calls`: no event but a call's own tells of a sub-agent; `raw` has all
-    of its file, for what only one client's module asks."""
+    """One client's. `parts` are the hooks that it runs at a start; `strip` are patterns of what
+    stands before a field's own text; `calls`: no event but a call's own tells of a sub-agent; `raw`
+    has all of its file, for what only one client's module asks.
+    """
 
     client: str
     verified: str
@@ -70,22 +73,33 @@ class Facts(NamedTuple):
         if known is not None or not name:
             return known or ToolFacts()
         return next(
-            (tool for pattern, tool in self.tools.items() if fnmatchcase(name, pattern)),
+            (
+                tool
+                for pattern, tool in self.tools.items()
+                if fnmatchcase(name, pattern)
+            ),
             ToolFacts(),
         )
 
     def length(self, text: str) -> int:
-        """Return how long a text is as the client counts it: in characters, in bytes, or in the units
-        of UTF-16, in which JavaScript counts."""
+        """Return how long a text is as the client counts it: in characters, in bytes, or in the
+        units of UTF-16, in which JavaScript counts.
+        """
         if text.isascii() or not self.unit:
             return len(text)
-        return len(text.encode("utf-16-le")) // 2 if self.unit == "utf-16" else len(text.encode())
+        return (
+            len(text.encode("utf-16-le")) // 2
+            if self.unit == "utf-16"
+            else len(text.encode())
+        )
 
 
 def clients() -> list[str]:
     """Return the clients that facts are known of."""
     return sorted(
-        name.removesuffix(".json") for name in os.listdir(FOLDER) if name.endswith(".json")
+        name.removesuffix(".json")
+        for name in os.listdir(FOLDER)
+        if name.endswith(".json")
     )
 
 

@@ -60,10 +60,11 @@ class Event(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """What a client is answered. `context` reaches the model beside what it was about to get; `deny`
-    stands in the place of a call, which is not made; `prompt` replaces that of a spawn; with `again`
-    an agent that would end goes on; with `stop` the session ends. With `wait` the hook asks once more
-    in a moment, for another agent is at the same call."""
+    """What a client is answered. `context` reaches the model beside what it was about to get;
+    `deny` stands in the place of a call, which is not made; `prompt` replaces that of a spawn; with
+    `again` an agent that would end goes on; with `stop` the session ends. With `wait` the hook asks
+    once more in a moment, for another agent is at the same call.
+    """
 
     context: str = ""
     deny: str = ""
@@ -89,7 +90,11 @@ def read_event(
     if _is_any(about.skip, names, payload):
         return None
     name = next(
-        (other for other, patterns in about.also.items() if _is_any(patterns, names, payload)),
+        (
+            other
+            for other, patterns in about.also.items()
+            if _is_any(patterns, names, payload)
+        ),
         about.name,
     )
     values: dict[str, Any] = {
@@ -98,7 +103,9 @@ def read_event(
     if about.name == "agent-stop" and "agent_transcript" in names:
         values["transcript"] = _text(payload.get(names["agent_transcript"]))
     for field, pattern in facts.strip.items():
-        values[field] = re.sub(pattern, "", values.get(field, ""), count=1, flags=re.DOTALL)
+        values[field] = re.sub(
+            pattern, "", values.get(field, ""), count=1, flags=re.DOTALL
+        )
     for field in ("agent", "type", "call", "transcript"):
         values[field] = values.get(field) or None
     arguments = payload.get(names.get("arguments", ""))
@@ -142,15 +149,25 @@ def reply_json(facts: Facts, event: Event, reply: Reply) -> str:
     for form in about.forms:
         text = getattr(reply, form)
         if text:
-            values = {"$text": text, "$event": event.hook, "$input": _input(facts, event, reply)}
-            _merge(answer, _filled(about.output.get(form) or facts.output[form], values))
+            values = {
+                "$text": text,
+                "$event": event.hook,
+                "$input": _input(facts, event, reply),
+            }
+            _merge(
+                answer, _filled(about.output.get(form) or facts.output[form], values)
+            )
     return json.dumps(answer, ensure_ascii=True) if answer else ""
 
 
 def _input(facts: Facts, event: Event, reply: Reply) -> Mapping[str, Any]:
     """Return a spawn's arguments with the prompt replaced."""
     name = facts.tool(event.tool).prompt
-    return {**event.arguments, name: reply.prompt} if reply.prompt and name else event.arguments
+    return (
+        {**event.arguments, name: reply.prompt}
+        if reply.prompt and name
+        else event.arguments
+    )
 
 
 def _filled(form: Any, values: Mapping[str, Any]) -> Any:
@@ -175,7 +192,9 @@ def _subjects(tool: ToolFacts, arguments: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _text(value: Any) -> str:
-    """Return a text that can be stored: half a surrogate pair and NUL, which JSON can say, cannot."""
+    """Return a text that can be stored: half a surrogate pair and NUL, which JSON can say,
+    cannot.
+    """
     if not isinstance(value, str):
         return ""
     text: str = value.replace("\0", "\N{REPLACEMENT CHARACTER}")

@@ -1,4 +1,5 @@
-"""From a client's JSON to ours and back, in one workspace: by the hook's own process, or by the daemon.
+"""From a client's JSON to ours and back, in one workspace: by the hook's own process, or by the
+daemon.
 
 What a second hook of a start is to add lies in a file beside the session's until it is taken.
 """
@@ -21,7 +22,11 @@ WAIT = "wait"  # instead of a client's JSON: the hook asks once more
 
 
 def answer(
-    memory: Memory, client: str, payload: Mapping[str, Any], pid: int | None, identity: str = ""
+    memory: Memory,
+    client: str,
+    payload: Mapping[str, Any],
+    pid: int | None,
+    identity: str = "",
 ) -> str:
     """Return what the client's hook prints for an event, or WAIT."""
     known = facts.load(client)
@@ -41,7 +46,8 @@ def answer(
     finally:
         if starts and memory.store.root and not memory.store.readonly:
             _leave(
-                more_path(memory.store.root, event), reply_json(known, event, Reply(context=more))
+                more_path(memory.store.root, event),
+                reply_json(known, event, Reply(context=more)),
             )
 
 
@@ -51,7 +57,9 @@ def more_path(root: str, event: Event) -> str:
 
 
 def _key(event: Event) -> str:
-    return "".join(char for char in event.agent or "main" if char.isalnum() or char in "-_")[:80]
+    return "".join(
+        char for char in event.agent or "main" if char.isalnum() or char in "-_"
+    )[:80]
 
 
 def _leave(path: str, text: str) -> None:

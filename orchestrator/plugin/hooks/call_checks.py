@@ -1,5 +1,6 @@
-"""The look before and after a call of a client's tool: what is for this moment, what another agent has
-found, is at or is editing. Each thing is told once."""
+"""The look before and after a call of a client's tool: what is for this moment, what another agent
+has found, is at or is editing. Each thing is told once.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +43,9 @@ class CallChecks:
 
     def __init__(self, workers: ClientRuns, context: Context) -> None:
         self.workers, self.context, self.store = workers, context, workers.store
-        self.findings = Findings(self.store, workers.root, lambda name: lives(workers.root, name))
+        self.findings = Findings(
+            self.store, workers.root, lambda name: lives(workers.root, name)
+        )
 
     # -- before a call -----------------------------------------------------------------------------
 
@@ -67,19 +70,26 @@ class CallChecks:
         """Return what is for the moment before this call; nothing where it was given before."""
         call = SPAWN if event.kind == "spawn" else event.tool
         arguments = event.arguments
-        if event.kind == "read":  # it may be a command; `edit` is for what changes files
+        if (
+            event.kind == "read"
+        ):  # it may be a command; `edit` is for what changes files
             arguments = {
-                name: value for name, value in arguments.items() if name.lower() in COMMANDS
+                name: value
+                for name, value in arguments.items()
+                if name.lower() in COMMANDS
             }
         known = frozenset(worker.seen)
-        entries = self.findings.moments(self.workers.seat(worker), call, arguments, known)
+        entries = self.findings.moments(
+            self.workers.seat(worker), call, arguments, known
+        )
         entries = entries[:AT_ONCE]  # the others at the next call
         worker.add("seen", [entry.id for entry in entries])
         return self.context.held(worker, entries) if entries else ""
 
     def _shared(self, worker: Worker, event: Event) -> Reply | None:
-        """Return another agent's result of the same call, or that it is to be waited for; None where the
-        call is this worker's to make."""
+        """Return another agent's result of the same call, or that it is to be waited for; None
+        where the call is this worker's to make.
+        """
         act, seat = _act(event), self.workers.seat(worker)
         if act.key in worker.told:
             return None
@@ -95,7 +105,9 @@ class CallChecks:
         return None
 
     def _edited(self, worker: Worker, event: Event) -> Iterator[str]:
-        """Yield who else is editing these files; each is this worker's for a while where nobody is."""
+        """Yield who else is editing these files; each is this worker's for a while where nobody
+        is.
+        """
         for path in self._paths(event):
             yield from self._edited_one(worker, path)
 
@@ -118,9 +130,14 @@ class CallChecks:
                 holder = claims.holder(self.store, work, now)
         if holder is not None and f"{work} {holder.run}" not in worker.told:
             worker.add("told", [f"{work} {holder.run}"])
-            yield f"{holder.agent} is editing {path} too (until {seconds(holder.until)}, run {holder.run})."
+            yield (
+                f"{holder.agent} is editing {path} too (until {seconds(holder.until)},"
+                f" run {holder.run})."
+            )
 
-    def _alike(self, worker: Worker, event: Event) -> Iterator[tuple[str, Entry | None]]:
+    def _alike(
+        self, worker: Worker, event: Event
+    ) -> Iterator[tuple[str, Entry | None]]:
         """Yield which runs do what a spawn asks for, or did it, with what they left."""
         agent, now = self.workers.reader(worker), self.store.clock()
         for run in self.store.index.query.runs(project=self.workers.project, limit=50):
@@ -129,8 +146,14 @@ class CallChecks:
                 and similar(str(run["task"])[:LONGEST], event.prompt[:LONGEST]) >= ALIKE
             )
             known = f"alike {run['run']} {run['state']}"
-            done = run["state"] == "ended" and run.get("status") == "done" and run.get("summary")
-            live = run["state"] == "running" and lives(self.workers.root, str(run.get("holder")))
+            done = (
+                run["state"] == "ended"
+                and run.get("status") == "done"
+                and run.get("summary")
+            )
+            live = run["state"] == "running" and lives(
+                self.workers.root, str(run.get("holder"))
+            )
             if not same or known in worker.told or not (done or live):
                 continue
             worker.add("told", [known])
@@ -140,12 +163,17 @@ class CallChecks:
                 entry = self.store.index.entry(str(run.get("entry")), now)
                 seen = entry if entry is not None and visible(entry, agent) else None
                 yield (
-                    f"{run['agent']} has done the same (run {run['run']}, entry {run.get('entry')}).",
+                    (
+                        f"{run['agent']} has done the same (run {run['run']}, entry"
+                        f" {run.get('entry')})."
+                    ),
                     seen,
                 )
 
     def _concerning(self, worker: Worker, event: Event) -> list[Entry]:
-        """Return the entries that name the file or address of a call, that the worker was not given."""
+        """Return the entries that name the file or address of a call, that the worker was not
+        given.
+        """
         if event.kind not in ("read", "edit", "fetch"):
             return []
         paths = event.subjects if event.kind == "fetch" else self._paths(event)
@@ -173,13 +201,21 @@ class CallChecks:
                 or entry.author == worker.agent
                 or entry.trust == "unverified"
             )
-            if not known and visible(entry, agent) and any(name in text for name in names):
+            if (
+                not known
+                and visible(entry, agent)
+                and any(name in text for name in names)
+            ):
                 yield entry
 
     def _paths(self, event: Event) -> Iterator[str]:
         """Yield the paths of files as the team knows them: from the folder of the session on."""
         for path in event.subjects:
-            inside = os.path.relpath(path, event.cwd) if os.path.isabs(path) and event.cwd else path
+            inside = (
+                os.path.relpath(path, event.cwd)
+                if os.path.isabs(path) and event.cwd
+                else path
+            )
             yield path if inside.startswith("..") else inside
 
     # -- after a call ------------------------------------------------------------------------------

@@ -1,6 +1,8 @@
-"""What a conversation is given of the memory: its view at the start, and the news since. Text within a client's cap.
+"""What a conversation is given of the memory: its view at the start, and the news since. Text
+within a client's cap.
 
-Whole entries and pointers only: what does not fit is a part of its own, or waits for the next event.
+Whole entries and pointers only: what does not fit is a part of its own, or waits for the next
+event.
 """
 
 from __future__ import annotations
@@ -43,7 +45,9 @@ class Context:
         """Make texts for a client that counts their length in this way."""
         self.workers, self.store, self.length = workers, workers.store, length
         self.templates = Templates(workers.store.root)
-        self.secret = os.urandom(SECRET_BYTES) if self.store.readonly else secret(workers.root)
+        self.secret = (
+            os.urandom(SECRET_BYTES) if self.store.readonly else secret(workers.root)
+        )
 
     # -- the view ----------------------------------------------------------------------------------
 
@@ -56,7 +60,9 @@ class Context:
         without: Sequence[str],
         parts: int,
     ) -> Opening:
-        """Return the view of an agent for a task, divided so that no part is longer than a client takes."""
+        """Return the view of an agent for a task, divided so that no part is longer than a client
+        takes.
+        """
         if cap < LEAST_CAP:
             return Opening((), _empty(seat))
         scale = 1.0
@@ -69,7 +75,12 @@ class Context:
         return Opening((), _empty(seat))
 
     def _view(
-        self, agent: Agent, seat: AgentMemory, text: str, without: Sequence[str], scale: float
+        self,
+        agent: Agent,
+        seat: AgentMemory,
+        text: str,
+        without: Sequence[str],
+        scale: float,
     ) -> View:
         worth = selection.worth(selection.expected(agent.role, ()), scale)
         asked: dict[str, Any] = {
@@ -80,7 +91,9 @@ class Context:
         }
         try:
             return seat.briefing(
-                int((selection.CRITICALS + selection.MOST) * scale), worth=worth, **asked
+                int((selection.CRITICALS + selection.MOST) * scale),
+                worth=worth,
+                **asked,
             )
         except OverBudget:
             return _empty(seat)
@@ -99,7 +112,9 @@ class Context:
     def _framed(self, agent: Agent, body: str, first: bool) -> str:
         drawn = fence(self.secret, agent.id, body)
         more = {"agent": agent, "project": self.workers.project} if first else {}
-        return render.fenced(FIRST if first else MORE, drawn, body, self.templates, "view", **more)
+        return render.fenced(
+            FIRST if first else MORE, drawn, body, self.templates, "view", **more
+        )
 
     def note_shown(self, worker: Worker, view: View, how: str) -> None:
         """Note in the log and in the session what a worker was shown."""
@@ -112,12 +127,16 @@ class Context:
     # -- the news ----------------------------------------------------------------------------------
 
     def listen(self, worker: Worker, text: str = "") -> list[News]:
-        """Return what has come for a worker and was not given to it, the soonest first. What is read
-        of the log is remembered as due until it is given. What stands in a text that the worker is
-        reading is known to it, and so is what its own sub-agents leave, which its client tells it."""
+        """Return what has come for a worker and was not given to it, the soonest first. What is
+        read of the log is remembered as due until it is given. What stands in a text that the
+        worker is reading is known to it, and so is what its own sub-agents leave, which its client
+        tells it.
+        """
         ear = Ear(self.store, quota=1 << 30, cursor=worker.cursor)
         agent = self.workers.reader(worker)
-        reader = Reader(agent, tuple(worker.about), frozenset(worker.seen), worker.cursor)
+        reader = Reader(
+            agent, tuple(worker.about), frozenset(worker.seen), worker.cursor
+        )
         came = [
             (entry, tier)
             for _, entry, tier in ear.news({worker.run: reader})
@@ -130,17 +149,23 @@ class Context:
             if entry.body.strip() in text or self._is_result(entry, worker)
         ]
         worker.add("seen", known)
-        worker.add("due", [f"{tier} {entry.id}" for entry, tier in came if entry.id not in known])
+        worker.add(
+            "due",
+            [f"{tier} {entry.id}" for entry, tier in came if entry.id not in known],
+        )
         return self._due(worker)
 
     def _is_result(self, entry: Entry, worker: Worker) -> bool:
-        """Return whether an entry is what a sub-agent of this conversation left when it ended, or noted on
-        the way: its report, which the client gives, has what of that matters."""
+        """Return whether an entry is what a sub-agent of this conversation left when it ended, or
+        noted on the way: its report, which the client gives, has what of that matters.
+        """
         workers = self.workers.session.workers
         noted = entry.priority == "info" and entry.addressees == ("all",)
         if worker is not workers.get(MAIN) or not (noted or "run" in entry.tags):
             return False
-        return any(entry.run == each.run for each in workers.values() if each is not worker)
+        return any(
+            entry.run == each.run for each in workers.values() if each is not worker
+        )
 
     def _due(self, worker: Worker) -> list[News]:
         due = [each.partition(" ") for each in worker.due]
@@ -153,24 +178,33 @@ class Context:
         return sorted(news, key=lambda each: (NOW, SOON, wake.BESIDE).index(each.tier))
 
     def told(self, worker: Worker, news: Sequence[News], cap: int) -> str:
-        """Return the text that tells a worker of the news, as much as the client takes, and note that it did."""
+        """Return the text that tells a worker of the news, as much as the client takes, and note
+        that it did.
+        """
         reader = self.workers.reader(worker)
         entries = wake.standing(self.store, news, reader)
         gone = {each.entry.id for each in news} - {entry.id for entry in entries}
         blocks = [
             pointer(entry) if self.length(block.text) > cap // 2 else block
-            for entry, block in zip(entries, wake.blocks(entries, news, commands=True), strict=True)
+            for entry, block in zip(
+                entries, wake.blocks(entries, news, commands=True), strict=True
+            )
         ]
         kept: list[tuple[Entry, Block]] = []
         text = ""
         for pair in list(zip(entries, blocks, strict=True))[: wake.AT_ONCE]:
             longer = render.wake(
-                [block for _, block in (*kept, pair)], reader, self.secret, self.templates
+                [block for _, block in (*kept, pair)],
+                reader,
+                self.secret,
+                self.templates,
             )
             if self.length(longer) <= cap:
                 kept, text = [*kept, pair], longer
         given = {entry.id for entry, _ in kept} | gone
-        worker.due = [each for each in worker.due if each.partition(" ")[2] not in given]
+        worker.due = [
+            each for each in worker.due if each.partition(" ")[2] not in given
+        ]
         worker.add("seen", [entry.id for entry, _ in kept])
         shown = [entry.id for entry, block in kept if block.form != POINTER]
         if shown:
@@ -198,7 +232,10 @@ class Context:
 
 def _short(entries: Sequence[Entry]) -> list[Block]:
     """Return the entries whole, and long ones as pointers."""
-    return [whole(entry) if len(entry.body) <= wake.LONG else pointer(entry) for entry in entries]
+    return [
+        whole(entry) if len(entry.body) <= wake.LONG else pointer(entry)
+        for entry in entries
+    ]
 
 
 def _empty(seat: AgentMemory) -> View:
@@ -207,11 +244,15 @@ def _empty(seat: AgentMemory) -> View:
 
 
 def _pieces(text: str) -> list[str]:
-    """Return a view's text cut before each entry and each heading: what others wrote stands behind `>`."""
+    """Return a view's text cut before each entry and each heading: what others wrote stands behind
+    `>`.
+    """
     pieces: list[str] = []
     for line in text.splitlines(keepends=True):
         begins = line.startswith(("- ", "## "))
-        after_heading = pieces and pieces[-1].startswith("## ") and pieces[-1].count("\n") == 1
+        after_heading = (
+            pieces and pieces[-1].startswith("## ") and pieces[-1].count("\n") == 1
+        )
         if not pieces or (begins and not after_heading):
             pieces.append(line)
         else:

@@ -1,7 +1,8 @@
 """What is answered to an event of a client's session: the one policy, whatever the client.
 
-At a start the view; before a turn the news and what a prompt's words find; before a call what is for
-it; after it what came meanwhile; at an end what the worker leaves. Called by `hook.py` and the daemon.
+At a start the view; before a turn the news and what a prompt's words find; before a call what is
+for it; after it what came meanwhile; at an end what the worker leaves. Called by `hook.py` and the
+daemon.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ def respond(memory: Memory, facts: Facts, event: Event) -> tuple[Reply, str]:
 
 
 def _shown_only(memory: Memory, facts: Facts, event: Event) -> Reply:
-    """Return the view alone, where nothing can be written: no run begins, and nothing is remembered."""
+    """Return the view alone, where nothing can be written: no run begins, and nothing is
+    remembered.
+    """
     if event.name not in ("start", "agent-start"):
         return NOTHING
     known = ClientRuns(memory, ClientSession(event.client, event.session))
@@ -58,7 +61,9 @@ def _shown_only(memory: Memory, facts: Facts, event: Event) -> Reply:
 class _Answer:
     """One event of one session, while its state is held."""
 
-    def __init__(self, memory: Memory, facts: Facts, event: Event, session: ClientSession) -> None:
+    def __init__(
+        self, memory: Memory, facts: Facts, event: Event, session: ClientSession
+    ) -> None:
         self.facts, self.event, self.session = facts, event, session
         self.about = facts.events[event.hook]
         self.workers = ClientRuns(memory, session)
@@ -84,13 +89,17 @@ class _Answer:
         reply = answers[self.event.name]()
         worker = self.session.workers.get(self.event.agent or MAIN)
         if worker is not None:
-            worker.given += sum(map(len, (reply.context, reply.deny, reply.again, self.more)))
+            worker.given += sum(
+                map(len, (reply.context, reply.deny, reply.again, self.more))
+            )
         return reply, self.more
 
     # -- starts ------------------------------------------------------------------------------------
 
     def _start(self) -> Reply:
-        """A session begins, or its conversation was emptied: the view, without what it still has."""
+        """A session begins, or its conversation was emptied: the view, without what it still
+        has.
+        """
         known = self.session.workers.get(MAIN)
         if known is not None and self.event.source == "clear":
             self.workers.end_all(self.event.client)
@@ -110,7 +119,9 @@ class _Answer:
         return self._opened(worker, asked)
 
     def _asked(self) -> str:
-        """Return what the sub-agent that begins was asked: of the spawns of its type, the oldest."""
+        """Return what the sub-agent that begins was asked: of the spawns of its type, the
+        oldest.
+        """
         for spawn in self.session.spawns:
             if spawn["type"] in ("", self.event.type):
                 self.session.spawns.remove(spawn)
@@ -120,7 +131,9 @@ class _Answer:
     def _opened(self, worker: Worker, text: str, parts: int | None = None) -> Reply:
         agent, seat = self.workers.reader(worker), self.workers.seat(worker)
         parts = self.facts.parts if parts is None else parts
-        opening = self.context.opening(agent, seat, text, self.about.cap, worker.seen, parts)
+        opening = self.context.opening(
+            agent, seat, text, self.about.cap, worker.seen, parts
+        )
         self.context.note_shown(worker, opening.view, self.event.name)
         worker.cursor, worker.opened = max(worker.cursor, opening.view.cursor), True
         first, *more = opening.parts or ("",)
@@ -134,13 +147,17 @@ class _Answer:
         worker = self.workers.of(self.event, self.event.prompt)
         worker.about = [self.event.prompt[: state.LONGEST]]
         if not worker.turns and self.event.prompt:
-            self.workers.runs.name(self.workers.run(worker), self.event.prompt[: state.LONGEST])
+            self.workers.runs.name(
+                self.workers.run(worker), self.event.prompt[: state.LONGEST]
+            )
         worker.acts = 0
         worker.turns += 1
         news = self._news(worker)
         agent, seat = self.workers.reader(worker), self.workers.seat(worker)
         room = self.about.cap - self.facts.length(news) - 1
-        opening = self.context.opening(agent, seat, self.event.prompt, room, worker.seen, 1)
+        opening = self.context.opening(
+            agent, seat, self.event.prompt, room, worker.seen, 1
+        )
         self.context.note_shown(worker, opening.view, "prompt")
         return Reply(context="\n".join(filter(None, (news, *opening.parts))))
 
@@ -159,7 +176,11 @@ class _Answer:
             return Reply(deny=f"Stopped: {reason}", stop=reason)
         if self.event.kind == "spawn":
             asked = self.event.prompt[: state.LONGEST]
-            spawn = {"type": self.event.type or "", "prompt": asked, "call": self.event.call or ""}
+            spawn = {
+                "type": self.event.type or "",
+                "prompt": asked,
+                "call": self.event.call or "",
+            }
             self.session.spawns = [*self.session.spawns, spawn][-50:]
         reply = self.looks.before(worker, self.event)
         if self.event.kind == "spawn" and (reply.deny or self.facts.calls):
@@ -176,8 +197,9 @@ class _Answer:
         return Reply(context="\n".join(filter(None, (*later, self._news(worker)))))
 
     def _news(self, worker: Worker) -> str:
-        """Return what has come that the worker is to be told, within what the client takes; its view, where
-        its start was not heard of."""
+        """Return what has come that the worker is to be told, within what the client takes; its
+        view, where its start was not heard of.
+        """
         if not worker.opened:
             return self._opened(worker, "\n".join(worker.about), 1).context
         news = self.context.listen(worker, self.event.result)
@@ -188,7 +210,9 @@ class _Answer:
         where the client takes none before, and one that is too long goes."""
         can, cap = self.about.forms, self.about.cap
         context = (
-            reply.context if "context" in can and self.facts.length(reply.context) <= cap else ""
+            reply.context
+            if "context" in can and self.facts.length(reply.context) <= cap
+            else ""
         )
         if reply.context and "context" not in can and len(reply.context) <= cap // 2:
             worker.later = [reply.context]
@@ -198,7 +222,8 @@ class _Answer:
 
     def _placed(self) -> bool:
         """Find the conversation of an event; False where nobody can say whose it is. A call of a
-        sub-agent that came to its end ends the sub-agent; a turn's bounds end what was left open."""
+        sub-agent that came to its end ends the sub-agent; a turn's bounds end what was left open.
+        """
         if self.event.name in ("start", "prompt", "stop"):
             for spawn in spawns.open_calls(self.session):
                 self.session.spawns.remove(spawn)
@@ -234,7 +259,9 @@ class _Answer:
         )
         self.looks.give_back(worker)
         self.workers.end(
-            spawn["agent"], _outcome(said) if isinstance(said, str) else said, self.event.client
+            spawn["agent"],
+            _outcome(said) if isinstance(said, str) else said,
+            self.event.client,
         )
 
     # -- ends --------------------------------------------------------------------------------------
@@ -246,11 +273,15 @@ class _Answer:
             return Reply(again=text)
         worker.transcript = self.event.transcript or worker.transcript
         self.looks.give_back(worker)
-        self.workers.end(self.event.agent or MAIN, _outcome(self.event.message), self.event.client)
+        self.workers.end(
+            self.event.agent or MAIN, _outcome(self.event.message), self.event.client
+        )
         return NOTHING
 
     def _stop(self) -> Reply:
-        """A turn of the main conversation would end: what it did is written, and the session stays."""
+        """A turn of the main conversation would end: what it did is written, and the session
+        stays.
+        """
         worker = self.workers.of(self.event)
         if text := self._unheard(worker):
             return Reply(again=text)

@@ -55,17 +55,27 @@ def prepare(target: Target, changes: Sequence[Change]) -> Prepared:
     edits, files = _files(target, _by_path(changes), before)
     for path, written in before.files.items():
         if path not in files:  # an earlier version had it
-            gone, note = _taken_back(target, path, written, _kept_by(installs, key, path))
+            gone, note = _taken_back(
+                target, path, written, _kept_by(installs, key, path)
+            )
             edits += gone
             notes += note
     commands = _commands(changes, target, notes)
     same = [ran.do for ran in commands] == [ran.do for ran in before.commands]
     do = [] if same and not any(edit.changes for edit in edits) else commands
-    software = version() if do or any(edit.changes for edit in edits) else before.software
+    software = (
+        version() if do or any(edit.changes for edit in edits) else before.software
+    )
     installs = {**installs, key: Install(software, files, commands)}
     write.refuse_unwritable(edits)
     return Prepared(
-        target, edits, [], do, installs, notes, tuple(write.missing_folders(record.path_of(target)))
+        target,
+        edits,
+        [],
+        do,
+        installs,
+        notes,
+        tuple(write.missing_folders(record.path_of(target))),
     )
 
 
@@ -96,16 +106,26 @@ def _file(
     _refuse_foreign(target, path, data, changes, was)
     pieces = was.pieces if was is not None else []
     texts = [change for change in changes if not isinstance(change, Mode)]
-    made = merge.merge(path, data, texts, pieces) if texts else merge.Merged(data or b"", [], data)
+    made = (
+        merge.merge(path, data, texts, pieces)
+        if texts
+        else merge.Merged(data or b"", [], data)
+    )
     bits = next((change.mode for change in changes if isinstance(change, Mode)), None)
     mode = (
         bits
         if bits is not None
         else next((c.mode for c in texts if data is None or isinstance(c, File)), None)
     )
-    earlier = was.mode if was is not None else (write.mode_of(path) if bits is not None else None)
+    earlier = (
+        was.mode
+        if was is not None
+        else (write.mode_of(path) if bits is not None else None)
+    )
     folders = list(
-        dict.fromkeys([*(was.folders if was is not None else []), *write.missing_folders(path)])
+        dict.fromkeys(
+            [*(was.folders if was is not None else []), *write.missing_folders(path)]
+        )
     )
     base = None if made.base is None else digest(made.base)
     return Edit(path, data, made.data, mode), Written(
@@ -130,10 +150,13 @@ def _refuse_foreign(
     ):
         return
     if was is None:
-        raise Conflict(f"{path} is there already, and is not ours: move it away", path=path)
+        raise Conflict(
+            f"{path} is there already, and is not ours: move it away", path=path
+        )
     if digest(data) != was.after:
         raise Conflict(
-            f"{path} was edited since it was installed: move it away, or undo the edit", path=path
+            f"{path} was edited since it was installed: move it away, or undo the edit",
+            path=path,
         )
 
 
@@ -163,8 +186,9 @@ def _commands(changes: Iterable[Change], target: Target, notes: list[str]) -> li
 
 
 def prepare_removal(target: Target, changes: Sequence[Change] = ()) -> Prepared:
-    """Return what taking an installation back will do. Where its record is lost, what the changes of
-    today would put in is looked for by its marks."""
+    """Return what taking an installation back will do. Where its record is lost, what the changes
+    of today would put in is looked for by its marks.
+    """
     installs = record.read(target)
     key = record.key_of(target)
     if key not in installs:
@@ -174,7 +198,9 @@ def prepare_removal(target: Target, changes: Sequence[Change] = ()) -> Prepared:
             if not _kept_by(installs, key, path)
         }
         edits = [
-            edit for path, wanted in paths.items() for edit in _unrecorded(target, path, wanted)
+            edit
+            for path, wanted in paths.items()
+            for edit in _unrecorded(target, path, wanted)
         ]
         write.refuse_unwritable(edits)
         return Prepared(target, edits, [], [], installs, [])
@@ -188,17 +214,22 @@ def prepare_removal(target: Target, changes: Sequence[Change] = ()) -> Prepared:
     undo = []
     for ran in reversed(before.commands):
         is_there = (
-            bool(ran.undo) and shutil.which(ran.undo[0], path=target.env.get("PATH")) is not None
+            bool(ran.undo)
+            and shutil.which(ran.undo[0], path=target.env.get("PATH")) is not None
         )
         if ran.undo and not is_there and not ran.late:
-            notes.append(f"{ran.undo[0]} is gone, so this was left out: {' '.join(ran.undo)}")
+            notes.append(
+                f"{ran.undo[0]} is gone, so this was left out: {' '.join(ran.undo)}"
+            )
         elif is_there:
             undo.append(ran)
     write.refuse_unwritable(edits)
     return Prepared(target, edits, undo, [], installs, notes)
 
 
-def _unrecorded(target: Target, path: str, changes: Sequence[Text | Mode]) -> list[Edit]:
+def _unrecorded(
+    target: Target, path: str, changes: Sequence[Text | Mode]
+) -> list[Edit]:
     """Return the edit that takes out of a file what is ours by its marks."""
     data = write.read(path)
     texts = [change for change in changes if not isinstance(change, Mode)]
@@ -225,7 +256,10 @@ def _taken_back(
             return [], [f"{path} was edited since, so it stays"]
         return [Edit(path, data, None, None, folders)], []
     new = merge.undo(path, data, written.pieces) if written.pieces else data
-    if digest(data) == written.after and (None if new is None else digest(new)) != written.before:
+    if (
+        digest(data) == written.after
+        and (None if new is None else digest(new)) != written.before
+    ):
         raise StoreError(
             f"{path}: what was put in could not be taken out to the byte; nothing was done",
             path=path,
@@ -286,14 +320,16 @@ def _again(edit: Edit, target: Target) -> Edit:
         return edit
     written = record.read(target)[record.key_of(target)].files[edit.path]
     return edit._replace(
-        old=data, new=None if data is None else merge.undo(edit.path, data, written.pieces)
+        old=data,
+        new=None if data is None else merge.undo(edit.path, data, written.pieces),
     )
 
 
 def _back(wrote: Wrote) -> None:
     """Put files back as they were, whatever a client's command made of them."""
     write.put_back(
-        [edit._replace(new=write.read(edit.path)) for edit in wrote.edits], wrote.folders
+        [edit._replace(new=write.read(edit.path)) for edit in wrote.edits],
+        wrote.folders,
     )
 
 
@@ -308,7 +344,11 @@ def _record(prepared: Prepared) -> Edit:
             files = {name: _current(name, written) for name, written in files.items()}
         installs[key] = done._replace(files=files)
     folders = record.folders(prepared.target) or prepared.folders
-    text = record.text_of(prepared.target.client, installs, folders).encode() if installs else None
+    text = (
+        record.text_of(prepared.target.client, installs, folders).encode()
+        if installs
+        else None
+    )
     return Edit(path, write.read(path), text, 0o600 if text else None, tuple(folders))
 
 
@@ -317,7 +357,9 @@ def _current(path: str, written: Written) -> Written:
     if data is None or digest(data) == written.after:
         return written
     before = merge.undo(path, data, written.pieces) if written.pieces else data
-    return written._replace(after=digest(data), before=None if before is None else digest(before))
+    return written._replace(
+        after=digest(data), before=None if before is None else digest(before)
+    )
 
 
 def _run(words: Sequence[str], ran: Ran, target: Target) -> None:
@@ -336,7 +378,9 @@ def _run(words: Sequence[str], ran: Ran, target: Target) -> None:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise StoreError(f"`{' '.join(words)}` did not run: {error}") from error
     if done.returncode:
-        lines = (done.stderr or done.stdout).decode(errors="replace").strip().splitlines()
+        lines = (
+            (done.stderr or done.stdout).decode(errors="replace").strip().splitlines()
+        )
         raise StoreError(
             f"`{' '.join(words)}` failed: {lines[-1] if lines else f'exit code {done.returncode}'}"
         )
@@ -351,7 +395,11 @@ def _run_quietly(words: Sequence[str], ran: Ran, target: Target) -> None:
 
 def _tidy(target: Target) -> None:
     """Remove our own folders where nothing is left in them."""
-    for folder in (target.folder, os.path.dirname(target.folder), record.folder_of(target)):
+    for folder in (
+        target.folder,
+        os.path.dirname(target.folder),
+        record.folder_of(target),
+    ):
         for place, _, _ in os.walk(folder, topdown=False):
             try:
                 os.rmdir(place)

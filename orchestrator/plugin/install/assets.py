@@ -47,7 +47,11 @@ def programs(target: Target, watch: bool = False) -> list[File]:
     """Return `bin/hook` and `bin/mcp`, and `bin/watch` where the client can wait for it."""
     templates = {"hook": _HOOK, "mcp": _MCP} | ({"watch": _WATCH} if watch else {})
     return [
-        File(os.path.join(target.folder, "bin", name), _program(target, name, text), 0o755)
+        File(
+            os.path.join(target.folder, "bin", name),
+            _program(target, name, text),
+            0o755,
+        )
         for name, text in templates.items()
     ]
 
@@ -63,7 +67,9 @@ def _program(target: Target, name: str, template: str) -> str:
 
 
 def assets(target: Target) -> list[File]:
-    """Return every file of `assets/CLIENT/` at the same place below the plugin's folder, filled in."""
+    """Return every file of `assets/CLIENT/` at the same place below the plugin's folder, filled
+    in.
+    """
     source = os.path.join(target.package, "assets", target.client.replace("-", "_"))
     files = []
     for folder, folders, names in os.walk(source):
@@ -71,9 +77,13 @@ def assets(target: Target) -> list[File]:
         for name in sorted(names):
             path = os.path.join(folder, name)
             with open(path, encoding="utf-8") as file:
-                text = filled(target, file.read(), json_strings=name.endswith((".json", ".toml")))
+                text = filled(
+                    target, file.read(), json_strings=name.endswith((".json", ".toml"))
+                )
             place = os.path.join(target.folder, os.path.relpath(path, source))
-            files.append(File(place, text, 0o755 if os.access(path, os.X_OK) else 0o644))
+            files.append(
+                File(place, text, 0o755 if os.access(path, os.X_OK) else 0o644)
+            )
     return files
 
 
@@ -94,5 +104,7 @@ def filled(target: Target, text: str, json_strings: bool = False) -> str:
         "VERSION": version(),
     }
     for name, value in values.items():
-        text = text.replace(f"@{name}@", json.dumps(value)[1:-1] if json_strings else value)
+        text = text.replace(
+            f"@{name}@", json.dumps(value)[1:-1] if json_strings else value
+        )
     return text

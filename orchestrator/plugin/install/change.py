@@ -1,4 +1,5 @@
-"""What an installation is made of: where it goes, and the changes that it makes to files and clients.
+"""What an installation is made of: where it goes, and the changes that it makes to files and
+clients.
 
 Values only; nothing here reads or writes a file. The modules of the clients return these from
 `plan(target)`, `merge` carries them out on bytes, and `apply` on files.
@@ -101,7 +102,8 @@ class Command(NamedTuple):
     undo: tuple[str, ...] = ()
     cwd: str | None = None
     env: Mapping[str, str] = {}
-    needs: str = ""  # the program without which it is left out; by default the first word
+    # the program without which it is left out; by default the first word
+    needs: str = ""
     late: bool = False
 
 

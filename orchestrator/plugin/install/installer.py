@@ -41,7 +41,12 @@ class Done(NamedTuple):
     def changes(self) -> bool:
         """Tell whether anything is done."""
         ignored = self.ignored is not None and self.ignored.changes
-        return self.place.new or bool(self.place.agents) or self.prepared.changes or ignored
+        return (
+            self.place.new
+            or bool(self.place.agents)
+            or self.prepared.changes
+            or ignored
+        )
 
 
 def module_of(client: str) -> ModuleType:
@@ -53,7 +58,9 @@ def module_of(client: str) -> ModuleType:
         if error.name != f"orchestrator.plugin.install.clients.{name}":
             raise
         known = ", ".join((*CLIENTS, AGENTS_MD))
-        raise NotFound(f"{client} cannot be installed: one of {known} can", id=client) from None
+        raise NotFound(
+            f"{client} cannot be installed: one of {known} can", id=client
+        ) from None
 
 
 def install(place: Place, dry_run: bool = False) -> Done:
@@ -137,7 +144,9 @@ def _unignore(place: Place, ignored: Prepared | None) -> None:
 
 
 def _missing(place: Place) -> list[str]:
-    """Return a note where the client itself is not there, and one where its tools' package is not."""
+    """Return a note where the client itself is not there, and one where its tools' package is
+    not.
+    """
     client = place.target.client
     if client == AGENTS_MD:
         return []
@@ -146,7 +155,9 @@ def _missing(place: Place) -> list[str]:
     notes = []
     command = str(load(client).raw.get("command", client))
     if shutil.which(command, path=place.target.env.get("PATH")) is None:
-        notes.append(f"`{command}` is not installed (not on PATH); all is ready for when it is")
+        notes.append(
+            f"`{command}` is not installed (not on PATH); all is ready for when it is"
+        )
     if find_spec("mcp_types") is None:
         notes.append(f"All but the memory's tools works; for those: {installation()}")
     return notes

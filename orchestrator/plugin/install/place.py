@@ -38,7 +38,11 @@ class Place(NamedTuple):
 
 
 def place(
-    client: str, project: str | None, named: str | None, user: bool, env: Mapping[str, str]
+    client: str,
+    project: str | None,
+    named: str | None,
+    user: bool,
+    env: Mapping[str, str],
 ) -> Place:
     """Return where a client's plugin goes: into the project around a folder, by default the current
     one, and the workspace that this project has or is to have."""
@@ -51,7 +55,9 @@ def place(
     if user:
         data = env.get("XDG_DATA_HOME") or os.path.join(home, ".local", "share")
         folder = os.path.join(data, "synapse", "plugins", client)
-        return Place(_target(client, None, home, True, home, folder, env), False, (), None)
+        return Place(
+            _target(client, None, home, True, home, folder, env), False, (), None
+        )
     root = _workspace(named, start)
     new = root is None
     root = root or os.path.join(start if tree is None else tree.main, discovery.FOLDER)
@@ -65,7 +71,9 @@ def place(
 def target_in(root: str, client: str) -> Target:
     """Return the target of a client in a workspace, for whoever looks after all of its projects."""
     folder = os.path.join(root, record.PLUGINS, client)
-    return _target(client, root, root, False, os.path.expanduser("~"), folder, dict(os.environ))
+    return _target(
+        client, root, root, False, os.path.expanduser("~"), folder, dict(os.environ)
+    )
 
 
 def _target(
@@ -78,7 +86,9 @@ def _target(
     env: Mapping[str, str],
 ) -> Target:
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    return Target(client, root, project, user, sys.executable, package, home, folder, env=env)
+    return Target(
+        client, root, project, user, sys.executable, package, home, folder, env=env
+    )
 
 
 def _workspace(named: str | None, start: str) -> str | None:
@@ -90,10 +100,13 @@ def _workspace(named: str | None, start: str) -> str | None:
             return None
         raise
     if not discovery.is_workspace(root):
-        raise NotFound(f"{root} is no workspace: make one with `synapse init {root}`", id=root)
+        raise NotFound(
+            f"{root} is no workspace: make one with `synapse init {root}`", id=root
+        )
     if not os.access(root, os.W_OK):
         raise StoreError(
-            f"{root} belongs to {_owner(root)}, and this user has no right to write in it: ask for that,"
+            f"{root} belongs to {_owner(root)}, and this user has no right to write"
+            f" in it: ask for that,"
             " or name a workspace of your own with --root",
             path=root,
         )
@@ -111,7 +124,9 @@ def _owner(path: str) -> str:
 def _team(root: str) -> tuple[Clients, tuple[Agent, ...]]:
     """Return whom the clients' agents are here, and those of them who have to be registered."""
     declared = declared_in(root)
-    known = {name.removesuffix(".yaml") for name in _names(os.path.join(root, "agents"))}
+    known = {
+        name.removesuffix(".yaml") for name in _names(os.path.join(root, "agents"))
+    }
     project = declared.project_of(root)
     missing = [
         member(getattr(declared, field), field == "lead", project)
@@ -165,7 +180,11 @@ def unmake(place: Place) -> None:
 def refuse_unmakeable(place: Place) -> None:
     """Raise StoreError where the workspace could not be made."""
     root = place.target.root
-    if place.new and root is not None and not os.access(os.path.dirname(root), os.W_OK | os.X_OK):
+    if (
+        place.new
+        and root is not None
+        and not os.access(os.path.dirname(root), os.W_OK | os.X_OK)
+    ):
         raise StoreError(
             f"{root} cannot be made: this user has no right to write in {os.path.dirname(root)}"
         )
@@ -196,7 +215,11 @@ def exclude(place: Place, paths: Sequence[str]) -> list[Block]:
     }
     done = record.read(target).get(record.key_of(target))
     for written in [] if done is None else done.files.values():
-        lines |= {line for piece in written.pieces for line in piece.get("text", "").splitlines()}
+        lines |= {
+            line
+            for piece in written.pieces
+            for line in piece.get("text", "").splitlines()
+        }
     file = os.path.join(tree.directory, "info", "exclude")
     return [Block(file, "\n".join(sorted(lines)), "lines")] if lines else []
 

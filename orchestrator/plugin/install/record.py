@@ -58,7 +58,9 @@ def path_of(target: Target) -> str:
 def folder_of(target: Target) -> str:
     """Return the folder of the records."""
     if target.user or target.root is None:
-        state = target.env.get("XDG_STATE_HOME") or os.path.join(target.home, ".local", "state")
+        state = target.env.get("XDG_STATE_HOME") or os.path.join(
+            target.home, ".local", "state"
+        )
         return os.path.join(state, "synapse", "plugins")
     return os.path.join(target.root, PLUGINS)
 
@@ -84,24 +86,39 @@ def _read(path: str) -> tuple[dict[str, Install], list[str]]:
             data = json.load(file)
         if data["format"] > FORMAT:
             raise StoreError(
-                f"{path} was written by a newer version: upgrade this software", path=path
+                f"{path} was written by a newer version: upgrade this software",
+                path=path,
             )
-        return {name: _install(value) for name, value in data["installs"].items()}, data["folders"]
+        return {
+            name: _install(value) for name, value in data["installs"].items()
+        }, data["folders"]
     except FileNotFoundError:
         return {}, []
     except OSError as error:
-        raise StoreError(f"{path} cannot be read: {error.strerror}", path=path) from error
+        raise StoreError(
+            f"{path} cannot be read: {error.strerror}", path=path
+        ) from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise StoreError(
-            f"{path} is damaged ({error}): move it away; what was installed is then known by its marks",
+            (
+                f"{path} is damaged ({error}): move it away; what was installed is then"
+                f" known by its marks"
+            ),
             path=path,
         ) from error
 
 
-def text_of(client: str, installs: Mapping[str, Install], folders: Sequence[str]) -> str:
+def text_of(
+    client: str, installs: Mapping[str, Install], folders: Sequence[str]
+) -> str:
     """Return the text of a record, with the folders that were made for it."""
     done = {name: _plain(install) for name, install in installs.items()}
-    data = {"format": FORMAT, "client": client, "folders": list(folders), "installs": done}
+    data = {
+        "format": FORMAT,
+        "client": client,
+        "folders": list(folders),
+        "installs": done,
+    }
     return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
 
 

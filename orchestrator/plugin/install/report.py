@@ -33,7 +33,9 @@ def differences(done: Done, full: bool = False) -> str:
     folder = done.place.target.folder + os.sep
     parts: list[str] = []
     for edit in done.edits if full else done.prepared.edits:
-        is_shared = None not in (edit.old, edit.new) and not edit.path.startswith(folder)
+        is_shared = None not in (edit.old, edit.new) and not edit.path.startswith(
+            folder
+        )
         if edit.old != edit.new and (full or is_shared):
             parts += _difference(edit)
     return "\n".join(parts)
@@ -45,7 +47,9 @@ def _difference(edit: Edit) -> Iterator[str]:
         data.decode(errors="replace").splitlines() if data is not None else []
         for data in (edit.old, edit.new)
     )
-    before, after = ("/dev/null" if data is None else path for data in (edit.old, edit.new))
+    before, after = (
+        "/dev/null" if data is None else path for data in (edit.old, edit.new)
+    )
     for line in difflib.unified_diff(old, new, before, after, lineterm="", n=2):
         yield from folded(line)
 
@@ -66,7 +70,9 @@ def installed(done: Done, dry_run: bool) -> str:
     """Return what an installation did, what comes of it, and how to see and undo it."""
     target, title = done.place.target, TITLES[done.place.target.client]
     if not done.changes:
-        return "\n".join([f"{title} is set up already: nothing changes.", *_wrapped(done.notes)])
+        return "\n".join(
+            [f"{title} is set up already: nothing changes.", *_wrapped(done.notes)]
+        )
     first = f"{title} gets the shared memory from its next session on."
     if target.client == AGENTS_MD:
         first = "Agents that read AGENTS.md are told of the shared memory from now on."
@@ -119,7 +125,10 @@ def removed(done: Done, dry_run: bool) -> str:
     if target.root is not None and os.path.isdir(target.root):
         lines += [
             "",
-            *_wrapped([f"The workspace {shown(target.root)} stays, with all that is in it."], ""),
+            *_wrapped(
+                [f"The workspace {shown(target.root)} stays, with all that is in it."],
+                "",
+            ),
         ]
     return "\n".join(lines)
 
@@ -127,13 +136,17 @@ def removed(done: Done, dry_run: bool) -> str:
 def _workspace(done: Done) -> list[str]:
     root = done.place.target.root
     if root is None:
-        return ["memory   that of the folder in which a session runs; none, and it does nothing"]
+        return [
+            "memory   that of the folder in which a session runs; none, and it does nothing"
+        ]
     return [_cut(f"memory   {shown(root)}{' (new)' if done.place.new else ''}")]
 
 
 def _agents(done: Done) -> list[str]:
     agents = ", ".join(f"{agent.id} ({agent.role})" for agent in done.place.agents)
-    project = next((project for agent in done.place.agents for project in agent.projects), "")
+    project = next(
+        (project for agent in done.place.agents for project in agent.projects), ""
+    )
     return [_cut(f"agents   {agents}, of the project {project}")] if agents else []
 
 
@@ -147,10 +160,17 @@ def _files(done: Done) -> list[str]:
     for (what, folder), edits in groups.items():
         one = f"{what} {shown(edits[0].path)}"
         lines.append(
-            _cut(one if len(edits) == 1 else f"{what} {shown(folder)}{os.sep} ({len(edits)} files)")
+            _cut(
+                one
+                if len(edits) == 1
+                else f"{what} {shown(folder)}{os.sep} ({len(edits)} files)"
+            )
         )
     if len(lines) > MOST_FILES:
-        lines = [*lines[: MOST_FILES - 1], f"         … and {len(lines) - MOST_FILES + 1} more"]
+        lines = [
+            *lines[: MOST_FILES - 1],
+            f"         … and {len(lines) - MOST_FILES + 1} more",
+        ]
     return lines
 
 
@@ -161,7 +181,12 @@ def _group(done: Done, edit: Edit) -> str:
         return target.folder
     installs = [*prepared.installs.values(), *record.read(target).values()]
     written = next(
-        (install.files[edit.path] for install in installs if edit.path in install.files), None
+        (
+            install.files[edit.path]
+            for install in installs
+            if edit.path in install.files
+        ),
+        None,
     )
     folders = edit.folders or (written.folders if written is not None else ())
     return next(iter(folders), edit.path) if None in (edit.old, edit.new) else edit.path
@@ -182,7 +207,9 @@ def _commands(done: Done) -> list[str]:
 def _wrapped(texts: list[str], head: str = "note     ") -> list[str]:
     lines: list[str] = []
     for text in texts:
-        lines += textwrap.wrap(text, WIDTH, initial_indent=head, subsequent_indent=" " * len(head))
+        lines += textwrap.wrap(
+            text, WIDTH, initial_indent=head, subsequent_indent=" " * len(head)
+        )
     return lines
 
 

@@ -1,7 +1,8 @@
-"""Whose call a request of the protocol is: the conversation of a client's session, by what its hooks saw.
+"""Whose call a request of the protocol is: the conversation of a client's session, by what its
+hooks saw.
 
-A client starts one server for a session and its sub-agents, or one for each. Nothing that a model writes
-decides who it is: the client's own id of the call does, of its thread, or its process.
+A client starts one server for a session and its sub-agents, or one for each. Nothing that a model
+writes decides who it is: the client's own id of the call does, of its thread, or its process.
 """
 
 from __future__ import annotations
@@ -19,23 +20,33 @@ from synapse.core import Memory
 from synapse.mcp.caller import Caller
 
 
-def seat_of(memory: Memory, client: str, caller: Caller, pid: int, lead: str = "") -> AgentMemory:
+def seat_of(
+    memory: Memory, client: str, caller: Caller, pid: int, lead: str = ""
+) -> AgentMemory:
     """Return the seat of the conversation that calls. Where no hook has told of one, the lead's, in
     no run: its client has no hooks that run."""
     memory.store.fresh()
     known = _worker(memory, client, caller, pid)
     if known is None:
         named = lead in memory.store.agents()
-        return memory.as_agent(lead if named else clients(dict(memory.store.settings.other)).lead)
+        return memory.as_agent(
+            lead if named else clients(dict(memory.store.settings.other)).lead
+        )
     session, worker = known
     workers = ClientRuns(memory, session)
-    return workers.seat(worker) if workers.is_running(worker) else memory.as_agent(worker.agent)
+    return (
+        workers.seat(worker)
+        if workers.is_running(worker)
+        else memory.as_agent(worker.agent)
+    )
 
 
 def _worker(
     memory: Memory, client: str, caller: Caller, pid: int
 ) -> tuple[ClientSession, Worker] | None:
-    """Return the session and the worker of a call: by its thread, by its id, or by the client's process."""
+    """Return the session and the worker of a call: by its thread, by its id, or by the client's
+    process.
+    """
     root, wanted = memory.store.root or "", caller.session
     holder = client_holder(pid)
     others: list[tuple[ClientSession, Worker]] = []
@@ -55,17 +66,23 @@ def _worker(
 
 def _at_work(memory: Memory, session: ClientSession) -> Worker | None:
     """Return the sub-agent at work of a client whose sub-agents are calls: while one is, the main
-    conversation waits for it. Of several, one of the least authority: nobody can say whose call it is."""
+    conversation waits for it. Of several, one of the least authority: nobody can say whose call it
+    is.
+    """
     agents = memory.store.agents()
     workers = [
         session.workers[spawn["agent"]]
         for spawn in open_calls(session)
         if spawn["agent"] in session.workers
     ]
-    return min(workers, key=lambda worker: agents[worker.agent].authority or 0, default=None)
+    return min(
+        workers, key=lambda worker: agents[worker.agent].authority or 0, default=None
+    )
 
 
 def _newest(root: str, client: str) -> Iterator[ClientSession]:
     """Yield the client's sessions, those first that were heard of last."""
     known = [session for _, session in state.sessions(root) if session.client == client]
-    yield from sorted(known, key=lambda session: -max(session.fired.values(), default=0.0))
+    yield from sorted(
+        known, key=lambda session: -max(session.fired.values(), default=0.0)
+    )

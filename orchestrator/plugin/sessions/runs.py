@@ -1,4 +1,5 @@
-"""The runs that a client's conversations are: begun with an agent of their own, ended with what they leave.
+"""The runs that a client's conversations are: begun with an agent of their own, ended with what
+they leave.
 
 Two conversations that run at once are never one agent: the second engineer is `engineer-2`. A run
 of a client is `attached`: its process holds it, and no supervisor goes on with it.
@@ -58,13 +59,21 @@ class ClientRuns:
 
     def is_running(self, worker: Worker) -> bool:
         run = self.store.index.query.run(worker.run)
-        return run is not None and run["state"] == "running" and run["epoch"] == worker.epoch
+        return (
+            run is not None
+            and run["state"] == "running"
+            and run["epoch"] == worker.epoch
+        )
 
     def begin(self, event: Event, key: str, text: str) -> Worker:
         """Return a new worker: an agent that nobody is at this moment, and its run."""
         if event.pid:
             self.session.holder, self.session.host = client_holder(event.pid), HOST
-        parent = self.runs.get(self.of(event._replace(agent=None)).run) if key != MAIN else None
+        parent = (
+            self.runs.get(self.of(event._replace(agent=None)).run)
+            if key != MAIN
+            else None
+        )
         kind = None if key == MAIN else event.type or ""
         with state.locked(os.path.join(self.root, state.FOLDER, ".agents.lock")):
             self.store.index.catch_up()
@@ -72,17 +81,29 @@ class ClientRuns:
             if run is None:
                 agents = self.store.agents()
                 named = self.settings.agent_of(kind, agents)
-                named = event.identity if key == MAIN and event.identity in agents else named
+                named = (
+                    event.identity
+                    if key == MAIN and event.identity in agents
+                    else named
+                )
                 agent = self._free(named, key == MAIN)
                 task = Task(
                     text[: state.LONGEST] or f"A session of {event.client}",
                     agent.id,
                     project=self.project,
                 )
-                id = name(agent.id, event.client, event.session, key, self.store.index.cursor())
+                id = name(
+                    agent.id,
+                    event.client,
+                    event.session,
+                    key,
+                    self.store.index.cursor(),
+                )
                 about = {"engine": event.client, "model": None, "host": HOST}
                 about |= {"attached": event.session, "conversation": key}
-                run = self.runs.begin(id, task, agent, self.session.holder, parent, None, **about)
+                run = self.runs.begin(
+                    id, task, agent, self.session.holder, parent, None, **about
+                )
         worker = Worker(run.agent, run.id, run.epoch, kind, self.store.index.cursor())
         worker.transcript = event.transcript
         if (
@@ -93,12 +114,16 @@ class ClientRuns:
         return worker
 
     def _begun(self, client: str, key: str) -> Run | None:
-        """Return the run that this conversation has by the log: what was kept of it was lost, or the
-        hook that began it came to no end."""
+        """Return the run that this conversation has by the log: what was kept of it was lost, or
+        the hook that began it came to no end.
+        """
         wanted = client, self.session.session, key, self.session.holder
         for run in self.store.index.query.runs(state="running"):
             if (
-                tuple(run.get(field) for field in ("engine", "attached", "conversation", "holder"))
+                tuple(
+                    run.get(field)
+                    for field in ("engine", "attached", "conversation", "holder")
+                )
                 == wanted
             ):
                 return self.runs.get(str(run["run"]))
@@ -134,7 +159,9 @@ class ClientRuns:
         return found
 
     def report(self, worker: Worker, outcome: Outcome, part: str = "") -> str | None:
-        """Write what a worker leaves into the memory, once for each part of its run; the entry's id."""
+        """Write what a worker leaves into the memory, once for each part of its run; the entry's
+        id.
+        """
         self._output(worker, outcome.text, part)
         id, seat = None, self.seat(worker)
         whole = outcome._replace(
@@ -186,15 +213,17 @@ class ClientRuns:
     def end_all(self, client: str, status: str = "done", why: str = "") -> None:
         """End the session: first the sub-agents that still run, then the main conversation."""
         for key in sorted(
-            (key for key, worker in self.session.workers.items() if not worker.over), reverse=True
+            (key for key, worker in self.session.workers.items() if not worker.over),
+            reverse=True,
         ):
             alone = status if key == MAIN else "stopped"
             reason = why or ("" if key == MAIN else "its session has ended")
             self.end_silently(key, alone, reason, client)
 
     def end_silently(self, key: str, status: str, why: str, client: str) -> None:
-        """End a worker's run with no entry: what it did has been written turn by turn. One that was asked
-        to stop has not done its work, whatever its client says."""
+        """End a worker's run with no entry: what it did has been written turn by turn. One that was
+        asked to stop has not done its work, whatever its client says.
+        """
         worker = self.session.workers[key]
         if not self.is_running(worker):
             self.session.forget(key)
@@ -212,7 +241,11 @@ def sweep(memory: Memory) -> list[str]:
     """End the runs of clients that are gone without a word; their ids. Looks at the sessions that
     have running runs alone: it is done often, and there are files of many that are over."""
     root, ended = memory.store.root or "", list[str]()
-    running = [run for run in Runs(memory.store).all(state="running") if run.fields.get("attached")]
+    running = [
+        run
+        for run in Runs(memory.store).all(state="running")
+        if run.fields.get("attached")
+    ]
     for client, id in sorted(
         {(str(run.fields["engine"]), str(run.fields["attached"])) for run in running}
     ):
@@ -220,7 +253,11 @@ def sweep(memory: Memory) -> list[str]:
         with suppress(SynapseError):
             ended += _ended(memory, known) if known else []
         kept = [worker.run for worker in known.workers.values()] if known else []
-        lost = [run for run in running if run.fields["attached"] == id and run.id not in kept]
+        lost = [
+            run
+            for run in running
+            if run.fields["attached"] == id and run.id not in kept
+        ]
         ended += _lost(memory, [run for run in lost if run.fields["engine"] == client])
     return ended
 
@@ -233,7 +270,9 @@ def _ended(memory: Memory, known: ClientSession) -> list[str]:
         return []
     with state.held(root, known.client, known.session) as session:
         workers = ClientRuns(memory, session)
-        running = [each.run for each in session.workers.values() if workers.is_running(each)]
+        running = [
+            each.run for each in session.workers.values() if workers.is_running(each)
+        ]
         gone = not _is_here(root, session.holder, session.host)
         if running and (gone or idle):
             workers.end_all(session.client, "stopped", GONE if gone else QUIET)
@@ -251,9 +290,13 @@ def _lost(memory: Memory, runs: Sequence[Run]) -> list[str]:
     """End those of these runs, of which nothing was kept, whose client is gone; their ids."""
     ended = []
     for run in runs:
-        if run.fields.get("host") == HOST and not lives(memory.store.root or "", run.holder or ""):
+        if run.fields.get("host") == HOST and not lives(
+            memory.store.root or "", run.holder or ""
+        ):
             with suppress(SynapseError):  # somebody else ended it
-                Runs(memory.store).end(run, "stopped", summary="", why=GONE, debt=[], entry=None)
+                Runs(memory.store).end(
+                    run, "stopped", summary="", why=GONE, debt=[], entry=None
+                )
                 ended.append(run.id)
     return ended
 
@@ -263,7 +306,9 @@ def _file(part: str) -> str:
 
 
 def _figures(used: Spent | None, worker: Worker, memory: Memory) -> dict[str, Any]:
-    """Return what a run's record says of tokens: the client's own report, and what we added to it."""
+    """Return what a run's record says of tokens: the client's own report, and what we added to
+    it.
+    """
     used = _since(used, worker.before)
     usage = used.usage if used else Usage(estimated=True)
     turns = used.turns if used else 0
@@ -292,7 +337,8 @@ def _since(used: Spent | None, before: list[float]) -> Spent | None:
     if used is None or not before:
         return used
     sent, output, cached, written = (
-        max(int(now - then), 0) for now, then in zip(used.usage[:4], before, strict=False)
+        max(int(now - then), 0)
+        for now, then in zip(used.usage[:4], before, strict=False)
     )
     cost = None if used.usage.cost is None else max(used.usage.cost - before[4], 0.0)
     usage = Usage(sent, output, cached, written, cost, used.usage.estimated)

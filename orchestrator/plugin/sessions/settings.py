@@ -1,4 +1,6 @@
-"""Who a client's agents are in the memory: `clients:` in synapse.yaml, and the defaults without it. Pure."""
+"""Who a client's agents are in the memory: `clients:` in synapse.yaml, and the defaults without it.
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,10 @@ SHARED = ("api/*", "plans/*", "team/*")
 
 
 def member(id: str, main: bool, project: str) -> Agent:
-    """Return the agent of a main conversation or of a sub-agent, as it is registered where it is not
-    yet: by its role, and with what a project's interfaces and plans are kept in. A person's sessions
-    have no department, by which a role alone would share these out."""
+    """Return the agent of a main conversation or of a sub-agent, as it is registered where it is
+    not yet: by its role, and with what a project's interfaces and plans are kept in. A person's
+    sessions have no department, by which a role alone would share these out.
+    """
     role = LEAD_ROLE if main else ROLE
     rights = ROLES[role]
     return Agent(
@@ -65,7 +68,9 @@ class Clients(NamedTuple):
 
 def _authority(agent: Agent) -> int:
     return (
-        ROLES.get(agent.role, ROLES[ROLE]).authority if agent.authority is None else agent.authority
+        ROLES.get(agent.role, ROLES[ROLE]).authority
+        if agent.authority is None
+        else agent.authority
     )
 
 
@@ -88,7 +93,9 @@ def clients(settings: Mapping[str, Any]) -> Clients:
             "clients: agents is not valid: write a line for each, such as Explore: researcher"
         )
     fields = {
-        name: str(values[name]) for name in ("lead", "default", "project") if values.get(name)
+        name: str(values[name])
+        for name in ("lead", "default", "project")
+        if values.get(name)
     }
     named = {str(type): str(agent) for type, agent in agents.items()}
     for name in (*fields.values(), *named.values()):
@@ -100,6 +107,8 @@ def clients(settings: Mapping[str, Any]) -> Clients:
 
 
 def component(name: str) -> str:
-    """Return a name as the memory's agents and projects have it; an empty one where nothing is left."""
+    """Return a name as the memory's agents and projects have it; an empty one where nothing is
+    left.
+    """
     plain = re.sub(r"[^a-z0-9_-]+", "-", name.lower()).strip("-_")[:60]
     return plain if plain and is_component(plain) else ""

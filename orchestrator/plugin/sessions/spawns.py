@@ -1,8 +1,9 @@
-"""Sub-agents of a client that tells of them as calls of a tool alone: no event says that one begins or ends.
+"""Sub-agents of a client that tells of them as calls of a tool alone: no event says that one begins
+or ends.
 
-The call is the sub-agent: it begins with its view in its prompt, and ends with the call's result. Its own
-calls bear no name of it: while one call is open they are its, while several are, nobody can say whose they
-are. Called by `respond.py` for a client whose facts say `"agents": "calls"`.
+The call is the sub-agent: it begins with its view in its prompt, and ends with the call's result.
+Its own calls bear no name of it: while one call is open they are its, while several are, nobody can
+say whose they are. Called by `respond.py` for a client whose facts say `"agents": "calls"`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ ENDED = "its call has not come to an end"
 
 
 def placed(session: ClientSession, event: Event) -> Event | None:
-    """Return the event as that of the conversation it is of; None where nobody can say which it is."""
+    """Return the event as that of the conversation it is of; None where nobody can say which it
+    is.
+    """
     if event.name not in ("before", "after") or event.kind == "spawn":
         return event
     opened = open_calls(session)
@@ -41,7 +44,9 @@ def open_calls(session: ClientSession) -> list[dict[str, str]]:
 
 def begun(session: ClientSession, event: Event) -> Event:
     """Return the event of the sub-agent that a call begins, under a name of our own."""
-    numbers = [int(key.removeprefix(CALL)) for key in session.workers if key.startswith(CALL)]
+    numbers = [
+        int(key.removeprefix(CALL)) for key in session.workers if key.startswith(CALL)
+    ]
     agent = f"{CALL}{max(numbers, default=0) + 1}"
     return event._replace(name="agent-start", agent=agent, call=None, transcript=None)
 
@@ -59,7 +64,9 @@ def opened(session: ClientSession, child: Event, prompt: str) -> None:
 
 
 def closed(session: ClientSession, event: Event) -> dict[str, str] | None:
-    """Return the sub-agent whose call has come to its end, which is forgotten; None where none is known."""
+    """Return the sub-agent whose call has come to its end, which is forgotten; None where none is
+    known.
+    """
     key = key_of(event.prompt)
     for spawn in open_calls(session):
         if spawn["key"] == key:

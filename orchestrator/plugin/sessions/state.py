@@ -30,13 +30,20 @@ STALE = 7 * 86_400  # seconds after which the file of a session that nobody touc
 class Worker:
     """One conversation of a session, main or a sub-agent's: its run, and what it was given. `due`
     are entries that it is to be told and was not yet; `told` are keys of what it was told once;
-    `later` are texts that the event they were for could not take; `at` are the calls that others wait
-    for; `acts` counts what it did since it last ended a turn."""
+    `later` are texts that the event they were for could not take; `at` are the calls that others
+    wait for; `acts` counts what it did since it last ended a turn.
+    """
 
     def __init__(
         self, agent: str, run: str, epoch: int, type: str | None = None, cursor: int = 0
     ) -> None:
-        self.agent, self.run, self.epoch, self.type, self.cursor = agent, run, epoch, type, cursor
+        self.agent, self.run, self.epoch, self.type, self.cursor = (
+            agent,
+            run,
+            epoch,
+            type,
+            cursor,
+        )
         self.seen: list[str] = []
         self.due: list[str] = []
         self.told: list[str] = []
@@ -54,10 +61,16 @@ class Worker:
             float
         ] = []  # what its transcript said when its run began: a usage, and turns
 
-    def add(self, name: str, values: Iterator[str] | list[str] | tuple[str, ...]) -> None:
+    def add(
+        self, name: str, values: Iterator[str] | list[str] | tuple[str, ...]
+    ) -> None:
         """Remember these in one of the lists, the newest of them."""
         known = getattr(self, name)
-        setattr(self, name, [*known, *(value for value in values if value not in known)][-MOST:])
+        setattr(
+            self,
+            name,
+            [*known, *(value for value in values if value not in known)][-MOST:],
+        )
 
 
 class ClientSession:
@@ -75,7 +88,9 @@ class ClientSession:
         self.fired: dict[str, float] = {}
 
     def forget(self, key: str) -> None:
-        """Keep of a sub-agent that has ended only whose run it was, and that of the newest of them."""
+        """Keep of a sub-agent that has ended only whose run it was, and that of the newest of
+        them.
+        """
         worker = self.workers[key]
         if key != MAIN:
             kept = self.workers[key] = Worker(
@@ -95,7 +110,9 @@ class ClientSession:
 
 def path_of(root: str, client: str, session: str) -> str:
     """Return the file of a session."""
-    return os.path.join(root, FOLDER, f"{client}-{sha256(session.encode()).hexdigest()[:16]}.json")
+    return os.path.join(
+        root, FOLDER, f"{client}-{sha256(session.encode()).hexdigest()[:16]}.json"
+    )
 
 
 @contextmanager
@@ -113,7 +130,9 @@ def locked(path: str) -> Iterator[None]:
     """Hold a lock file. StoreBusy where somebody else does for longer than a hook may take."""
     make_folder(os.path.dirname(path))
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        descriptor = os.open(
+            path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
+        )
     except OSError as error:
         raise StoreError(f"{path} cannot be made: {error}") from error
     try:
@@ -128,10 +147,13 @@ def locked(path: str) -> Iterator[None]:
 
 
 def make_folder(path: str) -> None:
-    """Make the folder of what is kept; StoreError where it cannot be made, or is a link: a workspace
-    may come from somebody else, and nothing is written where it says."""
+    """Make the folder of what is kept; StoreError where it cannot be made, or is a link: a
+    workspace may come from somebody else, and nothing is written where it says.
+    """
     if os.path.islink(path):
-        raise StoreError(f"{path} is a link: what is kept of sessions is written nowhere else")
+        raise StoreError(
+            f"{path} is a link: what is kept of sessions is written nowhere else"
+        )
     try:
         os.makedirs(path, mode=0o700, exist_ok=True)
     except OSError as error:
@@ -189,7 +211,9 @@ def remove_stale(root: str) -> None:
 
 
 def _filled(made: T, values: dict[str, Any]) -> T:
-    """Return a new value with the fields that a file has of it; those of other versions are left out."""
+    """Return a new value with the fields that a file has of it; those of other versions are left
+    out.
+    """
     known = vars(made)
     known.update(
         {
@@ -198,7 +222,9 @@ def _filled(made: T, values: dict[str, Any]) -> T:
             if isinstance(value, type(known.get(name, made)))
         }
     )
-    known.update({name: value for name, value in values.items() if known.get(name, made) is None})
+    known.update(
+        {name: value for name, value in values.items() if known.get(name, made) is None}
+    )
     return made
 
 

@@ -10,8 +10,9 @@ from orchestrator.plugin.transcripts.transcript import Spent, lines
 
 
 def usage(path: str) -> Spent | None:
-    """Return the sum over the replies of a session's or sub-agent's JSONL. A reply has a line for each
-    of its blocks, all with its usage; the last of them has it complete."""
+    """Return the sum over the replies of a session's or sub-agent's JSONL. A reply has a line for
+    each of its blocks, all with its usage; the last of them has it complete.
+    """
     replies: dict[str, Usage] = {}
     model, complete = None, True
     for line, whole in lines(path, b'"usage"'):
@@ -28,8 +29,9 @@ def usage(path: str) -> Spent | None:
 
 
 def _reply(line: bytes) -> dict[str, Any] | None:
-    """Return the model's message that a line holds. What the client says in the model's place (its own
-    errors) was billed by nobody."""
+    """Return the model's message that a line holds. What the client says in the model's place (its
+    own errors) was billed by nobody.
+    """
     try:
         record = json.loads(line)
     except ValueError:
@@ -51,11 +53,18 @@ def _reply(line: bytes) -> dict[str, Any] | None:
 
 
 def _usage(fields: dict[str, Any]) -> Usage:
-    fresh, read = _count(fields, "input_tokens"), _count(fields, "cache_read_input_tokens")
+    fresh, read = (
+        _count(fields, "input_tokens"),
+        _count(fields, "cache_read_input_tokens"),
+    )
     written = _count(fields, "cache_creation_input_tokens")
     return Usage(fresh + read + written, _count(fields, "output_tokens"), read, written)
 
 
 def _count(fields: dict[str, Any], name: str) -> int:
     value = fields.get(name)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+    return (
+        value
+        if isinstance(value, int) and not isinstance(value, bool) and value > 0
+        else 0
+    )

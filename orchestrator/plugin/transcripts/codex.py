@@ -1,7 +1,7 @@
 """What Codex's rollout files say that a conversation used. Reads files of Codex, writes none.
 
-Each conversation, a sub-agent's too, has a file of its own in `$CODEX_HOME/sessions`. Each reply of the
-model leaves a `token_usage_record` in it. Called by `transcripts`.
+Each conversation, a sub-agent's too, has a file of its own in `$CODEX_HOME/sessions`. Each reply of
+the model leaves a `token_usage_record` in it. Called by `transcripts`.
 """
 
 from __future__ import annotations
@@ -63,4 +63,8 @@ def _usage(fields: dict[str, Any]) -> Usage:
 
 def _count(fields: dict[str, Any], name: str) -> int:
     value = fields.get(name)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+    return (
+        value
+        if isinstance(value, int) and not isinstance(value, bool) and value > 0
+        else 0
+    )

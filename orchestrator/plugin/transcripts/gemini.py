@@ -1,4 +1,5 @@
-"""What a chat of Gemini CLI used: `~/.gemini/tmp/PROJECT/chats/*.jsonl`, and a folder for its sub-agents.
+"""What a chat of Gemini CLI used: `~/.gemini/tmp/PROJECT/chats/*.jsonl`, and a folder for its
+sub-agents.
 
 A reply stands in the file again when its calls are done: the last of an id counts.
 """
@@ -14,13 +15,17 @@ from orchestrator.plugin.transcripts.transcript import Spent, objects
 
 
 def usage(path: str) -> Spent | None:
-    """Return what a chat used; None where no reply is in it. `input` includes what the cache held."""
+    """Return what a chat used; None where no reply is in it. `input` includes what the cache
+    held.
+    """
     replies = {
         line["id"]: line
         for line in objects(path)
         if line.get("type") == "gemini" and line.get("id")
     }
-    known = [reply for reply in replies.values() if isinstance(reply.get("tokens"), dict)]
+    known = [
+        reply for reply in replies.values() if isinstance(reply.get("tokens"), dict)
+    ]
     if not known:
         return None
     total = Usage()
@@ -33,12 +38,18 @@ def usage(path: str) -> Spent | None:
 
 
 def child(parent: str, prompt: str) -> str | None:
-    """Return the chat of a sub-agent that was asked this, of the session that the parent's chat is of."""
+    """Return the chat of a sub-agent that was asked this, of the session that the parent's chat is
+    of.
+    """
     session = next((line.get("sessionId") for line in objects(parent)), None)
     folder = os.path.join(os.path.dirname(parent), str(session))
     if not session or not os.path.isdir(folder):
         return None
-    paths = [os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".jsonl")]
+    paths = [
+        os.path.join(folder, name)
+        for name in os.listdir(folder)
+        if name.endswith(".jsonl")
+    ]
     for path in sorted(paths, key=os.path.getmtime, reverse=True):
         if any(prompt and prompt in text for text in _asked(path)):
             return path
@@ -53,7 +64,9 @@ def _asked(path: str) -> list[str]:
             break
         content = line.get("content")
         texts += (
-            [str(part.get("text")) for part in content if isinstance(part, dict)] if content else []
+            [str(part.get("text")) for part in content if isinstance(part, dict)]
+            if content
+            else []
         )
     return texts
 

@@ -1,4 +1,6 @@
-"""What a session of OpenClaw used. It has its sessions in a database, so our plugin writes a line for each reply."""
+"""What a session of OpenClaw used. It has its sessions in a database, so our plugin writes a line
+for each reply.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from orchestrator.plugin.transcripts.transcript import Spent, objects
 def usage(path: str) -> Spent | None:
     """Return what a session's replies used, each once; None where there is none."""
     replies = {
-        line.get("id"): line for line in objects(path) if isinstance(line.get("usage"), dict)
+        line.get("id"): line
+        for line in objects(path)
+        if isinstance(line.get("usage"), dict)
     }
     if not replies:
         return None

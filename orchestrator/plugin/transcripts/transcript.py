@@ -1,7 +1,8 @@
-"""What a client's own transcript says that a conversation used. Reads files of clients, writes none.
+"""What a client's own transcript says that a conversation used. Reads files of clients, writes
+none.
 
-A transcript may be torn, huge, or no file at all: what cannot be read is passed over, and a usage that
-is not of all of it says that it is an estimate. Each client's form is a module of its own,
+A transcript may be torn, huge, or no file at all: what cannot be read is passed over, and a usage
+that is not of all of it says that it is an estimate. Each client's form is a module of its own,
 `transcripts_CLIENT.py` with `usage(path)`. Called where a worker's run ends.
 """
 
@@ -45,7 +46,9 @@ def spent(client: str, path: str | None) -> Spent | None:
 
 
 def child_transcript(client: str, parent: str | None, prompt: str) -> str | None:
-    """Return the transcript of a sub-agent that was asked this, for a client that does not name it."""
+    """Return the transcript of a sub-agent that was asked this, for a client that does not name
+    it.
+    """
     reader = _reader(client)
     if not parent or not hasattr(reader, "child"):
         return None
@@ -58,14 +61,18 @@ def child_transcript(client: str, parent: str | None, prompt: str) -> str | None
 
 def await_message(path: str | None, message: str) -> None:
     """Wait until a transcript holds the end of a conversation's last message: a client tells that a
-    sub-agent ends before it has written that down. Not for long: what is missing then is not counted."""
+    sub-agent ends before it has written that down. Not for long: what is missing then is not
+    counted.
+    """
     wanted = json.dumps(message.strip()[-LAST:], ensure_ascii=False)[1:-1].encode(
         "utf-8", "replace"
     )
     end = time.monotonic() + WRITTEN_WITHIN
     while path and wanted and time.monotonic() < end:
         try:
-            with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            with open(
+                os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb"
+            ) as file:
                 if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                     return
                 file.seek(max(os.fstat(file.fileno()).st_size - TAIL, 0))
@@ -78,14 +85,17 @@ def await_message(path: str | None, message: str) -> None:
 
 def _reader(client: str) -> Any:
     try:
-        return import_module(f"orchestrator.plugin.transcripts.{client.replace('-', '_')}")
+        return import_module(
+            f"orchestrator.plugin.transcripts.{client.replace('-', '_')}"
+        )
     except ImportError:
         return None
 
 
 def lines(path: str, having: bytes) -> Iterator[tuple[bytes, bool]]:
-    """Yield the whole lines of a file that have these bytes in them, and whether all of the file was
-    read. OSError where it is no regular file."""
+    """Yield the whole lines of a file that have these bytes in them, and whether all of the file
+    was read. OSError where it is no regular file.
+    """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):

@@ -1,7 +1,9 @@
-"""Wakes a session of Codex that waits for its user: the text starts a turn of it. Called by the daemon.
+"""Wakes a session of Codex that waits for its user: the text starts a turn of it. Called by the
+daemon.
 
-A session at work needs no wake: its hooks tell it at its next call, and at its end. Codex queues the
-text (`codex queue`); whoever holds the session takes it at once, the window or the background server.
+A session at work needs no wake: its hooks tell it at its next call, and at its end. Codex queues
+the text (`codex queue`); whoever holds the session takes it at once, the window or the background
+server.
 """
 
 from __future__ import annotations
@@ -22,9 +24,9 @@ def wake(
 ) -> bool:
     """Return whether a session that waits was given the text.
 
-    `env` is the environment that Codex runs in (PATH, HOME, CODEX_HOME); `pid` the process that ran the
-    session's hooks. No session is woken that nobody would see: a one-shot `codex exec`, which is at work
-    or over, or one whose window was closed while the background server holds it.
+    `env` is the environment that Codex runs in (PATH, HOME, CODEX_HOME); `pid` the process that ran
+    the session's hooks. No session is woken that nobody would see: a one-shot `codex exec`, which
+    is at work or over, or one whose window was closed while the background server holds it.
     """
     if not session or not text.strip() or not _is_watched(pid, env):
         return False

@@ -1,7 +1,9 @@
-"""Which idle sessions have to be woken, and for what: of what wakes their agent, that no hook has given them.
+"""Which idle sessions have to be woken, and for what: of what wakes their agent, that no hook has
+given them.
 
-`watch.py` asks for the session that started it. The daemon asks for all whose client is woken from outside, by its
-module `wakes_CLIENT.py`. An entry wakes a session once; its text is given by the hooks of the turn that begins.
+`watch.py` asks for the session that started it. The daemon asks for all whose client is woken from
+outside, by its module `wakes_CLIENT.py`. An entry wakes a session once; its text is given by the
+hooks of the turn that begins.
 """
 
 from __future__ import annotations
@@ -43,10 +45,15 @@ class Wake(NamedTuple):
         """Wake it, by what its client has for that; whether it was given the line."""
         module: Any = import_module(module_of(self.client))
         folders = (
-            plugin_folders(self.root, self.client, env) if self.client in DROPS else [self.folder]
+            plugin_folders(self.root, self.client, env)
+            if self.client in DROPS
+            else [self.folder]
         )
         text = line(self.entries)
-        return any(module.wake(self.session, text, folder, env, pid=self.pid) for folder in folders)
+        return any(
+            module.wake(self.session, text, folder, env, pid=self.pid)
+            for folder in folders
+        )
 
 
 def plugin_folders(root: str, client: str, env: Mapping[str, str]) -> list[str]:
@@ -71,10 +78,16 @@ def due(memory: Memory, session: ClientSession) -> list[Entry]:
     agent = store.agents().get(worker.agent)
     if agent is None:
         return []
-    agent = agent.joined(clients(dict(store.settings.other)).project_of(store.root or ""))
+    agent = agent.joined(
+        clients(dict(store.settings.other)).project_of(store.root or "")
+    )
     ear = Ear(store, quota=1 << 30, cursor=worker.cursor)
     reader = Reader(agent, seen=frozenset(worker.seen), since=worker.cursor, woken=True)
-    news = [News(entry, 0) for _, entry, tier in ear.news({worker.run: reader}) if tier == NOW]
+    news = [
+        News(entry, 0)
+        for _, entry, tier in ear.news({worker.run: reader})
+        if tier == NOW
+    ]
     for tier, _, id in (each.partition(" ") for each in worker.due):
         entry = store.index.entry(id, store.clock()) if tier == NOW else None
         news += [News(entry, 0)] if entry is not None else []
@@ -83,19 +96,23 @@ def due(memory: Memory, session: ClientSession) -> list[Entry]:
 
 
 def in_turn(known: Facts, session: ClientSession) -> bool:
-    """Return whether the newest event is of the middle of a turn, whose hooks tell what there is."""
+    """Return whether the newest event is of the middle of a turn, whose hooks tell what there
+    is.
+    """
     newest = max(session.fired, key=lambda hook: session.fired[hook], default="")
     about = known.events.get(newest)
     return about is not None and about.name not in IDLE
 
 
 def line(entries: Sequence[Entry]) -> str:
-    """Return the line that wakes: which entries, of whom. Their text is told by the turn's hook, fenced;
-    here stands nothing that somebody wrote."""
+    """Return the line that wakes: which entries, of whom. Their text is told by the turn's hook,
+    fenced; here stands nothing that somebody wrote.
+    """
     first = entries[0]
     more = f", and {len(entries) - 1} more" if len(entries) > 1 else ""
     return (
-        f"Shared memory: {first.priority} entry {first.id} from {first.author} in {first.namespace}{more}. "
+        f"Shared memory: {first.priority} entry {first.id} from {first.author} in"
+        f" {first.namespace}{more}. "
         f"Its text is given beside this; else: synapse read {first.id}"
     )
 
@@ -110,14 +127,20 @@ class Wakes:
 
     def __init__(self, memory: Memory) -> None:
         self.memory, self.root = memory, memory.store.root or ""
-        self._woken: dict[str, set[str]] = {}  # by session, the entries that it was woken for
-        self._tries: dict[str, int] = {}  # by session and entry, how often that came to nothing
+        self._woken: dict[
+            str, set[str]
+        ] = {}  # by session, the entries that it was woken for
+        self._tries: dict[
+            str, int
+        ] = {}  # by session and entry, how often that came to nothing
         self._at: dict[str, float] = {}
         self._noticed: dict[str, float] = {}
         self._looked: object = None
 
     def due(self) -> list[Wake]:
-        """Return the sessions that are to be woken now. Looks where the log has grown, or somebody waits."""
+        """Return the sessions that are to be woken now. Looks where the log has grown, or somebody
+        waits.
+        """
         place, now = self.memory.store.log.mark(), time.monotonic()
         if place == self._looked and not self._noticed:
             return []
@@ -125,18 +148,28 @@ class Wakes:
         for _, session in state.sessions(self.root):
             key = f"{session.client} {session.session}"
             entries = [
-                each for each in self._entries(session) if each.id not in self._woken.get(key, ())
+                each
+                for each in self._entries(session)
+                if each.id not in self._woken.get(key, ())
             ]
             if not entries:
                 continue
             noticed[key] = self._noticed.get(key, now)
-            busy = in_turn(facts.load(session.client), session) and now - noticed[key] < BUSY
+            busy = (
+                in_turn(facts.load(session.client), session)
+                and now - noticed[key] < BUSY
+            )
             if not busy and now - self._at.get(key, -SPACING) >= SPACING:
                 self._at[key] = now
                 pid = client_pid(session.holder)
                 wakes.append(
                     Wake(
-                        self.root, session.client, session.session, session.cwd, pid, tuple(entries)
+                        self.root,
+                        session.client,
+                        session.session,
+                        session.cwd,
+                        pid,
+                        tuple(entries),
                     )
                 )
         self._noticed = noticed
@@ -149,11 +182,14 @@ class Wakes:
         return due(self.memory, session)
 
     def made(self, wake: Wake, well: bool) -> None:
-        """Remember a wake. One that came to nothing is tried again, a few times: the entries stay due,
-        and the session's next turn is told of them by its hooks."""
+        """Remember a wake. One that came to nothing is tried again, a few times: the entries stay
+        due, and the session's next turn is told of them by its hooks.
+        """
         key = f"{wake.client} {wake.session}"
         for entry in wake.entries:
-            self._tries[f"{key} {entry.id}"] = tries = self._tries.get(f"{key} {entry.id}", 0) + 1
+            self._tries[f"{key} {entry.id}"] = tries = (
+                self._tries.get(f"{key} {entry.id}", 0) + 1
+            )
             if well or tries >= MOST:
                 self._woken.setdefault(key, set()).add(entry.id)
 
@@ -161,4 +197,6 @@ class Wakes:
 def has_module(client: str) -> bool:
     """Return whether a client is woken from outside."""
     name = module_of(client).rpartition(".")[2]
-    return os.path.exists(os.path.join(os.path.dirname(os.path.abspath(__file__)), f"{name}.py"))
+    return os.path.exists(
+        os.path.join(os.path.dirname(os.path.abspath(__file__)), f"{name}.py")
+    )

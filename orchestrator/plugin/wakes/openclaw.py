@@ -1,7 +1,8 @@
 """Wakes a session of OpenClaw that waits: it gets a turn, and its plugin gives it what came.
 
-Through the gateway's own address for wakes where its configuration has one, else through a file that our plugin in
-the gateway takes. The log stays the durable side: who calls this tries again until the entry was given.
+Through the gateway's own address for wakes where its configuration has one, else through a file
+that our plugin in the gateway takes. The log stays the durable side: who calls this tries again
+until the entry was given.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ MAIN = ":main"
 def wake(
     session: str, text: str, folder: str, env: Mapping[str, str], pid: int | None = None
 ) -> bool:
-    """Have a session's gateway give it a turn with this text; False where no gateway took it. `folder`
-    is the plugin's, `session` the key of a main session such as agent:main:main."""
+    """Have a session's gateway give it a turn with this text; False where no gateway took it.
+    `folder` is the plugin's, `session` the key of a main session such as agent:main:main.
+    """
     return posted(session, text, env) or dropped(session, text, folder)
 
 
@@ -35,14 +37,21 @@ def posted(session: str, text: str, env: Mapping[str, str]) -> bool:
     """Ask the gateway's /hooks/wake; False where it is not switched on or does not take it."""
     hooks, port = _address(env)
     agent = (
-        session.split(":")[1] if session.startswith("agent:") and session.endswith(MAIN) else None
+        session.split(":")[1]
+        if session.startswith("agent:") and session.endswith(MAIN)
+        else None
     )
     if not hooks or agent is None:
         return False
     path = "/" + str(hooks.get("path") or "/hooks").strip("/")
-    headers = {"Authorization": f"Bearer {hooks['token']}", "Content-Type": "application/json"}
+    headers = {
+        "Authorization": f"Bearer {hooks['token']}",
+        "Content-Type": "application/json",
+    }
     body = json.dumps({"text": text, "mode": "now", "agentId": agent}).encode()
-    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}/wake", body, headers)
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{port}{path}/wake", body, headers
+    )
     try:
         with urllib.request.urlopen(request, timeout=ANSWERED_WITHIN) as answer:
             return bool(answer.status == 200)
@@ -74,7 +83,9 @@ def dropped(session: str, text: str, folder: str) -> bool:
 
 
 def _address(env: Mapping[str, str]) -> tuple[Mapping[str, Any], int]:
-    """Return what the gateway's configuration says of wakes, and its port; nothing where they are off."""
+    """Return what the gateway's configuration says of wakes, and its port; nothing where they are
+    off.
+    """
     state = env.get("OPENCLAW_STATE_DIR") or os.path.join(
         env.get("HOME") or os.path.expanduser("~"), ".openclaw"
     )
@@ -88,6 +99,10 @@ def _address(env: Mapping[str, str]) -> tuple[Mapping[str, Any], int]:
         port = gateway.get("port")
         declared = port.text if isinstance(port, jsonc.Number) else str(PORT)
         port = int(env.get("OPENCLAW_GATEWAY_PORT") or declared)
-        return (hooks if hooks.get("enabled") and isinstance(hooks.get("token"), str) else {}), port
+        return (
+            hooks
+            if hooks.get("enabled") and isinstance(hooks.get("token"), str)
+            else {}
+        ), port
     except (OSError, ValueError, AttributeError, TypeError):
         return {}, PORT

@@ -1,4 +1,6 @@
-"""Verbs that print tables, at a terminal of 80 columns: no escape is spelled out, no line is longer."""
+"""Verbs that print tables, at a terminal of 80 columns: no escape is spelled out, no line is
+longer.
+"""
 
 import os
 import pty
@@ -48,7 +50,9 @@ def problems(shown):
     """Return what is wrong with an output for a terminal of 80 columns."""
     lines = STYLE.sub("", shown).splitlines()
     wide = [f"{len(line)} columns: {line}" for line in lines if len(line) > 80]
-    return wide + [f"an escape is spelled out: {line}" for line in lines if "\\x1b" in line]
+    return wide + [
+        f"an escape is spelled out: {line}" for line in lines if "\\x1b" in line
+    ]
 
 
 def test_the_check_sees_what_is_wrong():
@@ -72,7 +76,8 @@ def workspace(office, run):
 
 
 @pytest.mark.parametrize(
-    ("program", "line"), [(program, line) for program in VERBS for line in VERBS[program]]
+    ("program", "line"),
+    [(program, line) for program in VERBS for line in VERBS[program]],
 )
 def test_a_table_fits_a_terminal(program, line, workspace):
     shown = shown_at_a_terminal(program, *line.split())

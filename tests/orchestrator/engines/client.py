@@ -1,6 +1,7 @@
 """A client to test with: a real program, that does as its prompt's first word says. No test.
 
-client.py [--resume ID] ...    the prompt on standard input; what it says, as JSON lines, on standard output
+client.py [--resume ID] ...    the prompt on standard input; what it says, as JSON lines, on
+standard output
 """
 
 import json
@@ -24,10 +25,15 @@ def main(words):
     if what == "hang":
         time.sleep(600)
     if what == "fail":
-        print("it broke\nError 429: slow down" if "busy" in prompt else "it broke", file=sys.stderr)
+        print(
+            "it broke\nError 429: slow down" if "busy" in prompt else "it broke",
+            file=sys.stderr,
+        )
         return 3
     if what == "garbage":
-        os.write(1, b'\x00\xff{not json\n{"type": \n[1]\nnull\n' + b"x" * 100_000 + b"\n")
+        os.write(
+            1, b'\x00\xff{not json\n{"type": \n[1]\nnull\n' + b"x" * 100_000 + b"\n"
+        )
     if what == "nothing":
         return 0
     if what == "flood":
@@ -42,7 +48,13 @@ def main(words):
         if what == "words"
         else prompt
     )
-    say(type="end", text=text, used={"in": 100, "out": 7, "cached": 40}, cost=0.25, blocked=None)
+    say(
+        type="end",
+        text=text,
+        used={"in": 100, "out": 7, "cached": 40},
+        cost=0.25,
+        blocked=None,
+    )
     return 0
 
 

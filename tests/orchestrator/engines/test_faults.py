@@ -1,4 +1,6 @@
-"""What becomes of a step when the provider fails: each fault has one outcome, and so many requests."""
+"""What becomes of a step when the provider fails: each fault has one outcome, and so many
+requests.
+"""
 
 import asyncio
 import socket
@@ -34,7 +36,11 @@ OUTCOMES = {
     "dropped in a call, twice": ([Fault("drop")] * 2, "tools", 3),
     "dropped in a call, thrice": ([Fault("drop")] * 3, Unavailable, 3),
     "an error in the stream": ([Fault("error")], "tools", 2),
-    "too many requests, then dropped": ([Fault("status", 429, 0.01), Fault("drop")], "tools", 3),
+    "too many requests, then dropped": (
+        [Fault("status", 429, 0.01), Fault("drop")],
+        "tools",
+        3,
+    ),
     "malformed arguments": ([Fault("malformed")], "tools", 1),
     "refused": ([Fault("refusal")], "refusal", 1),
     "empty": ([Fault("empty")], "empty", 1),
@@ -55,7 +61,10 @@ def test_each_fault_has_one_outcome(server, take, engine, fault):
     server.script = lambda seen: CALL
     server.fail(*faults)
     found = take(engine)
-    assert (found.stop if isinstance(found, Turn) else type(found), len(server.journal)) == (
+    assert (
+        found.stop if isinstance(found, Turn) else type(found),
+        len(server.journal),
+    ) == (
         outcome,
         asked,
     )
@@ -73,7 +82,9 @@ def test_a_provider_s_own_time_is_waited_for(server, take, engine):
 def test_a_step_keeps_its_key_when_it_is_asked_again(server, take, engine):
     server.fail(Fault("status", 500, 0.01), Fault("drop"))
     take(engine)
-    assert [taken.headers["idempotency-key"] for taken in server.journal] == ["run-1/3"] * 3
+    assert [taken.headers["idempotency-key"] for taken in server.journal] == [
+        "run-1/3"
+    ] * 3
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -132,7 +143,9 @@ def test_an_engine_without_model_or_key_says_so(take, engine, monkeypatch):
 def test_an_interruption_ends_the_waiting_for_another_try(server, engine):
     async def step():
         made = load(
-            engine, base_url=server.url + ("" if engine == "anthropic" else "/v1"), api_key="any"
+            engine,
+            base_url=server.url + ("" if engine == "anthropic" else "/v1"),
+            api_key="any",
         )
         interrupt = asyncio.Event()
         asyncio.get_running_loop().call_later(0.3, interrupt.set)
@@ -177,33 +190,53 @@ class Refusal(Exception):
     ("error", "streaming", "kind"),
     [
         (
-            Refusal(400, {"error": {"code": "context_length_exceeded", "message": "x"}}),
+            Refusal(
+                400, {"error": {"code": "context_length_exceeded", "message": "x"}}
+            ),
             False,
             ContextTooLong,
         ),
         (
-            Refusal(400, {"error": {"message": "prompt is too long: 9 tokens > 8 maximum"}}),
+            Refusal(
+                400, {"error": {"message": "prompt is too long: 9 tokens > 8 maximum"}}
+            ),
             False,
             ContextTooLong,
         ),
         (
-            Refusal(400, {"message": "This model's maximum context length is 8 tokens."}),
+            Refusal(
+                400, {"message": "This model's maximum context length is 8 tokens."}
+            ),
             False,
             ContextTooLong,
         ),
         (
-            Refusal(400, {"error": {"type": "exceed_context_size_error", "message": "x"}}),
+            Refusal(
+                400, {"error": {"type": "exceed_context_size_error", "message": "x"}}
+            ),
             False,
             ContextTooLong,
         ),
-        (Refusal(413, {"error": {"type": "request_too_large", "message": "x"}}), False, Rejected),
-        (Refusal(429, {"error": {"code": "insufficient_quota", "message": "x"}}), False, Rejected),
+        (
+            Refusal(413, {"error": {"type": "request_too_large", "message": "x"}}),
+            False,
+            Rejected,
+        ),
+        (
+            Refusal(429, {"error": {"code": "insufficient_quota", "message": "x"}}),
+            False,
+            Rejected,
+        ),
         (
             Refusal(429, {"error": {"message": "over the context limit per minute"}}),
             False,
             Unavailable,
         ),
-        (Refusal(200, {"error": {"type": "overloaded_error", "message": "x"}}), True, Dropped),
+        (
+            Refusal(200, {"error": {"type": "overloaded_error", "message": "x"}}),
+            True,
+            Dropped,
+        ),
         (
             Refusal(200, {"error": {"type": "invalid_request_error", "message": "x"}}),
             True,
@@ -226,8 +259,15 @@ def test_a_guess_is_of_bytes():
 
 @pytest.mark.parametrize("module", ["anthropic", "openai", "openai_chat", "stream"])
 def test_importing_an_engine_loads_no_sdk(module):
-    code = f"import sys, orchestrator.engines.{module}; print(*{{'anthropic', 'openai', 'httpx2'}} & set(sys.modules))"
+    code = (
+        f"import sys, orchestrator.engines.{module}; print(*{{'anthropic', 'openai',"
+        f" 'httpx2'}} & set(sys.modules))"
+    )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
     )
     assert done.stdout.split() == []

@@ -1,7 +1,8 @@
-"""Nothing of a client's process outlives its supervisor, however that dies; nor the client, nor the step.
+"""Nothing of a client's process outlives its supervisor, however that dies; nor the client, nor the
+step.
 
-Run as a program, this file is a supervisor of eight children with a grandchild each, some of which made sessions of
-their own. It is killed with SIGKILL, and who is left is counted.
+Run as a program, this file is a supervisor of eight children with a grandchild each, some of which
+made sessions of their own. It is killed with SIGKILL, and who is left is counted.
 """
 
 import asyncio
@@ -21,7 +22,8 @@ from orchestrator.engines.child import Child
 CHILDREN = 8
 SLEEP = f"exec {sys.executable} -S -c 'import time; time.sleep(600)' {{mark}}"
 
-# A child with its grandchild, which is below it, in a session of its own, or orphaned there, and deaf to SIGTERM.
+# A child with its grandchild, which is below it, in a session of its own, or orphaned there, and
+# deaf to SIGTERM.
 FAMILIES = (
     f"({SLEEP}) & {SLEEP}",
     f'setsid sh -c "{SLEEP}" & {SLEEP}',
@@ -33,7 +35,10 @@ FAMILIES = (
 def alive(mark):
     """The sleepers that carry the mark, without those who are dead and not yet buried."""
     found = subprocess.run(
-        ["ps", "-axww", "-o", "pid=,stat=,command="], capture_output=True, text=True, check=True
+        ["ps", "-axww", "-o", "pid=,stat=,command="],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     rows = (row.split(None, 2) for row in found.stdout.splitlines())
     return [
@@ -65,7 +70,9 @@ def child_of(script, grace=5.0, folder="."):
 
 async def supervise(way, mark):
     """The supervisor that is to be killed."""
-    scripts = [FAMILIES[number % len(FAMILIES)].format(mark=mark) for number in range(CHILDREN)]
+    scripts = [
+        FAMILIES[number % len(FAMILIES)].format(mark=mark) for number in range(CHILDREN)
+    ]
     if way == "plain":
         held = [subprocess.Popen(["sh", "-c", script]) for script in scripts]
     else:
@@ -104,7 +111,9 @@ def test_the_checker_sees_what_plain_children_leave(mark):
 
 @pytest.mark.soak
 def test_nothing_outlives_fifty_supervisors(mark):
-    assert [survivors_of("lifeline", f"{mark}-{number}") for number in range(50)] == [[]] * 50
+    assert [survivors_of("lifeline", f"{mark}-{number}") for number in range(50)] == [
+        []
+    ] * 50
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -132,7 +141,8 @@ def test_what_a_command_leaves_behind_ends_with_it(mark):
 
 
 @pytest.mark.parametrize(
-    ("script", "code"), [("exit 0", 0), ("exit 7", 7), ("kill -9 $$", 137), ("kill -15 $$", 143)]
+    ("script", "code"),
+    [("exit 0", 0), ("exit 7", 7), ("kill -9 $$", 137), ("kill -15 $$", 143)],
 )
 def test_exit_codes_are_a_shells(script, code):
     async def waited():
@@ -147,7 +157,10 @@ def test_exit_codes_are_a_shells(script, code):
 
 def test_it_is_asked_kindly_first(tmp_path):
     told = tmp_path / "told"
-    script = f"trap 'echo kindly > {told}; exit 0' TERM; echo > {tmp_path}/ready; while :; do sleep 0.05; done"
+    script = (
+        f"trap 'echo kindly > {told}; exit 0' TERM; echo > {tmp_path}/ready; while :; do"
+        f" sleep 0.05; done"
+    )
 
     async def ended():
         child = child_of(script)
@@ -162,7 +175,9 @@ def test_a_command_that_is_not_there():
     async def waited():
         with tempfile.TemporaryFile() as output, open(os.devnull, "rb") as given:
             files = (given, output, output)
-            child = Child(["no-such-command"], folder=".", env=os.environ, files=files, grace=1)
+            child = Child(
+                ["no-such-command"], folder=".", env=os.environ, files=files, grace=1
+            )
             code = await child.wait(20)
             await child.end()
             output.seek(0)

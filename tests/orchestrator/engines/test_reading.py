@@ -1,4 +1,6 @@
-"""What the real clients printed is understood: transcripts of the versions that their facts were verified with."""
+"""What the real clients printed is understood: transcripts of the versions that their facts were
+verified with.
+"""
 
 import io
 import re
@@ -30,7 +32,10 @@ def understood(name, what):
 @pytest.mark.parametrize("name", PRESETS)
 def test_a_session_is_understood(name):
     first, resumed = understood(name, "first"), understood(name, "resumed")
-    assert (first.text, resumed.text) == ("Said after 1 replies.", "Said after 2 replies.")
+    assert (first.text, resumed.text) == (
+        "Said after 1 replies.",
+        "Said after 2 replies.",
+    )
     assert first.session == resumed.session == SESSION
     assert first.error == ""
     assert first.usage.input_tokens > first.usage.cached_tokens > 1_000
@@ -40,25 +45,34 @@ def test_a_session_is_understood(name):
 
 def test_usage_is_of_the_step_or_of_the_whole_session():
     for name, client in PRESETS.items():
-        first, resumed = understood(name, "first").usage, understood(name, "resumed").usage
+        first, resumed = (
+            understood(name, "first").usage,
+            understood(name, "resumed").usage,
+        )
         assert (resumed.input_tokens > first.input_tokens) == client.totals, name
 
 
 @pytest.mark.parametrize("name", ["claude-code", "codex", "gemini"])
 def test_an_error_is_understood(name):
     assert re.search(
-        "too long|context window|maximum number of tokens", understood(name, "too-long").error
+        "too long|context window|maximum number of tokens",
+        understood(name, "too-long").error,
     )
 
 
 @pytest.mark.parametrize("name", ["claude-code", "codex"])
 def test_a_structured_result_is_understood(name):
-    assert reading.reported(understood(name, "blocked")) == ("Half of it.", "There is no schema.")
+    assert reading.reported(understood(name, "blocked")) == (
+        "Half of it.",
+        "There is no schema.",
+    )
 
 
 def test_every_transcript_is_of_a_preset_in_its_version():
     known = tuple(f"{client.name}-{client.verified}-" for client in PRESETS.values())
-    assert [path.name for path in TRANSCRIPTS.iterdir() if not path.name.startswith(known)] == []
+    assert [
+        path.name for path in TRANSCRIPTS.iterdir() if not path.name.startswith(known)
+    ] == []
 
 
 def said(piece, *rules):
@@ -72,7 +86,9 @@ def test_paths():
         "zero": 0,
         "yes": True,
     }
-    assert said(piece, Rule(input=("a.*.n",), output=("none | zero",))).usage == Usage(3, 0)
+    assert said(piece, Rule(input=("a.*.n",), output=("none | zero",))).usage == Usage(
+        3, 0
+    )
     assert said(piece, Rule(text="list.*.t")).text == "one\n\ntwo"
     assert said(piece, Rule(text="a.x.n.more", cost="yes")) == Said(understood=1)
     assert said(piece, Rule({"yes": True, "a.x.n": 1}, text="zero")).text == "0"
@@ -84,14 +100,25 @@ def test_later_pieces_override_and_some_continue():
     assert understand(pieces, [Rule(text="t")]).text == "b"
     assert understand(pieces, [Rule(text="t", continues=True)]).text == "ab"
     assert (
-        understand(pieces, [Rule({"t": "b"}, clears=True), Rule(text="t", continues=True)]).text
+        understand(
+            pieces, [Rule({"t": "b"}, clears=True), Rule(text="t", continues=True)]
+        ).text
         == "b"
     )
 
 
 @pytest.mark.parametrize(
     "data",
-    [b"", b"\n", b"nothing", b"{", b"[1]\n", b'{"a": \xff}\n', b'{"a":' * 5_000 + b"\n", b"\x00{}"],
+    [
+        b"",
+        b"\n",
+        b"nothing",
+        b"{",
+        b"[1]\n",
+        b'{"a": \xff}\n',
+        b'{"a":' * 5_000 + b"\n",
+        b"\x00{}",
+    ],
 )
 def test_what_is_no_message_is_passed_over(data):
     assert list(reading.lines(io.BytesIO(data))) == []
@@ -99,7 +126,9 @@ def test_what_is_no_message_is_passed_over(data):
 
 
 def test_a_json_text_after_chatter():
-    assert list(reading.whole(io.BytesIO(b'Loading ...\n{\n "a": 1\n}\n'))) == [{"a": 1}]
+    assert list(reading.whole(io.BytesIO(b'Loading ...\n{\n "a": 1\n}\n'))) == [
+        {"a": 1}
+    ]
     assert list(reading.lines(io.BytesIO(b'Loading ...\n{"a": 1}\n{"b": 2}'))) == [
         {"a": 1},
         {"b": 2},
@@ -107,5 +136,8 @@ def test_a_json_text_after_chatter():
 
 
 def test_a_report_that_is_none():
-    assert reading.reported(Said("plain words", blocked="why")) == ("plain words", "why")
+    assert reading.reported(Said("plain words", blocked="why")) == (
+        "plain words",
+        "why",
+    )
     assert reading.reported(Said('{"summary": "s", "blocked": null}')) == ("s", None)

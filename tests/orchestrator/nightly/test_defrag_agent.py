@@ -7,7 +7,14 @@ from datetime import datetime
 
 import pytest
 
-from orchestrator.nightly.defrag_agent import apply, defrag_agent, install, nap_due, read, uninstall
+from orchestrator.nightly.defrag_agent import (
+    apply,
+    defrag_agent,
+    install,
+    nap_due,
+    read,
+    uninstall,
+)
 from orchestrator.nightly.notebook import tidied
 from synapse.errors import Conflict, InvalidEntry, NotFound
 
@@ -44,7 +51,12 @@ def files(folder):
 def test_a_cycle(folder):
     before = files(folder)
     report = defrag_agent(folder, NOW)
-    assert (report.verdict, report.added, report.removed, report.filed) == ("passed", 1, 1, 1)
+    assert (report.verdict, report.added, report.removed, report.filed) == (
+        "passed",
+        1,
+        1,
+        1,
+    )
     after = files(folder)
     assert (
         after["MEMORY.md"]
@@ -52,7 +64,9 @@ def test_a_cycle(folder):
     )
     assert "- an old note\r\n" in after["memory/archive/2026-01.md"]
     notes = [name for name in before if name != "MEMORY.md"]
-    assert {name: after[name] for name in notes} == {name: before[name] for name in notes}
+    assert {name: after[name] for name in notes} == {
+        name: before[name] for name in notes
+    }
     with open(f"{folder}/memory/defrag-log.md") as log:
         text = log.read()
     assert text.startswith("## 2026-02-10 02:30 — Defrag Complete\n")

@@ -10,7 +10,14 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 
 import synapse
-from orchestrator.nightly.job import NIGHT, Snapshots, nightly, past, snapshots_of, spend
+from orchestrator.nightly.job import (
+    NIGHT,
+    Snapshots,
+    nightly,
+    past,
+    snapshots_of,
+    spend,
+)
 from orchestrator.nightly.schedule import plan_of
 from synapse import backup
 from synapse.consolidate import claim, night, reach
@@ -51,7 +58,10 @@ def test_a_night_then_a_snapshot_once(mem, moment, tmp_path):
     moment.advance("1m")
     assert spend(mem, TODAY)
     ends = mem.verify().records
-    assert states(mem) == [("night", "2026-02-01", "done"), ("backup", "2026-02-01", "done")]
+    assert states(mem) == [
+        ("night", "2026-02-01", "done"),
+        ("backup", "2026-02-01", "done"),
+    ]
     (kept,) = backup.listed(str(tmp_path / "kept"))
     assert kept.records == ends - 1
     assert spend(mem, TODAY)
@@ -101,7 +111,11 @@ def test_dates_without_a_night_are_told(mem, moment):
         (each.date, each.state)
         for each in past(mem.store, plan_of(mem.store.settings), 9, (NIGHT,))
     ]
-    assert told == [("2026-02-04", "missed"), ("2026-02-03", "done"), ("2026-02-02", "missed")]
+    assert told == [
+        ("2026-02-04", "missed"),
+        ("2026-02-03", "done"),
+        ("2026-02-02", "missed"),
+    ]
 
 
 def test_what_a_workspace_may_say():
@@ -120,10 +134,12 @@ def test_what_a_workspace_may_say():
     ):
         with pytest.raises(InvalidEntry, match="backup"):
             said(**wrong)
-    assert nightly("/w", plan_of(Settings(other=(("schedule", {"defrag": "off"}),)))) == []
+    assert (
+        nightly("/w", plan_of(Settings(other=(("schedule", {"defrag": "off"}),)))) == []
+    )
 
 
-# -- real processes ------------------------------------------------------------------------------------
+# -- real processes --------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -143,7 +159,11 @@ def start(root):
 
     def start(*words):
         words = words or ("-m", "orchestrator.nightly.job", root, TODAY.isoformat())
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        pipes = {
+            "stdin": subprocess.PIPE,
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.STDOUT,
+        }
         begun.append(subprocess.Popen([sys.executable, *words], text=True, **pipes))
         return begun[-1]
 
@@ -158,7 +178,9 @@ def start(root):
 def ran(mem):
     """Who began a night of that date, in their order."""
     mem.store.index.catch_up()
-    records = [mem.store.log.at(each.seq) for each in mem.store.index.keyed(f"night:{TODAY}")]
+    records = [
+        mem.store.log.at(each.seq) for each in mem.store.index.keyed(f"night:{TODAY}")
+    ]
     return list(dict.fromkeys(each.fields["epoch"] for each in records)), [
         each.fields["state"] for each in records
     ]
@@ -243,7 +265,10 @@ def test_a_daemon_runs_the_night_that_is_due_and_answers_meanwhile(root, start):
     start("-c", DAEMON, root)
     with synapse.open(root) as mem:
         plan, end, slowest = plan_of(mem.store.settings), time.monotonic() + 20, 0.0
-        while not (found := past(mem.store, plan, 1, (NIGHT,))) or found[0].state != "done":
+        while (
+            not (found := past(mem.store, plan, 1, (NIGHT,)))
+            or found[0].state != "done"
+        ):
             assert time.monotonic() < end
             begun = time.monotonic()
             try:
@@ -253,7 +278,9 @@ def test_a_daemon_runs_the_night_that_is_due_and_answers_meanwhile(root, start):
                 pass
             time.sleep(0.02)
         assert slowest < 1
-        assert date.fromisoformat(found[0].date) >= datetime.now(UTC).date() - timedelta(1)
+        assert date.fromisoformat(found[0].date) >= datetime.now(
+            UTC
+        ).date() - timedelta(1)
     ask(root, "down")
 
 

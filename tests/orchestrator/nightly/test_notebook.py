@@ -5,7 +5,14 @@ from datetime import date
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.nightly.notebook import Notebook, count, items_of, lost, overlap, tidied
+from orchestrator.nightly.notebook import (
+    Notebook,
+    count,
+    items_of,
+    lost,
+    overlap,
+    tidied,
+)
 
 TODAY = date(2026, 2, 10)
 MEMORY = """\
@@ -28,9 +35,10 @@ NOTES = {
     date(
         2026, 2, 8
     ): "# Monday\n- Lesson: read the log first\n- had lunch\n\n## Decisions\n- no blue buttons\n",
-    date(
-        2026, 2, 10
-    ): "- **Preference:** dark mode\n- lesson: Read the log first.\n- Project: a (until 2026-01-01)\n",
+    date(2026, 2, 10): (
+        "- **Preference:** dark mode\n- lesson: Read the log first.\n- Project: a (until"
+        " 2026-01-01)\n"
+    ),
 }
 BOOK = Notebook(MEMORY, NOTES, {})
 
@@ -43,10 +51,14 @@ def test_what_notes_say_is_worth_keeping_is_kept():
     plan = tidied(BOOK, TODAY)
     assert plan.memory == (
         "# Memory\n\n## User Context\n- Prefers short answers\n- **Preference:** dark mode\n\n"
-        "## Projects\n- shop: sells one book\n  in two editions\n\nSome prose.\n- no blue buttons\n\n"
+        "## Projects\n- shop: sells one book\n  in two editions\n\nSome prose.\n- no"
+        " blue buttons\n\n"
         "## Lessons Learned\n\n- Lesson: read the log first\n"
     )
-    assert [moved.reason for moved in plan.removed] == ["stands there twice", "outdated"]
+    assert [moved.reason for moved in plan.removed] == [
+        "stands there twice",
+        "outdated",
+    ]
 
 
 def test_old_notes_and_what_leaves_go_into_the_archive_whole():
@@ -60,12 +72,19 @@ def test_old_notes_and_what_leaves_go_into_the_archive_whole():
 def test_again_changes_nothing():
     book = after(BOOK, tidied(BOOK, TODAY))
     again = tidied(book, TODAY)
-    assert (again.memory, again.archive, again.added, again.removed) == (book.memory, {}, (), ())
+    assert (again.memory, again.archive, again.added, again.removed) == (
+        book.memory,
+        {},
+        (),
+        (),
+    )
 
 
 def test_a_note_that_was_written_to_since_is_copied_again():
     book = after(BOOK, tidied(BOOK, TODAY))
-    grown = book._replace(notes={**NOTES, date(2026, 1, 5): NOTES[date(2026, 1, 5)] + "- more\n"})
+    grown = book._replace(
+        notes={**NOTES, date(2026, 1, 5): NOTES[date(2026, 1, 5)] + "- more\n"}
+    )
     plan = tidied(grown, TODAY)
     assert plan.filed == (date(2026, 1, 5),)
     assert plan.archive["2026-01"].startswith(book.archive["2026-01"])

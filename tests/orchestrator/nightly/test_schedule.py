@@ -1,4 +1,6 @@
-"""One run on every local date, whatever the clocks do; an alarm clock that never waits and never gives up."""
+"""One run on every local date, whatever the clocks do; an alarm clock that never waits and never
+gives up.
+"""
 
 import asyncio
 import random
@@ -24,7 +26,8 @@ from synapse.errors import InvalidEntry
 from synapse.model.agents import Settings
 
 ZONES = (
-    "Africa/Cairo America/Havana America/Los_Angeles America/Nuuk America/Santiago Antarctica/Troll Asia/Beirut"
+    "Africa/Cairo America/Havana America/Los_Angeles America/Nuuk America/Santiago"
+    " Antarctica/Troll Asia/Beirut"
     " Australia/Lord_Howe Europe/Berlin Pacific/Chatham Africa/Casablanca Asia/Jerusalem"
 ).split()
 STEADY = (
@@ -38,9 +41,9 @@ NIGHT = time(2, 30)
 
 
 def micros(*when, zone=UTC, fold=0):
-    return (datetime(*when, tzinfo=zone, fold=fold).astimezone(UTC) - EPOCH) // timedelta(
-        microseconds=1
-    )
+    return (
+        datetime(*when, tzinfo=zone, fold=fold).astimezone(UTC) - EPOCH
+    ) // timedelta(microseconds=1)
 
 
 def local(at, zone):
@@ -85,7 +88,11 @@ def test_the_first_valid_instant_of_a_date(name, at, on, told):
 def test_a_date_that_a_country_left_out_has_no_run():
     zone = zone_of("Pacific/Apia")
     days = [due(NIGHT, zone, micros(2011, 12, 28, 15) + n * HOUR) for n in range(60)]
-    assert sorted({*days}) == [date(2011, 12, 28), date(2011, 12, 29), date(2011, 12, 31)]
+    assert sorted({*days}) == [
+        date(2011, 12, 28),
+        date(2011, 12, 29),
+        date(2011, 12, 31),
+    ]
     assert following(NIGHT, zone, micros(2011, 12, 30, 9)) == date(2011, 12, 31)
 
 
@@ -96,11 +103,12 @@ def test_dates_never_go_back():
         for at in (NIGHT, time(0, 0), time(23, 59)):
             days = [due(at, zone, change + n * 7 * MINUTE) for n in range(-500, 500)]
             assert all(
-                after - before in (timedelta(0), timedelta(1)) for before, after in pairwise(days)
+                after - before in (timedelta(0), timedelta(1))
+                for before, after in pairwise(days)
             )
 
 
-# -- supervisors, clocks and nights that are worlds of their own -------------------------------------
+# -- supervisors, clocks and nights that are worlds of their own -----------------------
 
 
 class Claims:
@@ -118,8 +126,10 @@ class Claims:
 
 
 def lived(claims, keyed, begin, end, rng, *, killed=()):
-    """Five supervisors that look every ten minutes by clocks that are up to ten minutes off; one of them is a laptop
-    that sleeps each night. A night takes six minutes; who is killed does half of it and is back in an hour."""
+    """Five supervisors that look every ten minutes by clocks that are up to ten minutes off; one of
+    them is a laptop that sleeps each night. A night takes six minutes; who is killed does half of
+    it and is back in an hour.
+    """
     skews = [
         0,
         10 * MINUTE,
@@ -153,11 +163,15 @@ def lived(claims, keyed, begin, end, rng, *, killed=()):
 
 
 def missed(zone, at, change, keyed, to_date):
-    """The dates about a change of the clocks that had not exactly one effective run, with how many they had."""
+    """The dates about a change of the clocks that had not exactly one effective run, with how many
+    they had.
+    """
     rng = random.Random(f"{zone} {at} {change}")
     begin, end = change - 22 * HOUR, change + 26 * HOUR
     days = {local(t, zone).date() for t in range(begin, end, HOUR)}
-    wanted = {on for on in days if begin + 2 * HOUR < instant(at, on, zone) < end - 2 * HOUR}
+    wanted = {
+        on for on in days if begin + 2 * HOUR < instant(at, on, zone) < end - 2 * HOUR
+    }
     claims = Claims()
     lived(
         claims,
@@ -182,8 +196,12 @@ def by_instant(at, zone):
     def keyed(now):
         for on in (local(now, zone).date() - timedelta(back) for back in range(2)):
             for fold in (1, 0):
-                moment = datetime.combine(on, at, zone).replace(fold=fold).astimezone(UTC)
-                shown = moment.astimezone(zone).replace(tzinfo=None) == datetime.combine(on, at)
+                moment = (
+                    datetime.combine(on, at, zone).replace(fold=fold).astimezone(UTC)
+                )
+                shown = moment.astimezone(zone).replace(
+                    tzinfo=None
+                ) == datetime.combine(on, at)
                 if shown and moment <= local(now, UTC):
                     return moment
         return None
@@ -194,14 +212,18 @@ def by_instant(at, zone):
 def in_gap_and_fold(zone, change):
     """The job's own time, and one in the middle of what the change leaves out or brings twice."""
     before, after = local(change - MINUTE, zone), local(change, zone)
-    middle = min(before.replace(tzinfo=None), after.replace(tzinfo=None)) + timedelta(minutes=16)
+    middle = min(before.replace(tzinfo=None), after.replace(tzinfo=None)) + timedelta(
+        minutes=16
+    )
     return sorted({NIGHT, middle.time()})
 
 
 @pytest.mark.parametrize("name", [*ZONES, *STEADY])
 def test_one_run_a_date_at_every_change_of_the_clocks(name):
     zone = zone_of(name)
-    found = changes(zone) if name in ZONES else [micros(2026, 3, 29), micros(2030, 10, 27)]
+    found = (
+        changes(zone) if name in ZONES else [micros(2026, 3, 29), micros(2030, 10, 27)]
+    )
     assert len(found) >= (20 if name in ZONES else 2)
     for change in found:
         for at in in_gap_and_fold(zone, change):
@@ -214,7 +236,11 @@ def test_the_check_catches_who_goes_by_instants():
     assert {spring, autumn} <= {*changes(zone)}
     for change, times in ((spring, 0), (autumn, 2)):
         found = missed(
-            zone, NIGHT, change, by_instant(NIGHT, zone), lambda key: key.astimezone(zone).date()
+            zone,
+            NIGHT,
+            change,
+            by_instant(NIGHT, zone),
+            lambda key: key.astimezone(zone).date(),
         )
         assert [*found.values()] == [times]
 
@@ -232,7 +258,7 @@ def test_who_slept_over_the_time_makes_up_for_it():
     assert [on.day for on in claims.runs] == [1, 2, 3, 4]
 
 
-# -- what a workspace says -----------------------------------------------------------------------------
+# -- what a workspace says -------------------------------------------------------------
 
 
 def settings(**schedule):
@@ -244,7 +270,11 @@ def test_a_plan_is_read_from_the_settings():
     assert plan_of(settings(zone="Europe/Berlin", defrag="03:15")) == Plan(
         "Europe/Berlin", time(3, 15)
     )
-    assert plan_of(settings(defrag="off")).defrag is plan_of(settings(defrag=False)).defrag is None
+    assert (
+        plan_of(settings(defrag="off")).defrag
+        is plan_of(settings(defrag=False)).defrag
+        is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -255,7 +285,7 @@ def test_a_plan_that_cannot_be_is_refused(wrong):
         plan_of(settings(**wrong))
 
 
-# -- the alarm clock -------------------------------------------------------------------------------------
+# -- the alarm clock -------------------------------------------------------------------
 
 
 def rung(act, clock, seconds=0.3, looks=5, at=NIGHT):

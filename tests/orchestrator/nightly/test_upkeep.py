@@ -23,7 +23,8 @@ def dropped(mem):
     os.makedirs(os.path.dirname(path))
     with open(path, "w", encoding="utf-8") as file:
         file.write(
-            "---\nfrom: eng-a\ntimestamp: 2026-02-01T01:00:00Z\nnamespace: status/web\npriority: info\n---\nHi\n"
+            "---\nfrom: eng-a\ntimestamp: 2026-02-01T01:00:00Z\nnamespace:"
+            " status/web\npriority: info\n---\nHi\n"
         )
 
 

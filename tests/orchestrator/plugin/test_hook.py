@@ -37,7 +37,11 @@ def started(folder, *words, env=None):
     """Start the hook's program as a client does."""
     own = {"PATH": os.environ["PATH"], "HOME": folder, **(env or {})}
     command = [sys.executable, "-I", "-S", HOOK, *(words or ("claude-code",))]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    pipes = {
+        "stdin": subprocess.PIPE,
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.PIPE,
+    }
     return subprocess.Popen(command, env=own, cwd=folder, **pipes)
 
 
@@ -56,13 +60,20 @@ def event(folder, name="SessionStart", **fields):
 
 def log(folder):
     """Return the lines of the hooks' logs, of the workspace and of the home folder."""
-    paths = (f"{folder}/shared-memory/runs/.hooks.log", f"{folder}/.local/state/synapse/hooks.log")
-    return "".join(Path(path).read_text(encoding="utf-8") for path in paths if os.path.exists(path))
+    paths = (
+        f"{folder}/shared-memory/runs/.hooks.log",
+        f"{folder}/.local/state/synapse/hooks.log",
+    )
+    return "".join(
+        Path(path).read_text(encoding="utf-8") for path in paths if os.path.exists(path)
+    )
 
 
 @pytest.fixture
 def folder(memory):
-    memory.as_agent("boss").append("Call /v2/users.", "decisions/api", priority="critical")
+    memory.as_agent("boss").append(
+        "Call /v2/users.", "decisions/api", priority="critical"
+    )
     return os.path.dirname(memory.store.root)
 
 
@@ -83,7 +94,10 @@ def test_it_gives_the_view_and_exits_with_0(folder):
         b"null",
         b'{"hook_event_name": 7, "session_id": [], "cwd": {}}',
         b'{"hook_event_name": "SessionStart", "session_id": "s1", "cwd": "/nowhere/at/all"}',
-        b'{"hook_event_name": "PreToolUse", "session_id": "s1", "tool_name": [1], "tool_input": "x", "agent_id": 3}',
+        (
+            b'{"hook_event_name": "PreToolUse", "session_id": "s1", "tool_name": [1],'
+            b' "tool_input": "x", "agent_id": 3}'
+        ),
         b'{"hook_event_name": "SubagentStop", "session_id": "\\ud800", "agent_id": "\\ud800", '
         b'"last_assistant_message": "\\ud800"}',
         b"[" * 200_000,
@@ -101,8 +115,15 @@ def test_half_a_surrogate_pair_is_stored_as_text(folder, memory):
         ("SubagentStart", {}),
         ("SubagentStop", {"last_assistant_message": "It is \ud800 done."}),
     ):
-        assert run(folder, event(folder, name, agent_id="a1", agent_type="\ud800", **more))[0] == 0
-    assert [found.status for found in Runs(memory.store).all(agent="engineer")] == ["done"]
+        assert (
+            run(
+                folder, event(folder, name, agent_id="a1", agent_type="\ud800", **more)
+            )[0]
+            == 0
+        )
+    assert [found.status for found in Runs(memory.store).all(agent="engineer")] == [
+        "done"
+    ]
 
 
 def test_a_character_that_no_entry_may_have_costs_no_entry(folder, memory):
@@ -110,7 +131,12 @@ def test_a_character_that_no_entry_may_have_costs_no_entry(folder, memory):
     run(folder, event(folder, "SubagentStart", **agent))
     run(
         folder,
-        event(folder, "SubagentStop", **agent, last_assistant_message="The limit\x00 is 17."),
+        event(
+            folder,
+            "SubagentStop",
+            **agent,
+            last_assistant_message="The limit\x00 is 17.",
+        ),
     )
     assert log(folder) == ""
     assert "is 17." in next(
@@ -185,11 +211,23 @@ def test_where_nothing_can_be_written_the_view_is_given(folder, memory):
     memory.register(synapse.Agent("lead", role="project-lead"))
     memory.close()
     probe = subprocess.run(
-        [sys.executable, "-c", CONFINED, "true"], cwd=Path(__file__).parents[2] / "crash"
+        [sys.executable, "-c", CONFINED, "true"],
+        cwd=Path(__file__).parents[2] / "crash",
     )
     if probe.returncode:
-        pytest.skip("this system has no way to take the right to write from a process (landlock)")
-    words = [sys.executable, "-c", CONFINED, sys.executable, "-I", "-S", HOOK, "claude-code"]
+        pytest.skip(
+            "this system has no way to take the right to write from a process (landlock)"
+        )
+    words = [
+        sys.executable,
+        "-c",
+        CONFINED,
+        sys.executable,
+        "-I",
+        "-S",
+        HOOK,
+        "claude-code",
+    ]
     before = sorted(os.walk(folder))
     done = subprocess.run(
         words, input=json.dumps(event(folder)).encode(), capture_output=True, timeout=60,
@@ -263,7 +301,9 @@ def test_a_daemon_that_is_late_answers_nothing_and_gives_nothing_away(folder, me
             await asyncio.sleep(0.1)
             done = await asyncio.to_thread(run, folder, event(folder))
             await busy
-            again = await asyncio.to_thread(run, folder, event(folder, source="compact"))
+            again = await asyncio.to_thread(
+                run, folder, event(folder, source="compact")
+            )
             daemon.down.set()
             await up
             return done, again
@@ -278,7 +318,9 @@ def test_the_daemon_answers_where_one_is_up(folder, memory):
     root = memory.store.root
     daemon = up(root)
     try:
-        code, out, err = run(folder, event(folder), "claude-code", env={"PYTHONHOME": ""})
+        code, out, err = run(
+            folder, event(folder), "claude-code", env={"PYTHONHOME": ""}
+        )
         assert (code, err) == (0, "")
         assert "Call /v2/users." in context(json.loads(out))
         big = event(
@@ -298,8 +340,19 @@ def test_the_daemon_answers_where_one_is_up(folder, memory):
 
 def up(root):
     """Return a daemon of a workspace, once it listens."""
-    words = [sys.executable, "-m", "orchestrator", "--root", root, "up", "--engine", "scripted"]
-    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    words = [
+        sys.executable,
+        "-m",
+        "orchestrator",
+        "--root",
+        root,
+        "up",
+        "--engine",
+        "scripted",
+    ]
+    process = subprocess.Popen(
+        words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     end = time.monotonic() + 30
     while not os.path.exists(f"{root}/runs/.daemon.sock") and time.monotonic() < end:
         time.sleep(0.05)
@@ -338,8 +391,14 @@ def test_what_a_slow_daemon_did_not_answer_in_time_is_given_once(folder, memory)
     run(folder, event(folder))
     daemon = up(root)
     try:
-        id = memory.as_agent("boss").append("Stop.", "decisions/api", priority="critical").id
-        after = event(folder, "PostToolUse", tool_name="Bash", tool_input={}, tool_response="x")
+        id = (
+            memory.as_agent("boss")
+            .append("Stop.", "decisions/api", priority="critical")
+            .id
+        )
+        after = event(
+            folder, "PostToolUse", tool_name="Bash", tool_input={}, tool_response="x"
+        )
         with state.locked(f"{state.path_of(root, 'claude-code', 's1')}.lock"):
             process = started(folder)
             process.stdin.write(json.dumps(after).encode())
@@ -376,7 +435,9 @@ def test_many_hooks_at_once_give_each_conversation_everything_once(folder, memor
     with ThreadPoolExecutor(6) as pool:
         futures = [pool.submit(one, agent) for agent in agents]
         ids = [
-            memory.as_agent("boss").append(f"Rule {n}", "decisions/x", priority="critical").id
+            memory.as_agent("boss")
+            .append(f"Rule {n}", "decisions/x", priority="critical")
+            .id
             for n in range(10)
         ]
         told = dict(future.result() for future in futures)
@@ -392,7 +453,12 @@ def test_many_hooks_at_once_give_each_conversation_everything_once(folder, memor
         }
         for _ in range(2):
             told[agent].append(
-                run(folder, event(folder, "PostToolUse", agent_id=agent, agent_type="x", **call))
+                run(
+                    folder,
+                    event(
+                        folder, "PostToolUse", agent_id=agent, agent_type="x", **call
+                    ),
+                )
             )
         text = "".join(out for _, out, _ in told[agent])
         assert [text.count(f"{id} (from") for id in ids] == [1] * len(ids)
@@ -404,7 +470,9 @@ def test_a_killed_hook_leaves_a_workspace_that_works(folder, memory):
     for n in range(12):
         process = started(folder)
         agent = {"agent_id": f"k{n}", "agent_type": "general-purpose"}
-        process.stdin.write(json.dumps(event(folder, "SubagentStart", **agent)).encode())
+        process.stdin.write(
+            json.dumps(event(folder, "SubagentStart", **agent)).encode()
+        )
         process.stdin.close()
         time.sleep(0.02 + n * 0.01)
         process.send_signal(signal.SIGKILL)
@@ -412,7 +480,8 @@ def test_a_killed_hook_leaves_a_workspace_that_works(folder, memory):
         process.stdout.close()
         process.stderr.close()
     code, out, _ = run(
-        folder, event(folder, "SubagentStart", agent_id="last", agent_type="general-purpose")
+        folder,
+        event(folder, "SubagentStart", agent_id="last", agent_type="general-purpose"),
     )
     assert code == 0
     assert "Call /v2/users." in context(json.loads(out))
@@ -422,21 +491,28 @@ def test_a_killed_hook_leaves_a_workspace_that_works(folder, memory):
 
 def test_a_hook_waits_for_the_result_of_another_that_is_at_the_same(folder):
     run(folder, event(folder))
-    agents = {agent: {"agent_id": agent, "agent_type": "general-purpose"} for agent in ("a1", "a2")}
+    agents = {
+        agent: {"agent_id": agent, "agent_type": "general-purpose"}
+        for agent in ("a1", "a2")
+    }
     call = {
         "tool_name": "WebFetch",
         "tool_input": {"url": "http://docs/limits", "prompt": "the limit?"},
     }
     for fields in agents.values():
         run(folder, event(folder, "SubagentStart", **fields))
-    assert run(folder, event(folder, "PreToolUse", **agents["a1"], **call, tool_use_id="c1")) == (
+    assert run(
+        folder, event(folder, "PreToolUse", **agents["a1"], **call, tool_use_id="c1")
+    ) == (
         0,
         "",
         "",
     )
     waiting = started(folder)
     waiting.stdin.write(
-        json.dumps(event(folder, "PreToolUse", **agents["a2"], **call, tool_use_id="c2")).encode()
+        json.dumps(
+            event(folder, "PreToolUse", **agents["a2"], **call, tool_use_id="c2")
+        ).encode()
     )
     waiting.stdin.close()
     time.sleep(0.5)

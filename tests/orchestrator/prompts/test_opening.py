@@ -6,7 +6,13 @@ import pytest
 
 import synapse
 from orchestrator.engines.scripted import Move, Scripted
-from orchestrator.prompts.opening import Context, assignment, by_default, taught, view_capsule
+from orchestrator.prompts.opening import (
+    Context,
+    assignment,
+    by_default,
+    taught,
+    view_capsule,
+)
 from orchestrator.prompts.receipt import derive, load
 from orchestrator.prompts.selection import CRITICALS, Plan
 from orchestrator.prompts.templates import Templates
@@ -40,7 +46,9 @@ def offered(policy, seat, plan, text="Build it"):
 
 def test_by_default_an_agent_recalls_where_it_pays(seat):
     assert offered(by_default, seat, SHORT) == []
-    assert offered(by_default, seat, PAYS) == [tool.name for tool in tools.offered("engineer")]
+    assert offered(by_default, seat, PAYS) == [
+        tool.name for tool in tools.offered("engineer")
+    ]
 
 
 def test_when_to_recall_is_a_function_of_ones_own(seat):
@@ -58,7 +66,9 @@ def test_when_to_recall_is_a_function_of_ones_own(seat):
 
 @pytest.mark.parametrize("role", ROLES)
 def test_when_to_ask_is_taught_in_80_tokens(role):
-    told = {tool.name: tool.description for tool in taught(tools.offered(role), Templates())}
+    told = {
+        tool.name: tool.description for tool in taught(tools.offered(role), Templates())
+    }
     taught_by = [name for name, text in told.items() if RECALLS in text]
     assert taught_by == ["memory_search"]
     assert 0 < COUNT(told["memory_search"].partition(". ")[2]) <= 80
@@ -66,8 +76,9 @@ def test_when_to_ask_is_taught_in_80_tokens(role):
 
 
 def test_all_of_it_stays_below_its_ceiling():
-    """The schemas of an engineer's tools, as they are counted in each prompt; a lead's, with all that it is taught and
-    the orchestrator's own."""
+    """The schemas of an engineer's tools, as they are counted in each prompt; a lead's, with all
+    that it is taught and the orchestrator's own.
+    """
     assert sum(COUNT(schema_text(tool)) for tool in tools.offered("engineer")) <= 250
     lead = [*taught(tools.offered("project-lead"), Templates()), SPAWN, WAIT]
     assert sum(COUNT(schema_text(tool)) for tool in lead) <= 900
@@ -77,7 +88,8 @@ def test_a_workspace_teaches_in_its_own_words(tmp_path):
     (tmp_path / "prompts").mkdir()
     (tmp_path / "prompts" / "_recall.md.j2").write_text("Ask when in doubt.")
     (search,) = taught(
-        [tool for tool in tools.TOOLS if tool.name == "memory_search"], Templates(str(tmp_path))
+        [tool for tool in tools.TOOLS if tool.name == "memory_search"],
+        Templates(str(tmp_path)),
     )
     assert search.description.endswith(" all. Ask when in doubt.")
 
@@ -107,7 +119,9 @@ def test_what_is_taught_is_billed_as_schema(world):
 
 @pytest.mark.parametrize("flags", [{}, {"news": False}, {"acts": False}])
 def test_a_policy_says_what_is_pushed_and_the_prompt_step_has_it(world, flags):
-    ground = world(lambda seen: "Done.", context=lambda agent, task, seat, plan: Context(**flags))
+    ground = world(
+        lambda seen: "Done.", context=lambda agent, task, seat, plan: Context(**flags)
+    )
     result = ground.spawn("Build it", "eng-a")
     first = steps.read(ground.folder(result.run).lines("steps.jsonl"))[0]
     assert first.kind == "prompt"
@@ -118,7 +132,9 @@ def test_a_policy_says_what_is_pushed_and_the_prompt_step_has_it(world, flags):
 # -- What a prompt begins with ---------------------------------------------------------------------
 
 
-NEEDS = "Tune the gateway. Needs: the retry limit of service 3; the owner key of service 7"
+NEEDS = (
+    "Tune the gateway. Needs: the retry limit of service 3; the owner key of service 7"
+)
 AUTO = {"memory_tools": "auto"}
 
 
@@ -130,10 +146,14 @@ def prompt_of(ground, result):
 
 @pytest.mark.parametrize("role", ["engineer", "qa"])
 def test_five_criticals_are_whole_in_the_prompt_whatever_runs_were_like(world, role):
-    """No expectation lowers what is kept for them: neither the stated one nor runs of a single turn."""
+    """No expectation lowers what is kept for them: neither the stated one nor runs of a single
+    turn.
+    """
     ground = world(lambda seen: "Done.", **AUTO)
     ids = [
-        ground.says(f"Decided, number {n}: {'and mind what follows from that. ' * 6}").id
+        ground.says(
+            f"Decided, number {n}: {'and mind what follows from that. ' * 6}"
+        ).id
         for n in range(5)
     ]
     for n in range(4):
@@ -141,18 +161,23 @@ def test_five_criticals_are_whole_in_the_prompt_whatever_runs_were_like(world, r
             ground, ground.spawn(f"A short task, number {n}", "eng-a", role=role)
         )
         assert [
-            id for id, _, form, kind in receipt.included if kind == "critical" and form == "whole"
+            id
+            for id, _, form, kind in receipt.included
+            if kind == "critical" and form == "whole"
         ] == ids
         assert all(f"Decided, number {n}:" in memory for n in range(5))
 
 
 def test_criticals_beyond_their_reserve_are_pushed_until_they_were_shown(world):
-    """Who has more authority is shown first, then what is newer; and what was shown before leaves first."""
+    """Who has more authority is shown first, then what is newer; and what was shown before leaves
+    first.
+    """
     ground = world(lambda seen: "Done.", **AUTO)
     lead = ground.mem.as_agent("lead")
     body = (
         "{}: "
-        + "Decided, and this follows from it at every place where it matters to somebody. " * 12
+        + "Decided, and this follows from it at every place where it matters to somebody. "
+        * 12
     )
     low = [
         lead.append(body.format(f"low-{n}"), "decisions/api", priority="critical").id
@@ -161,12 +186,16 @@ def test_criticals_beyond_their_reserve_are_pushed_until_they_were_shown(world):
     high = [ground.says(body.format(f"high-{n}")).id for n in range(2)]
     seen = set()
     for n in range(6):
-        memory, receipt = prompt_of(ground, ground.spawn(f"Look, for the {n}. time", "eng-a"))
+        memory, receipt = prompt_of(
+            ground, ground.spawn(f"Look, for the {n}. time", "eng-a")
+        )
         criticals = [each for each in receipt.included if each[3] == "critical"]
         whole = {id for id, _, form, _ in criticals if form == "whole"}
         assert 0 < sum(tokens for _, tokens, *_ in criticals) <= CRITICALS
         if n == 0:
-            assert whole == {*high, *low[len(high) - len(whole) :]}, "of equals, the older are cut"
+            assert whole == {*high, *low[len(high) - len(whole) :]}, (
+                "of equals, the older are cut"
+            )
             assert len(whole) > len(high)
         assert whole.isdisjoint(seen) or {*low, *high} <= seen | whole, (
             "what was never shown comes first"
@@ -179,7 +208,10 @@ def test_criticals_beyond_their_reserve_are_pushed_until_they_were_shown(world):
 def test_what_the_tasks_words_find_is_whole_at_the_end(world):
     """However old it is, whatever its priority, and though many others sound like it."""
     ground = world(lambda seen: "Done.", **AUTO)
-    lead, names = ground.mem.as_agent("lead"), ("retry limit", "owner key", "queue depth")
+    lead, names = (
+        ground.mem.as_agent("lead"),
+        ("retry limit", "owner key", "queue depth"),
+    )
     ids = {
         (name, n): lead.append(
             f"The {name} of service {n} is v{n}f{at}0x.", "projects/notes", ttl="90d"
@@ -191,16 +223,22 @@ def test_what_the_tasks_words_find_is_whole_at_the_end(world):
     named = {ids["retry limit", 3], ids["owner key", 7]}
     memory, receipt = prompt_of(ground, ground.spawn(NEEDS, "eng-a"))
     assert {
-        id for id, _, form, kind in receipt.included if kind == "named" and form == "whole"
+        id
+        for id, _, form, kind in receipt.included
+        if kind == "named" and form == "whole"
     } == named
-    assert {id for id, *_ in receipt.included} == named, "what the task does not name is not there"
+    assert {id for id, *_ in receipt.included} == named, (
+        "what the task does not name is not there"
+    )
     assert memory.index("## For Your Task") > memory.index("## Critical")
     assert "The retry limit of service 3 is v3f00x." in memory
     assert receipt.tools == (), "what concerns the task fits: no tools"
     assert receipt.why.startswith(
         f"{receipt.tokens['view']} tokens: 2 found by the task's words (p 0.3)"
     )
-    exact, _ = prompt_of(ground, ground.spawn(NEEDS, "eng-a", view_budget=600, force=True))
+    exact, _ = prompt_of(
+        ground, ground.spawn(NEEDS, "eng-a", view_budget=600, force=True)
+    )
     assert exact.count("The retry limit of service 3 is v3f00x.") == 1, (
         "so with a number that was asked for"
     )
@@ -209,7 +247,9 @@ def test_what_the_tasks_words_find_is_whole_at_the_end(world):
 def test_what_is_addressed_to_the_agent_is_there_until_it_was_shown(world):
     ground = world(lambda seen: "Done.", **AUTO)
     lead = ground.mem.as_agent("lead")
-    mine = lead.append("Ask me before the release.", "projects/notes", to="agent:eng-a").id
+    mine = lead.append(
+        "Ask me before the release.", "projects/notes", to="agent:eng-a"
+    ).id
     ours = lead.append("Meet at ten.", "projects/notes", to="team:web").id
     lead.append("Nothing to do with you.", "projects/notes", to="agent:eng-b")
     lead.append("Just a note.", "projects/notes")
@@ -224,7 +264,9 @@ def test_what_is_addressed_to_the_agent_is_there_until_it_was_shown(world):
 
 @pytest.mark.parametrize("uses", [True, False])
 def test_what_runs_used_decides_what_later_ones_are_shown(world, uses):
-    """Important entries that agents use come to be shown in number; those that nobody uses, no more."""
+    """Important entries that agents use come to be shown in number; those that nobody uses, no
+    more.
+    """
 
     def look(at: str) -> str:
         """Look at a page."""
@@ -232,7 +274,9 @@ def test_what_runs_used_decides_what_later_ones_are_shown(world, uses):
 
     def play(seen):
         if seen.turn < 8:
-            return Move("Thinking about it. " * 40, (("look", {"at": f"page {seen.turn}"}),))
+            return Move(
+                "Thinking about it. " * 40, (("look", {"at": f"page {seen.turn}"}),)
+            )
         shown = re.findall(
             r"is (x\w+)\.", "".join(m.text for m in seen.messages if m.label == "view")
         )
@@ -243,10 +287,14 @@ def test_what_runs_used_decides_what_later_ones_are_shown(world, uses):
     for n in range(8):
         for k in range(15):
             lead.append(
-                f"The limit of thing {n}-{k} is x{n}{k}fa9.", "projects/web", priority="important"
+                f"The limit of thing {n}-{k} is x{n}{k}fa9.",
+                "projects/web",
+                priority="important",
             )
         ground.time.elapsed += 60  # histories are looked up now and then
-        _, receipt = prompt_of(ground, ground.spawn(f"Sweep, time {n}", "eng-a", project="web"))
+        _, receipt = prompt_of(
+            ground, ground.spawn(f"Sweep, time {n}", "eng-a", project="web")
+        )
         counts.append([kind for *_, kind in receipt.included].count("important"))
     assert counts[0] > 0
     assert counts[-1] > counts[0] if uses else counts[-1] < counts[0]
@@ -256,16 +304,19 @@ def test_tools_are_offered_where_more_concerns_the_task_than_fits(world):
     ground = world(lambda seen: "Done.", **AUTO)
     lead = ground.mem.as_agent("lead")
     lead.append(
-        "The retry limit of service 3 is v3f00x. " + "That took long to find out. " * 600,
+        "The retry limit of service 3 is v3f00x. "
+        + "That took long to find out. " * 600,
         "projects/notes",
     )
     _, receipt = prompt_of(ground, ground.spawn(NEEDS, "eng-a"))
     assert "memory_search" in receipt.tools
-    assert [(form, kind) for _, _, form, kind in receipt.included] == [("pointer", "named")]
+    assert [(form, kind) for _, _, form, kind in receipt.included] == [
+        ("pointer", "named")
+    ]
     assert prompt_of(ground, ground.spawn("Sweep", "eng-a"))[1].tools == ()
-    assert "memory_search" in prompt_of(ground, ground.spawn("Sweep", "lead"))[1].tools, (
-        "who gives out work has them"
-    )
+    assert (
+        "memory_search" in prompt_of(ground, ground.spawn("Sweep", "lead"))[1].tools
+    ), "who gives out work has them"
 
 
 def test_a_prompt_that_pays_is_made_again_to_the_byte(world):
@@ -273,7 +324,9 @@ def test_a_prompt_that_pays_is_made_again_to_the_byte(world):
     lead = ground.mem.as_agent("lead")
     for n in range(9):
         lead.append(
-            f"The retry limit of service {n} is v{n}f00x.", "projects/notes", priority="important"
+            f"The retry limit of service {n} is v{n}f00x.",
+            "projects/notes",
+            priority="important",
         )
     ground.says("Stop at noon.")
     ground.time.elapsed += 1  # the log's own times are a microsecond apart

@@ -42,7 +42,9 @@ def test_files_are_their_owners_alone(folder):
     path = Path(folder.write("output.md", "line\r\nend"))
     folder.record("ledger.jsonl", "{}\n", sync=False)
     assert folder.read("output.md") == "line\r\nend"
-    assert {stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()} == {0o600}
+    assert {stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()} == {
+        0o600
+    }
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
 

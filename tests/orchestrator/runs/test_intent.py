@@ -44,7 +44,9 @@ def test_an_explicit_intent_is_the_key_whatever_the_words():
     assert key("one", agent="a", intent="Landing page") == key(
         "two", agent="b", intent="landing  page"
     )
-    assert key(intent="landing page", project="a") != key(intent="landing page", project="b")
+    assert key(intent="landing page", project="a") != key(
+        intent="landing page", project="b"
+    )
 
 
 def test_parts_cannot_run_together():
@@ -55,7 +57,10 @@ def test_likeness():
     assert similar(TASK, TASK.upper()) == 1
     assert similar("", "") == 1
     assert similar("", TASK) == similar("alpha beta", "gamma delta") == 0
-    long = "Write the unit tests of the parser for dates and times in the module clock and run them twice"
+    long = (
+        "Write the unit tests of the parser for dates and times in the module clock and"
+        " run them twice"
+    )
     assert (
         similar(long, long + " please")
         >= ALIKE

@@ -1,4 +1,6 @@
-"""Prices: as the list has them, at their own rates for the cache, never fetched and never guessed."""
+"""Prices: as the list has them, at their own rates for the cache, never fetched and never
+guessed.
+"""
 
 import subprocess
 import sys
@@ -44,10 +46,16 @@ print(threading.active_count())
 
 def theirs(usage, model, provider):
     counts = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
-    counts |= {"cache_read_tokens": usage.cached_tokens, "cache_write_tokens": usage.written_tokens}
+    counts |= {
+        "cache_read_tokens": usage.cached_tokens,
+        "cache_write_tokens": usage.written_tokens,
+    }
     when = datetime.fromtimestamp(AT / 1e6, UTC)
     found = genai_prices.calc_price(
-        genai_prices.Usage(**counts), model, provider_id=provider, genai_request_timestamp=when
+        genai_prices.Usage(**counts),
+        model,
+        provider_id=provider,
+        genai_request_timestamp=when,
     )
     return float(found.total_price)
 
@@ -56,7 +64,9 @@ def theirs(usage, model, provider):
 @pytest.mark.parametrize("usage", USAGES)
 def test_costs_are_the_lists(model, provider, usage):
     price = prices.price(model, provider, at=AT)
-    assert prices.cost(price, usage) == pytest.approx(theirs(usage, model, provider), abs=1e-12)
+    assert prices.cost(price, usage) == pytest.approx(
+        theirs(usage, model, provider), abs=1e-12
+    )
     assert price.source == "list"
 
 
@@ -73,14 +83,21 @@ def test_no_call_costs_more_than_the_worst(model, provider, usage):
 def test_the_cache_has_prices_of_its_own():
     price = Price("m", Rate(3), Rate(15), Rate(0.3), Rate(3.75))
     assert prices.cost(price, Usage(1_000_000, 0)) == 3
-    assert prices.cost(price, Usage(1_000_000, 0, cached_tokens=1_000_000)) == pytest.approx(0.3)
+    assert prices.cost(
+        price, Usage(1_000_000, 0, cached_tokens=1_000_000)
+    ) == pytest.approx(0.3)
     assert prices.cost(price, Usage(1_000_000, 0, written_tokens=1_000_000)) == 3.75
     assert prices.worst(price, 1_000_000, 1_000_000) == 18.75
 
 
 def test_a_long_prompt_pays_its_tier_for_all_of_it():
     rate = Rate(3, ((200_000, 6), (500_000, 9)))
-    assert [rate.at(tokens) for tokens in (0, 200_000, 200_001, 500_001)] == [3, 3, 6, 9]
+    assert [rate.at(tokens) for tokens in (0, 200_000, 200_001, 500_001)] == [
+        3,
+        3,
+        6,
+        9,
+    ]
 
 
 @pytest.mark.parametrize(

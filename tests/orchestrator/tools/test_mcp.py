@@ -74,7 +74,9 @@ def within(server, body, **more):
 
 def alive(pid):
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        return (
+            Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        )
     except FileNotFoundError:
         return False
 
@@ -93,7 +95,10 @@ def test_a_servers_tools_are_ours(server, tmp_path):
         assert find.tool.description == "Find a book."
         assert list(find.tool.schema["properties"]) == ["title", "limit"]
         assert (find.idempotent, found["fail"].idempotent) == (True, False)
-        assert await functions.carry_out(find, {"title": "Ulysses"}, key="run/1/0") == "Ulysses 3"
+        assert (
+            await functions.carry_out(find, {"title": "Ulysses"}, key="run/1/0")
+            == "Ulysses 3"
+        )
         with pytest.raises(ToolFailed, match="title: is missing"):
             await functions.carry_out(find, {})
         with pytest.raises(ToolFailed, match="Error executing tool fail"):
@@ -118,7 +123,9 @@ def test_a_server_that_dies_is_a_problem_of_the_call(server):
     async def body(found):
         for name in ("die", "find"):
             with pytest.raises(ToolFailed):
-                await functions.carry_out(found[name], {} if name == "die" else {"title": "x"})
+                await functions.carry_out(
+                    found[name], {} if name == "die" else {"title": "x"}
+                )
 
     within(server, body, seconds=5)
 
@@ -159,11 +166,16 @@ def test_the_sdk_is_loaded_on_use():
         "import sys, asyncio; old = set(sys.modules);"  # asyncio brings inspect along
         "import orchestrator.tools.mcp, orchestrator.spend.reservations;"
         "import orchestrator.runs.intent, orchestrator.spend.prices;"
-        "heavy = {'mcp', 'pydantic', 'anyio', 'genai_prices', 'opentelemetry', 'dataclasses', 'inspect'};"
+        "heavy = {'mcp', 'pydantic', 'anyio', 'genai_prices', 'opentelemetry',"
+        " 'dataclasses', 'inspect'};"
         "print(*heavy & (set(sys.modules) - old))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
     )
     assert done.stdout.split() == []
 
@@ -211,7 +223,9 @@ finally:
 
 
 def test_nothing_of_a_server_outlives_a_killed_host(tmp_path):
-    """Not one that is deaf to its input's end and to SIGTERM, nor what it started in a session of its own."""
+    """Not one that is deaf to its input's end and to SIGTERM, nor what it started in a session of
+    its own.
+    """
     path = tmp_path / "mule.py"
     path.write_text(STUBBORN)
     with subprocess.Popen(
@@ -237,7 +251,9 @@ def test_nothing_of_a_server_outlives_its_block(tmp_path):
 
 
 def test_a_server_is_reached_by_its_address(server, free_port):
-    with subprocess.Popen([*server, str(free_port)], stderr=subprocess.PIPE, text=True) as running:
+    with subprocess.Popen(
+        [*server, str(free_port)], stderr=subprocess.PIPE, text=True
+    ) as running:
         try:
 
             async def body(found):

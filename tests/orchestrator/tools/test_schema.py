@@ -1,4 +1,6 @@
-"""Annotations as JSON schema, checked by an independent implementation; values made into what was annotated."""
+"""Annotations as JSON schema, checked by an independent implementation; values made into what was
+annotated.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -67,7 +69,10 @@ CASES = [
     (Sequence[int], {"type": "array", "items": {"type": "integer"}}),
     (tuple[int, ...], {"type": "array", "items": {"type": "integer"}}),
     (dict, {"type": "object"}),
-    (Mapping[str, int], {"type": "object", "additionalProperties": {"type": "integer"}}),
+    (
+        Mapping[str, int],
+        {"type": "object", "additionalProperties": {"type": "integer"}},
+    ),
     (Literal["a", 3], {"enum": ["a", 3]}),
     (Optional[str], {"type": ["string", "null"]}),  # noqa: UP045 (as users write it)
     (int | str, {"type": ["integer", "string"]}),
@@ -97,7 +102,9 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("annotation", "expected"), CASES, ids=lambda value: str(value)[:40])
+@pytest.mark.parametrize(
+    ("annotation", "expected"), CASES, ids=lambda value: str(value)[:40]
+)
 def test_annotations_are_json_schema(annotation, expected):
     found = schema.schema_of(annotation)
     assert expected is None or found == expected
@@ -108,9 +115,9 @@ def test_annotations_are_json_schema(annotation, expected):
 @pytest.mark.parametrize("value", VALUES, ids=str)
 def test_what_fits_is_what_the_standard_says(annotation, value):
     found = schema.schema_of(annotation)
-    assert (not schema.problems(found, value)) == jsonschema.Draft202012Validator(found).is_valid(
-        value
-    )
+    assert (not schema.problems(found, value)) == jsonschema.Draft202012Validator(
+        found
+    ).is_valid(value)
 
 
 @pytest.mark.parametrize(
@@ -152,7 +159,10 @@ def test_choices_are_told():
 def test_a_foreign_schema_is_checked_as_far_as_it_is_known():
     foreign = {
         "type": "object",
-        "properties": {"a": {"$ref": "#/$defs/A"}, "b": {"type": "date", "minLength": 3}},
+        "properties": {
+            "a": {"$ref": "#/$defs/A"},
+            "b": {"type": "date", "minLength": 3},
+        },
     }
     assert schema.problems(foreign, {"a": 3, "b": ""}) == []
 

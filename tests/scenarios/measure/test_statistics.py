@@ -1,4 +1,6 @@
-"""What is said of figures: against known answers, and against what must come out of chance alone."""
+"""What is said of figures: against known answers, and against what must come out of chance
+alone.
+"""
 
 import math
 import random

@@ -1,4 +1,6 @@
-"""The demo tells a story that happened: three processes, what they were told, what they were refused."""
+"""The demo tells a story that happened: three processes, what they were told, what they were
+refused.
+"""
 
 import os
 import pty
@@ -18,7 +20,11 @@ ESCAPE = "\x1b"
 
 
 def perform(*args, **env):
-    clean = {key: value for key, value in os.environ.items() if not key.startswith("SYNAPSE_")}
+    clean = {
+        key: value
+        for key, value in os.environ.items()
+        if not key.startswith("SYNAPSE_")
+    }
     return subprocess.run(
         [sys.executable, "-m", "scenarios.play.demo", *map(str, args)],
         cwd=ROOT,
@@ -54,14 +60,20 @@ def test_the_story_is_told_in_order(told):
     "fact",
     [
         r"eng-backend +writes \S+, critical, in api/endpoints\n +\| BREAKING: ",
-        r"eng-frontend +hears of it \d+\.\d ms after the log did; its briefing:\n +\| # Shared memory for eng-frontend",
+        (
+            r"eng-frontend +hears of it \d+\.\d ms after the log did; its briefing:\n +\|"
+            r" # Shared memory for eng-frontend"
+        ),
         r"\(\d+ tokens, of 2000 allowed\)",
         r"eng-frontend +writes \S+, critical, in blockers/webshop",
         r"cto +hears of it \d+\.\d ms after the log did, and decides",
         r"cto +resolves \S+; blockers left: 0",
         r"\| (\S+), disputed by (\S+)\n +\| \2, disputed by \1\n",
         r"cto +writes (\S+), important, in projects/webshop\n.*\n +\(live on this topic now: \1\)",
-        r"agent eng-frontend may not write in api/endpoints; it may in\n? +\|? +ui/\*, status/frontend",
+        (
+            r"agent eng-frontend may not write in api/endpoints; it may in\n? +\|?"
+            r" +ui/\*, status/frontend"
+        ),
         r"verify +12 records in one chain, every file is as it was written",
         r"cto \d+, eng-backend\s+\d+, eng-frontend \d+",
     ],
@@ -87,9 +99,9 @@ def test_what_it_leaves_is_what_it_told(told, home):
     with synapse.open(str(home)) as memory:
         assert memory.verify().ok
         for entry in memory.as_agent("operator").read():
-            assert entry.body in (home / f"entries/{entry.namespace}/{entry.id}.md").read_text(
-                encoding="utf-8"
-            )
+            assert entry.body in (
+                home / f"entries/{entry.namespace}/{entry.id}.md"
+            ).read_text(encoding="utf-8")
             assert entry.id in told
 
 

@@ -49,7 +49,10 @@ def test_a_run_is_whole(played, arm):
 
 def test_the_same_seed_gives_the_same_bytes_in_another_process(lines, tmp_path):
     code = "import sys; from scenarios import harness, ledger, reading as r;"
-    code += "sys.stdout.writelines(ledger.told(harness.play(r.load(r.find('landing_pages')), 'view', 7)))"
+    code += (
+        "sys.stdout.writelines(ledger.told(harness.play(r.load(r.find('landing_pages')),"
+        " 'view', 7)))"
+    )
     env = os.environ | {"PYTHONHASHSEED": "3", "TZ": "Asia/Tokyo"}
     told = subprocess.run(
         [sys.executable, "-c", code],
@@ -72,7 +75,9 @@ def test_a_line_is_never_later_than_the_last(count):
     small = files.load(files.find("context_explosion"), {"n": 3, "entries": 17})
     for seed in range(2):
         lines = list(ledger.told(play(small, "isolated", seed, count)))
-        assert max(json.loads(line)["t"] for line in lines) == json.loads(lines[-1])["t"]
+        assert (
+            max(json.loads(line)["t"] for line in lines) == json.loads(lines[-1])["t"]
+        )
         assert len(list(ledger.runs(lines))) == 1
 
 

@@ -63,10 +63,17 @@ def shell(tmp_path):
 
 @pytest.fixture
 def team(run, tmp_path):
-    """A workspace in ./shared-memory with a lead, two engineers and one whose writing is reviewed."""
+    """A workspace in ./shared-memory with a lead, two engineers and one whose writing is
+    reviewed.
+    """
     root = tmp_path / "shared-memory"
     assert run("init").code == 0
-    globs = ("--read", "api/*,blockers/*,status/*", "--write", "api/*,blockers/*,status/*")
+    globs = (
+        "--read",
+        "api/*,blockers/*,status/*",
+        "--write",
+        "api/*,blockers/*,status/*",
+    )
     agents = {
         "pl-brain": ("--role", "project-lead"),
         "eng-backend": ("--role", "engineer", "--department", "backend"),
@@ -82,7 +89,9 @@ def team(run, tmp_path):
 def wrote(team, run):
     """Write an entry of eng-backend's; its id."""
 
-    def wrote(body="use /v2/users", *more, who="eng-backend", namespace="api/endpoints"):
+    def wrote(
+        body="use /v2/users", *more, who="eng-backend", namespace="api/endpoints"
+    ):
         done = run("write", "--from", who, "--namespace", namespace, *more, body)
         assert done.code == 0, done.err
         return done.out.strip()

@@ -95,11 +95,18 @@ def test_audit_by_agent_entry_and_time(wrote, run):
 
     def kinds(*more):
         return [
-            (r["kind"], r["by"]) for r in json.loads(run("audit", "--json", *more).out)["audit"]
+            (r["kind"], r["by"])
+            for r in json.loads(run("audit", "--json", *more).out)["audit"]
         ]
 
-    assert kinds("--agent", "pl-brain") == [("entry", "pl-brain"), ("archive", "pl-brain")]
-    assert kinds("--entry", first) == [("entry", "eng-backend"), ("archive", "pl-brain")]
+    assert kinds("--agent", "pl-brain") == [
+        ("entry", "pl-brain"),
+        ("archive", "pl-brain"),
+    ]
+    assert kinds("--entry", first) == [
+        ("entry", "eng-backend"),
+        ("archive", "pl-brain"),
+    ]
     assert kinds("--entry", second) == [("entry", "pl-brain")]
     assert kinds("--limit", "1") == [("archive", "pl-brain")]
     assert kinds("--since", "2200-01-01") == []

@@ -92,8 +92,12 @@ WORDS = [
 def test_the_quick_way_agrees_with_argparse(data):
     verb = VERBS[data.draw(st.sampled_from(sorted(VERBS)))]
     options = parse.options_of(verb)
-    flags = [name for names, _ in options.calls for name in names if name.startswith("-")]
-    words = data.draw(st.lists(st.sampled_from(WORDS) | st.sampled_from(flags), max_size=6))
+    flags = [
+        name for names, _ in options.calls for name in names if name.startswith("-")
+    ]
+    words = data.draw(
+        st.lists(st.sampled_from(WORDS) | st.sampled_from(flags), max_size=6)
+    )
     found = parse.quick(options, words)
     assume(found is not None)
     assert vars(found) == vars(parser_of(verb, options).parse_args(words))
@@ -101,15 +105,26 @@ def test_the_quick_way_agrees_with_argparse(data):
 
 @pytest.mark.parametrize("name", sorted(VERBS))
 def test_the_examples_go_the_quick_way(name):
-    text = VERBS[name].example.replace("\\\n", " ").removeprefix('eval "$(').removesuffix(')"')
+    text = (
+        VERBS[name]
+        .example.replace("\\\n", " ")
+        .removeprefix('eval "$(')
+        .removesuffix(')"')
+    )
     _, words = parse.split(shlex.split(text)[1:])
     assert parse.quick(parse.options_of(VERBS[name]), words) is not None
 
 
 def test_a_verb_is_parsed_without_the_others_and_without_argparse():
-    code = "import sys; from synapse.cli import main; main(['unread', '--root', '/nowhere']); print(*sys.modules)"
+    code = (
+        "import sys; from synapse.cli import main; main(['unread', '--root',"
+        " '/nowhere']); print(*sys.modules)"
+    )
     done = subprocess.run(
-        [sys.executable, "-c", code, "--agent", "x"], capture_output=True, text=True, check=True
+        [sys.executable, "-c", code, "--agent", "x"],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     loaded = set(done.stdout.split())
     assert "synapse.cli.following" in loaded
@@ -121,13 +136,23 @@ def test_a_verb_is_parsed_without_the_others_and_without_argparse():
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("90", 90), ("1.5", 1.5), ("0", 0), ("5m", 300), ("2h", 7_200), ("1d", 86_400), ("30s", 30)],
+    [
+        ("90", 90),
+        ("1.5", 1.5),
+        ("0", 0),
+        ("5m", 300),
+        ("2h", 7_200),
+        ("1d", 86_400),
+        ("30s", 30),
+    ],
 )
 def test_a_time_in_seconds_or_with_a_unit(text, seconds):
     assert parse.seconds(text) == seconds
 
 
-@pytest.mark.parametrize("text", ["", "m", "-1", "5 m", "soon", "1.2.3", "1e3", "inf", "nan", "٣"])
+@pytest.mark.parametrize(
+    "text", ["", "m", "-1", "5 m", "soon", "1.2.3", "1e3", "inf", "nan", "٣"]
+)
 def test_what_is_no_time_is_told_in_words(text):
     with pytest.raises(
         ValueError, match="is not a time: write seconds, or a number and s, m, h or d"

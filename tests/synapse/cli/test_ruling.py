@@ -5,7 +5,10 @@ import pytest
 
 
 def bodies(run, *more):
-    return [entry["body"] for entry in json.loads(run("read", "--json", *more).out)["entries"]]
+    return [
+        entry["body"]
+        for entry in json.loads(run("read", "--json", *more).out)["entries"]
+    ]
 
 
 @pytest.fixture
@@ -33,7 +36,10 @@ def test_staged_entries_wait_until_they_are_approved(staged, run):
     assert f"{first} info status/x junior" in waiting
     assert "(staged)" in waiting
     assert [
-        e["id"] for e in json.loads(run("approve", "--from", "pl-brain", "--json").out)["entries"]
+        e["id"]
+        for e in json.loads(run("approve", "--from", "pl-brain", "--json").out)[
+            "entries"
+        ]
     ] == [
         first,
         second,
@@ -86,7 +92,9 @@ def test_archive_and_restore(wrote, run):
     assert bodies(run) == ["first"]
 
 
-@pytest.mark.parametrize("verb", ["resolve", "approve", "reject", "vouch", "archive", "restore"])
+@pytest.mark.parametrize(
+    "verb", ["resolve", "approve", "reject", "vouch", "archive", "restore"]
+)
 def test_every_act_is_somebodys(wrote, run, verb):
     id = wrote()
     done = run(verb, id)
@@ -94,7 +102,9 @@ def test_every_act_is_somebodys(wrote, run, verb):
     assert "--from AGENT or set SYNAPSE_AGENT" in done.err
 
 
-@pytest.mark.parametrize("verb", ["resolve", "approve", "reject", "vouch", "archive", "restore"])
+@pytest.mark.parametrize(
+    "verb", ["resolve", "approve", "reject", "vouch", "archive", "restore"]
+)
 def test_what_is_not_there_cannot_be_ruled_on(team, run, verb):
     done = run(verb, "--from", "pl-brain", "--json", "syn-2020-01-01-001")
     assert (done.code, done.out) == (3, "")

@@ -24,12 +24,23 @@ def test_tell_reaches_whom_it_names_whatever_they_read(team, run):
     assert entry["namespace"] == "team/frontend"
     assert seen(run, "eng-backend") == []
     run("tell", "eng-backend", "and you, the new", "--priority", "important")
-    assert [entry["namespace"] for entry in seen(run, "eng-backend")] == ["agents/eng-backend"]
+    assert [entry["namespace"] for entry in seen(run, "eng-backend")] == [
+        "agents/eng-backend"
+    ]
 
 
 def test_tell_wakes(team, run):
     run("tell", "eng-backend", "stop")
-    heard = run("watch", "--agent", "eng-backend", "--critical", "--since", "0", "--timeout", "0")
+    heard = run(
+        "watch",
+        "--agent",
+        "eng-backend",
+        "--critical",
+        "--since",
+        "0",
+        "--timeout",
+        "0",
+    )
     assert "stop" in heard.out
     assert run("unread", "--agent", "eng-backend").out.strip().startswith("1")
 
@@ -90,7 +101,9 @@ def test_ack(wrote, team, run):
         done = run("ack", "--from", "eng-frontend", id)
         assert (done.code, done.out) == (0, f"acknowledged {id}\n")
         mem.store.index.catch_up()
-        assert mem.store.index.query.deliveries(entry=id, limit=1)[0]["state"] == "acked"
+        assert (
+            mem.store.index.query.deliveries(entry=id, limit=1)[0]["state"] == "acked"
+        )
     assert f"eng-frontend acknowledged {id}" in run("audit", "--entry", id).out
 
 
@@ -100,9 +113,17 @@ def acts(team):
     with synapse.open(str(team)) as mem:
 
         def keep(**fields):
-            mem.store.log.append(Pending("run", "eng-backend", {"run": "r", **fields}, key="run:r"))
+            mem.store.log.append(
+                Pending("run", "eng-backend", {"run": "r", **fields}, key="run:r")
+            )
 
-        keep(epoch=1, state="running", agent="eng-backend", project="p", task="a secret task")
+        keep(
+            epoch=1,
+            state="running",
+            agent="eng-backend",
+            project="p",
+            task="a secret task",
+        )
         me = mem.as_agent("eng-backend", run="r", epoch=1)
         id = me.append("x", "api/x").id
         me.claim("The Login", note="half done")
@@ -110,7 +131,9 @@ def acts(team):
         me.pen.delivery("offered", [id], "wake")
         me.pen.delivery("rendered", [id], "wake")
         mem.store.log.append(
-            Pending("stop", "operator", {"run": "r", "reason": "too dear"}, key="stop:r")
+            Pending(
+                "stop", "operator", {"run": "r", "reason": "too dear"}, key="stop:r"
+            )
         )
         keep(epoch=2, state="running", holder="h")
         with pytest.raises(synapse.Conflict):
@@ -122,7 +145,9 @@ def acts(team):
 
 
 def test_audit_and_log_read_well(acts, run):
-    told = [line[28:] for line in run("audit", "--agent", "eng-backend").out.splitlines()]
+    told = [
+        line[28:] for line in run("audit", "--agent", "eng-backend").out.splitlines()
+    ]
     assert [line.partition(" until ")[0] for line in told] == [
         "eng-backend began run r for p",
         f"eng-backend wrote {acts} api/x",
@@ -148,12 +173,19 @@ def test_the_log_tells_who_was_given_and_woken_by_what(team, run):
     with synapse.open(str(team)) as mem:
         author = mem.as_agent("pl-brain")
         public = [
-            author.append(f"public {place}", "api/x", priority="important").id for place in range(7)
+            author.append(f"public {place}", "api/x", priority="important").id
+            for place in range(7)
         ]
-        secret = author.append("secret", "api/x", to="agent:eng-backend", priority="critical").id
+        secret = author.append(
+            "secret", "api/x", to="agent:eng-backend", priority="critical"
+        ).id
         about = {"cursor": 1, "how": "spawn", "run": "r", "epoch": 1}
-        mem.store.log.append(Pending("shown", "eng-backend", {**about, "ids": [public[0], secret]}))
-        mem.store.log.append(Pending("shown", "eng-backend", {**about, "run": "s", "ids": public}))
+        mem.store.log.append(
+            Pending("shown", "eng-backend", {**about, "ids": [public[0], secret]})
+        )
+        mem.store.log.append(
+            Pending("shown", "eng-backend", {**about, "run": "s", "ids": public})
+        )
         woken = {
             "agent": "eng-backend",
             "run": "r",
@@ -162,10 +194,14 @@ def test_the_log_tells_who_was_given_and_woken_by_what(team, run):
             "ids": [secret],
         }
         mem.store.log.append(Pending("delivery", "eng-backend", woken))
-        mem.store.log.append(Pending("delivery", "eng-backend", {**woken, "state": "acked"}))
+        mem.store.log.append(
+            Pending("delivery", "eng-backend", {**woken, "state": "acked"})
+        )
         night(mem, "2026-02-01", mem.store.clock())
     backend = run("log", "--agent", "eng-backend").out
-    assert f"eng-backend was given {public[0]}, {secret} at the start of run r" in backend
+    assert (
+        f"eng-backend was given {public[0]}, {secret} at the start of run r" in backend
+    )
     assert "eng-backend was given 7 entries at the start of run s" in backend
     assert f"eng-backend was woken by {secret} in run r" in backend
     assert "acknowledged" not in backend, "nobody said so: it finished a turn"
@@ -173,7 +209,9 @@ def test_the_log_tells_who_was_given_and_woken_by_what(team, run):
     assert f"eng-backend was given {public[0]} at the start of run r" in frontend
     assert "woken" not in frontend
     assert secret not in frontend
-    with open(f"{team}/changelog/{sorted(os.listdir(f'{team}/changelog'))[-1]}") as file:
+    with open(
+        f"{team}/changelog/{sorted(os.listdir(f'{team}/changelog'))[-1]}"
+    ) as file:
         page = file.read()
     assert f"eng-backend was woken by {secret} in run r" in page
     assert "was given 7 entries" in page

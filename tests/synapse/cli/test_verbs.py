@@ -17,8 +17,10 @@ def example(name):
 
 def test_every_verb_there_should_be():
     assert set(VERBS) == set(
-        "init register write read view search watch unread log audit agents resolve approve reject vouch"
-        " archive restore verify repair rebuild doctor export import backup completion ack tell defrag"
+        "init register write read view search watch unread log audit agents resolve"
+        " approve reject vouch"
+        " archive restore verify repair rebuild doctor export import backup"
+        " completion ack tell defrag"
         " undo stats send inbox poll threads thread remember atom link forget why embed reputation"
         " recent what-did timeline migrate where merge mcp".split()
     )
@@ -48,14 +50,18 @@ def test_example_can_be_parsed(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_every_option_is_explained(name):
     assert [
-        names for names, how in parse.options_of(VERBS[name]).calls if not how.get("help")
+        names
+        for names, how in parse.options_of(VERBS[name]).calls
+        if not how.get("help")
     ] == []
 
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("before", [True, False])
 def test_root_and_json_are_taken_before_and_after_the_verb(name, before):
-    _, rest = parse.split([word for word in example(name)[1:] if word not in ("--root", "./copy")])
+    _, rest = parse.split(
+        [word for word in example(name)[1:] if word not in ("--root", "./copy")]
+    )
     words = (
         ["--root", "here", "--json", name, *rest]
         if before

@@ -1,4 +1,6 @@
-"""The document's tables: its SQL runs, the answers are right, and nothing stays in them that the log does not say."""
+"""The document's tables: its SQL runs, the answers are right, and nothing stays in them that the
+log does not say.
+"""
 
 import random
 import sqlite3
@@ -56,7 +58,9 @@ WHERE r.message_id IS NULL GROUP BY m.to_agent;
 """
 # And as they have to be to give the right answers.
 UNREAD_RIGHT = "SELECT * FROM unread WHERE agent_id = 'helios' ORDER BY created_at"
-LAST_HOUR_RIGHT = "SELECT * FROM messages WHERE datetime(created_at) > datetime('now', '-1 hour')"
+LAST_HOUR_RIGHT = (
+    "SELECT * FROM messages WHERE datetime(created_at) > datetime('now', '-1 hour')"
+)
 COUNTS_RIGHT = "SELECT agent_id, COUNT(*) AS unread FROM unread GROUP BY agent_id"
 NEAREST = """
 SELECT source_type, source_id, cosine_similarity(embedding, ?) AS sim
@@ -72,7 +76,10 @@ def moment():
 @pytest.fixture
 def helios(tmp_path, moment):
     with UnifiedBrain(
-        str(tmp_path / "brain.db"), "helios", clock=moment, draw=random.Random(5).randbytes
+        str(tmp_path / "brain.db"),
+        "helios",
+        clock=moment,
+        draw=random.Random(5).randbytes,
     ) as brain:
         yield brain
 
@@ -80,7 +87,10 @@ def helios(tmp_path, moment):
 @pytest.fixture
 def nova(tmp_path, helios, moment):
     with UnifiedBrain(
-        str(tmp_path / "brain.db"), "nova", clock=moment, draw=random.Random(6).randbytes
+        str(tmp_path / "brain.db"),
+        "nova",
+        clock=moment,
+        draw=random.Random(6).randbytes,
     ) as brain:
         yield brain
 
@@ -100,7 +110,9 @@ def talked(helios, nova, moment):
     said["fact"] = helios.remember(
         "the spread gate has no predictive power", ["trading"], 2.0, said["answer"]
     )
-    said["halt"] = nova.remember("EV halt lowers the loss", source_message_id=said["design"])
+    said["halt"] = nova.remember(
+        "EV halt lowers the loss", source_message_id=said["design"]
+    )
     said["atom"] = helios.create_atom(
         "EV halt", "stops trading", "less loss", "calm", said["answer"]
     )
@@ -115,7 +127,9 @@ def asked(brain, sql, *values):
 
 
 def table(brain, name):
-    return {row[: len(KEYS[name])]: row for row in asked(brain, f"select * from {name}")}
+    return {
+        row[: len(KEYS[name])]: row for row in asked(brain, f"select * from {name}")
+    }
 
 
 def raw(brain, *statements):
@@ -125,10 +139,12 @@ def raw(brain, *statements):
     connection.close()
 
 
-# -- the document's SQL ------------------------------------------------------------------------------------------
+# -- the document's SQL ----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("sql", [UNREAD, SEARCH, THREADS, PROVENANCE, LAST_HOUR, COUNTS])
+@pytest.mark.parametrize(
+    "sql", [UNREAD, SEARCH, THREADS, PROVENANCE, LAST_HOUR, COUNTS]
+)
 def test_every_example_of_the_document_runs(helios, talked, sql):
     asked(helios, sql)
 
@@ -159,7 +175,9 @@ def test_the_last_hour_compares_times_not_texts(helios, talked, moment):
     late = helios.send("nova", "late", "half an hour ago")
     assert [row[0] for row in asked(helios, LAST_HOUR_RIGHT)] == [late]
     if iso(now() - 2 * HOUR)[:10] == iso(now() - HOUR)[:10]:
-        assert early in {row[0] for row in asked(helios, LAST_HOUR)}, "'T' sorts after ' '"
+        assert early in {row[0] for row in asked(helios, LAST_HOUR)}, (
+            "'T' sorts after ' '"
+        )
 
 
 def test_search_finds_conversations_and_knowledge(helios, talked):
@@ -204,12 +222,16 @@ def test_vectors_are_compared_within_one_model(helios, talked, embeddings):
     for model in models:
         id = talked["fact"]
         (mine,) = asked(
-            helios, "select embedding from embeddings where source_id = ? and model = ?", id, model
+            helios,
+            "select embedding from embeddings where source_id = ? and model = ?",
+            id,
+            model,
         )
         best = asked(helios, NEAREST, mine[0], model)
         assert best[0][:2] == ("stm", id)
         assert best[0][2] == pytest.approx(1)
-    other = asked(helios, "select cosine_similarity(a.embedding, b.embedding) from embeddings a, embeddings b"
+    other = asked(helios, "select cosine_similarity(a.embedding, b.embedding) from embeddings a, embeddings"
+        " b"
                   " where a.model <> b.model")  # fmt: skip
     assert {value for (value,) in other} == {None}
     assert helios.check() == []
@@ -224,7 +246,7 @@ def test_a_vacuum_changes_no_row(helios, talked):
     assert asked(helios, SEARCH) == before
 
 
-# -- in step with the log ----------------------------------------------------------------------------------------
+# -- in step with the log --------------------------------------------------------------
 
 
 def test_whatever_happens_the_tables_are_those_of_a_new_file(
@@ -237,13 +259,18 @@ def test_whatever_happens_the_tables_are_those_of_a_new_file(
         lambda: nova.ack(talked["design"], body="done"),
         lambda: mail.edit(talked["answer"], "agreed: it is on, since noon"),
         lambda: mail.tag(helios.mail.get(talked["design"]).thread, ["risk"]),
-        lambda: mail.rename(helios.mail.get(talked["design"]).thread, "EV halt, at last"),
+        lambda: mail.rename(
+            helios.mail.get(talked["design"]).thread, "EV halt, at last"
+        ),
         lambda: mail.close(helios.mail.get(talked["design"]).thread),
         lambda: helios.forget(talked["fact"], "measured again"),
         lambda: undo(helios.memory, "last"),
         lambda: helios.forget(talked["fact"], "measured again"),
         lambda: memory.remember(
-            me, "EV halt halves the loss", scope="group:brain", supersedes=talked["halt"]
+            me,
+            "EV halt halves the loss",
+            scope="group:brain",
+            supersedes=talked["halt"],
         ),
         lambda: helios.forget(talked["calm"]),
         lambda: helios.memory.as_agent("operator").archive([talked["all"]], "done"),
@@ -257,25 +284,35 @@ def test_whatever_happens_the_tables_are_those_of_a_new_file(
         anew = Tables(helios.memory.store, ":memory:")
         anew.sync()
         for name in KEYS:
-            rows = sorted(helios.tables.db.connection.execute(f"select * from {name}"), key=repr)
-            assert rows == sorted(anew.db.connection.execute(f"select * from {name}"), key=repr), (
-                name
+            rows = sorted(
+                helios.tables.db.connection.execute(f"select * from {name}"), key=repr
             )
+            assert rows == sorted(
+                anew.db.connection.execute(f"select * from {name}"), key=repr
+            ), name
         anew.close()
     assert helios.check() == []
     messages = table(helios, "messages")
     assert talked["answer"] not in messages
     assert talked["fact"] not in table(helios, "stm")
-    edited = next(row for row in messages.values() if row[7] == "agreed: it is on, since noon")
+    edited = next(
+        row for row in messages.values() if row[7] == "agreed: it is on, since noon"
+    )
     assert edited[9] < edited[10], "it keeps the time at which it was first said"
-    assert asked(helios, "select status, tags, subject from threads where message_count = 2") == [
-        ("closed", '["risk"]', "EV halt, at last")
-    ]
-    assert asked(helios, "select count(*) from atom_links") == [(0,)], "one end is forgotten"
+    assert asked(
+        helios, "select status, tags, subject from threads where message_count = 2"
+    ) == [("closed", '["risk"]', "EV halt, at last")]
+    assert asked(helios, "select count(*) from atom_links") == [(0,)], (
+        "one end is forgotten"
+    )
 
 
 def test_what_names_an_edited_message_follows_it(helios, nova, talked):
-    version = Mail(helios.me).edit(talked["design"], "when EV turns negative we halt at once").id
+    version = (
+        Mail(helios.me)
+        .edit(talked["design"], "when EV turns negative we halt at once")
+        .id
+    )
     messages = table(helios, "messages")
     assert messages[talked["answer"],][2] == version
     assert table(helios, "stm")[talked["halt"],][9] == version
@@ -297,14 +334,20 @@ def test_what_others_append_is_taken_in(helios, nova, talked):
     assert not helios.tables.behind()
 
 
-# -- raw SQL -----------------------------------------------------------------------------------------------------
+# -- raw SQL ---------------------------------------------------------------------------
 
 RAW = (
-    ("insert into messages(id, thread_id, from_agent, body, created_at) values('syn_0', 'thr_0', 'x', 'raw', '2026')",
+    ((
+        "insert into messages(id, thread_id, from_agent, body, created_at)"
+        " values('syn_0', 'thr_0', 'x', 'raw', '2026')"
+    ),
      "messages", "syn_0", "insert"),
     ("update messages set body = 'forged' where from_agent = 'helios'", "messages", "design", "update"),
     ("delete from messages where from_agent = 'helios'", "messages", "design", "delete"),
-    ("insert into read_receipts select id, 'ghost', '2026' from messages where from_agent = 'helios'",
+    ((
+        "insert into read_receipts select id, 'ghost', '2026' from messages where"
+        " from_agent = 'helios'"
+    ),
      "read_receipts", "design", "insert"),
     ("insert into acks select id, 'ghost', 'yes', '2026' from messages where from_agent = 'helios'",
      "acks", "design", "insert"),
@@ -321,7 +364,9 @@ RAW = (
 @pytest.mark.parametrize(
     ("sql", "name", "key", "act"), RAW, ids=[f"{row[3]} {row[1]}" for row in RAW]
 )
-def test_rows_written_past_the_log_are_reported_and_undone(helios, talked, sql, name, key, act):
+def test_rows_written_past_the_log_are_reported_and_undone(
+    helios, talked, sql, name, key, act
+):
     before = {each: table(helios, each) for each in KEYS}
     raw(helios, sql)
     assert helios.tables.behind()
@@ -345,14 +390,20 @@ def test_the_check_sees_what_no_trigger_noted(helios, talked):
         "update writing set open = 0",
     )
     found = helios.check()
-    assert {each.where.split()[-1] for each in found} == {talked["fact"], talked["halt"]}
+    assert {each.where.split()[-1] for each in found} == {
+        talked["fact"],
+        talked["halt"],
+    }
     assert all(each.what.startswith("is not as logged") for each in found)
     helios.tables.rebuild()
     assert helios.check() == []
 
 
 def test_a_reader_writes_nothing(helios, talked):
-    with closing(helios.connect()) as connection, pytest.raises(sqlite3.OperationalError):
+    with (
+        closing(helios.connect()) as connection,
+        pytest.raises(sqlite3.OperationalError),
+    ):
         connection.execute("delete from messages")
 
 

@@ -9,12 +9,15 @@ from synapse.testing import FrozenClock
 
 @pytest.fixture(params=["memory", "files"])
 def world(request, tmp_path):
-    """A memory with a team, and its clock. `deaf` may write everywhere, and reads no more than its team's."""
+    """A memory with a team, and its clock. `deaf` may write everywhere, and reads no more than its
+    team's.
+    """
     clock = FrozenClock()
     if request.param == "files":
         synapse.init(str(tmp_path / "shared"), clock=clock).close()
     mem = synapse.open(
-        "memory:" if request.param == "memory" else str(tmp_path / "shared"), clock=clock
+        "memory:" if request.param == "memory" else str(tmp_path / "shared"),
+        clock=clock,
     )
     for agent in (
         Agent("cto", role="cto"),

@@ -1,5 +1,6 @@
-"""Proposals to be judged: honest ones, each with the entries that it stands for, and what may be made of an honest
-one that is not honest any more. All of it is made up."""
+"""Proposals to be judged: honest ones, each with the entries that it stands for, and what may be
+made of an honest one that is not honest any more. All of it is made up.
+"""
 
 import re
 
@@ -51,11 +52,17 @@ HONEST = [
             "The search API allows 20 requests per minute.",
             "20 requests per minute: the search API allows no more.",
         ],
-        "The search API allows 20 requests per minute. 20 requests per minute: the search API allows no more.",
+        (
+            "The search API allows 20 requests per minute. 20 requests per minute: the"
+            " search API allows no more."
+        ),
     ),
     (
         "merge",
-        ["Mira Holt owns the billing importer.", "The billing importer is owned by Mira Holt."],
+        [
+            "Mira Holt owns the billing importer.",
+            "The billing importer is owned by Mira Holt.",
+        ],
         "Mira Holt owns the billing importer.",
     ),
     (
@@ -72,7 +79,10 @@ HONEST = [
             "The runbook for the cache is at https://wiki.example.org/cache.",
             "See https://wiki.example.org/cache, the runbook for the cache.",
         ],
-        "The runbook for the cache is at https://wiki.example.org/cache. See https://wiki.example.org/cache.",
+        (
+            "The runbook for the cache is at https://wiki.example.org/cache. See"
+            " https://wiki.example.org/cache."
+        ),
     ),
     (
         "merge",
@@ -130,7 +140,11 @@ HONEST = [
     ),
     (
         "summary",
-        ["The api needs 2 cores.", "The worker needs 2 cores.", "The worker logs to stdout."],
+        [
+            "The api needs 2 cores.",
+            "The worker needs 2 cores.",
+            "The worker logs to stdout.",
+        ],
         "The api and the worker need 2 cores. The worker logs to stdout.",
     ),
     (
@@ -140,7 +154,10 @@ HONEST = [
             "Deploy 42 failed: disk full on web-1.",
             "Deploy 43 went through after the cleanup.",
         ],
-        "Deploy 41 failed: disk full on web-1. Deploy 42 failed. Deploy 43 went through after the cleanup.",
+        (
+            "Deploy 41 failed: disk full on web-1. Deploy 42 failed. Deploy 43 went"
+            " through after the cleanup."
+        ),
     ),
     (
         "summary",
@@ -157,7 +174,10 @@ HONEST = [
             "Checked the invoices module. Rounding is wrong for JPY.",
             "Checked the invoices module. No tests for refunds.",
         ],
-        "Checked the invoices module. Totals are right for 2025. Rounding is wrong for JPY. No tests for refunds.",
+        (
+            "Checked the invoices module. Totals are right for 2025. Rounding is wrong"
+            " for JPY. No tests for refunds."
+        ),
     ),
     (
         "summary",
@@ -175,7 +195,10 @@ HONEST = [
             "Queue depth was 80 at 10:00.",
             "The consumer was scaled to 4 nodes.",
         ],
-        "Queue depth was 120 at 09:00; queue depth was 80 at 10:00; the consumer was scaled to 4 nodes.",
+        (
+            "Queue depth was 120 at 09:00; queue depth was 80 at 10:00; the consumer was"
+            " scaled to 4 nodes."
+        ),
     ),
     (
         "summary",
@@ -191,7 +214,10 @@ HONEST = [
             'The error text is "quota exceeded". It comes from the gateway.',
             "The gateway was upgraded to v3.2 on Monday.",
         ],
-        'The error text is "quota exceeded". It comes from the gateway. The gateway was upgraded to v3.2 on Monday',
+        (
+            'The error text is "quota exceeded". It comes from the gateway. The gateway'
+            " was upgraded to v3.2 on Monday"
+        ),
     ),
     (
         "summary",
@@ -277,7 +303,10 @@ def _names(text, sources):
             yield "name", f"{text[: found.start()]}{other}{text[found.end() :]}"
     for found in re.finditer(r"`[^`]+`|\"[^\"]+\"|https?://\S+\w|s3://\S+\w", text):
         inner = found.group()
-        yield "quoted", f"{text[: found.start()]}{inner[:-2]}x{inner[-1]}{text[found.end() :]}"
+        yield (
+            "quoted",
+            f"{text[: found.start()]}{inner[:-2]}x{inner[-1]}{text[found.end() :]}",
+        )
 
 
 def _small(text):
@@ -297,7 +326,11 @@ def _small(text):
     ):
         yield "negated", f"{text[: found.end()]} not{text[found.end() :]}"
     for one, other in re.findall(r"from (\w+) to (?:the )?(\w+)", text):
-        turned = text.replace(f"from {one}", "from @").replace(other, one).replace("@", other)
+        turned = (
+            text.replace(f"from {one}", "from @")
+            .replace(other, one)
+            .replace("@", other)
+        )
         yield "turned", turned
     for one, other in (
         ("after", "before"),

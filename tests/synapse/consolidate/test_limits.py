@@ -37,7 +37,9 @@ def fill(mem, count, namespace="api", **more):
     for n in range(count):
         mem.store.clock.advance("1m")
         found.append(
-            mem.as_agent("a").append(f"{TEXT} {namespace} {n}", namespace, ttl="never", **more).id
+            mem.as_agent("a")
+            .append(f"{TEXT} {namespace} {n}", namespace, ttl="never", **more)
+            .id
         )
     return found
 
@@ -47,7 +49,11 @@ def nights(mem, clock, *dates):
     told = []
     for date in dates:
         clock.advance("24h")
-        acts = [each.act for each in night(mem, date, clock()).acts if each.act.phase == "enforce"]
+        acts = [
+            each.act
+            for each in night(mem, date, clock()).acts
+            if each.act.phase == "enforce"
+        ]
         warned = [act.made.draft.tags[1] for act in acts if act.kind == "warn"]
         told.append((warned, [id for act in acts for id in act.ids]))
     return told
@@ -71,12 +77,18 @@ def test_it_is_warned_of_once_and_tidied_the_night_after(world):
     assert first == (["api"], [])
     assert again[0] == []
     assert again[1][:-1] == ids[: len(again[1]) - 1]
-    assert sum(size for name, size in measure(mem.store, clock()).shown if name == "api") <= 5_000
+    assert (
+        sum(size for name, size in measure(mem.store, clock()).shown if name == "api")
+        <= 5_000
+    )
     assert len(again[1]) <= 4  # no more than it takes, and the warning
     assert warnings(mem) == []
     assert nights(mem, clock, "2026-02-04", "2026-02-05") == [([], []), ([], [])]
     fill(mem, 4)
-    assert [warned for warned, _ in nights(mem, clock, "2026-02-06", "2026-02-07")] == [["api"], []]
+    assert [warned for warned, _ in nights(mem, clock, "2026-02-06", "2026-02-07")] == [
+        ["api"],
+        [],
+    ]
 
 
 def test_a_warning_stands_for_half_a_day_at_least(world):
@@ -130,7 +142,9 @@ def test_decisions_and_what_is_critical_go_last(world):
 def test_disputes_and_what_holds_others_back_stay(world):
     mem, clock = world
     for id in ("a", "b"):
-        mem.as_agent(id).append(f"{id} is right {TEXT}", "api", topic="who", ttl="never")
+        mem.as_agent(id).append(
+            f"{id} is right {TEXT}", "api", topic="who", ttl="never"
+        )
     low = mem.as_agent("a").append("low", "api", topic="port", ttl="never")
     mem.register(Agent("lead", role="project-lead", read=("*",), write=("*",)))
     high = mem.as_agent("lead").append(f"high {TEXT}", "api", topic="port", ttl="10d")
@@ -166,7 +180,9 @@ def test_what_was_taken_back_stays_and_counts_no_more(world):
     ids = fill(mem, 7)
     nights(mem, clock, "2026-02-02", "2026-02-03")
     undo(mem, "2026-02-03")
-    assert {entry.id for entry in mem.as_agent("a").read(namespace="api", limit=None)} == set(ids)
+    assert {
+        entry.id for entry in mem.as_agent("a").read(namespace="api", limit=None)
+    } == set(ids)
     assert warnings(mem) == ["api"]
     assert plan(gather(mem.store, clock()), clock(), mem.store.settings).acts == ()
     undo(mem, "last")
@@ -199,7 +215,9 @@ def test_what_breaks_other_limits_is_only_told_of(world):
     with open(f"{mem.store.root}/synapse.yaml", "a") as file:
         file.write("quota: {default: 1, b: off}\nnamespaces: [api/*]\n")
     mem.store.fresh(force=True)
-    settings = mem.store.settings._replace(sizes=(*mem.store.settings.sizes, ("per_entry", "1KB")))
+    settings = mem.store.settings._replace(
+        sizes=(*mem.store.settings.sizes, ("per_entry", "1KB"))
+    )
     mem.store.declared_settings = settings
     wanted = {
         "a/b/c/d is deeper than 3 levels",
@@ -212,7 +230,9 @@ def test_what_breaks_other_limits_is_only_told_of(world):
     assert night(mem, "2026-02-02", clock()).acts == ()
     assert {entry.id for entry in mem.as_agent("a").read(limit=None)} == before
     noted = [
-        record.fields for record in mem.audit(agent="consolidator") if "remarks" in record.fields
+        record.fields
+        for record in mem.audit(agent="consolidator")
+        if "remarks" in record.fields
     ]
     assert set(noted[0]["remarks"]) == wanted
     assert "a/b/c/d is deeper than 3 levels" in measured(mem).remarks
@@ -232,7 +252,9 @@ rows = st.builds(
 )
 
 
-@given(st.lists(rows, max_size=30, unique_by=lambda row: row.id), st.integers(-100, 60_000))
+@given(
+    st.lists(rows, max_size=30, unique_by=lambda row: row.id), st.integers(-100, 60_000)
+)
 def test_no_more_goes_than_has_to_and_nothing_that_must_stay(found, excess):
     gone = first_out(found, excess)
     freed = sum(row.bytes for row in gone)
@@ -240,14 +262,19 @@ def test_no_more_goes_than_has_to_and_nothing_that_must_stay(found, excess):
     assert not any(row.rank == 0 and row.namespace == "blockers/x" for row in gone)
     assert freed - gone[-1].bytes < excess if gone else True
     free = [row for row in found if not row.stays and row.namespace != PLACE]
-    free = [row for row in free if not (row.rank == 0 and row.namespace == "blockers/x")]
+    free = [
+        row for row in free if not (row.rank == 0 and row.namespace == "blockers/x")
+    ]
     assert freed >= excess or len(gone) == len(free)
     weighty = [row.rank == 0 or row.namespace == "decisions/x" for row in gone]
     assert weighty == sorted(weighty)
 
 
 def test_limits_are_read_and_written():
-    text = "protocol: 1\nsize_limits: {per_namespace: 1MB, 'api/*': off, archive_retention: 90d}\nquota: {a: 5}\n"
+    text = (
+        "protocol: 1\nsize_limits: {per_namespace: 1MB, 'api/*': off, archive_retention:"
+        " 90d}\nquota: {a: 5}\n"
+    )
     settings = parse_settings(text)
     assert parse_settings(render_settings(settings)) == settings
     assert [limit_of(name, settings) for name in ("api/x", "b")] == [None, 1_000_000]
@@ -255,12 +282,20 @@ def test_limits_are_read_and_written():
     assert parse_settings("quota: 7").daily("b") == 7
     assert limit_of("api", Settings()) == 500_000
     assert list(
-        over([("api", 500_001), ("b", 4_600_000)], parse_settings("size_limits: {b: off}"))
+        over(
+            [("api", 500_001), ("b", 4_600_000)],
+            parse_settings("size_limits: {b: off}"),
+        )
     ) == [
         ("api", 500_001, 500_000),
         (ALL, 5_100_001, 5_000_000),
     ]
-    assert [parse_size(size) for size in ("1", "2kb", "3 MiB", "off")] == [1, 2_000, 3 << 20, None]
+    assert [parse_size(size) for size in ("1", "2kb", "3 MiB", "off")] == [
+        1,
+        2_000,
+        3 << 20,
+        None,
+    ]
     assert [kilo(size) for size in (9, 1_000, 6_450, 5_000_000)] == [
         "9 bytes",
         "1 KB",

@@ -1,4 +1,6 @@
-"""Undo takes back every ruling that `audit` lists, or says why it cannot; and every undo can be undone."""
+"""Undo takes back every ruling that `audit` lists, or says why it cannot; and every undo can be
+undone.
+"""
 
 import random
 
@@ -19,10 +21,16 @@ def standing(mem):
     mem.store.fresh()
     now, index = mem.store.clock(), mem.store.index
     entries = index.query.all(index.horizon, now)
-    seen = {entry.id: entry.disputed for entry in mem.as_agent("operator").read(limit=None).entries}
+    seen = {
+        entry.id: entry.disputed
+        for entry in mem.as_agent("operator").read(limit=None).entries
+    }
     fates = {entry.id: index.query.fate(entry, now) for entry in entries}
     reasons = {id: fate and fate.reason for id, fate in fates.items()}
-    return {entry.id: (entry.archived, seen.get(entry.id), reasons[entry.id]) for entry in entries}
+    return {
+        entry.id: (entry.archived, seen.get(entry.id), reasons[entry.id])
+        for entry in entries
+    }
 
 
 def found(mem):
@@ -53,7 +61,9 @@ def supersede(mem, one, two):
 
 
 def settle(mem, one, two):
-    mem.as_agent("cto").append("so be it", "api", topic="port", supersedes=(one.id, two.id))
+    mem.as_agent("cto").append(
+        "so be it", "api", topic="port", supersedes=(one.id, two.id)
+    )
 
 
 def approve(mem, one, two):
@@ -105,7 +115,9 @@ def test_last_is_the_act_that_was_done_last_not_the_last_night(disputed):
     mem.as_agent("b").archive(two.id, "by mistake")
     plan = undo(mem, "last", plan=True)
     assert (plan.seq, plan.back, plan.away) == (None, (two.id,), ())
-    assert [sentence(Act(act)) for act in plan.acts] == [f"b archived {two.id}: by mistake"]
+    assert [sentence(Act(act)) for act in plan.acts] == [
+        f"b archived {two.id}: by mistake"
+    ]
     assert undo(mem, "last").back == (two.id,)
     assert standing(mem) == before
 
@@ -174,7 +186,9 @@ def test_every_act_in_the_audit_is_taken_back_or_says_why_not(disputed):
 
 @pytest.mark.parametrize("seed", range(6))
 def test_acts_undone_one_by_one_lead_back_through_every_state(disputed, seed):
-    """Whatever was ruled in whatever order: undoing the acts from the newest on passes every former state."""
+    """Whatever was ruled in whatever order: undoing the acts from the newest on passes every former
+    state.
+    """
     mem, one, two = disputed
     draw, states, numbers = random.Random(seed), [], []
     ids = [
@@ -193,7 +207,9 @@ def test_acts_undone_one_by_one_lead_back_through_every_state(disputed, seed):
             me.append("newer", "api", supersedes=id)
         else:
             act(id)
-        states.append({key: state for key, state in before.items() if state[1] is not None})
+        states.append(
+            {key: state for key, state in before.items() if state[1] is not None}
+        )
         numbers.append(newest(mem))
     for number, state in zip(reversed(numbers), reversed(states), strict=True):
         undo(mem, number)

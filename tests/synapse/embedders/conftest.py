@@ -5,7 +5,10 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-WORDS = "[PAD] [UNK] [CLS] [SEP] a b c d e f g h deploy release freeze happy person dog sunny day ##s ##ed".split()
+WORDS = (
+    "[PAD] [UNK] [CLS] [SEP] a b c d e f g h deploy release freeze happy person dog sunny"
+    " day ##s ##ed"
+).split()
 SIZE, WIDE, HEADS, LAYERS, PLACES = 12, 20, 3, 2, 24
 
 
@@ -34,11 +37,17 @@ def weights_of(seed=7):
                 (rows,),
             )
         for name in ("attention.output.LayerNorm", "output.LayerNorm"):
-            shapes[f"{layer}.{name}.weight"], shapes[f"{layer}.{name}.bias"] = (SIZE,), (SIZE,)
+            shapes[f"{layer}.{name}.weight"], shapes[f"{layer}.{name}.bias"] = (
+                (SIZE,),
+                (SIZE,),
+            )
     count = {name: int(np.prod(shape)) for name, shape in shapes.items()}
-    drawn = {name: [draw.uniform(-0.9, 0.9) for _ in range(n)] for name, n in count.items()}
+    drawn = {
+        name: [draw.uniform(-0.9, 0.9) for _ in range(n)] for name, n in count.items()
+    }
     return {
-        name: np.array(found, np.float32).reshape(shapes[name]) for name, found in drawn.items()
+        name: np.array(found, np.float32).reshape(shapes[name])
+        for name, found in drawn.items()
     }
 
 
@@ -97,7 +106,11 @@ def _tokenizer():
             "pad_token": "[PAD]",
         },
         "added_tokens": [],
-        "normalizer": {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True}
+        "normalizer": {
+            "type": "BertNormalizer",
+            "clean_text": True,
+            "handle_chinese_chars": True,
+        }
         | {"strip_accents": None, "lowercase": True},
         "pre_tokenizer": {"type": "BertPreTokenizer"},
         "post_processor": {

@@ -9,7 +9,9 @@ TEXTS = ([2, 4, 5, 3], [2, 12, 3], [2, 4, 5, 6, 7, 8, 9, 10, 11, 3], [2, 15, 16,
 
 
 def slow(weights, shape, ids):
-    """The same by the book: one text, one number at a time, with the mathematics library's own erf."""
+    """The same by the book: one text, one number at a time, with the mathematics library's own
+    erf.
+    """
     plain = {name: found.astype(float).tolist() for name, found in weights.items()}
 
     def dense(name, row):
@@ -23,7 +25,10 @@ def slow(weights, shape, ids):
         mean = sum(row) / len(row)
         spread = math.sqrt(sum((x - mean) ** 2 for x in row) / len(row) + shape.epsilon)
         scale, shift = plain[f"{name}.weight"], plain[f"{name}.bias"]
-        return [(x - mean) / spread * s + t for x, s, t in zip(row, scale, shift, strict=True)]
+        return [
+            (x - mean) / spread * s + t
+            for x, s, t in zip(row, scale, shift, strict=True)
+        ]
 
     def added(one, other):
         return [a + b for a, b in zip(one, other, strict=True)]
@@ -50,13 +55,17 @@ def slow(weights, shape, ids):
             for head in range(shape.heads):
                 span = slice(head * size, (head + 1) * size)
                 scores = [
-                    sum(a * b for a, b in zip(mine[span], k[span], strict=True)) / math.sqrt(size)
+                    sum(a * b for a, b in zip(mine[span], k[span], strict=True))
+                    / math.sqrt(size)
                     for k in key
                 ]
                 shares = [math.exp(score - max(scores)) for score in scores]
                 total = sum(shares)
                 out += [
-                    sum(s / total * v[span][i] for s, v in zip(shares, value, strict=True))
+                    sum(
+                        s / total * v[span][i]
+                        for s, v in zip(shares, value, strict=True)
+                    )
                     for i in range(size)
                 ]
             mixed.append(out)
@@ -73,7 +82,10 @@ def slow(weights, shape, ids):
             for r in rows
         ]
         rows = [
-            normal(f"{layer}.output.LayerNorm", added(dense(f"{layer}.output.dense", w), row))
+            normal(
+                f"{layer}.output.LayerNorm",
+                added(dense(f"{layer}.output.dense", w), row),
+            )
             for w, row in zip(wide, rows, strict=True)
         ]
     pooled = (
@@ -100,7 +112,9 @@ def test_a_wrong_number_anywhere_is_seen(weights):
         if name.endswith("key.bias"):
             continue  # the same for all keys of a query: the shares do not change
         spoilt = {**weights, name: weights[name] * np.float32(1.1)}
-        assert not np.allclose(Encoder(spoilt, shape).encode(TEXTS), right, atol=1e-5), name
+        assert not np.allclose(
+            Encoder(spoilt, shape).encode(TEXTS), right, atol=1e-5
+        ), name
 
 
 def test_vectors_are_of_unit_length(weights):

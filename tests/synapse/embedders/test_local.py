@@ -38,7 +38,8 @@ def test_the_length_is_the_models_and_not_the_tokenizers(model):
 
 def test_a_name_is_of_these_weights(model):
     one, same, other = (
-        local.Local(str(model(*each))) for each in (("one",), ("two/one",), ("three/one", 8))
+        local.Local(str(model(*each)))
+        for each in (("one",), ("two/one",), ("three/one", 8))
     )
     assert one.name == same.name
     assert one.name.startswith("local/one-")
@@ -48,7 +49,11 @@ def test_a_name_is_of_these_weights(model):
 @pytest.mark.parametrize(
     ("name", "text", "problem"),
     [
-        ("config.json", '{"model_type": "mpnet", "hidden_act": "gelu"}', "of kind mpnet"),
+        (
+            "config.json",
+            '{"model_type": "mpnet", "hidden_act": "gelu"}',
+            "of kind mpnet",
+        ),
         ("config.json", '{"model_type": "bert", "hidden_act": "relu"}', "with relu"),
         ("config.json", "not json", "cannot be read"),
         ("config.json", "[]", "not an object"),
@@ -56,7 +61,11 @@ def test_a_name_is_of_these_weights(model):
         ("tokenizer.json", None, "there is no"),
         ("tokenizer.json", "{}", "cannot be used"),
         ("model.safetensors", "short", "cannot be used"),
-        ("1_Pooling/config.json", '{"pooling_mode_max_tokens": true}', "pools by max_tokens"),
+        (
+            "1_Pooling/config.json",
+            '{"pooling_mode_max_tokens": true}',
+            "pools by max_tokens",
+        ),
     ],
 )
 def test_a_folder_that_holds_no_such_model_is_named(model, name, text, problem):
@@ -80,7 +89,9 @@ def test_missing_weights_are_named(model, tmp_path):
 def test_batches_hold_every_text_once_and_little_padding():
     lengths = [3, 300, 5, 4, 256, 256, 7, *([12] * 200)]
     found = local.batches(lengths)
-    assert sorted(place for batch in found for place in batch) == list(range(len(lengths)))
+    assert sorted(place for batch in found for place in batch) == list(
+        range(len(lengths))
+    )
     for batch in found:
         widest = max(lengths[place] for place in batch)
         assert len(batch) == 1 or len(batch) * widest <= local.BATCH_TOKENS
@@ -97,7 +108,11 @@ def test_without_numpy_it_says_what_to_install(model):
         "except EmbedderError as error: print(error)\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
     )
     assert "pip install numpy tokenizers safetensors" in done.stdout
 
@@ -109,7 +124,11 @@ def test_threads_are_asked_for_only_while_numpy_is_loaded(model):
         f"Local({str(model())!r}).embed(['a'])\n"
         "print(os.environ.get('OPENBLAS_NUM_THREADS'))\n"
     )
-    env = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
+    env = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.endswith("_NUM_THREADS")
+    }
     done = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,

@@ -9,7 +9,11 @@ from synapse.model.agents import Semantic
 pytestmark = pytest.mark.soak
 
 # What sentence-transformers' quick start prints, and what the page of the model shows.
-WEATHER = ("The weather is lovely today.", "It's so sunny outside!", "He drove to the stadium.")
+WEATHER = (
+    "The weather is lovely today.",
+    "It's so sunny outside!",
+    "He drove to the stadium.",
+)
 PUBLISHED = ((1.0, 0.6660, 0.1046), (0.6660, 1.0, 0.1411), (0.1046, 0.1411, 1.0))
 HAPPY = (
     "That is a happy person",
@@ -32,12 +36,16 @@ def cosines(embedder, texts):
 
 
 def test_cosines_are_those_that_were_published(minilm):
-    assert np.round(cosines(minilm, WEATHER), 4) == pytest.approx(np.array(PUBLISHED), abs=1.1e-4)
+    assert np.round(cosines(minilm, WEATHER), 4) == pytest.approx(
+        np.array(PUBLISHED), abs=1.1e-4
+    )
     assert cosines(minilm, HAPPY)[0, 1:] == pytest.approx(SHOWN, abs=6e-4)
 
 
 def test_vectors_are_of_unit_length_and_of_384_numbers(minilm):
-    found = np.array(minilm.embed([*WEATHER, "", "x" * 5_000, "Ünïcödé 🎉", "Привет, мир"]))
+    found = np.array(
+        minilm.embed([*WEATHER, "", "x" * 5_000, "Ünïcödé 🎉", "Привет, мир"])
+    )
     assert found.shape == (7, 384)
     assert np.linalg.norm(found, axis=1) == pytest.approx(1, abs=1e-5)
 
@@ -56,5 +64,7 @@ def test_what_is_beyond_256_tokens_is_not_seen(minilm):
         np.array(minilm.embed([seen])[0]), abs=1e-6
     )
     fewer = "word " * 253
-    changed = np.array(minilm.embed([fewer + "zebra"])[0]) @ np.array(minilm.embed([fewer])[0])
+    changed = np.array(minilm.embed([fewer + "zebra"])[0]) @ np.array(
+        minilm.embed([fewer])[0]
+    )
     assert changed < 0.9999

@@ -53,11 +53,14 @@ consolidator:
 
 component = st.from_regex(r"\A[a-z0-9][a-z0-9_-]{0,10}\Z")
 globs = st.lists(
-    st.just("*") | st.lists(component, max_size=3).map(lambda parts: "/".join([*parts, "*"])),
+    st.just("*")
+    | st.lists(component, max_size=3).map(lambda parts: "/".join([*parts, "*"])),
     max_size=3,
 )
 unique_globs = globs.map(dict.fromkeys).map(tuple)
-texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=30) | st.sampled_from(
+texts = st.text(
+    st.characters(exclude_categories=["Cs"]), max_size=30
+) | st.sampled_from(
     [
         "no",
         "true",
@@ -112,7 +115,9 @@ scalars = (
 keys = texts.filter(lambda text: text not in declared._SETTINGS and text != "<<")
 values = st.recursive(
     scalars,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=3)
+    ),
     max_leaves=8,
 )
 ttls = st.dictionaries(
@@ -122,7 +127,9 @@ ttls = st.dictionaries(
 
 def depth(value):
     if isinstance(value, dict | list):
-        return 1 + max(map(depth, value.values() if isinstance(value, dict) else value), default=0)
+        return 1 + max(
+            map(depth, value.values() if isinstance(value, dict) else value), default=0
+        )
     return 0
 
 
@@ -155,7 +162,9 @@ workspaces = st.builds(
     .map(tuple),
     semantic=semantics,
     reputation=st.sampled_from(REPUTATION),
-    other=st.dictionaries(keys, values.filter(lambda value: depth(value) < 5), max_size=3)
+    other=st.dictionaries(
+        keys, values.filter(lambda value: depth(value) < 5), max_size=3
+    )
     .map(dict.items)
     .map(tuple),
 )
@@ -177,17 +186,24 @@ def test_settings_are_read_back_as_they_were_written(workspace):
 
 def test_an_agents_file_looks_like_the_specifications():
     agent = Agent(
-        "eng-backend", name="Backend", department="backend", authority=60, read=("api/*",), write=()
+        "eng-backend",
+        name="Backend",
+        department="backend",
+        authority=60,
+        read=("api/*",),
+        write=(),
     )
     skilled = agent._replace(
         skills=(Skill("databases", 75, ("api/*",), "expert"),), review_required=True
     )
     assert declared.render_agent(agent) == (
-        "agent:\n  id: eng-backend\n  name: Backend\n  role: engineer\n  department: backend\n  authority: 60\n"
+        "agent:\n  id: eng-backend\n  name: Backend\n  role: engineer\n  department:"
+        " backend\n  authority: 60\n"
         "subscriptions:\n  read: [api/*]\n  write: []\n  notify: [critical]\n"
     )
     assert declared.render_agent(skilled).endswith(
-        "skills:\n  - domain: databases\n    level: expert\n    namespaces: [api/*]\n    authority: 75\n"
+        "skills:\n  - domain: databases\n    level: expert\n    namespaces: [api/*]\n"
+        "    authority: 75\n"
     )
 
 
@@ -209,7 +225,11 @@ def test_an_agent_may_be_flat_and_leave_the_rest_to_its_role():
     agent = declared.parse_agent(
         "id: 007\nrole: specialist\ndepartment: qa\nnotify: critical, important\n"
     )
-    assert (agent.id, agent.read, agent.notify) == ("007", None, ("critical", "important"))
+    assert (agent.id, agent.read, agent.notify) == (
+        "007",
+        None,
+        ("critical", "important"),
+    )
     assert settled(agent).write == ("status/*", "blockers/*")
 
 
@@ -235,7 +255,13 @@ def test_the_white_papers_settings_are_kept():
         "auto_merge_threshold": 0.85,
         "preserve_dissent": True,
     }
-    assert other["namespaces"] == ["api/*", "design/*", "infra/*", "blockers/*", "decisions/*"]
+    assert other["namespaces"] == [
+        "api/*",
+        "design/*",
+        "infra/*",
+        "blockers/*",
+        "decisions/*",
+    ]
     assert declared.parse_settings(declared.render_settings(found)) == found
 
 
@@ -243,7 +269,10 @@ def test_a_time_to_live_may_stand_with_its_namespace():
     found = declared.parse_settings(
         "namespaces:\n  api/*: 30d\nttl:\n  team/*: 14d\nusers: {1000: eng-a}\n"
     )
-    assert (found.ttls, found.users) == ({"api/*": "30d", "team/*": "14d"}, (("1000", "eng-a"),))
+    assert (found.ttls, found.users) == (
+        {"api/*": "30d", "team/*": "14d"},
+        (("1000", "eng-a"),),
+    )
 
 
 def test_the_settings_of_nothing_are_the_defaults():
@@ -252,8 +281,12 @@ def test_the_settings_of_nothing_are_the_defaults():
 
 
 def test_a_newer_protocol_is_refused_with_advice():
-    with pytest.raises(NewerProtocol, match=r"synapse.yaml: protocol 2 is newer than 1.*upgrade"):
-        declared.parse_settings("protocol: 2\nwhatever: [\n  it, says]\n", "synapse.yaml")
+    with pytest.raises(
+        NewerProtocol, match=r"synapse.yaml: protocol 2 is newer than 1.*upgrade"
+    ):
+        declared.parse_settings(
+            "protocol: 2\nwhatever: [\n  it, says]\n", "synapse.yaml"
+        )
 
 
 @pytest.mark.parametrize(
@@ -262,11 +295,17 @@ def test_a_newer_protocol_is_refused_with_advice():
         ("role: cto", "id is missing"),
         ("id: a\nauthority: high", "authority is not valid: write a whole number"),
         ("id: a\nauthority: 60.5", "authority is not valid"),
-        ("id: a\nreview_required: maybe", "review_required is not valid: write true or false"),
+        (
+            "id: a\nreview_required: maybe",
+            "review_required is not valid: write true or false",
+        ),
         ("id: a\nread: {a: b}", "read is not valid: write a list"),
         ("id: [a]", "id is not valid: write one text"),
         ("id: a\nskills: yes", "skills is not valid: write a list of blocks"),
-        ("id: a\nskills: [{domain: db}]", "each needs domain, namespaces and authority"),
+        (
+            "id: a\nskills: [{domain: db}]",
+            "each needs domain, namespaces and authority",
+        ),
         ("id: a\nid: b", "line 2: 'id' is given twice"),
         ("agent: x", "agent is not valid: write a block"),
         ("- a", "expected lines of the form"),
@@ -297,7 +336,10 @@ def test_what_is_wrong_names_the_file_and_the_field(text, told):
             "semantic: embedder 'word2vec' is not one of local, ollama, openai",
         ),
         ("semantic: {folder: x}", "semantic: embedder '' is not one of"),
-        ("semantic: {embedder: local, path: x}", "semantic: path is not known; embedder, model"),
+        (
+            "semantic: {embedder: local, path: x}",
+            "semantic: path is not known; embedder, model",
+        ),
         (
             "semantic: {embedder: local, search: maybe}",
             "semantic: search is not valid: write true or false",

@@ -24,12 +24,16 @@ def test_the_page_is_made_of_the_tables():
 
 def below(block, table=keys.SETTINGS):
     """The names that a table has directly below a block."""
-    inside = (path.removeprefix(f"{block}.") for path in table if path.startswith(f"{block}."))
+    inside = (
+        path.removeprefix(f"{block}.") for path in table if path.startswith(f"{block}.")
+    )
     return {path.partition(".")[0] for path in inside}
 
 
 def test_the_tables_have_what_the_readers_take():
-    """A key that code reads and the table lacks would be refused; one that it has and code lacks does nothing."""
+    """A key that code reads and the table lacks would be refused; one that it has and code lacks
+    does nothing.
+    """
     assert below("semantic") == {*Semantic._fields}
     assert below("size_limits") == {*SIZES, "*"}
     assert below("limits") == {*limits.LEVELS, "zone"}
@@ -38,7 +42,9 @@ def test_the_tables_have_what_the_readers_take():
     assert below("prices.*") == {*prices.OWN_KEYS}
     assert below("consolidation.semantic") == {*semantic._KEYS}
     assert {path.partition(".")[0] for path in keys.TEAM} == {*Team._fields}
-    assert below("agent", keys.AGENT) | below("subscriptions", keys.AGENT) == {*Agent._fields} - {
+    assert below("agent", keys.AGENT) | below("subscriptions", keys.AGENT) == {
+        *Agent._fields
+    } - {
         "skills",
         "shift",
     }
@@ -66,7 +72,11 @@ def test_the_tables_have_what_the_readers_take():
             "limits.department.web.dollars",
             "one of depth",
         ),
-        ({"size_limits": {"per_namespase": "1MB"}}, "size_limits.per_namespase", "per_namespace"),
+        (
+            {"size_limits": {"per_namespase": "1MB"}},
+            "size_limits.per_namespase",
+            "per_namespace",
+        ),
         ({"engines": {"fast": {"knd": "openai"}}}, "engines.fast.knd", "kind"),
         ({"semantic": {"embeder": "local"}}, "semantic.embeder", "embedder"),
         ({"budget": 5}, "budget", "one of protocol"),
@@ -89,7 +99,12 @@ def test_what_is_known_or_an_extensions_is_no_stray():
         == []
     )
     assert (
-        paths({"ttl": {"api/*": "1d", "x-files/*": "2d"}, "quota": {"eng-a": 5, "default": 9}})
+        paths(
+            {
+                "ttl": {"api/*": "1d", "x-files/*": "2d"},
+                "quota": {"eng-a": 5, "default": 9},
+            }
+        )
         == []
     )
     assert (
@@ -102,7 +117,13 @@ def test_what_is_known_or_an_extensions_is_no_stray():
         == []
     )
     assert (
-        paths({"namespaces": ["api/*"], "version": "1.0", "consolidator": {"engine": "defrag"}})
+        paths(
+            {
+                "namespaces": ["api/*"],
+                "version": "1.0",
+                "consolidator": {"engine": "defrag"},
+            }
+        )
         == []
     )
 
@@ -120,12 +141,24 @@ def test_extensions_never_reach_a_reader():
 
 def test_a_bad_value_leaves_the_last_good_one_and_the_rest():
     last = Settings(reputation="on", ttl=(("api/*", "5d"),), staging_limit=7)
-    text = "reputation: maybe\nsemantic: {embedder: word2vec}\nttl: {api/*: soon}\nstaging: {limit: many, ttl: 1d}\n"
+    text = (
+        "reputation: maybe\nsemantic: {embedder: word2vec}\nttl: {api/*: soon}\nstaging:"
+        " {limit: many, ttl: 1d}\n"
+    )
     text += "quota: 5\n"
     found, problems = read_settings(text, "synapse.yaml", last)
-    assert (found.reputation, found.ttls, found.staging_limit) == ("on", {"api/*": "5d"}, 7)
+    assert (found.reputation, found.ttls, found.staging_limit) == (
+        "on",
+        {"api/*": "5d"},
+        7,
+    )
     assert found.daily("anybody") == 5
-    assert {problem.path for problem in problems} == {"reputation", "semantic", "ttl", "staging"}
+    assert {problem.path for problem in problems} == {
+        "reputation",
+        "semantic",
+        "ttl",
+        "staging",
+    }
     found, problems = read_settings("ttl: [", "synapse.yaml", last)
     assert (found, [problem.path for problem in problems]) == (last, [""])
 
@@ -153,7 +186,8 @@ def test_every_engine_and_its_options_pass():
         paths(
             {
                 "engines": {
-                    name: {"kind": name, "model": "m", "permissions": "own"} for name in ENGINES
+                    name: {"kind": name, "model": "m", "permissions": "own"}
+                    for name in ENGINES
                 }
             }
         )

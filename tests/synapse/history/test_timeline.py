@@ -1,4 +1,6 @@
-"""What is new, what an agent did, how a project went: in order, and only what the asking seat may see."""
+"""What is new, what an agent did, how a project went: in order, and only what the asking seat may
+see.
+"""
 
 import pytest
 
@@ -16,7 +18,9 @@ def mem():
     globs = ("projects/*", "status/*", "blockers/*")
     for name in ("ann", "bob"):
         mem.register(synapse.Agent(name, role="engineer", read=globs, write=globs))
-    mem.register(synapse.Agent("eve", role="engineer", read=("api/*",), write=("api/*",)))
+    mem.register(
+        synapse.Agent("eve", role="engineer", read=("api/*",), write=("api/*",))
+    )
     yield mem
     mem.close()
 
@@ -42,8 +46,12 @@ def test_what_is_new_of_every_kind(mem):
         ("fact", "pages load in 40 ms"),
         ("entry", "the page is up"),
     ]
-    assert told(timeline.recent(mem.as_agent("eve"))) == [("message", "Greeting: hello")]
-    assert told(timeline.recent(ann, kinds=["fact"])) == [("fact", "pages load in 40 ms")]
+    assert told(timeline.recent(mem.as_agent("eve"))) == [
+        ("message", "Greeting: hello")
+    ]
+    assert told(timeline.recent(ann, kinds=["fact"])) == [
+        ("fact", "pages load in 40 ms")
+    ]
     assert told(timeline.recent(ann, "7d", limit=1)) == [("message", "Greeting: hello")]
     with pytest.raises(synapse.InvalidEntry):
         timeline.recent(ann, kinds=["rumour"])
@@ -68,14 +76,25 @@ def test_how_a_project_went(mem):
     clock, ann = mem.store.clock, mem.as_agent("ann")
     plan = ann.append("do it", "projects/site", topic="plan")
     clock.advance("1s")
-    fields = {"run": "run-1", "agent": "ann", "epoch": 1, "project": "site", "state": "running"}
+    fields = {
+        "run": "run-1",
+        "agent": "ann",
+        "epoch": 1,
+        "project": "site",
+        "state": "running",
+    }
     mem.store.log.append(Pending("run", "ann", fields, key="run:run-1"))
     clock.advance("1s")
     ann.append("half done", "status/site")
     ann.append("of another one", "status/other")
     clock.advance("1s")
     mem.store.log.append(
-        Pending("run", "ann", {"run": "run-1", "state": "ended", "status": "done"}, key="run:run-1")
+        Pending(
+            "run",
+            "ann",
+            {"run": "run-1", "state": "ended", "status": "done"},
+            key="run:run-1",
+        )
     )
     ann.archive(plan.id)
     assert told(timeline.timeline(ann, "site")) == [
@@ -85,6 +104,9 @@ def test_how_a_project_went(mem):
         ("run", "ended: done"),
     ]
     assert told(timeline.timeline(ann, "site", limit=1)) == [("run", "ended: done")]
-    assert [each.kind for each in timeline.timeline(mem.as_agent("eve"), "site")] == ["run", "run"]
+    assert [each.kind for each in timeline.timeline(mem.as_agent("eve"), "site")] == [
+        "run",
+        "run",
+    ]
     with pytest.raises(synapse.InvalidEntry):
         timeline.timeline(ann, "../x")

@@ -49,7 +49,10 @@ def test_a_long_text_says_any_word_more_cheaply():
 def test_the_author_counts_beside_the_text():
     scores = Scores((1.0,), {1: 1})
     assert (
-        0 < scores.of(2, NOBODY, 1, 10) < scores.of(1, NOBODY, 0, 10) < scores.of(1, NOBODY, 1, 10)
+        0
+        < scores.of(2, NOBODY, 1, 10)
+        < scores.of(1, NOBODY, 0, 10)
+        < scores.of(1, NOBODY, 1, 10)
     )
 
 

@@ -29,7 +29,10 @@ def mem(clock):
         for id in ("ana", "ben", "eve"):
             mem.register(
                 synapse.Agent(
-                    id, role="cto" if id == "ana" else "engineer", read=["*"], write=["*"]
+                    id,
+                    role="cto" if id == "ana" else "engineer",
+                    read=["*"],
+                    write=["*"],
                 )
             )
         mem.register(synapse.Agent("deaf", read=["nowhere"], write=["*"]))
@@ -43,7 +46,9 @@ def thread():
 def say(mem, who, text, where, to=("all",), priority="info", **more):
     more = kinds.More(thread=where, **more)
     id = kinds.new_id("message", uuid.uuid4().bytes)
-    draft = Draft(text, "mail", who, priority, addressees=to, id=id, kind="message", more=more)
+    draft = Draft(
+        text, "mail", who, priority, addressees=to, id=id, kind="message", more=more
+    )
     return mem.as_agent(who).write(draft)
 
 
@@ -72,11 +77,13 @@ def test_one_ranking_over_every_kind(mem):
         action="drops tokens",
         outcome="retry",
     )
-    assert {hit.entry.kind for hit in me.search("why does the gateway drop tokens?")} == set(
-        kinds.KINDS
-    )
+    assert {
+        hit.entry.kind for hit in me.search("why does the gateway drop tokens?")
+    } == set(kinds.KINDS)
     for kind in kinds.KINDS:
-        assert {hit.entry.kind for hit in me.search("gateway tokens", kind=kind)} == {kind}
+        assert {hit.entry.kind for hit in me.search("gateway tokens", kind=kind)} == {
+            kind
+        }
     assert len(me.search("gateway", kind="fact,atom")) == 2
 
 
@@ -86,7 +93,10 @@ def test_the_answer_is_found_by_the_question_before_it(mem):
     say(mem, "eve", "nothing to add", other)
     answer = say(mem, "ben", "in the vault, second shelf", talk)
     hits = mem.as_agent("eve").search("where are the signing certificates kept")
-    assert found(hits)[:2] == ["where do we keep the signing certificates?", answer.body]
+    assert found(hits)[:2] == [
+        "where do we keep the signing certificates?",
+        answer.body,
+    ]
     assert "nothing to add" not in found(hits)
     assert found(mem.as_agent("eve").search("certificates")) == [
         "where do we keep the signing certificates?"
@@ -120,7 +130,12 @@ def test_of_equals_the_weightier_the_higher_and_the_newer_come_first(mem):
     mem.as_agent("ana").append("rotate keys high", "api/x")
     me.append("rotate keys new", "api/x")
     me.append("rotate keys loud", "api/x", priority="critical")
-    expected = ["rotate keys loud", "rotate keys high", "rotate keys new", "rotate keys old"]
+    expected = [
+        "rotate keys loud",
+        "rotate keys high",
+        "rotate keys new",
+        "rotate keys old",
+    ]
     assert found(me.search("rotate")) == found(me.search("rotate keys")) == expected
 
 
@@ -129,7 +144,9 @@ def test_forms_of_words_are_one_in_english_and_russian(mem):
     me.append("migrating the endpoints", "api/x")
     me.append("Решили обновлённые сервера перенести", "api/y")
     assert found(me.search("endpoint migration")) == ["migrating the endpoints"]
-    assert found(me.search("кто перенёс сервер?")) == ["Решили обновлённые сервера перенести"]
+    assert found(me.search("кто перенёс сервер?")) == [
+        "Решили обновлённые сервера перенести"
+    ]
     assert found(me.search("СЕРВЕРАМИ")) == ["Решили обновлённые сервера перенести"]
 
 
@@ -149,7 +166,9 @@ def test_filters(mem, clock):
     assert ids(namespace="infra/*") == {first.id, second.id}
     assert ids(author="ben") == {second.id, third.id}
     assert ids(priority="critical,important") == ids(tag="db") == {first.id, third.id}
-    assert ids(since="yesterday") == ids(when="since yesterday") == {second.id, third.id}
+    assert (
+        ids(since="yesterday") == ids(when="since yesterday") == {second.id, third.id}
+    )
     assert ids(until="yesterday") == ids(when="before today") == {first.id, second.id}
     assert ids(when="yesterday") == ids(when="wednesday") == {second.id}
     assert ids(when="last week") == set()
@@ -164,9 +183,9 @@ def test_a_filter_keeps_the_context_of_what_it_leaves_out(mem):
     talk = thread()
     say(mem, "ana", "who rotates the signing certificates?", talk)
     say(mem, "ben", "carol does", talk)
-    assert found(mem.as_agent("eve").search("who rotates the certificates", author="ben")) == [
-        "carol does"
-    ]
+    assert found(
+        mem.as_agent("eve").search("who rotates the certificates", author="ben")
+    ) == ["carol does"]
 
 
 @pytest.mark.parametrize(
@@ -217,7 +236,11 @@ def test_any_text_finds_itself(text):
             return
         words = full_text.terms.sought(text)
         ids = [hit.id for hit in me.search(text)]
-        assert ids in ([entry.id], []) if not text.isascii() else ids == [entry.id] * bool(words)
+        assert (
+            ids in ([entry.id], [])
+            if not text.isascii()
+            else ids == [entry.id] * bool(words)
+        )
 
 
 def test_excerpts_are_one_line_with_the_words_marked(mem):
@@ -272,11 +295,18 @@ def test_words_follow_in_batches_to_the_same_end(mem, monkeypatch):
     dice = random.Random(4)
     talk = thread()
     for _ in range(40):
-        say(mem, "ana", " ".join(dice.choices("gateway token vault key shelf".split(), k=3)), talk)
+        say(
+            mem,
+            "ana",
+            " ".join(dice.choices("gateway token vault key shelf".split(), k=3)),
+            talk,
+        )
     before = [(hit.id, hit.score) for hit in me.search("gateway vault key", limit=40)]
     mem.rebuild()
     monkeypatch.setattr(full_text, "BATCH", 7)
-    assert [(hit.id, hit.score) for hit in me.search("gateway vault key", limit=40)] == before
+    assert [
+        (hit.id, hit.score) for hit in me.search("gateway vault key", limit=40)
+    ] == before
 
 
 def test_a_common_word_counts_the_same_for_whoever_asks_and_when(mem, monkeypatch):
@@ -298,12 +328,15 @@ def test_a_common_word_counts_the_same_for_whoever_asks_and_when(mem, monkeypatc
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 3)), max_size=90),
+    st.lists(
+        st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 3)), max_size=90
+    ),
     st.integers(1, 50),
 )
 def test_what_is_not_read_could_not_have_been_among_the_best(ranks, limit):
     ranked = sorted(
-        (-score, prio, -seq, authority) for seq, (score, prio, authority) in enumerate(ranks)
+        (-score, prio, -seq, authority)
+        for seq, (score, prio, authority) in enumerate(ranks)
     )
 
     def best(rows):

@@ -1,4 +1,6 @@
-"""Trails: every step down to the conversation or the prompt, and nothing on them that the reader may not see."""
+"""Trails: every step down to the conversation or the prompt, and nothing on them that the reader
+may not see.
+"""
 
 import pytest
 
@@ -15,7 +17,9 @@ def mem():
     mem = synapse.open("memory:", clock=FrozenClock())
     for name in ("ann", "bob"):
         mem.register(
-            synapse.Agent(name, role="engineer", teams=("web",), read=("api/*",), write=("api/*",))
+            synapse.Agent(
+                name, role="engineer", teams=("web",), read=("api/*",), write=("api/*",)
+            )
         )
     yield mem
     mem.close()
@@ -45,7 +49,9 @@ def test_six_steps_from_a_message_to_a_prompt(mem):
     shown = mem.as_agent("bob").append("the login is at /v2", "api/login")
     me = begun(mem, "run-1", "ann")
     me.pen.write(
-        Pending("shown", "ann", {"cursor": 9, "run": "run-1", "epoch": 1, "ids": [shown.id]})
+        Pending(
+            "shown", "ann", {"cursor": 9, "run": "run-1", "epoch": 1, "ids": [shown.id]}
+        )
     )
     entry = me.append("the login answers 500", "api/login")
     ann = mem.as_agent("ann")
@@ -58,7 +64,15 @@ def test_six_steps_from_a_message_to_a_prompt(mem):
                       id=new_id("message", draw(6)), kind="message", more=own)
     )  # fmt: skip
     trail = why(ann, message.id)
-    assert list(kinds(trail)) == ["message", "fact", "atom", "entry", "run", "prompt", "entry"]
+    assert list(kinds(trail)) == [
+        "message",
+        "fact",
+        "atom",
+        "entry",
+        "run",
+        "prompt",
+        "entry",
+    ]
     assert [each.id for each in _along(trail)][-1] == shown.id
     assert trail.sources[0].how == "made from"
 
@@ -74,7 +88,9 @@ def test_what_the_reader_may_not_see_is_a_gap(mem):
     secret = memory.remember(ann, "the password is swordfish")
     told = ann.append("I know the password", "api/login", derived_from=[secret.id])
     trail = why(bob, told.id)
-    assert [(each.kind, each.id, each.text) for each in trail.sources] == [("hidden", "", "")]
+    assert [(each.kind, each.id, each.text) for each in trail.sources] == [
+        ("hidden", "", "")
+    ]
     assert "swordfish" in why(ann, told.id).sources[0].text
     with pytest.raises(synapse.NotFound):
         why(bob, secret.id)

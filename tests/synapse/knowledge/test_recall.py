@@ -1,4 +1,6 @@
-"""Recall by scopes: nothing leaks, nothing is written twice, nothing that changed is withdrawn or replaced."""
+"""Recall by scopes: nothing leaks, nothing is written twice, nothing that changed is withdrawn or
+replaced.
+"""
 
 import pytest
 from hypothesis import given
@@ -36,7 +38,10 @@ def seats(mem):
 
 
 def bodies(seat, scope="all", query="tea", **more):
-    return sorted(entry.body for entry in recall.search(seat, query, scope, top_k=50, **more).shown)
+    return sorted(
+        entry.body
+        for entry in recall.search(seat, query, scope, top_k=50, **more).shown
+    )
 
 
 def test_a_scope_is_its_agents_its_groups_or_everybodys(seats):
@@ -103,7 +108,11 @@ def test_what_is_forgotten_stays_in_the_log(mem, seats):
     assert bodies(seats["rob"]) == []
     assert seats["rob"].get(kept.id).body == "tea at four"
     (act,) = [record for record in mem.store.log.since() if record.kind == "resolve"]
-    assert (act.by, act.fields["entry"], act.fields["note"]) == ("ann", kept.id, "wrong")
+    assert (act.by, act.fields["entry"], act.fields["note"]) == (
+        "ann",
+        kept.id,
+        "wrong",
+    )
 
 
 def test_what_changed_meanwhile_is_refused_with_its_version(seats):
@@ -111,7 +120,9 @@ def test_what_changed_meanwhile_is_refused_with_its_version(seats):
     old = recall.remember(ann, "tea at four", "group")
     seen = recall.search(ann, "tea")
     new = recall.remember(ann, "tea at five", "group", supersedes=short(old))
-    with pytest.raises(synapse.Conflict, match=f"superseded by {short(new)} since") as error:
+    with pytest.raises(
+        synapse.Conflict, match=f"superseded by {short(new)} since"
+    ) as error:
         recall.forget(ann, short(old))
     assert error.value.details["version"] == new.seq == recall.version_by(ann, old.id)
     with pytest.raises(synapse.Conflict, match="superseded"):
@@ -129,7 +140,8 @@ def test_an_older_version_than_the_last_change_is_refused(seats):
     ann.archive([kept.id])
     ann.restore([kept.id])
     with pytest.raises(
-        synapse.Conflict, match="was changed since: nothing was written; it is at version"
+        synapse.Conflict,
+        match="was changed since: nothing was written; it is at version",
     ):
         recall.forget(ann, kept.id, version=seen)
     recall.forget(ann, kept.id, version=recall.search(ann, "tea").version)
@@ -156,7 +168,9 @@ def test_of_two_at_once_one_is_refused(mem, seats, act, monkeypatch):
     assert bodies(ann) == []
     monkeypatch.setattr(recall, "_seen", looked)
     unguarded = recall.remember(ann, "tea at seven", "agent")
-    monkeypatch.setattr(recall, "_seen", lambda *asked: slowly_of(mem, looked, unguarded, *asked))
+    monkeypatch.setattr(
+        recall, "_seen", lambda *asked: slowly_of(mem, looked, unguarded, *asked)
+    )
     monkeypatch.setattr(recall, "_guard", lambda seen: unchanged("item:other", 0))
     act(ann, unguarded.id)  # without the guard, both go in: that is what it is for
 
@@ -172,7 +186,10 @@ def test_retries_write_once(mem, seats):
     kept = recall.remember(ann, "tea at four", "agent", once="a")
     assert recall.remember(ann, "tea at four", "agent", once="a").id == kept.id
     newer = recall.remember(ann, "tea at five", "agent", supersedes=kept.id, once="b")
-    assert recall.remember(ann, "tea at five", "agent", supersedes=kept.id, once="b").id == newer.id
+    assert (
+        recall.remember(ann, "tea at five", "agent", supersedes=kept.id, once="b").id
+        == newer.id
+    )
     for _ in range(3):
         assert recall.forget(ann, short(newer), once="c").id == newer.id
     assert [record.kind for record in mem.store.log.since()].count("resolve") == 1
@@ -285,5 +302,11 @@ def test_ids_of_every_kind_are_said_short(seats):
     seats["ann"].append("tea in a note", "agents/ann")
     synapse.Mail(seats["ann"]).send("rob", "tea by mail")
     text = recall.search(seats["ann"], "tea").text
-    ids = [line.split()[1].partition("@")[0] for line in text.splitlines() if line.startswith("- ")]
-    assert {kinds.kind_of(id if "-" in id else f"{id}0000") for id in ids} == {*kinds.KINDS}
+    ids = [
+        line.split()[1].partition("@")[0]
+        for line in text.splitlines()
+        if line.startswith("- ")
+    ]
+    assert {kinds.kind_of(id if "-" in id else f"{id}0000") for id in ids} == {
+        *kinds.KINDS
+    }

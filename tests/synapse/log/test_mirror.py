@@ -16,7 +16,9 @@ def test_the_folder_of_a_thread_goes_with_its_messages_and_comes_back(tmp_path):
         assert Mail(other.as_agent("nova")).reply(
             first.id, "two"
         )  # the other holds the folder open, too
-        both = [entry.id for entry in memory.as_agent("operator").read(namespace="mail")]
+        both = [
+            entry.id for entry in memory.as_agent("operator").read(namespace="mail")
+        ]
         memory.as_agent("operator").archive(both[:1])
         assert len(os.listdir(folder)) == 1
         memory.as_agent("operator").archive(both[1:])

@@ -17,7 +17,11 @@ from synapse.model.records import Pending
 from synapse.search import semantic
 from synapse.testing import FrozenClock
 
-BODIES = ("deploys are frozen until Friday", "the avatar endpoint returns 404", "lunch is at noon")
+BODIES = (
+    "deploys are frozen until Friday",
+    "the avatar endpoint returns 404",
+    "lunch is at noon",
+)
 
 
 @pytest.fixture
@@ -37,11 +41,14 @@ def workspace(root, chosen, **more):
         pass
     with (root / "synapse.yaml").open("a") as file:
         file.write(
-            f"semantic:\n  embedder: {chosen.embedder}\n  url: {chosen.url}\n  model: {chosen.model}\n"
+            f"semantic:\n  embedder: {chosen.embedder}\n  url: {chosen.url}\n  model:"
+            f" {chosen.model}\n"
         )
     found = synapse.open(str(root), **more)
     found.register(synapse.Agent("cto", role="cto"))
-    found.register(synapse.Agent("junior", review_required=True, read=("api/*",), write=("api/*",)))
+    found.register(
+        synapse.Agent("junior", review_required=True, read=("api/*",), write=("api/*",))
+    )
     found.register(synapse.Agent("ops", read=("ops/*",), write=("ops/*",)))
     return found
 
@@ -58,7 +65,9 @@ def told(embeddings):
 def held(mem):
     """The ids whose vectors are kept."""
     store = mem.store
-    rows = store.vectors.db.connection.execute("select distinct seq from vectors").fetchall()
+    rows = store.vectors.db.connection.execute(
+        "select distinct seq from vectors"
+    ).fetchall()
     ids = dict(store.index.db.connection.execute("select rec, id from texts"))
     return {ids[seq] for (seq,) in rows}
 
@@ -97,7 +106,9 @@ def test_staged_text_waits_for_its_approval(mem, embeddings):
     assert told(embeddings) == ["not yet reviewed"]
 
 
-def test_what_was_turned_away_or_quarantined_is_never_embedded(mem, embeddings, tmp_path):
+def test_what_was_turned_away_or_quarantined_is_never_embedded(
+    mem, embeddings, tmp_path
+):
     waiting = mem.as_agent("junior").append("not good enough", "api/x")
     mem.as_agent("cto").reject(waiting.id)
     folder = tmp_path / "w/entries/api/x"
@@ -112,7 +123,8 @@ def test_what_was_turned_away_or_quarantined_is_never_embedded(mem, embeddings, 
 
 
 @pytest.mark.parametrize(
-    "sealed", [*({"scope": scope} for scope in sorted(SEALED)), {"scope": "public", "pii": True}]
+    "sealed",
+    [*({"scope": scope} for scope in sorted(SEALED)), {"scope": "public", "pii": True}],
 )
 def test_sealed_text_is_never_embedded(sealed):
     assert text_of({"author": "a", "scope": "public"}, "secret") == "a: secret"
@@ -121,7 +133,15 @@ def test_sealed_text_is_never_embedded(sealed):
 
 def test_a_sealed_entry_in_the_log_is_passed_over(mem, embeddings):
     entry = Entry(
-        "", "cto", "", "api/x", "info", "the launch code", "30d", scope="private", authority=100
+        "",
+        "cto",
+        "",
+        "api/x",
+        "info",
+        "the launch code",
+        "30d",
+        scope="private",
+        authority=100,
     )
     mem.store.log.append(Pending("entry", "cto", {}, entry))
     write(mem, "said to all")
@@ -145,7 +165,9 @@ def test_what_is_archived_leaves_and_what_is_restored_comes_back(mem, embeddings
 
 
 def test_a_text_that_was_changed_is_embedded_anew(mem, embeddings):
-    """As a redaction does, or a log that took another's place: the vector of the old text is gone."""
+    """As a redaction does, or a log that took another's place: the vector of the old text is
+    gone.
+    """
     one, *_ = write(mem, *BODIES)
     semantic.embed(mem.store)
     mem.store.index.db.connection.execute(
@@ -166,7 +188,10 @@ def test_a_text_that_was_changed_is_embedded_anew(mem, embeddings):
 
 def test_vectors_follow_a_journal_that_is_another_one(mem, embeddings):
     """As after a checkout: at one place stands another text, and only that one is embedded."""
-    kept, path = write(mem, BODIES[0])[0], f"{mem.store.root}/journal/000000000001.jsonl"
+    kept, path = (
+        write(mem, BODIES[0])[0],
+        f"{mem.store.root}/journal/000000000001.jsonl",
+    )
     with open(path, "rb") as file:
         before = file.read()
     write(mem, BODIES[1])
@@ -227,7 +252,10 @@ def test_another_model_begins_anew_and_finds_its_own(mem, embeddings, tmp_path, 
     embeddings.dimension = 32
     assert [*mem.as_agent("cto").search("deploys", mode="meaning")] == []
     assert semantic.embed(mem.store) == ("openai/other", 3, 0, 0)
-    assert mem.as_agent("cto").search("deploys frozen", mode="meaning")[0].body == BODIES[0]
+    assert (
+        mem.as_agent("cto").search("deploys frozen", mode="meaning")[0].body
+        == BODIES[0]
+    )
     assert [(name, width) for name, width, *_ in mem.store.vectors.models()] == [
         ("openai/other", 32), ("openai/words", 512),
     ]  # fmt: skip
@@ -251,7 +279,10 @@ def test_a_rebuilt_index_keeps_its_vectors(mem, embeddings):
     semantic.embed(mem.store)
     mem.rebuild()
     assert semantic.embed(mem.store)[1:] == (0, 0, 0)
-    assert mem.as_agent("cto").search("deploys frozen", mode="meaning")[0].body == BODIES[0]
+    assert (
+        mem.as_agent("cto").search("deploys frozen", mode="meaning")[0].body
+        == BODIES[0]
+    )
 
 
 _EMBED = """
@@ -265,9 +296,13 @@ with synapse.open(sys.argv[1]) as mem:
 
 
 def killed_and_resumed(mem, embeddings, root, rounds=6):
-    """Embed in processes that are killed at any moment, then to the end; how many vectors each entry has."""
+    """Embed in processes that are killed at any moment, then to the end; how many vectors each
+    entry has.
+    """
     for number in range(rounds):
-        child = subprocess.Popen([sys.executable, "-c", _EMBED, str(root)], stdout=subprocess.PIPE)
+        child = subprocess.Popen(
+            [sys.executable, "-c", _EMBED, str(root)], stdout=subprocess.PIPE
+        )
         child.stdout.readline()
         time.sleep(0.01 * number)
         child.send_signal(signal.SIGKILL)
@@ -280,7 +315,9 @@ def killed_and_resumed(mem, embeddings, root, rounds=6):
     return dict(rows)
 
 
-def test_whoever_is_killed_nothing_is_kept_twice_and_nothing_missed(mem, embeddings, tmp_path):
+def test_whoever_is_killed_nothing_is_kept_twice_and_nothing_missed(
+    mem, embeddings, tmp_path
+):
     entries = write(mem, *(f"text number {number}" for number in range(40)))
     kept = killed_and_resumed(mem, embeddings, tmp_path / "w")
     assert kept == {entry.seq: 1 for entry in entries}
@@ -294,7 +331,9 @@ def test_a_queue_that_notes_its_place_first_would_be_caught(mem, embeddings):
     write(mem, *BODIES)
     semantic.embed(mem.store, 1)
     model = mem.store.vectors.model("openai/words")
-    mem.store.vectors.db.run("reach", {"model": model.num, "reached": mem.store.index.cursor()})
+    mem.store.vectors.db.run(
+        "reach", {"model": model.num, "reached": mem.store.index.cursor()}
+    )
     semantic.embed(mem.store)
     assert len(held(mem)) < 3
 
@@ -302,7 +341,8 @@ def test_a_queue_that_notes_its_place_first_would_be_caught(mem, embeddings):
 def test_two_at_once_share_the_work(mem, embeddings, tmp_path):
     entries = write(mem, *(f"text number {number}" for number in range(40)))
     children = [
-        subprocess.Popen([sys.executable, "-c", _EMBED, str(tmp_path / "w")]) for _ in range(2)
+        subprocess.Popen([sys.executable, "-c", _EMBED, str(tmp_path / "w")])
+        for _ in range(2)
     ]
     assert [child.wait(60) for child in children] == [0, 0]
     assert sorted(told(embeddings)) == sorted(entry.body for entry in entries)
@@ -332,7 +372,15 @@ def test_a_long_text_is_found_by_any_part_of_it(mem, embeddings):
 
 @pytest.mark.parametrize(
     "text",
-    ["", " ", "one line", "word " * 900, "x" * 4_321, "a.\n\n" * 800, "ü" * 999 + " " + "ö" * 999],
+    [
+        "",
+        " ",
+        "one line",
+        "word " * 900,
+        "x" * 4_321,
+        "a.\n\n" * 800,
+        "ü" * 999 + " " + "ö" * 999,
+    ],
 )
 def test_parts_are_the_text_and_no_longer_than_is_seen(text):
     found = semantic.parts(text)
@@ -348,7 +396,9 @@ def test_of_a_text_without_an_end_the_beginning_counts():
 
 
 def test_meaning_finds_what_the_words_do_not(mem, embeddings):
-    """To this embedder, texts with a word in common are near; full text wants every word, or then any."""
+    """To this embedder, texts with a word in common are near; full text wants every word, or then
+    any.
+    """
     write(mem, *BODIES)
     semantic.embed(mem.store)
     me = mem.as_agent("cto")
@@ -407,7 +457,9 @@ def test_without_an_embedder_nothing_changes(tmp_path):
             semantic.embed(mem.store)
 
 
-def test_nothing_is_found_that_the_reader_may_not_see_or_that_is_gone(tmp_path, chosen, embeddings):
+def test_nothing_is_found_that_the_reader_may_not_see_or_that_is_gone(
+    tmp_path, chosen, embeddings
+):
     clock = FrozenClock()
     mem = workspace(tmp_path / "w", chosen, clock=clock)
     (secret,) = write(mem, "deploys frozen by the board", to="agent:ops")
@@ -420,7 +472,10 @@ def test_nothing_is_found_that_the_reader_may_not_see_or_that_is_gone(tmp_path, 
 
     def found(agent, **more):
         return {
-            hit.id for hit in mem.as_agent(agent).search("deploys frozen", mode="meaning", **more)
+            hit.id
+            for hit in mem.as_agent(agent).search(
+                "deploys frozen", mode="meaning", **more
+            )
         }
 
     assert found("junior") == {kept.id}
@@ -430,29 +485,40 @@ def test_nothing_is_found_that_the_reader_may_not_see_or_that_is_gone(tmp_path, 
     mem.close()
 
 
-def test_who_sees_little_finds_it_below_much_that_it_does_not_see(mem, embeddings, monkeypatch):
+def test_who_sees_little_finds_it_below_much_that_it_does_not_see(
+    mem, embeddings, monkeypatch
+):
     monkeypatch.setattr(semantic, "LOOK", 5)
     monkeypatch.setattr(semantic, "STEP", 2)
-    write(mem, *(f"deploys are frozen {'very ' * number}much" for number in range(1, 30)))
+    write(
+        mem, *(f"deploys are frozen {'very ' * number}much" for number in range(1, 30))
+    )
     (own,) = write(mem, "frozen pizza for deploys team", namespace="ops/food")
     semantic.embed(mem.store)
-    assert [hit.id for hit in mem.as_agent("ops").search("deploys are frozen", mode="meaning")] == [
+    assert [
+        hit.id
+        for hit in mem.as_agent("ops").search("deploys are frozen", mode="meaning")
+    ] == [own.id]
+    assert [hit.id for hit in mem.as_agent("ops").search("deploys are frozen")] == [
         own.id
     ]
-    assert [hit.id for hit in mem.as_agent("ops").search("deploys are frozen")] == [own.id]
 
 
 def test_parts_of_others_do_not_hide_what_one_sees(mem, embeddings, monkeypatch):
     """The nearest vectors may all be parts of one text."""
     monkeypatch.setattr(semantic, "LOOK", 5)
     write(
-        mem, "\n\n".join(f"deploys are frozen {'and frozen ' * 80}{number}" for number in range(12))
+        mem,
+        "\n\n".join(
+            f"deploys are frozen {'and frozen ' * 80}{number}" for number in range(12)
+        ),
     )
     (own,) = write(mem, "frozen pizza for deploys team", namespace="ops/food")
     semantic.embed(mem.store)
-    assert [hit.id for hit in mem.as_agent("ops").search("deploys are frozen", mode="meaning")] == [
-        own.id
-    ]
+    assert [
+        hit.id
+        for hit in mem.as_agent("ops").search("deploys are frozen", mode="meaning")
+    ] == [own.id]
 
 
 def test_archived_text_has_no_vector_and_is_found_by_words(mem, embeddings):
@@ -472,12 +538,17 @@ def test_limits_hold(mem, embeddings):
     write(mem, *(f"deploys are frozen {number}" for number in range(20)))
     semantic.embed(mem.store)
     for mode in semantic.MODES:
-        assert len(mem.as_agent("cto").search("deploys frozen", limit=7, mode=mode)) == 7
-        assert len(mem.as_agent("cto").search("deploys frozen", limit=0, mode=mode)) == 0
+        assert (
+            len(mem.as_agent("cto").search("deploys frozen", limit=7, mode=mode)) == 7
+        )
+        assert (
+            len(mem.as_agent("cto").search("deploys frozen", limit=0, mode=mode)) == 0
+        )
 
 
 @pytest.mark.parametrize(
-    "query", ["", "   ", '"', "AND", "*", "-", "a" * 10_000, "\0", "🎉", "NEAR(", "\ud800"]
+    "query",
+    ["", "   ", '"', "AND", "*", "-", "a" * 10_000, "\0", "🎉", "NEAR(", "\ud800"],
 )
 def test_anything_may_be_asked(mem, embeddings, query):
     write(mem, *BODIES)

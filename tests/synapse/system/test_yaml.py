@@ -34,7 +34,10 @@ def test_scalars_are_text_and_only_null_is_nothing():
 
 @pytest.mark.usefixtures("loader")
 def test_typed_values_are_those_whose_text_comes_back():
-    text = "a: 7\nb: 007\nc: true\nd: yes\ne: 0.85\nf: 1.10\ng: '7'\nh: -0\ni: 1e3\nj: 12345678901234567890\n"
+    text = (
+        "a: 7\nb: 007\nc: true\nd: yes\ne: 0.85\nf: 1.10\ng: '7'\nh: -0\ni: 1e3\nj:"
+        " 12345678901234567890\n"
+    )
     assert list(yaml_text.load(text, depth=1, typed=True).values()) == [
         7, "007", True, "yes", 0.85, "1.10", "7", "-0", "1e3", "12345678901234567890",
     ]  # fmt: skip
@@ -85,7 +88,21 @@ def test_what_can_stand_without_quotes_does(text):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "no", "Yes", "null", "007", "1.0", "2026-02-01", "a: b", "a #b", "*", "- a", "a "]
+    "text",
+    [
+        "",
+        "no",
+        "Yes",
+        "null",
+        "007",
+        "1.0",
+        "2026-02-01",
+        "a: b",
+        "a #b",
+        "*",
+        "- a",
+        "a ",
+    ],
 )
 def test_what_could_be_mistaken_is_quoted(text):
     assert yaml_text.quoted(text) == f'"{text}"'

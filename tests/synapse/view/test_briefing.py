@@ -10,8 +10,14 @@ from synapse.testing import FrozenClock
 
 def team(clock):
     mem = synapse.open("memory:", clock=clock)
-    mem.register(Agent("eng-a", department="backend", read=("api/*",), write=("api/*", "vault/*")))
-    mem.register(Agent("eng-b", department="backend", teams=("red",), read=("*",), write=("*",)))
+    mem.register(
+        Agent(
+            "eng-a", department="backend", read=("api/*",), write=("api/*", "vault/*")
+        )
+    )
+    mem.register(
+        Agent("eng-b", department="backend", teams=("red",), read=("*",), write=("*",))
+    )
     mem.register(Agent("lead", role="cto"))
     mem.register(Agent("junior", write=("api/*",), review_required=True))
     clock.advance("1s")
@@ -50,7 +56,9 @@ def test_a_view_is_all_that_weighs_and_the_info_of_a_day(mem, clock):
 
 def test_a_view_counts_every_token_of_its_budget(mem):
     for n in range(40):
-        mem.as_agent("lead").append(f"entry {n} " + "word " * n, "api/x", priority="important")
+        mem.as_agent("lead").append(
+            f"entry {n} " + "word " * n, "api/x", priority="important"
+        )
     me = mem.as_agent("eng-a")
     whole = me.briefing()
     for budget in (whole.tokens, whole.tokens - 1, 300, 60):
@@ -105,10 +113,13 @@ acts = st.lists(
             st.sampled_from(("1h", "30d")),
         ),
         st.tuples(
-            st.sampled_from(("archive", "resolve", "approve", "supersede")), st.integers(0, 9)
+            st.sampled_from(("archive", "resolve", "approve", "supersede")),
+            st.integers(0, 9),
         ),
         st.tuples(st.just("wait"), st.sampled_from(("40m", "1d"))),
-        st.tuples(st.just("declare"), st.sampled_from((("api/*",), ("*",), ("api/y",)))),
+        st.tuples(
+            st.just("declare"), st.sampled_from((("api/*",), ("*",), ("api/y",)))
+        ),
         st.tuples(st.just("look")),
     ),
     max_size=14,
@@ -118,7 +129,9 @@ acts = st.lists(
 @given(acts)
 @settings(max_examples=60, deadline=None)
 def test_as_of_is_what_it_was(story):
-    """Every view that was given is given again, byte for byte, for its time; whatever came since."""
+    """Every view that was given is given again, byte for byte, for its time; whatever came
+    since.
+    """
     clock = FrozenClock()
     with team(clock) as mem:
         written, given_then = [], []
@@ -127,13 +140,19 @@ def test_as_of_is_what_it_was(story):
             if kind == "write":
                 author, where, priority, topic, ttl = rest
                 entry = mem.as_agent(author).append(
-                    f"body {len(written)}", where, priority=priority, topic=topic, ttl=ttl
+                    f"body {len(written)}",
+                    where,
+                    priority=priority,
+                    topic=topic,
+                    ttl=ttl,
                 )
                 written.append(entry.id)
             elif kind == "wait":
                 clock.advance(*rest)
             elif kind == "declare":
-                mem.register(Agent("eng-a", department="backend", read=rest[0], write=("api/*",)))
+                mem.register(
+                    Agent("eng-a", department="backend", read=rest[0], write=("api/*",))
+                )
             elif kind == "look":
                 clock.advance("1s")
                 for who in ("eng-a", "lead"):
@@ -146,7 +165,10 @@ def test_as_of_is_what_it_was(story):
             clock.advance("1s")
         for who, department, moment, text in given_then:
             assert (
-                mem.as_agent(who).briefing(as_of=moment, department=department).markdown() == text
+                mem.as_agent(who)
+                .briefing(as_of=moment, department=department)
+                .markdown()
+                == text
             )
 
 
@@ -189,7 +211,9 @@ def test_later_is_what_came_since_and_is_shown_now(mem, clock):
     )
     lead.append("hidden", "vault/x"), lead.append("for others", "api/x", to="lead")
     assert [entry.id for entry in me.later(moment)] == [one.id, two.id]
-    assert [entry.id for entry in mem.as_agent("operator").later(moment, "backend")] == [
+    assert [
+        entry.id for entry in mem.as_agent("operator").later(moment, "backend")
+    ] == [
         one.id,
         two.id,
     ]

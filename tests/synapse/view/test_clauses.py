@@ -15,7 +15,9 @@ def mem():
     with synapse.open("memory:", clock=FrozenClock()) as mem:
         mem.register(Agent("lead", role="cto"))
         mem.register(Agent("eng", read=("projects/*",), write=("projects/*",)))
-        mem.register(Agent("low", authority=40, read=("projects/*",), write=("projects/*",)))
+        mem.register(
+            Agent("low", authority=40, read=("projects/*",), write=("projects/*",))
+        )
         mem.store.clock.advance("1s")
         yield mem
 
@@ -67,10 +69,15 @@ def test_a_clause_that_many_hold_finds_none(mem):
 
 
 def test_of_what_states_the_same_one_is_taken(mem):
-    """The short one; and of what contradicts it, the others too, the author of most authority first."""
+    """The short one; and of what contradicts it, the others too, the author of most authority
+    first.
+    """
     say(
         mem,
-        "Done: after a long day, and much else that came to nothing. The retry limit of service 3 is r30.",
+        (
+            "Done: after a long day, and much else that came to nothing. The retry limit"
+            " of service 3 is r30."
+        ),
     )
     short = say(mem, "The retry limit of service 3 is r30.").body
     other = say(mem, "The retry limit of service 3 is r99.", who="low").body
@@ -119,7 +126,8 @@ def test_it_reads_no_further_than_its_cursor(mem):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "\0", '"', "NEAR(a b) OR *; ^x", "the of and", "日本語のテスト", "a" * 70_000]
+    "text",
+    ["", "\0", '"', "NEAR(a b) OR *; ^x", "the of and", "日本語のテスト", "a" * 70_000],
 )
 def test_any_text_is_asked_for(mem, text):
     say(mem, "The retry limit of service 3 is r30.")

@@ -18,7 +18,9 @@ def test_a_text_is_cut_into_clauses_that_tell():
     )
     assert clauses("") == clauses("Go on.") == clauses("Steps: 4") == ()
     assert clauses("e681fb9") == ("e681fb9",)
-    assert len(clauses("; ".join(f"item {n} of the list" for n in range(100)))) == CLAUSES
+    assert (
+        len(clauses("; ".join(f"item {n} of the list" for n in range(100)))) == CLAUSES
+    )
 
 
 def test_words_are_their_roots():

@@ -42,7 +42,11 @@ def plan(target: Target) -> list[Change]:
     folder = os.path.relpath(root, target.project)
     place = folder if not folder.startswith("..") else os.path.basename(root)
     return [
-        Block(os.path.join(target.project, FILE), TEXT.format(root=place, **values), "markdown")
+        Block(
+            os.path.join(target.project, FILE),
+            TEXT.format(root=place, **values),
+            "markdown",
+        )
     ]
 
 
@@ -66,7 +70,9 @@ def refresh(target: Target) -> list[str]:
 
 
 def nightly(root: str, plan: Plan) -> list[Job]:
-    """Return the job by which the daemon keeps the blocks up to date; none where there are no nights."""
+    """Return the job by which the daemon keeps the blocks up to date; none where there are no
+    nights.
+    """
 
     async def act(on: date) -> bool:
         await asyncio.to_thread(refresh, target_in(root, AGENTS_MD))

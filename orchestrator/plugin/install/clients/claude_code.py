@@ -1,8 +1,8 @@
-"""The installation for Claude Code: the plugin's folder, which is a marketplace of its own, and the two
-settings that turn it on.
+"""The installation for Claude Code: the plugin's folder, which is a marketplace of its own, and the
+two settings that turn it on.
 
-Files only, so that it is undone exactly: the client loads the plugin in place, and nothing is copied.
-Nothing is written here; `plan` returns the changes.
+Files only, so that it is undone exactly: the client loads the plugin in place, and nothing is
+copied. Nothing is written here; `plan` returns the changes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,14 @@ from hashlib import sha256
 from typing import Any
 
 from orchestrator.plugin.install.assets import assets, programs
-from orchestrator.plugin.install.change import Change, Command, File, Finding, Json, Target
+from orchestrator.plugin.install.change import (
+    Change,
+    Command,
+    File,
+    Finding,
+    Json,
+    Target,
+)
 
 PLUGIN = "synapse"
 _TOOL = """\
@@ -33,9 +40,12 @@ def plan(target: Target) -> list[Change]:
         "extraKnownMarketplaces": {name: source},
         "enabledPlugins": {f"{PLUGIN}@{name}": True},
     }
-    # The client keeps a list of the marketplaces that it has seen; only its own command tidies that.
+    # The client keeps a list of the marketplaces that it has seen; only its own command tidies
+    # that.
     forget = Command(
-        undo=("claude", "plugin", "marketplace", "remove", name), cwd=target.project, late=True
+        undo=("claude", "plugin", "marketplace", "remove", name),
+        cwd=target.project,
+        late=True,
     )
     return [
         *programs(target, watch=True),
@@ -51,15 +61,18 @@ def plan(target: Target) -> list[Change]:
 
 
 def marketplace(target: Target) -> str:
-    """Return the name of the plugin's marketplace. The client keeps one folder for each name, for all
-    of a user's projects: the name is the folder's own."""
+    """Return the name of the plugin's marketplace. The client keeps one folder for each name, for
+    all of a user's projects: the name is the folder's own.
+    """
     return f"{PLUGIN}-{sha256(target.folder.encode()).hexdigest()[:8]}"
 
 
 def settings_path(target: Target) -> str:
     """Return the settings file: the user's, or the project's that is not shared with others."""
     if target.user:
-        return os.path.join(target.config("CLAUDE_CONFIG_DIR", ".claude"), "settings.json")
+        return os.path.join(
+            target.config("CLAUDE_CONFIG_DIR", ".claude"), "settings.json"
+        )
     return os.path.join(target.project, ".claude", "settings.local.json")
 
 
@@ -68,14 +81,19 @@ def notes(target: Target) -> list[str]:
     shown = "In the next session, /synapse:status shows who is at work."
     if target.user or is_trusted(target):
         return [shown]
-    return ["Claude Code loads it once you trust this folder: run `claude` here.", shown]
+    return [
+        "Claude Code loads it once you trust this folder: run `claude` here.",
+        shown,
+    ]
 
 
 def examine(target: Target) -> list[Finding]:
     """Return what hinders the plugin that only Claude Code's own files tell of."""
     findings = []
     if not target.user:
-        mend = f"run `claude` in {target.project} once, and say that you trust the folder"
+        mend = (
+            f"run `claude` in {target.project} once, and say that you trust the folder"
+        )
         findings.append(
             Finding("claude-code folder trusted", "ok", target.project)
             if is_trusted(target)
@@ -92,10 +110,17 @@ def examine(target: Target) -> list[Finding]:
             findings.append(
                 Finding("claude-code hooks", "fail", "all hooks are switched off", mend)
             )
-        if _at(settings, "enabledPlugins").get(f"{PLUGIN}@{marketplace(target)}") is False:
-            mend = f"in a session, say /plugin and enable {PLUGIN}; or change it in {path}"
+        if (
+            _at(settings, "enabledPlugins").get(f"{PLUGIN}@{marketplace(target)}")
+            is False
+        ):
+            mend = (
+                f"in a session, say /plugin and enable {PLUGIN}; or change it in {path}"
+            )
             findings.append(
-                Finding("claude-code plugin", "fail", "the plugin is switched off", mend)
+                Finding(
+                    "claude-code plugin", "fail", "the plugin is switched off", mend
+                )
             )
     return findings
 

@@ -1,7 +1,7 @@
 """Codex: its hooks, its MCP server, and what only its doctor can see.
 
-In a project both go into `.codex/`, for the user into `$CODEX_HOME`. The hooks run once the user has
-trusted them, in Codex: that is theirs to say, so nothing here writes it.
+In a project both go into `.codex/`, for the user into `$CODEX_HOME`. The hooks run once the user
+has trusted them, in Codex: that is theirs to say, so nothing here writes it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ from orchestrator.plugin.install.assets import assets, filled, programs
 from orchestrator.plugin.install.change import Block, Change, Finding, Json, Target
 
 HOOKS, CONFIG = "hooks.json", "config.toml"
-SECONDS, LAST_SECONDS = 10, 3  # that a hook may take; Codex allows a session's last no more than 3
+SECONDS, LAST_SECONDS = (
+    10,
+    3,
+)  # that a hook may take; Codex allows a session's last no more than 3
 WITHIN = 20.0  # seconds for Codex to say what it knows of its hooks
 MCP = """\
 [mcp_servers.synapse]
@@ -36,7 +39,9 @@ def plan(target: Target) -> list[Change]:
         *programs(target),
         *assets(target),
         Json(os.path.join(folder, HOOKS), {"hooks": hooks(target)}, target.folder),
-        Block(os.path.join(folder, CONFIG), filled(target, MCP, json_strings=True), "toml"),
+        Block(
+            os.path.join(folder, CONFIG), filled(target, MCP, json_strings=True), "toml"
+        ),
     ]
 
 
@@ -98,16 +103,24 @@ def _trust(target: Target) -> Iterator[Finding]:
         return
     ours = [hook for hook in known if target.folder in str(hook.get("command"))]
     missing = len(facts.load("codex").events) - len(ours)
-    waiting = [hook for hook in ours if hook.get("trustStatus") not in ("trusted", "managed")]
+    waiting = [
+        hook for hook in ours if hook.get("trustStatus") not in ("trusted", "managed")
+    ]
     off = [hook for hook in ours if not hook.get("enabled", True)]
     if missing > 0:
         detail = f"codex finds {len(ours)} of our hooks, {missing} are missing"
-        mend = f"start codex in {target.project} and trust the folder; else: orchestrator install codex"
+        mend = (
+            f"start codex in {target.project} and trust the folder; else: orchestrator"
+            f" install codex"
+        )
         yield Finding("hooks found", "fail", detail, mend)
     if waiting:
         detail = f"{len(waiting)} of {len(ours)} hooks wait for your consent: codex skips them"
         yield Finding(
-            "hooks trusted", "fail", detail, "start codex, and choose `Trust all`; later: /hooks"
+            "hooks trusted",
+            "fail",
+            detail,
+            "start codex, and choose `Trust all`; later: /hooks",
         )
     elif ours:
         yield Finding("hooks trusted", "ok", f"codex trusts all {len(ours)} hooks")
@@ -139,11 +152,15 @@ def _known_hooks(target: Target) -> list[Mapping[str, Any]] | None:
     return [hook for entry in entries for hook in entry.get("hooks", ())]
 
 
-def _conversation(command: list[str], text: str, target: Target) -> dict[str, Any] | None:
+def _conversation(
+    command: list[str], text: str, target: Target
+) -> dict[str, Any] | None:
     """Return the answer to the request with the id 1, from a program that is ended then."""
     try:
         program = subprocess.Popen(
-            ["timeout", f"{WITHIN:g}", *command] if shutil.which("timeout") else command,
+            ["timeout", f"{WITHIN:g}", *command]
+            if shutil.which("timeout")
+            else command,
             cwd=target.project,
             env=dict(target.env),
             stdin=subprocess.PIPE,
@@ -171,27 +188,39 @@ def _conversation(command: list[str], text: str, target: Target) -> dict[str, An
 
 
 def _sandbox(target: Target) -> Iterator[Finding]:
-    """Yield whether the shells of a session may write to the workspace. Hooks and MCP tools always may."""
+    """Yield whether the shells of a session may write to the workspace. Hooks and MCP tools always
+    may.
+    """
     config = _config(target)
     if config.get("features", {}).get("hooks") is False:
         yield Finding(
-            "hooks on", "fail", "features.hooks is false in config.toml", "remove that line"
+            "hooks on",
+            "fail",
+            "features.hooks is false in config.toml",
+            "remove that line",
         )
     if target.root is None or config.get("sandbox_mode") == "danger-full-access":
         return
-    roots = [target.project, *config.get("sandbox_workspace_write", {}).get("writable_roots", [])]
+    roots = [
+        target.project,
+        *config.get("sandbox_workspace_write", {}).get("writable_roots", []),
+    ]
     root = os.path.realpath(target.root)
     if any(
         os.path.commonpath((root, os.path.realpath(each))) == os.path.realpath(each)
         for each in roots
     ):
         yield Finding(
-            "shells", "ok", "shells may write to the workspace in the sandbox mode workspace-write"
+            "shells",
+            "ok",
+            "shells may write to the workspace in the sandbox mode workspace-write",
         )
         return
     line = f'[sandbox_workspace_write] writable_roots = ["{root}"]'
     detail = "codex keeps its shells from writing to the workspace; its memory tools are not kept"
-    yield Finding("shells", "warn", detail, f"in {os.path.join(_home(target), CONFIG)}: {line}")
+    yield Finding(
+        "shells", "warn", detail, f"in {os.path.join(_home(target), CONFIG)}: {line}"
+    )
 
 
 def _config(target: Target) -> dict[str, Any]:

@@ -1,7 +1,8 @@
-"""The plugin of Gemini CLI: an extension in its user's folder, at work in one project, or with --user in all.
+"""The plugin of Gemini CLI: an extension in its user's folder, at work in one project, or with
+--user in all.
 
-Each project has an extension of its own, and a rule that enables it there alone; nothing is written into the
-project itself, where others would get it with the next commit. Called by `installer.py`.
+Each project has an extension of its own, and a rule that enables it there alone; nothing is written
+into the project itself, where others would get it with the next commit. Called by `installer.py`.
 """
 
 from __future__ import annotations
@@ -32,12 +33,20 @@ def plan(target: Target) -> list[Change]:
     for file in assets(target):
         text = file.text.replace("@NAME@", name)
         changes.append(
-            File(os.path.join(place, os.path.relpath(file.path, target.folder)), text, file.mode)
+            File(
+                os.path.join(place, os.path.relpath(file.path, target.folder)),
+                text,
+                file.mode,
+            )
         )
     if not target.user:
         rules = {name: {"overrides": [EVERYWHERE, os.path.join(target.project, "*")]}}
         changes.append(
-            Json(os.path.join(extensions(target), "extension-enablement.json"), rules, name)
+            Json(
+                os.path.join(extensions(target), "extension-enablement.json"),
+                rules,
+                name,
+            )
         )
     return changes
 
@@ -51,7 +60,9 @@ def notes(target: Target) -> list[str]:
 
 
 def examine(target: Target) -> list[Finding]:
-    """Return whether the extension is where Gemini looks for it, and its hooks are not switched off."""
+    """Return whether the extension is where Gemini looks for it, and its hooks are not switched
+    off.
+    """
     place = os.path.join(extensions(target), name_of(target))
     there = os.path.isdir(place)
     mend = "" if there else "orchestrator install gemini"
@@ -62,21 +73,26 @@ def examine(target: Target) -> list[Finding]:
     ):
         if reason := _switched_off(path):
             findings.append(
-                Finding("hooks", "fail", f"{path}: {reason}", "gemini hooks enable synapse")
+                Finding(
+                    "hooks", "fail", f"{path}: {reason}", "gemini hooks enable synapse"
+                )
             )
     return findings
 
 
 def hooks(target: Target) -> str:
-    """Return the extension's hooks.json: an entry for each event that the facts name. A hook that ends
-    with another code than 0 has Gemini refuse the turn, so one that is gone is passed over."""
+    """Return the extension's hooks.json: an entry for each event that the facts name. A hook that
+    ends with another code than 0 has Gemini refuse the turn, so one that is gone is passed over.
+    """
     program = shlex.quote(target.hook)
     command = f"test ! -x {program} || exec {program}"
     entries = {}
     for event, about in facts.load(CLIENT).events.items():
         hook = {"type": "command", "name": "synapse", "command": command}
         matcher = {"matcher": about.matcher} if about.matcher else {}
-        entries[event] = [{**matcher, "hooks": [{**hook, "timeout": HOOK_MILLISECONDS}]}]
+        entries[event] = [
+            {**matcher, "hooks": [{**hook, "timeout": HOOK_MILLISECONDS}]}
+        ]
     return json.dumps({"hooks": entries}, indent=2) + "\n"
 
 
@@ -87,7 +103,12 @@ def name_of(target: Target) -> str:
     digest = sha256(os.fsencode(target.project)).hexdigest()[:8]
     return "-".join(
         filter(
-            None, ("synapse", component(os.path.basename(target.project)).replace("_", "-"), digest)
+            None,
+            (
+                "synapse",
+                component(os.path.basename(target.project)).replace("_", "-"),
+                digest,
+            ),
         )
     )
 
@@ -114,4 +135,8 @@ def _switched_off(path: str) -> str:
         return ""
     if config.get("enabled") is False:
         return "hooksConfig.enabled is false"
-    return "hooksConfig.disabled has synapse" if "synapse" in (config.get("disabled") or ()) else ""
+    return (
+        "hooksConfig.disabled has synapse"
+        if "synapse" in (config.get("disabled") or ())
+        else ""
+    )

@@ -1,4 +1,5 @@
-"""The plugin of OpenClaw: a native plugin that the gateway loads from its folder, and the memory tools.
+"""The plugin of OpenClaw: a native plugin that the gateway loads from its folder, and the memory
+tools.
 
 Called by `installer.py`. The gateway takes a change of its configuration without a restart.
 """
@@ -15,13 +16,19 @@ NIGHTLY = "30 2 * * *"
 
 
 def plan(target: Target) -> list[Change]:
-    """Return what an installation is: the plugin's files, and its place in OpenClaw's configuration."""
+    """Return what an installation is: the plugin's files, and its place in OpenClaw's
+    configuration.
+    """
     entry = {"enabled": True, "hooks": {"allowConversationAccess": True}}
     members = {
         "plugins": {"load": {"paths": [target.folder]}, "entries": {"synapse": entry}},
         "mcp": {"servers": {"synapse": {"command": target.mcp}}},
     }
-    return [*programs(target), *assets(target), Json(config(target), members, target.folder)]
+    return [
+        *programs(target),
+        *assets(target),
+        Json(config(target), members, target.folder),
+    ]
 
 
 def notes(target: Target) -> list[str]:
@@ -40,10 +47,16 @@ def examine(target: Target) -> list[Finding]:
     waiting = len(os.listdir(folder)) if os.path.isdir(folder) else 0
     if not waiting:
         return [Finding("wakes", "ok", "none waits for a gateway")]
-    return [Finding("wakes", "warn", f"{waiting} wait for a gateway", "openclaw gateway start")]
+    return [
+        Finding(
+            "wakes", "warn", f"{waiting} wait for a gateway", "openclaw gateway start"
+        )
+    ]
 
 
 def config(target: Target) -> str:
     """Return OpenClaw's configuration file."""
     named = target.env.get("OPENCLAW_CONFIG_PATH")
-    return named or os.path.join(target.config("OPENCLAW_STATE_DIR", ".openclaw"), "openclaw.json")
+    return named or os.path.join(
+        target.config("OPENCLAW_STATE_DIR", ".openclaw"), "openclaw.json"
+    )

@@ -35,14 +35,21 @@ def span(text: str, style: str) -> Span | None:
     """Return where the block is, None where there is none. Clash where it has no end, or where
     there are two."""
     left, _ = _FORMS[style]
-    begins = list(re.finditer(rf"^{re.escape(left + BEGIN)}\b[^\n]*$", text, re.MULTILINE))
-    ends = list(re.finditer(rf"^{re.escape(left + END)}\b[^\n]*(?:\n|\Z)", text, re.MULTILINE))
+    begins = list(
+        re.finditer(rf"^{re.escape(left + BEGIN)}\b[^\n]*$", text, re.MULTILINE)
+    )
+    ends = list(
+        re.finditer(rf"^{re.escape(left + END)}\b[^\n]*(?:\n|\Z)", text, re.MULTILINE)
+    )
     if not begins and not ends:
         return None
     if len(begins) != 1 or len(ends) != 1 or ends[0].start() < begins[0].end():
         first = (begins or ends)[0]
         raise Clash(
-            f"there have to be one line `{left}{BEGIN}` and one `{left}{END}` below it: remove those that are too many",
+            (
+                f"there have to be one line `{left}{BEGIN}` and one `{left}{END}` below"
+                f" it: remove those that are too many"
+            ),
             text.count("\n", 0, first.start()) + 1,
         )
     return Span(begins[0].start(), ends[0].end())
@@ -90,7 +97,9 @@ def holds(text: str, body: str) -> bool:
 
 def _within(theirs: Any, ours: Any) -> bool:
     if isinstance(theirs, dict) and isinstance(ours, dict):
-        return all(key in theirs and _within(theirs[key], value) for key, value in ours.items())
+        return all(
+            key in theirs and _within(theirs[key], value) for key, value in ours.items()
+        )
     if isinstance(theirs, list) and isinstance(ours, list):
         return all(item in theirs for item in ours)
     return bool(theirs == ours)
@@ -110,8 +119,13 @@ def _whole(text: str, body: str) -> Span | None:
 
 def _without_tables(text: str, body: str, lead: str | None) -> str:
     """Return a text without our tables and marked lines, wherever they stand. A client that writes
-    its file anew loses a comment before a table, and puts its own tables before the last comment."""
-    ours = {_key(part): _plain(part) for part in _parts(body) if part.lstrip().startswith("[")}
+    its file anew loses a comment before a table, and puts its own tables before the last comment.
+    """
+    ours = {
+        _key(part): _plain(part)
+        for part in _parts(body)
+        if part.lstrip().startswith("[")
+    }
     is_known = lead is not None or f"# {BEGIN}" in text or f"# {END}" in text
     kept, is_last = [], False
     for part in _parts(text):
@@ -144,7 +158,9 @@ def _parts(text: str) -> list[str]:
     """Return a text in its parts: what stands before the first table, each table, each marked line
     of ours."""
     starts = {match.start() for match in _HEADER.finditer(text)}
-    marks = list(re.finditer(rf"^# (?:{BEGIN}|{END})\b[^\n]*(?:\n|\Z)", text, re.MULTILINE))
+    marks = list(
+        re.finditer(rf"^# (?:{BEGIN}|{END})\b[^\n]*(?:\n|\Z)", text, re.MULTILINE)
+    )
     starts |= {place for mark in marks for place in (mark.start(), mark.end())}
     places = [0, *sorted(starts - {0}), len(text)]
     return [text[start:end] for start, end in pairwise(places) if start < end]
@@ -169,7 +185,8 @@ def check_toml(text: str, body: str) -> None:
     except tomllib.TOMLDecodeError as error:
         header = _clashing(theirs, body)
         raise Clash(
-            f"{header[0]} stands there already: remove it, or rename it ({error})", header[1]
+            f"{header[0]} stands there already: remove it, or rename it ({error})",
+            header[1],
         ) from None
     if both != _merged(own, tomllib.loads(body)):
         raise Clash("our tables would change what the file says", 1)
@@ -193,10 +210,14 @@ def _clashing(theirs: str, body: str) -> tuple[str, int]:
             path = r"\s*\.\s*".join(re.escape(part) for part in parts[:size])
             last = re.escape(parts[size - 1])
             match = re.search(
-                rf"^[ \t]*(\[\[?\s*{path}\s*\]|(?:{path}|{last})\s*[=.])", theirs, re.MULTILINE
+                rf"^[ \t]*(\[\[?\s*{path}\s*\]|(?:{path}|{last})\s*[=.])",
+                theirs,
+                re.MULTILINE,
             )
             if match and _breaks(theirs, body, header.start()):
-                return match.group().strip(" \t=."), theirs.count("\n", 0, match.start()) + 1
+                return match.group().strip(" \t=."), theirs.count(
+                    "\n", 0, match.start()
+                ) + 1
     return "a table of the same name", 1
 
 
@@ -204,7 +225,9 @@ def _breaks(theirs: str, body: str, start: int) -> bool:
     """Tell whether one table of ours, from its header to the next, cannot stand beside theirs."""
     following = _HEADER.search(body, start + 1)
     try:
-        tomllib.loads(theirs + "\n" + body[start : following.start() if following else len(body)])
+        tomllib.loads(
+            theirs + "\n" + body[start : following.start() if following else len(body)]
+        )
     except tomllib.TOMLDecodeError:
         return True
     return False
@@ -212,7 +235,9 @@ def _breaks(theirs: str, body: str, start: int) -> bool:
 
 def _merged(theirs: Any, ours: Any) -> Any:
     if isinstance(theirs, dict) and isinstance(ours, dict):
-        both = {key: _merged(theirs[key], ours[key]) for key in theirs.keys() & ours.keys()}
+        both = {
+            key: _merged(theirs[key], ours[key]) for key in theirs.keys() & ours.keys()
+        }
         return {**theirs, **ours, **both}
     if isinstance(theirs, list) and isinstance(ours, list):
         return theirs + ours

@@ -224,17 +224,23 @@ class Insertion(NamedTuple):
     tail: str = ""
 
 
-def insert(text: str, pointer: Pointer, key: str | None, value: Any) -> tuple[str, Insertion]:
+def insert(
+    text: str, pointer: Pointer, key: str | None, value: Any
+) -> tuple[str, Insertion]:
     """Return the text with one more member or item, as the last of its container, and what was put
     in. A comment in the line of the value before it keeps its place."""
     node = at(parse(text), pointer)
     assert node is not None
     eol = "\r\n" if "\r\n" in text else "\n"
     inner = text[node.start + 1 : node.end - 1]
-    inline = "\n" not in inner and bool(node.items or (inner.strip() == "" and _is_inline(text)))
+    inline = "\n" not in inner and bool(
+        node.items or (inner.strip() == "" and _is_inline(text))
+    )
     outer = _indent(text, node)
     indent = _inner_indent(text, node, outer)
-    member = _written(key, value, indent, _unit(text), eol, inline and not _spaced(text), inline)
+    member = _written(
+        key, value, indent, _unit(text), eol, inline and not _spaced(text), inline
+    )
     if node.items:
         return _append(text, node, member, "" if inline else eol + indent), Insertion(
             pointer, key, value
@@ -243,7 +249,9 @@ def insert(text: str, pointer: Pointer, key: str | None, value: Any) -> tuple[st
         place = node.start + 1
         return text[:place] + member + text[place:], Insertion(pointer, key, value)
     place = _skip(text, node.start + 1)
-    space = len(text[node.start + 1 : place]) - len(text[node.start + 1 : place].rstrip())
+    space = len(text[node.start + 1 : place]) - len(
+        text[node.start + 1 : place].rstrip()
+    )
     place -= space
     tail = "" if "\n" in text[place : place + space] else eol + outer
     made = text[:place] + eol + indent + member + tail + text[place:]
@@ -257,7 +265,9 @@ def _append(text: str, node: Node, member: str, lead: str) -> str:
     behind = text.index(",", _skip(text, end)) + 1 if node.trailing else end
     line = behind
     if lead:
-        comment = re.compile(r"(?:[^\S\n]*(?://[^\n]*|/\*[^\n]*?\*/))*").match(text, behind)
+        comment = re.compile(r"(?:[^\S\n]*(?://[^\n]*|/\*[^\n]*?\*/))*").match(
+            text, behind
+        )
         line = comment.end() if comment else behind
         while line > behind and text[line - 1] in "\r \t":
             line -= 1
@@ -268,14 +278,22 @@ def _append(text: str, node: Node, member: str, lead: str) -> str:
 
 
 def _written(
-    key: str | None, value: Any, indent: str, unit: str, eol: str, tight: bool, inline: bool
+    key: str | None,
+    value: Any,
+    indent: str,
+    unit: str,
+    eol: str,
+    tight: bool,
+    inline: bool,
 ) -> str:
     if inline:
         body = json.dumps(
             value, ensure_ascii=False, separators=(",", ":") if tight else (", ", ": ")
         )
     else:
-        body = json.dumps(value, ensure_ascii=False, indent=unit).replace("\n", eol + indent)
+        body = json.dumps(value, ensure_ascii=False, indent=unit).replace(
+            "\n", eol + indent
+        )
     if key is None:
         return body
     return json.dumps(key, ensure_ascii=False) + (":" if tight else ": ") + body
@@ -317,7 +335,11 @@ def _unit(text: str) -> str:
     root = parse(text)
     if root.heads:
         before = text[text.rfind("\n", 0, root.heads[0]) + 1 : root.heads[0]]
-        if before and before.strip(" \t") == "" and "\n" in text[root.start : root.heads[0]]:
+        if (
+            before
+            and before.strip(" \t") == ""
+            and "\n" in text[root.start : root.heads[0]]
+        ):
             return before.removeprefix(_indent(text, root)) or "  "
     return "  "
 
@@ -359,7 +381,9 @@ def _rest(gap: str, rest: str) -> str:
     takes the whole line."""
     comments = list(re.finditer(r"//[^\n]*|/\*.*?\*/", gap, re.DOTALL))
     is_open = (
-        bool(comments) and comments[-1].group().startswith("//") and comments[-1].end() == len(gap)
+        bool(comments)
+        and comments[-1].group().startswith("//")
+        and comments[-1].end() == len(gap)
     )
     if is_open and not re.match(r"[ \t\r]*(\n|\Z)", rest):
         return "\n" + rest

@@ -45,7 +45,8 @@ def _put(text: str, pointer: Pointer, members: Mapping[str, Any]) -> Members:
         if node.count(key) > 1:
             line = jsonc.line_of(text, node.start)
             raise Clash(
-                f"{_dotted((*pointer, key))} stands there twice: leave one of the two", line
+                f"{_dotted((*pointer, key))} stands there twice: leave one of the two",
+                line,
             )
         theirs = node.get(key)
         if theirs is None:
@@ -63,7 +64,8 @@ def _put(text: str, pointer: Pointer, members: Mapping[str, Any]) -> Members:
             line = jsonc.line_of(text, theirs.start)
             shown = text[theirs.start : theirs.end].replace("\n", " ")[:40]
             raise Clash(
-                f"{_dotted((*pointer, key))} is {shown}, and it has to be {value!r:.40}", line
+                f"{_dotted((*pointer, key))} is {shown}, and it has to be {value!r:.40}",
+                line,
             )
     return Members(text, tuple(pieces))
 
@@ -112,7 +114,11 @@ def _of_piece(root: Node, piece: Insertion, mark: str) -> list[tuple[Pointer, st
     value = jsonc.plain(piece.value)
     if piece.key is None:
         places = [key for key, node in container.items if node.value == value][-1:]
-        return [((*piece.pointer, key), piece.tail) for key in places if container.kind == "list"]
+        return [
+            ((*piece.pointer, key), piece.tail)
+            for key in places
+            if container.kind == "list"
+        ]
     node = container.get(piece.key)
     if node is None or container.kind != "object":
         return []
@@ -150,7 +156,8 @@ def _is_ours(node: Node, value: Any, mark: str, in_list: bool = False) -> bool:
     if node.kind == "list":
         known = value if isinstance(value, list) else []
         return all(
-            item.value in known or _is_ours(item, None, mark, True) for _, item in node.items
+            item.value in known or _is_ours(item, None, mark, True)
+            for _, item in node.items
         )
     if any(_speaks(item, mark) for _, item in node.items):
         return True
@@ -167,7 +174,9 @@ def _speaks(node: Node, mark: str) -> bool:
     """Tell whether a member is a string with the mark, or a list in which one is: an object with
     such a member runs our program."""
     strings = (
-        [node] if node.kind == "value" else [item for _, item in node.items if node.kind == "list"]
+        [node]
+        if node.kind == "value"
+        else [item for _, item in node.items if node.kind == "list"]
     )
     return any(isinstance(item.scalar, str) and mark in item.scalar for item in strings)
 

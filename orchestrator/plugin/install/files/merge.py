@@ -28,7 +28,9 @@ class Merged(NamedTuple):
     base: bytes | None
 
 
-def merge(path: str, data: bytes | None, changes: Sequence[Text], old: Sequence[Piece]) -> Merged:
+def merge(
+    path: str, data: bytes | None, changes: Sequence[Text], old: Sequence[Piece]
+) -> Merged:
     """Return the file with our changes in it, those of an earlier installation replaced. Conflict
     names the file and the line where that cannot be done."""
     whole = next((change for change in changes if isinstance(change, File)), None)
@@ -40,10 +42,13 @@ def merge(path: str, data: bytes | None, changes: Sequence[Text], old: Sequence[
         made, pieces = _put(text, base, changes, old)
         again = without(made, pieces, ())
     except (Malformed, Clash) as problem:
-        raise Conflict(f"{path}:{problem.line}: {problem}", path=path, line=problem.line) from None
+        raise Conflict(
+            f"{path}:{problem.line}: {problem}", path=path, line=problem.line
+        ) from None
     if again != base:
         raise Conflict(
-            f"{path}: what would be put in could not be taken out again to the byte", path=path
+            f"{path}: what would be put in could not be taken out again to the byte",
+            path=path,
         )
     return Merged(made.encode(), pieces, None if base is None else base.encode())
 
@@ -64,7 +69,9 @@ def _taken_out(
     try:
         text = without(decoded(path, data), pieces, changes)
     except (Malformed, Clash) as problem:
-        raise Conflict(f"{path}:{problem.line}: {problem}", path=path, line=problem.line) from None
+        raise Conflict(
+            f"{path}:{problem.line}: {problem}", path=path, line=problem.line
+        ) from None
     return None if text is None else text.encode()
 
 
@@ -74,10 +81,14 @@ def decoded(path: str, data: bytes) -> str:
         return data.decode()
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise Conflict(f"{path}:{line}: this is not UTF-8", path=path, line=line) from None
+        raise Conflict(
+            f"{path}:{line}: this is not UTF-8", path=path, line=line
+        ) from None
 
 
-def without(text: str | None, pieces: Sequence[Piece], changes: Iterable[Text]) -> str | None:
+def without(
+    text: str | None, pieces: Sequence[Piece], changes: Iterable[Text]
+) -> str | None:
     """Return a text without what was put in, and without what an installation that left no record
     put in for the same changes."""
     if text is None or any(piece["kind"] == "file" for piece in pieces):
@@ -115,7 +126,9 @@ def _is_empty(text: str, is_json: bool) -> bool:
         return not text.strip("\ufeff \t\r\n")
     root = jsonc.parse(text)
     return (
-        root.kind == "object" and not root.items and not text[root.start + 1 : root.end - 1].strip()
+        root.kind == "object"
+        and not root.items
+        and not text[root.start + 1 : root.end - 1].strip()
     )
 
 
@@ -134,8 +147,12 @@ def _put(
             and (lead := _lead_of(text, change, old)) is not None
         ):
             made, _ = fence.put(text, change.text, change.style)
-            return made, [p for p in old if p["kind"] == "start"] + [_block_piece(change, lead)]
-        if made is None or (isinstance(change, Json) and not made.strip("\ufeff \t\r\n")):
+            return made, [p for p in old if p["kind"] == "start"] + [
+                _block_piece(change, lead)
+            ]
+        if made is None or (
+            isinstance(change, Json) and not made.strip("\ufeff \t\r\n")
+        ):
             is_json = isinstance(change, Json)
             pieces.append({"kind": "start", "before": made, "json": is_json})
             made = (made or "") + ("{\n}\n" if is_json else "")
@@ -163,7 +180,9 @@ def _block_piece(change: Block, lead: str) -> Piece:
     return {"kind": "block", "text": change.text, "style": change.style, "lead": lead}
 
 
-def _as_is(text: str | None, changes: Sequence[Text], old: Sequence[Piece]) -> list[Piece] | None:
+def _as_is(
+    text: str | None, changes: Sequence[Text], old: Sequence[Piece]
+) -> list[Piece] | None:
     """Return the recorded pieces where a file holds all that it is to hold, and nothing of ours
     besides."""
     if text is None or not old:
@@ -181,8 +200,14 @@ def _as_is(text: str | None, changes: Sequence[Text], old: Sequence[Piece]) -> l
             ] and fence.holds(text, change.text)
         elif isinstance(change, Block):
             place = fence.span(text, change.style)
-            block = "" if place is None else text[place.start : place.end].replace("\r\n", "\n")
-            is_there = block.rstrip("\n") == fence.block(change.text, change.style).rstrip("\n")
+            block = (
+                ""
+                if place is None
+                else text[place.start : place.end].replace("\r\n", "\n")
+            )
+            is_there = block.rstrip("\n") == fence.block(
+                change.text, change.style
+            ).rstrip("\n")
         if not is_there:
             return None
     return list(old)
@@ -199,8 +224,15 @@ def _of(pieces: Sequence[Piece], kind: str) -> list[Piece]:
 
 
 def _piece(insertion: Insertion, mark: str) -> Piece:
-    return {"kind": "json", "mark": mark, **insertion._asdict(), "pointer": list(insertion.pointer)}
+    return {
+        "kind": "json",
+        "mark": mark,
+        **insertion._asdict(),
+        "pointer": list(insertion.pointer),
+    }
 
 
 def _insertion(piece: Piece) -> Insertion:
-    return Insertion(tuple(piece["pointer"]), piece["key"], piece["value"], piece["tail"])
+    return Insertion(
+        tuple(piece["pointer"]), piece["key"], piece["value"], piece["tail"]
+    )

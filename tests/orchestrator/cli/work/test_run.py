@@ -50,7 +50,7 @@ def here(run, tmp_path, monkeypatch):
     return tmp_path / "shared-memory"
 
 
-# -- init --------------------------------------------------------------------------------------------------
+# -- init ------------------------------------------------------------------------------
 
 
 def test_init_writes_an_example_that_the_memory_takes(here, run):
@@ -77,7 +77,7 @@ def test_init_leaves_what_is_there(here, run):
     ]
 
 
-# -- run -----------------------------------------------------------------------------------------------------
+# -- run -------------------------------------------------------------------------------
 
 
 def test_run(here, run):
@@ -92,7 +92,11 @@ def test_run(here, run):
 
 def test_run_json_is_the_result_alone(here, run):
     done = run("run", "--agent", "eng-backend", "--json", "Fix it")
-    assert (done.json["status"], done.json["text"], done.err) == ("done", "Finished: Fix it", "")
+    assert (done.json["status"], done.json["text"], done.err) == (
+        "done",
+        "Finished: Fix it",
+        "",
+    )
     assert run("tree", "--json").json["trees"][0]["run"] == done.json["run"]
 
 
@@ -106,11 +110,20 @@ def test_run_ends_with_zero_only_when_it_is_done(here, run):
     done = run("run", "--agent", "eng-backend", "--script", "plays:blocked", "Fix it")
     assert (done.code, done.out) == (NOT_DONE, "I cannot.\n")
     assert done.err.splitlines()[-1].endswith("There is no key.")
-    done = run("run", "--agent", "eng-backend", "--script", "plays:says_blocked", "Fix it now")
+    done = run(
+        "run", "--agent", "eng-backend", "--script", "plays:says_blocked", "Fix it now"
+    )
     assert (done.code, done.out) == (NOT_DONE, "Blocked: there is no key.\n")
     assert done.err.splitlines()[-1].endswith("; there is no key.")
     done = run(
-        "run", "--agent", "eng-backend", "--script", "plays:stuck", "--timeout", "0.3", "Fix this"
+        "run",
+        "--agent",
+        "eng-backend",
+        "--script",
+        "plays:stuck",
+        "--timeout",
+        "0.3",
+        "Fix this",
     )
     assert (done.code, "timeout" in done.err) == (NOT_DONE, True)
     done = run("run", "--agent", "eng-backend", "--max-tokens", "10", "Fix that")
@@ -122,7 +135,10 @@ def test_the_same_work_is_not_done_twice(here, run):
     again = run("run", "--agent", "eng-backend", "fix  it")
     assert "as it did before" in again.err
     assert run("run", "--agent", "eng-backend", "--json", "Fix it").json["run"] == first
-    assert run("run", "--agent", "eng-backend", "--json", "--force", "Fix it").json["run"] != first
+    assert (
+        run("run", "--agent", "eng-backend", "--json", "--force", "Fix it").json["run"]
+        != first
+    )
 
 
 def test_run_with_a_tool(here, run):
@@ -177,7 +193,9 @@ def test_a_dry_run_calls_and_writes_nothing(here, run):
     with synapse.open(str(here)) as memory:
         memory.as_agent("lead").append("Use /v2", "projects/web", priority="critical")
     before = files(here)
-    done = run("run", "--agent", "eng-backend", "--project", "web", "--dry-run", "Fix it")
+    done = run(
+        "run", "--agent", "eng-backend", "--project", "web", "--dry-run", "Fix it"
+    )
     assert done.code == 0
     for told in (
         "> Use /v2",
@@ -201,16 +219,22 @@ def test_a_dry_run_calls_and_writes_nothing(here, run):
 
 def test_a_dry_run_knows_prices_without_a_key(here, run):
     words = ("run", "--agent", "eng-backend", "--dry-run", "--json", "--engine")
-    cost = run(*words, "anthropic", "--model", "claude-sonnet-4-5", "Fix it").json["cost"]
+    cost = run(*words, "anthropic", "--model", "claude-sonnet-4-5", "Fix it").json[
+        "cost"
+    ]
     assert 0 < cost["first_turn_at_most"] < 1
     assert cost["run"] > 0
-    assert run(*words, "openai", "--model", "unheard-of", "Fix it").json["cost"]["run"] is None
+    assert (
+        run(*words, "openai", "--model", "unheard-of", "Fix it").json["cost"]["run"]
+        is None
+    )
 
 
 def test_a_dry_run_knows_the_engines_that_are_declared(here, run):
     with (here / "synapse.yaml").open("a") as file:
         file.write(
-            "engines: {mine: {kind: process, command: echo}, local: {kind: openai-chat, model: gpt-5}}\n"
+            "engines: {mine: {kind: process, command: echo}, local: {kind:"
+            " openai-chat, model: gpt-5}}\n"
         )
     words = ("run", "--agent", "eng-backend", "--dry-run", "Do it", "--engine")
     done = run(*words, "mine")
@@ -238,14 +262,17 @@ def test_the_prompt_of_a_run_is_the_one_of_its_dry_run(here, run):
     assert run("replay", id).out == dry["prompt"]
     done = run("receipt", id)
     assert done.out.startswith(f"Run {id}, epoch 1, of eng-backend")
-    assert run("receipt", id, "--json").json["receipt"]["prompt"] == dry["receipt"]["prompt"]
+    assert (
+        run("receipt", id, "--json").json["receipt"]["prompt"]
+        == dry["receipt"]["prompt"]
+    )
 
 
 def test_a_prompt_is_made_again_from_the_log(here, run):
     run("run", "--agent", "qa", "First")
-    id = run("run", "--agent", "eng-backend", "--view-budget", "500", "--json", "Fix it").json[
-        "run"
-    ]
+    id = run(
+        "run", "--agent", "eng-backend", "--view-budget", "500", "--json", "Fix it"
+    ).json["run"]
     prompt = run("replay", id).out
     os.unlink(here / "runs" / id / "steps.jsonl")
     run("run", "--agent", "lead", "Later")
@@ -254,7 +281,10 @@ def test_a_prompt_is_made_again_from_the_log(here, run):
 
 def test_which_engine_there_is_a_key_for():
     assert engines.chosen(None, {}) == engines.chosen("auto", {}) == "scripted"
-    assert engines.chosen(None, {"ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k"}) == "anthropic"
+    assert (
+        engines.chosen(None, {"ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k"})
+        == "anthropic"
+    )
     assert engines.chosen("auto", {"OPENAI_API_KEY": "k"}) == "openai"
     assert engines.chosen("codex", {"OPENAI_API_KEY": "k"}) == "codex"
     assert engines.model_of("openai", None, {"openai": "mine"}) == "mine"
@@ -262,14 +292,17 @@ def test_which_engine_there_is_a_key_for():
     assert engines.model_of("scripted", None) is None
 
 
-# -- team ----------------------------------------------------------------------------------------------------
+# -- team ------------------------------------------------------------------------------
 
 
 def test_team_runs_at_once(here, run):
     done = run("team", "--project", "hello", "--brief", "Say what you know")
     assert done.code == 0
     lines = done.out.splitlines()
-    assert lines[0] == "2 of 2 tasks are done; I was shown what 2 of them left in the memory."
+    assert (
+        lines[0]
+        == "2 of 2 tasks are done; I was shown what 2 of them left in the memory."
+    )
     assert lines[-1] == "The project is done."
     assert len(run("tree").out.splitlines()) == 6
     assert run("debts").out == "no debts: every result was read\n"
@@ -281,26 +314,41 @@ def test_team_json_and_file(here, run, tmp_path):
     )
     done = run("team", "--project", "p", "--brief", "b", "--file", "two.yaml", "--json")
     assert [each["status"] for each in done.json["runs"]] == ["done"] * 3
-    assert run("team", "--project", "p", "--brief", "b", "--file", "none.yaml").code == 3
+    assert (
+        run("team", "--project", "p", "--brief", "b", "--file", "none.yaml").code == 3
+    )
     assert run("team", "--project", "p", "--brief", " ").code == 64
 
 
 def test_a_blocked_team_is_not_done(here, run):
     done = run("team", "--project", "p", "--brief", "b", "--script", "plays:blocked")
     assert done.code == NOT_DONE
-    (cto,) = (line.split()[0] for line in done.out.splitlines() if line.startswith("cto-"))
+    (cto,) = (
+        line.split()[0] for line in done.out.splitlines() if line.startswith("cto-")
+    )
     assert (
-        done.out.splitlines()[-1] == f"The project is blocked: {cto} is blocked: There is no key."
+        done.out.splitlines()[-1]
+        == f"The project is blocked: {cto} is blocked: There is no key."
     )
     done = run(
-        "team", "--project", "q", "--brief", "b", "--script", "plays:team_blocked", "--quiet"
+        "team",
+        "--project",
+        "q",
+        "--brief",
+        "b",
+        "--script",
+        "plays:team_blocked",
+        "--quiet",
     )
     assert done.code == NOT_DONE
     (line, *_) = done.err.splitlines()
-    assert (line.startswith("eng-backend-"), line.endswith("; there is no key.")) == (True, True)
+    assert (line.startswith("eng-backend-"), line.endswith("; there is no key.")) == (
+        True,
+        True,
+    )
 
 
-# -- on a terminal, and in the end ---------------------------------------------------------------------------
+# -- on a terminal, and in the end -----------------------------------------------------
 
 
 def at_a_terminal(*words, after=None, do=None, width=80):
@@ -325,7 +373,9 @@ def at_a_terminal(*words, after=None, do=None, width=80):
             after = None
             do(child, terminal)
     os.close(terminal)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), shown.decode(errors="replace")
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), shown.decode(
+        errors="replace"
+    )
 
 
 def test_progress_on_a_terminal_and_ctrl_c(here, run):
@@ -367,7 +417,9 @@ def test_tables_keep_to_the_terminal(here, run):
 
 
 def test_no_figure_is_cut(here, run):
-    """Where a terminal is too narrow for them, the first column gives way, and then the line breaks."""
+    """Where a terminal is too narrow for them, the first column gives way, and then the line
+    breaks.
+    """
     run(
         "run",
         "--agent",
@@ -380,7 +432,9 @@ def test_no_figure_is_cut(here, run):
     )
     for width in (78, 60):
         _, shown = at_a_terminal("stats", width=width)
-        head, row = re.sub("\x1b\\[[0-9;]*m", "", shown.replace("\r", "")).split("\n")[:2]
+        head, row = re.sub("\x1b\\[[0-9;]*m", "", shown.replace("\r", "")).split("\n")[
+            :2
+        ]
         assert head.split()[1:] == [
             "runs",
             "done",
@@ -406,7 +460,10 @@ def test_what_nobody_reported_is_told_as_an_estimate(here, run):
     ) == (0, True, True)
     told = run("ps", "--all").out.split("\n")[1].split()[3]
     assert told[0] == "~"
-    assert int(told[1:]) == done.json["usage"]["input_tokens"] + done.json["usage"]["output_tokens"]
+    assert (
+        int(told[1:])
+        == done.json["usage"]["input_tokens"] + done.json["usage"]["output_tokens"]
+    )
     assert f" {told} tokens" in run("tree").out
     assert run("tail", done.json["run"]).out.count("~") == 3
     assert run("stats").out.endswith("\n~: nobody reported or could count some of it\n")
@@ -425,14 +482,18 @@ def test_a_stop_says_whose_process_is_gone(here, run):
         "plays:stuck",
         "Work",
     ]
-    process = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     end = time.monotonic() + 20
     while not run("ps", "--json").json["runs"] and time.monotonic() < end:
         time.sleep(0.05)
     process.kill()
     process.wait(10)
     done = run("stop", "--all")
-    assert done.out.endswith("; its process is gone: `orchestrator resume` writes its end\n")
+    assert done.out.endswith(
+        "; its process is gone: `orchestrator resume` writes its end\n"
+    )
     assert run("resume").code == NOT_DONE
     assert run("ps", "--all", "--json").json["runs"][0]["state"] == "stopped"
 
@@ -443,7 +504,10 @@ def test_a_damaged_folder_hides_no_prompt_and_holds_up_nobody(here, run):
     steps.write_text('{"n": 0}\n')
     assert run("replay", id).out == before
     done = run("tail", id)
-    assert (done.code, done.err.startswith("orchestrator: a line of steps.jsonl is damaged: ")) == (
+    assert (
+        done.code,
+        done.err.startswith("orchestrator: a line of steps.jsonl is damaged: "),
+    ) == (
         6,
         True,
     )
@@ -461,13 +525,18 @@ def test_a_run_that_is_killed_is_gone_on_with(here, run, tmp_path):
         "plays:stuck",
         "Work",
     ]
-    process = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     end = time.monotonic() + 10
     while not (runs := run("ps", "--json").json["runs"]) and time.monotonic() < end:
         time.sleep(0.05)
     process.send_signal(signal.SIGKILL)
     process.wait(10)
-    id, waits = runs[0]["run"], "waits for its own program: engine scripted, which its program made"
+    id, waits = (
+        runs[0]["run"],
+        "waits for its own program: engine scripted, which its program made",
+    )
     assert [run("ps", "--json").json["runs"][0][key] for key in ("state", "waits")] == [
         "orphaned",
         waits,
@@ -507,7 +576,9 @@ def test_resume_with_the_tools_of_a_server(here, run, tmp_path):
         "Work",
     )
     line = [sys.executable, "-m", "orchestrator", *words]
-    process = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     end = time.monotonic() + 20
     while not (runs := run("ps", "--json").json["runs"]) and time.monotonic() < end:
         time.sleep(0.05)
@@ -527,7 +598,9 @@ def test_up_status_down(here, run):
     up = run("up", "--detach")
     assert up.code == 0
     try:
-        assert run("status").out.startswith(f"{up.out.strip()} for 0 s; it holds these runs: none")
+        assert run("status").out.startswith(
+            f"{up.out.strip()} for 0 s; it holds these runs: none"
+        )
         assert run("up").code == run("up", "--detach").code == 5
     finally:
         assert run("down").out == "down\n"
@@ -542,9 +615,9 @@ def test_a_daemon_that_does_not_come_up_says_why(here, run):
     up = run("up", "--detach")
     assert up.code == 6
     assert (
-        "did not come up: schedule: zone 'Mars/Olympus' is not known; write one such as Europe/Berlin"
-        in up.err
-    )
+        "did not come up: schedule: zone 'Mars/Olympus' is not known; write one such"
+        " as Europe/Berlin"
+    ) in up.err
 
 
 def test_a_time_limit_is_seconds_or_has_a_unit(here, run):
@@ -560,10 +633,17 @@ def test_a_time_limit_is_seconds_or_has_a_unit(here, run):
 def test_questions(here, run):
     assert run("questions").out == "no questions\n"
     with synapse.open(str(here)) as memory:
-        asked = memory.as_agent("eng-backend").append("Which port?", "status/web", to="operator").id
+        asked = (
+            memory.as_agent("eng-backend")
+            .append("Which port?", "status/web", to="operator")
+            .id
+        )
     done = run("questions")
     assert "    Which port?" in done.out
-    assert done.out.splitlines()[-1] == f'    answer: synapse tell eng-backend --re {asked} "..."'
+    assert (
+        done.out.splitlines()[-1]
+        == f'    answer: synapse tell eng-backend --re {asked} "..."'
+    )
     assert run("questions", "--json").json["questions"][0]["id"] == asked
 
 
@@ -585,12 +665,16 @@ def test_no_run_begins_by_settings_that_are_not_understood(here, run, text, told
     good = path.read_text()
     key = text.partition(":")[0]
     path.write_text(
-        "\n".join(line for line in good.split("\n") if not line.startswith(f"{key}:")) + f"{text}\n"
+        "\n".join(line for line in good.split("\n") if not line.startswith(f"{key}:"))
+        + f"{text}\n"
     )
     words = ("run", "--agent", "eng-backend", "Work")
     for more in ((), ("--dry-run",)):
         done = run(*words, *more)
-        assert (done.code, "no run begins by these settings" in done.err) == (64, True), done.err
+        assert (done.code, "no run begins by these settings" in done.err) == (
+            64,
+            True,
+        ), done.err
         assert told in done.err
     assert run("ps", "--all").out == "no runs\n", "what reads goes on"
     path.write_text(good + "x-mine: {limit: 1}\nreputation: maybe\n")
@@ -613,4 +697,7 @@ def test_an_agent_that_is_not_there_may_be_meant_otherwise(here, run):
     with (here / "team.yaml").open("a") as file:
         file.write("max_us: 1\n")
     done = run("team", "--project", "p", "--brief", "b")
-    assert (done.code, "max_us is not known: did you mean max_usd?" in done.err) == (64, True)
+    assert (done.code, "max_us is not known: did you mean max_usd?" in done.err) == (
+        64,
+        True,
+    )

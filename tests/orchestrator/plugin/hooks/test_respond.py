@@ -1,4 +1,6 @@
-"""What a client's conversations are given, and what they leave: the policy, on Claude Code's form of events."""
+"""What a client's conversations are given, and what they leave: the policy, on Claude Code's form
+of events.
+"""
 
 import json
 import os
@@ -75,7 +77,11 @@ def test_a_name_is_free_again_when_its_conversation_has_ended(client, memory):
     for agent in ("a1", "a2", "a3"):
         client.spawn(agent, f"Task of {agent}")
         client("SubagentStop", agent, last_assistant_message="It is done.")
-    assert sorted({agent.id for agent in memory.agents()}) == ["boss", "engineer", "lead"]
+    assert sorted({agent.id for agent in memory.agents()}) == [
+        "boss",
+        "engineer",
+        "lead",
+    ]
 
 
 def test_a_type_is_the_agent_of_its_name_or_the_one_that_is_named(client, memory):
@@ -153,7 +159,9 @@ def test_a_session_whose_file_was_lost_leaves_no_run_behind(client, memory):
 def test_what_is_kept_of_a_session_stays_small(client, memory):
     client("SessionStart", source="startup")
     path = state.path_of(memory.store.root, "claude-code", "s1")
-    client.before("Agent", {"prompt": "Do it. " * 100_000, "subagent_type": "general-purpose"})
+    client.before(
+        "Agent", {"prompt": "Do it. " * 100_000, "subagent_type": "general-purpose"}
+    )
     client("SubagentStart", "long")
     assert os.path.getsize(path) < 20_000
     for n in range(state.ENDED + 20):
@@ -162,7 +170,9 @@ def test_what_is_kept_of_a_session_stays_small(client, memory):
         client("SubagentStop", f"a{n}", last_assistant_message=f"Done {n}.")
     assert len(state.load(path).workers) <= state.ENDED + 2
     assert "seen" not in {
-        name for name, value in vars(state.load(path).workers[f"a{state.ENDED}"]).items() if value
+        name
+        for name, value in vars(state.load(path).workers[f"a{state.ENDED}"]).items()
+        if value
     }
     assert sorted(runs(memory, state="running")) == ["engineer", "lead"]
 
@@ -218,14 +228,24 @@ def test_an_empty_memory_adds_nothing(client):
 def test_a_sub_agent_is_given_what_its_task_names(client, memory):
     for n in range(30):
         write(
-            memory, f"Module m{n}.py has a limit of {n * 7} requests.", "decisions/limits", "info"
+            memory,
+            f"Module m{n}.py has a limit of {n * 7} requests.",
+            "decisions/limits",
+            "info",
         )
     client("SessionStart", source="startup")
-    assert "limit of 119 requests" in context(client.spawn("a1", "Mend the limit of module m17.py"))
+    assert "limit of 119 requests" in context(
+        client.spawn("a1", "Mend the limit of module m17.py")
+    )
 
 
 def test_a_prompt_finds_by_its_words_and_gives_nothing_twice(client, memory):
-    write(memory, "The parser of invoices wants UTF-16, not UTF-8.", "decisions/parser", "info")
+    write(
+        memory,
+        "The parser of invoices wants UTF-16, not UTF-8.",
+        "decisions/parser",
+        "info",
+    )
     client("SessionStart", source="startup")
     first = context(client("UserPromptSubmit", prompt="Mend the parser of invoices"))
     assert "UTF-16" in first
@@ -245,7 +265,9 @@ def test_what_a_tool_has_just_shown_is_no_news(client, memory):
     client("SessionStart", source="startup")
     write(memory, "The users table is frozen.")
     _, after = client.tool(
-        "Bash", {"command": "synapse read"}, result={"stdout": "> The users table is frozen."}
+        "Bash",
+        {"command": "synapse read"},
+        result={"stdout": "> The users table is frozen."},
     )
     assert after == {}
 
@@ -253,20 +275,26 @@ def test_what_a_tool_has_just_shown_is_no_news(client, memory):
 def test_what_a_sub_agent_leaves_is_told_by_its_client_alone(client, memory):
     client("SessionStart", source="startup")
     client.spawn("a1", "Fix the parser")
-    client("SubagentStop", "a1", last_assistant_message="Blocked: no key for the registry")
+    client(
+        "SubagentStop", "a1", last_assistant_message="Blocked: no key for the registry"
+    )
     assert client.tool("Bash", {"command": "ls"})[1] == {}
     other = Client(memory, client.folder, "s2")
     assert "no key for the registry" in context(other("SessionStart", source="startup"))
 
 
-def test_after_its_context_was_compacted_a_session_is_given_its_view_again(client, memory):
+def test_after_its_context_was_compacted_a_session_is_given_its_view_again(
+    client, memory
+):
     id = write(memory, "Call /v2/users, never /v1.").id
     assert shown(context(client("SessionStart", source="startup"))) == [id]
     assert shown(context(client("SessionStart", source="resume"))) == []
     assert shown(context(client("SessionStart", source="compact"))) == [id]
 
 
-def test_a_start_is_divided_over_the_hooks_there_are_and_ends_with_pointers(client, memory):
+def test_a_start_is_divided_over_the_hooks_there_are_and_ends_with_pointers(
+    client, memory
+):
     ids = {write(memory, f"Rule {n}: " + "word " * 150).id for n in range(12)}
     client("SessionStart", source="startup")
     path = state.path_of(memory.store.root, "claude-code", "s1")
@@ -294,7 +322,9 @@ def test_an_entry_that_no_client_takes_whole_comes_as_a_pointer(client, memory, 
     texts = [context(client("SessionStart", source="startup"))]
     ids += [huge(n) for n in range(3, 6)] if when == "after" else []
     for n in range(6):
-        texts += map(context, client.tool("Read", {"file_path": f"{client.folder}/m{n}.py"}))
+        texts += map(
+            context, client.tool("Read", {"file_path": f"{client.folder}/m{n}.py"})
+        )
     assert max(map(len, texts)) <= CAP
     told = [sum(f"`synapse read {id}`" in text for text in texts) for id in ids]
     assert told == (
@@ -307,7 +337,13 @@ def test_an_entry_that_no_client_takes_whole_comes_as_a_pointer(client, memory, 
 
 def test_what_is_for_a_moment_holds_the_call_once(client, memory):
     client("SessionStart", source="startup")
-    write(memory, "Ask ops before a push.", "decisions/git", "important", when="run git push")
+    write(
+        memory,
+        "Ask ops before a push.",
+        "decisions/git",
+        "important",
+        when="run git push",
+    )
     assert "Ask ops" in denied(client.before("Bash", {"command": "git push origin"})[0])
     assert client.before("Bash", {"command": "git push origin"})[0] == {}
     assert client.before("Read", {"file_path": "git push"})[0] == {}
@@ -333,7 +369,9 @@ def test_a_fetch_that_another_is_at_is_waited_for_a_while(client):
     assert first == {}
     assert client.before("WebFetch", call, "a2")[0] == {"wait": True}
     fields = {"tool_name": "WebFetch", "tool_input": call, "tool_use_id": id}
-    client("PostToolUse", "a1", **fields, tool_response={"result": "It is 17 a minute."})
+    client(
+        "PostToolUse", "a1", **fields, tool_response={"result": "It is 17 a minute."}
+    )
     assert "17 a minute" in denied(client.before("WebFetch", call, "a2")[0])
 
 
@@ -367,7 +405,12 @@ def test_who_else_is_editing_a_file_is_said_once(client):
 
 def test_what_names_a_file_is_told_beside_its_reading(client, memory):
     client("SessionStart", source="startup")
-    write(memory, "api/users.py: the cache must be cleared by hand.", "decisions/notes", "info")
+    write(
+        memory,
+        "api/users.py: the cache must be cleared by hand.",
+        "decisions/notes",
+        "info",
+    )
     read = ("Read", {"file_path": f"{client.folder}/api/users.py"})
     assert "cleared by hand" in context(client.tool(*read)[0])
     assert client.tool(*read)[0] == {}
@@ -378,7 +421,9 @@ def test_a_spawn_of_work_that_is_done_is_told_so(client):
     asked = "Find out which limit the users endpoint has"
     client.spawn("a1", asked)
     client("SubagentStop", "a1", last_assistant_message="The limit is 17 a minute.")
-    given, _ = client.tool("Agent", {"prompt": asked, "subagent_type": "general-purpose"})
+    given, _ = client.tool(
+        "Agent", {"prompt": asked, "subagent_type": "general-purpose"}
+    )
     assert "has done the same" in context(given)
     assert "17 a minute" in context(given)
     before, tag, _ = context(given).partition("<memory")
@@ -405,10 +450,14 @@ def test_a_sub_agent_leaves_its_completion_or_its_blocker(client, memory):
     client.spawn("a1", "Fix the parser")
     client.spawn("a2", "Publish it")
     client("SubagentStop", "a1", last_assistant_message="The parser reads UTF-16 now.")
-    client("SubagentStop", "a2", last_assistant_message="Blocked: no key for the registry")
+    client(
+        "SubagentStop", "a2", last_assistant_message="Blocked: no key for the registry"
+    )
     found = runs(memory)
     assert (found["engineer"].status, found["engineer-2"].status) == ("done", "blocked")
-    bodies = {entry.namespace: entry.body for entry in memory.as_agent("operator").read()}
+    bodies = {
+        entry.namespace: entry.body for entry in memory.as_agent("operator").read()
+    }
     assert "The parser reads UTF-16 now." in bodies["status/shop"]
     assert "no key for the registry" in bodies["blockers/shop"]
 
@@ -433,7 +482,10 @@ def test_usage_is_read_once_the_last_message_is_written_down(client, memory, tmp
             "content": [{"type": "text", "text": text}],
         }
         usage = {"input_tokens": 100, "output_tokens": 10}
-        return json.dumps({"type": "assistant", "message": message | {"usage": usage}}) + "\n"
+        return (
+            json.dumps({"type": "assistant", "message": message | {"usage": usage}})
+            + "\n"
+        )
 
     path.write_text(reply("m1", "I look."))
     client("SessionStart", source="startup")
@@ -443,7 +495,10 @@ def test_usage_is_read_once_the_last_message_is_written_down(client, memory, tmp
     )
     late.start()
     client(
-        "SubagentStop", "a1", last_assistant_message="It is 17.", agent_transcript_path=str(path)
+        "SubagentStop",
+        "a1",
+        last_assistant_message="It is 17.",
+        agent_transcript_path=str(path),
     )
     late.join()
     assert runs(memory)["engineer"].fields["usage"]["input_tokens"] == 200
@@ -466,10 +521,14 @@ def test_a_turn_that_did_something_is_written_and_talk_is_not(client, memory):
     assert runs(memory)["lead"].status == "done"
 
 
-def test_a_session_that_is_resumed_counts_its_earlier_turns_once(client, memory, tmp_path):
+def test_a_session_that_is_resumed_counts_its_earlier_turns_once(
+    client, memory, tmp_path
+):
     path = tmp_path / "session.jsonl"
     path.write_text(reply("m1", 100))
-    client("SessionStart", source="startup", transcript_path=str(tmp_path / "none.jsonl"))
+    client(
+        "SessionStart", source="startup", transcript_path=str(tmp_path / "none.jsonl")
+    )
     client("UserPromptSubmit", prompt="Begin", transcript_path=str(path))
     client("SessionEnd", reason="exit")
     client("SessionStart", source="resume", transcript_path=str(path))
@@ -496,7 +555,12 @@ def test_who_would_end_hears_what_is_critical_first_and_once(client, memory):
     given = client("SubagentStop", "a1", last_assistant_message="Done.")
     assert "Do not touch" in context(given)
     write(memory, "Not the lexer either.")
-    assert client("SubagentStop", "a1", last_assistant_message="Done.", stop_hook_active=True) == {}
+    assert (
+        client(
+            "SubagentStop", "a1", last_assistant_message="Done.", stop_hook_active=True
+        )
+        == {}
+    )
     assert runs(memory)["engineer"].status == "done"
 
 
@@ -504,15 +568,18 @@ def test_who_would_end_hears_what_is_critical_first_and_once(client, memory):
 
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(["write", "tool", "prompt", "spawn", "stop", "long"]), st.integers(0, 2)
+        st.sampled_from(["write", "tool", "prompt", "spawn", "stop", "long"]),
+        st.integers(0, 2),
     ),
     max_size=25,
 )
 
 
 def played(memory, client, steps):
-    """Play a session; the ids of what is critical, and of each conversation that lives at the end those that it
-    has to have been given: what came after its start, and what came before as far as a start has room."""
+    """Play a session; the ids of what is critical, and of each conversation that lives at the end
+    those that it has to have been given: what came after its start, and what came before as far as
+    a start has room.
+    """
     client("SessionStart", source="startup")
     live, criticals, size = {None: 0}, [], 0
     for number, (step, which) in enumerate(steps):
@@ -543,7 +610,9 @@ def played(memory, client, steps):
 
 
 def account(client, due):
-    """Return what was given twice to one conversation, what was not given, and texts that are too long."""
+    """Return what was given twice to one conversation, what was not given, and texts that are too
+    long.
+    """
     told, twice, long = {}, [], 0
     for name, agent, given in client.answers:
         if name == "SubagentStart":
@@ -554,7 +623,10 @@ def account(client, due):
                 twice += [(agent, id)] if id in told.setdefault(agent, []) else []
                 told[agent].append(id)
     lost = [
-        (agent, id) for agent, ids in due.items() for id in ids if id not in told.get(agent, [])
+        (agent, id)
+        for agent, ids in due.items()
+        for id in ids
+        if id not in told.get(agent, [])
     ]
     return twice, lost, long
 
@@ -570,13 +642,23 @@ def test_every_critical_reaches_every_conversation_once(tmp_path_factory, steps)
 
 
 @pytest.mark.parametrize("broken", ["forgets", "loses"])
-def test_the_account_finds_a_policy_that_forgets_or_loses(memory, client, monkeypatch, broken):
+def test_the_account_finds_a_policy_that_forgets_or_loses(
+    memory, client, monkeypatch, broken
+):
     if broken == "forgets":
         monkeypatch.setattr(state.Worker, "add", lambda self, name, values: None)
     else:
         monkeypatch.setattr(
-            "orchestrator.plugin.hooks.context.Context.told", lambda self, worker, news, cap: ""
+            "orchestrator.plugin.hooks.context.Context.told",
+            lambda self, worker, news, cap: "",
         )
-    steps = [("write", 0), ("spawn", 1), ("write", 0), ("prompt", 0), ("write", 0), ("prompt", 1)]
+    steps = [
+        ("write", 0),
+        ("spawn", 1),
+        ("write", 0),
+        ("prompt", 0),
+        ("write", 0),
+        ("prompt", 1),
+    ]
     twice, lost, _ = account(client, played(memory, client, steps))
     assert twice if broken == "forgets" else lost

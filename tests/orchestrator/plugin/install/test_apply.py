@@ -18,7 +18,15 @@ import pytest
 
 from orchestrator.plugin.install import apply, installer, record
 from orchestrator.plugin.install import place as places
-from orchestrator.plugin.install.change import Block, Change, Command, File, Json, Mode, Target
+from orchestrator.plugin.install.change import (
+    Block,
+    Change,
+    Command,
+    File,
+    Json,
+    Mode,
+    Target,
+)
 from synapse.errors import Conflict, StoreError
 
 NOBODY = 65534
@@ -53,7 +61,8 @@ def plan(target: Target) -> list[Change]:
         File(target.hook, "#!/bin/sh\n", 0o755),
         Json(settings(target), {"hooks": {"Stop": [{"command": target.hook}]}}, mark),
         Block(
-            settings(target, "config.toml"), f'[mcp_servers.synapse]\ncommand = "{target.mcp}"\n'
+            settings(target, "config.toml"),
+            f'[mcp_servers.synapse]\ncommand = "{target.mcp}"\n',
         ),
         Json(settings(target, "deep/er/new.json"), {"a": target.hook}, mark),
     ]
@@ -67,7 +76,11 @@ def tree(folder: str | Path) -> dict[str, Any]:
             path = os.path.join(place, name)
             what = os.readlink(path) if os.path.islink(path) else None
             data = Path(path).read_bytes() if os.path.isfile(path) else None
-            seen[os.path.relpath(path, folder)] = (what, data, stat.S_IMODE(os.lstat(path).st_mode))
+            seen[os.path.relpath(path, folder)] = (
+                what,
+                data,
+                stat.S_IMODE(os.lstat(path).st_mode),
+            )
     return seen
 
 
@@ -139,7 +152,10 @@ def test_nothing_is_written_where_one_file_cannot_be_merged(target: Target) -> N
 def test_a_failing_command_puts_the_files_back(target: Target) -> None:
     Path(settings(target)).write_text("{}\n")
     before = tree(target.project)
-    done, undone = os.path.join(target.home, "done"), os.path.join(target.home, "undone")
+    done, undone = (
+        os.path.join(target.home, "done"),
+        os.path.join(target.home, "undone"),
+    )
     changes = [
         *plan(target),
         Command(("touch", done), ("touch", undone)),
@@ -209,7 +225,11 @@ def test_what_an_earlier_version_had_goes(target: Target) -> None:
     Path(settings(target)).write_text('{"a": 1}\n')
     older = [
         File(old, "{}"),
-        Json(settings(target), {"hooks": {"End": [{"command": target.hook}]}}, target.folder),
+        Json(
+            settings(target),
+            {"hooks": {"End": [{"command": target.hook}]}},
+            target.folder,
+        ),
     ]
     install(target, older)
     install(target, plan(target))
@@ -262,7 +282,9 @@ def test_two_projects_share_the_plugins_files(target: Target) -> None:
     assert not os.path.exists(record.path_of(target))
 
 
-def test_without_its_record_an_installation_is_known_by_its_marks(target: Target) -> None:
+def test_without_its_record_an_installation_is_known_by_its_marks(
+    target: Target,
+) -> None:
     Path(settings(target)).write_text('{"a": 1}\n')
     install(target, plan(target))
     os.unlink(record.path_of(target))
@@ -433,7 +455,9 @@ def test_a_folder_without_rights_is_named(open_folder: Path) -> None:
     os.chmod(open_folder, 0o755)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes a workspace for somebody else")
+@pytest.mark.skipif(
+    os.geteuid() != 0, reason="only root makes a workspace for somebody else"
+)
 def test_a_workspace_of_another_user_is_named(open_folder: Path) -> None:
     import synapse
 
@@ -450,7 +474,9 @@ def test_a_configuration_that_may_not_be_written_is_named(open_folder: Path) -> 
     before = tree(open_folder)
     with (
         somebody_else(),
-        pytest.raises(StoreError, match=r"AGENTS\.md cannot be written|belongs to|cannot be read"),
+        pytest.raises(
+            StoreError, match=r"AGENTS\.md cannot be written|belongs to|cannot be read"
+        ),
     ):
         installer.uninstall(place(open_folder))
     assert tree(open_folder) == before

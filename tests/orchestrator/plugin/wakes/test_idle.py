@@ -1,4 +1,6 @@
-"""Which idle sessions the daemon wakes: those of clients that are woken from outside, once for an entry."""
+"""Which idle sessions the daemon wakes: those of clients that are woken from outside, once for an
+entry.
+"""
 
 import json
 import os
@@ -63,7 +65,9 @@ def test_a_wake_that_comes_to_nothing_is_tried_a_few_times(idle, memory):
     assert tries == MOST
 
 
-def test_a_session_in_the_middle_of_a_turn_is_left_to_its_hooks_for_a_while(idle, memory):
+def test_a_session_in_the_middle_of_a_turn_is_left_to_its_hooks_for_a_while(
+    idle, memory
+):
     change(memory, client="codex", fired={"PostToolUse": 1e12})
     wakes = Wakes(memory)
     rule(memory)
@@ -84,7 +88,9 @@ def test_info_and_what_the_agent_wrote_itself_wake_nobody(idle, memory):
     memory.as_agent("boss").append("By the way.", "decisions/x")
     path = state.path_of(memory.store.root, "claude-code", "s1")
     worker = state.load(path).workers[MAIN]
-    memory.as_agent(worker.agent).append("I say so.", "status/shop", priority="critical")
+    memory.as_agent(worker.agent).append(
+        "I say so.", "status/shop", priority="critical"
+    )
     assert Wakes(memory).due() == []
 
 
