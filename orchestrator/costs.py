@@ -27,8 +27,9 @@ from synapse.model.clock import micros
 from synapse.model.entry import SECOND
 from synapse.store import Store
 
-# how the folders of its ledgers begin, with the date behind it
-CONSOLIDATION = "consolidation"
+CONSOLIDATION = (
+    "consolidation"  # how the folders of its ledgers begin, with the date behind it
+)
 
 
 class Costs:

@@ -50,12 +50,12 @@ class Parser(argparse.ArgumentParser):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    words = sys.argv[1:] if argv is None else list(argv)
+    arguments = sys.argv[1:] if argv is None else list(argv)
     try:
-        args = _arguments().parse_args(words)
+        args = _arguments().parse_args(arguments)
         code: int = args.act(args)
     except Usage as error:
-        _complain(error, "--json" in words)
+        _complain(error, "--json" in arguments)
         return Usage.exit_code
     except (
         BrokenScenario,
@@ -68,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parameters.BrokenParameters,
         OSError,
     ) as error:
-        _complain(error, "--json" in words)
+        _complain(error, "--json" in arguments)
         return BROKEN
     except KeyboardInterrupt:
         return 130
@@ -82,9 +82,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _complain(error: Exception, as_json: bool) -> None:
     """Print an error, as JSON where that was asked for."""
     message = str(error)
-    told = {"error": {"type": type(error).__name__, "message": message}}
+    failure = {"error": {"type": type(error).__name__, "message": message}}
     print(
-        json.dumps(told, ensure_ascii=False) if as_json else f"brain-suite: {message}",
+        json.dumps(failure, ensure_ascii=False)
+        if as_json
+        else f"brain-suite: {message}",
         file=sys.stderr,
     )
 
@@ -111,16 +113,16 @@ def _new(args: argparse.Namespace) -> int:
 
 
 def _lint(args: argparse.Namespace) -> int:
-    found = 0
-    for named in args.scenario or library():
+    problems_count = 0
+    for name in args.scenario or library():
         try:
-            wrong = list(problems(named))
+            wrong = list(problems(name))
         except BrokenScenario as error:
             wrong = [str(error)]
-        found += len(wrong)
+        problems_count += len(wrong)
         for problem in wrong:
-            print(f"{named}: {problem}")
-    return MISSED if found else GOOD
+            print(f"{name}: {problem}")
+    return MISSED if problems_count else GOOD
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -133,7 +135,7 @@ def _run(args: argparse.Namespace) -> int:
     cell = dict(_pair(text) for text in args.set)
     grid, full = args.grid, args.full
     measured = parameters.load(args.params) if args.params else None
-    wanted = Wanted(
+    request = Wanted(
         names,
         arms,
         args.runs,
@@ -149,19 +151,19 @@ def _run(args: argparse.Namespace) -> int:
         print(f"brain-suite: skipped: {why}", file=sys.stderr)
         return SKIPPED
     with open(os.devnull, "w") as nowhere:
-        out = nowhere if args.quiet else sys.stderr
-        made = (
-            _live(wanted, args, out)
+        stream = nowhere if args.quiet else sys.stderr
+        report_made = (
+            _live(request, args, stream)
             if args.live
-            else running.play(wanted, args.out, args.jobs, out)
+            else running.play(request, args.out, args.jobs, stream)
         )
-    for line in running.shown(made, args.out):
+    for line in running.shown(report_made, args.out):
         print(line)
-    return running.code_of(made.table)
+    return running.code_of(report_made.table)
 
 
 def _not_live(args: argparse.Namespace) -> str | None:
-    """Why no model can be asked; from a cassette alone none has to be."""
+    """Return why no model can be asked, or None; a cassette alone needs no model."""
     return None if args.cassette_mode == "replay" else missing(args.live, os.environ)
 
 
@@ -205,41 +207,43 @@ def _asked(args: argparse.Namespace, command: str | None = None) -> Iterator[Liv
 
 def _two(text: str) -> tuple[float, float]:
     try:
-        one, other = map(float, text.split(","))
+        one, second = map(float, text.split(","))
     except ValueError as error:
         raise Broken(
             f"--price {text}: is not IN,OUT, in dollars per million tokens"
         ) from error
-    return one, other
+    return one, second
 
 
 def _report(args: argparse.Namespace) -> int:
     if args.table:
         print("\n".join(markdown.rivals(report.read(args.report))).rstrip())
         return GOOD
-    _, made = verify.again(args.report, args.jobs)
+    _, report_made = verify.again(args.report, args.jobs)
     folder = os.path.dirname(report.ledger_beside(args.report)) or "."
-    running.leave(made, folder)
-    for line in running.shown(made, folder):
+    running.leave(report_made, folder)
+    for line in running.shown(report_made, folder):
         print(line)
-    return running.code_of(made.table)
+    return running.code_of(report_made.table)
 
 
 def _verify(args: argparse.Namespace) -> int:
-    found = verify.differences(args.report, args.jobs) + verify.of_recorded(
+    differences = verify.differences(args.report, args.jobs) + verify.of_recorded(
         args.report, args.retrieval
     )
-    beside = report.ledger_beside(args.report)
-    recount = texts.recount(beside)
-    found += recount.differences if recount else ()
-    replayed = rerun.rerun(beside, args.scenario, args.jobs) if args.replay else None
-    found += replayed.differences if replayed else ()
-    print(*found, sep="\n", end="\n" * bool(found))
+    ledger_path = report.ledger_beside(args.report)
+    recount = texts.recount(ledger_path)
+    differences += recount.differences if recount else ()
+    replayed = (
+        rerun.rerun(ledger_path, args.scenario, args.jobs) if args.replay else None
+    )
+    differences += replayed.differences if replayed else ()
+    print(*differences, sep="\n", end="\n" * bool(differences))
     for line in _not_checked(recount, replayed):
         print(f"not checked: {line}")
-    if found:
+    if differences:
         print(
-            f"brain-suite: {len(found)} differences: the report is not what its data say",
+            f"brain-suite: {len(differences)} differences: the report is not what its data say",
             file=sys.stderr,
         )
         return MISSED
@@ -257,14 +261,15 @@ def _verify(args: argparse.Namespace) -> int:
         print(
             f"ok: {replayed.runs} runs were played again, and are the same to the byte"
         )
-    part = table.get("recorded", {})
-    if away := recorded.missing(part, args.retrieval):
+    recorded_parts = table.get("recorded", {})
+    if away := recorded.missing(recorded_parts, args.retrieval):
         print(
             f"not checked: retrieval: nothing lies at {away}; say where it is: --retrieval FILE"
         )
-    elif RETRIEVAL in part:
+    elif RETRIEVAL in recorded_parts:
         print(
-            f"ok: retrieval follows from the data {part[RETRIEVAL]['data']['sha256'][:16]}"
+            f"ok: retrieval follows from the data"
+            f" {recorded_parts[RETRIEVAL]['data']['sha256'][:16]}"
         )
     return GOOD
 
@@ -279,15 +284,15 @@ def _not_checked(
 
 
 def _compare(args: argparse.Namespace) -> int:
-    found = list(
+    changes = list(
         compare_reports.changes(
             report.read(args.before), report.read(args.after), args.tolerance
         )
     )
-    for change in found:
+    for change in changes:
         print(change.line)
-    worse = sum(change.worse for change in found)
-    print(f"{worse} worse, {len(found) - worse} better")
+    worse = sum(change.worse for change in changes)
+    print(f"{worse} worse, {len(changes) - worse} better")
     return MISSED if worse else GOOD
 
 
@@ -317,9 +322,9 @@ def _arguments() -> argparse.ArgumentParser:
     def verb(
         name: str, act: Callable[[argparse.Namespace], int], help: str
     ) -> argparse.ArgumentParser:
-        made = verbs.add_parser(name, help=help, description=help)
-        made.set_defaults(act=act)
-        return made
+        parser_of_verb = verbs.add_parser(name, help=help, description=help)
+        parser_of_verb.set_defaults(act=act)
+        return parser_of_verb
 
     verb("list", _list, "the scenarios there are")
     new = verb("new", _new, "write a scenario of your own, explained, to begin with")
@@ -344,8 +349,8 @@ def _arguments() -> argparse.ArgumentParser:
     jobs.add_argument(
         "report", metavar="REPORT", help="report.json, or the folder that it lies in"
     )
-    about = "print the product beside the best rival of each scenario, as Markdown; write nothing"
-    jobs.add_argument("--table", action="store_true", help=about)
+    text = "print the product beside the best rival of each scenario, as Markdown; write nothing"
+    jobs.add_argument("--table", action="store_true", help=text)
     _jobs(jobs)
     jobs = verb(
         "verify",
@@ -355,11 +360,11 @@ def _arguments() -> argparse.ArgumentParser:
     jobs.add_argument(
         "report", metavar="REPORT", help="report.json, or the folder that it lies in"
     )
-    about = "play every run again as well, and compare: the same seed has to give the same ledger"
-    jobs.add_argument("--replay", action="store_true", help=about)
-    about = "with --replay: a scenario that is not in the library; may be given several times"
+    text = "play every run again as well, and compare: the same seed has to give the same ledger"
+    jobs.add_argument("--replay", action="store_true", help=text)
+    text = "with --replay: a scenario that is not in the library; may be given several times"
     jobs.add_argument(
-        "--scenario", action="append", default=[], metavar="FILE", help=about
+        "--scenario", action="append", default=[], metavar="FILE", help=text
     )
     _conversations(jobs, "where the conversations lie now; else where the report says")
     _jobs(jobs)
@@ -377,12 +382,12 @@ def _arguments() -> argparse.ArgumentParser:
         metavar="X",
         help="default: %(default)s",
     )
-    about = (
+    text = (
         "measure on a real model how agents read, search, claim and note, for `run"
         " --params` (L2)"
     )
-    about += "; on a coding client, what its last message shows: p_read and heeds"
-    measure = verb("calibrate", _calibrate, about)
+    text += "; on a coding client, what its last message shows: p_read and heeds"
+    measure = verb("calibrate", _calibrate, text)
     calibrate.options(measure)
     _model(measure, required=True)
     record = verb(
@@ -392,13 +397,13 @@ def _arguments() -> argparse.ArgumentParser:
     )
     _running(record)
     record.set_defaults(live="anthropic", cassette="cassette.jsonl")
-    about = "how much of the evidence for questions memory finds in recorded conversations (L1)"
-    retrieval.options(verb("retrieval", retrieval.run, about))
-    about = (
+    text = "how much of the evidence for questions memory finds in recorded conversations (L1)"
+    retrieval.options(verb("retrieval", retrieval.run, text))
+    text = (
         "what a real coding client reads and does twice, with the plugin and without"
         " (needs the client)"
     )
-    clients.options(verb("clients", _clients, about))
+    clients.options(verb("clients", _clients, text))
     shells = verb(
         "completion", _completion, "print the completion script for bash or zsh"
     )
@@ -449,8 +454,8 @@ def _running(verb: argparse.ArgumentParser) -> None:
         verb,
         "conversations to be measured as well, as `retrieval` reads them, for the report (L1)",
     )
-    about = "keep the texts of all prompts beside the ledger, so that tokens can be counted again"
-    verb.add_argument("--prompts", action="store_true", help=about)
+    text = "keep the texts of all prompts beside the ledger, so that tokens can be counted again"
+    verb.add_argument("--prompts", action="store_true", help=text)
     verb.add_argument(
         "--quiet", action="store_true", help="do not tell how far it has got"
     )
@@ -465,12 +470,12 @@ def _running(verb: argparse.ArgumentParser) -> None:
 
 def _model(verb: argparse.ArgumentParser, required: bool = False) -> None:
     """Add the options of whatever asks a real model."""
-    about = "the real model that is asked (L2): anthropic, openai, openai-chat"
-    about += f"; for `calibrate` a client as well: {', '.join(CLIENTS)}" * required
-    verb.add_argument("--live", metavar="ENGINE", help=about, required=required)
+    text = "the real model that is asked (L2): anthropic, openai, openai-chat"
+    text += f"; for `calibrate` a client as well: {', '.join(CLIENTS)}" * required
+    verb.add_argument("--live", metavar="ENGINE", help=text, required=required)
     usual = ", ".join(f"{model} ({engine})" for engine, model in MODELS.items())
     verb.add_argument("--model", metavar="NAME", help=f"which; else {usual}")
-    about = (
+    text = (
         "never spend more"
         + "; a client: begin no session that would, by the dearest so far" * required
     )
@@ -479,14 +484,14 @@ def _model(verb: argparse.ArgumentParser, required: bool = False) -> None:
         type=float,
         default=1.0,
         metavar="X",
-        help=f"{about}; default: %(default)s",
+        help=f"{text}; default: %(default)s",
     )
-    about = "never take more tokens, sent and received"
+    text = "never take more tokens, sent and received"
     verb.add_argument(
         "--max-tokens",
         type=int,
         metavar="N",
-        help=f"{about}; else the dollars alone limit it",
+        help=f"{text}; else the dollars alone limit it",
     )
     verb.add_argument(
         "--price",
@@ -498,11 +503,11 @@ def _model(verb: argparse.ArgumentParser, required: bool = False) -> None:
         metavar="FILE",
         help="keep every call there, and play what is there",
     )
-    about = (
+    text = (
         "replay: ask nobody; new: ask for what is not there; once: there must be none"
         " yet; all: ask anew"
     )
-    verb.add_argument("--cassette-mode", choices=CASSETTES, default="new", help=about)
+    verb.add_argument("--cassette-mode", choices=CASSETTES, default="new", help=text)
 
 
 def _conversations(verb: argparse.ArgumentParser, about: str) -> None:

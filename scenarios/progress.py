@@ -33,12 +33,12 @@ class Progress:
     def line(self, what: str) -> str:
         full = self.done * WIDTH // self.total
         passed = self.clock() - self.began
-        left = passed / self.done * (self.total - self.done) if self.done else 0.0
-        rest = f"{left:.0f} s left" if self.done < self.total else f"{passed:.0f} s"
-        told = (
-            f"{'█' * full}{'·' * (WIDTH - full)} {self.done}/{self.total} runs, {rest}"
+        seconds = passed / self.done * (self.total - self.done) if self.done else 0.0
+        remaining = (
+            f"{seconds:.0f} s left" if self.done < self.total else f"{passed:.0f} s"
         )
-        return f"{told}  {what}"[:79]
+        text = f"{'█' * full}{'·' * (WIDTH - full)} {self.done}/{self.total} runs, {remaining}"
+        return f"{text}  {what}"[:79]
 
     def end(self) -> None:
         if self.live:

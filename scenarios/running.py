@@ -65,7 +65,7 @@ def play(wanted: Wanted, folder: str, jobs: int, out: TextIO) -> Report:
     """Play it, and leave a report in the folder."""
     files = {name: find(name) for name in wanted.names}
     cell = wanted.whole_cell
-    known = {name: load(text, cell) for name, text in files.items()}
+    scenarios = {name: load(text, cell) for name, text in files.items()}
     orders = [
         order._replace(prompts=wanted.prompts)
         for name, text in files.items()
@@ -81,20 +81,22 @@ def play(wanted: Wanted, folder: str, jobs: int, out: TextIO) -> Report:
         )
     ]
     recorded = _recorded(wanted, out)
-    found, digest = _written(orders, played(orders, jobs), folder, out)
+    samples_of, digest = _written(orders, played(orders, jobs), folder, out)
     run = about() | {"live": not_live(os.environ)} | _measured(wanted)
-    return _reported(list(known.values()), wanted, found, digest, run, folder, recorded)
+    return _reported(
+        list(scenarios.values()), wanted, samples_of, digest, run, folder, recorded
+    )
 
 
 def play_live(wanted: Wanted, live: Live, folder: str, out: TextIO) -> Report:
     """The same with a real model: one run after another, the arms of a seed in an order that is
     drawn. Broken where nothing could be played.
     """
-    known = {name: load(find(name), wanted.cell) for name in wanted.names}
-    for each in known.values():
-        if each.kind != "team":
+    scenarios = {name: load(find(name), wanted.cell) for name in wanted.names}
+    for item in scenarios.values():
+        if item.kind != "team":
             raise BrokenScenario(
-                f"{each.id}: no agent takes part in it (kind: {each.kind}), so no"
+                f"{item.id}: no agent takes part in it (kind: {item.kind}), so no"
                 f" model can play it: leave out --live"
             )
     if scripted := sorted(CAST & wanted.whole_cell.keys()):
@@ -104,21 +106,23 @@ def play_live(wanted: Wanted, live: Live, folder: str, out: TextIO) -> Report:
         )
     orders = [
         order
-        for name, each in known.items()
-        for order in _in_blocks(each, name, wanted)
+        for name, item in scenarios.items()
+        for order in _in_blocks(item, name, wanted)
     ]
     recorded = _recorded(wanted, out)
-    found, digest = _written(orders, _asked(orders, known, live), folder, out)
+    samples_of, digest = _written(orders, _asked(orders, scenarios, live), folder, out)
     stopped = (
-        f"stopped after {len(found)} of {len(orders)} runs: {live.broken}"
+        f"stopped after {len(samples_of)} of {len(orders)} runs: {live.broken}"
         if live.broken
         else ""
     )
-    if not found:
+    if not samples_of:
         raise Broken(stopped)
     cassette = {"played": live.cassette.hits, "asked": live.cassette.asked}
     run = about() | {"cassette": cassette} | ({"stopped": stopped} if stopped else {})
-    return _reported(list(known.values()), wanted, found, digest, run, folder, recorded)
+    return _reported(
+        list(scenarios.values()), wanted, samples_of, digest, run, folder, recorded
+    )
 
 
 def _recorded(wanted: Wanted, out: TextIO) -> Table:
@@ -145,7 +149,7 @@ def _measured(wanted: Wanted) -> dict[str, Any]:
 
 
 def not_live(env: Mapping[str, str]) -> str:
-    """Why no real model played where none was asked. Never counted as passed."""
+    """Return why no real model played where none was asked; such a check never counts as passed."""
     return (
         "not asked for"
         if any(missing(engine, env) is None for engine in MODELS)
@@ -172,12 +176,12 @@ def _asked(
     for order in orders:
         course = harness.Play(known[order.scenario], order.arm, order.seed, count, live)
         course.recorder.texts = Texts() if order.prompts else None
-        made = course.run()
+        run = course.run()
         if isinstance(live.broken, TooDear):
             return
         if live.broken is not None:
             raise Broken(str(live.broken)) from live.broken
-        yield of_run(made, course.recorder.texts)
+        yield of_run(run, course.recorder.texts)
 
 
 def _reported(
@@ -190,29 +194,32 @@ def _reported(
     recorded: Table,
 ) -> Report:
     scenarios = {
-        each.id: report.told_of(each, wanted.arms or each.arms) for each in known
+        scenario.id: report.told_of(scenario, wanted.arms or scenario.arms)
+        for scenario in known
     }
-    thresholds = list(chain.from_iterable(report.thresholds_of(each) for each in known))
-    made = report.made(found, scenarios, thresholds, digest, run, recorded)
-    leave(made, folder)
-    return made
+    thresholds = list(
+        chain.from_iterable(report.thresholds_of(scenario) for scenario in known)
+    )
+    report_made = report.made(found, scenarios, thresholds, digest, run, recorded)
+    leave(report_made, folder)
+    return report_made
 
 
 def _written(
     orders: Sequence[Order], runs: Iterable[Played], folder: str, out: TextIO
 ) -> tuple[list[Sample], str]:
     """Play, with the ledger on the disk as it goes; it gets its name when it is whole."""
-    found: list[Sample] = []
+    result: list[Sample] = []
     digest, progress = sha256(), Progress(out, len(orders), monotonic)
 
     def lines(keep: Callable[[Mapping[str, str]], None]) -> Iterator[str]:
-        for order, made in zip(
+        for order, run in zip(
             orders, runs, strict=False
         ):  # money may end before the orders do
-            found.append(made.sample)
-            keep(made.texts)
-            digest.update(made.text.encode())
-            yield made.text
+            result.append(run.sample)
+            keep(run.texts)
+            digest.update(run.text.encode())
+            yield run.text
             progress.step(
                 f"{order.scenario} {order.arm} {ledger.cell_name(dict(order.cell))}"
             )
@@ -228,7 +235,7 @@ def _written(
     finally:
         progress.end()
     os.replace(unfinished, os.path.join(folder, report.LEDGER))
-    return found, digest.hexdigest()
+    return result, digest.hexdigest()
 
 
 def leave(made: Report, folder: str) -> None:
@@ -239,7 +246,7 @@ def leave(made: Report, folder: str) -> None:
 
 
 def about() -> dict[str, Any]:
-    """What does not follow from a ledger: which version of the product it was."""
+    """Return what does not follow from a ledger: the version of the product."""
     return {
         "version": version("synapse-orchestrator"),
         "git": commit(os.path.dirname(__file__)),
@@ -282,7 +289,7 @@ def code_of(made: Mapping[str, Any]) -> int:
 
 
 def shown(made: Report, folder: str) -> Iterator[str]:
-    """What the terminal is told at the end."""
+    """Yield the lines that the terminal shows at the end."""
     yield from table.lines(made)
     yield ""
     yield f"{made.table['run']['runs']} runs, ledger {made.table['run']['ledger'][:16]}"

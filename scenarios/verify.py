@@ -39,11 +39,11 @@ PARTS = (
 
 def again(path: str, jobs: int = 1) -> tuple[Table, Report]:
     """A report as it lies there, and as it follows from the ledger beside it."""
-    table, beside = report.read(path), report.ledger_beside(path)
+    table, paths = report.read(path), report.ledger_beside(path)
     run = {name: value for name, value in table["run"].items() if name in OWN}
-    digest = report.digest_of(beside)
+    digest = report.digest_of(paths)
     return table, report.made(
-        samples.of_file(beside, jobs),
+        samples.of_file(paths, jobs),
         table["scenarios"],
         report.thresholds_in(table),
         digest,
@@ -53,22 +53,26 @@ def again(path: str, jobs: int = 1) -> tuple[Table, Report]:
 
 
 def differences(path: str, jobs: int = 1) -> list[str]:
-    """Where the report and its ledger disagree; empty where they do not."""
-    table, made = again(path, jobs)
-    found = (
+    """Return the differences between the report and its ledger."""
+    table, remade = again(path, jobs)
+    result = (
         []
-        if set(table) == set(made.table)
-        else [f"parts: {', '.join(sorted(set(table) ^ set(made.table)))}"]
+        if set(table) == set(remade.table)
+        else [f"parts: {', '.join(sorted(set(table) ^ set(remade.table)))}"]
     )
-    for part in ("run", *PARTS):
-        found += different(part, table.get(part), made.table[part])
-    return found + list(_other_thresholds(table, made)) + list(_other_kinds(table))
+    for section in ("run", *PARTS):
+        result += different(section, table.get(section), remade.table[section])
+    return result + list(_other_thresholds(table, remade)) + list(_other_kinds(table))
 
 
 def of_recorded(path: str, talks: str | None) -> list[str]:
     """Return where a report and the recorded conversations disagree, as far as these are there."""
-    told = report.read(path).get("recorded", {})
-    return list(different("recorded", told, recorded.again(told, talks), "data"))
+    recorded_parts = report.read(path).get("recorded", {})
+    return list(
+        different(
+            "recorded", recorded_parts, recorded.again(recorded_parts, talks), "data"
+        )
+    )
 
 
 def different(where: str, told: Any, is_so: Any, by: str = "ledger") -> Iterator[str]:
@@ -83,8 +87,8 @@ def different(where: str, told: Any, is_so: Any, by: str = "ledger") -> Iterator
             else:
                 yield from different(f"{where}.{name}", told[name], is_so[name], by)
     elif isinstance(told, list) and isinstance(is_so, list) and len(told) == len(is_so):
-        for number, (one, other) in enumerate(zip(told, is_so, strict=True)):
-            yield from different(f"{where}[{number}]", one, other, by)
+        for number, (one, second) in enumerate(zip(told, is_so, strict=True)):
+            yield from different(f"{where}[{number}]", one, second, by)
     elif type(told) is not type(is_so) or told != is_so:
         yield f"{where}: {told!r} in the report, {is_so!r} by the {by}"
 
@@ -102,7 +106,7 @@ def _other_kinds(table: Table) -> Iterator[str]:
 
 def _other_thresholds(table: Table, made: Report) -> Iterator[str]:
     """Thresholds that are not those of the scenario that was played."""
-    known = {
+    scenarios = {
         scenario.id: text for text in library().values() for scenario in [load(text)]
     }
     for name in made.study.scenarios:
@@ -113,12 +117,17 @@ def _other_thresholds(table: Table, made: Report) -> Iterator[str]:
         ):
             yield f"scenarios.{name}: is not the scenario that was played"
         elif (
-            name in known
-            and (own := load(known[name], dict(played.cell))).digest == played.digest
+            name in scenarios
+            and (own := load(scenarios[name], dict(played.cell))).digest
+            == played.digest
         ):
-            told = [each for each in table["thresholds"] if each["scenario"] == name]
+            thresholds = [
+                threshold
+                for threshold in table["thresholds"]
+                if threshold["scenario"] == name
+            ]
             yield from different(
                 f"thresholds of {name}",
-                told,
-                [each._asdict() for each in report.thresholds_of(own)],
+                thresholds,
+                [threshold._asdict() for threshold in report.thresholds_of(own)],
             )

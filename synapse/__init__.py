@@ -4,7 +4,8 @@
     me = mem.as_agent("eng-backend")
     me.append("BREAKING: use /v2/users", "api/endpoints", priority="critical")
 
-Names are loaded when they are first used: a shell command that only counts unread entries pays for nothing else.
+Names are loaded when they are first used: a shell command that only counts unread entries pays for
+nothing else.
 """
 
 from __future__ import annotations

@@ -192,8 +192,8 @@ def may_write(
     if ns.matches(GLOBAL, namespace) and rank < settings.global_write:
         raise Forbidden(
             f"agent {agent.id} may not {action} in {namespace}: it takes authority"
-            f" {settings.global_write}, and it has"
-            f" {rank}; `global_write` in synapse.yaml changes that",
+            f" {settings.global_write}, and it has {rank}; `global_write` in"
+            f" synapse.yaml changes that",
             agent=agent.id,
             namespace=namespace,
             action=action,
@@ -265,8 +265,8 @@ def may_rule(agent: Agent, entry: Entry, settings: Settings, action: str) -> Non
     ):
         raise Forbidden(
             f"agent {agent.id} may not {action} {entry.id}: it takes authority"
-            f" {max(entry.authority, 1)} or more"
-            f" over {entry.namespace}, without review; it has {rank}",
+            f" {max(entry.authority, 1)} or more over {entry.namespace}, without"
+            f" review; it has {rank}",
             agent=agent.id,
             namespace=entry.namespace,
             action=action,

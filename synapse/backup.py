@@ -1,13 +1,15 @@
-"""Snapshots: a directory that holds a whole log, and the operator's files beside it, proven on the way out and in.
+"""Snapshots: a directory that holds a whole log, and the operator's files beside it, proven on the
+way out and in.
 
     {name}-{time}-{records}/
         log.jsonl       every line of the journal up to one of them
         files/…         synapse.yaml, agents/, team.yaml and whatever else the log cannot give back
         manifest.json   written last: what there is, with its digests
 
-The log is the truth and only grows, so that its beginning is a consistent state at any moment, whoever writes
-meanwhile. What follows from it (entries, archive, views, the index) is not kept. The folders of runs are no part
-of the log and are not kept either. Nothing old is removed unless a number to keep is given.
+The log is the truth and only grows, so that its beginning is a consistent state at any moment,
+whoever writes meanwhile. What follows from it (entries, archive, views, the index) is not kept. The
+folders of runs are no part of the log and are not kept either. Nothing old is removed unless a
+number to keep is given.
 """
 
 from __future__ import annotations

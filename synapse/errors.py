@@ -1,24 +1,24 @@
-"""The exception tree. Every class carries the exit code of the shell; nothing here knows any other module.
+"""The exception tree. Every class carries the exit code of the shell; nothing here knows any other
+module.
 
-SynapseError                       exit 1   str() is the message; .details is what --json prints
-├─ InvalidEntry (ValueError)       exit 64  .path .problems: malformed text or values, listed, not guessed
-├─ InvalidQuery (ValueError)       exit 64  a search or a filter that cannot be read
-├─ NotFound (LookupError)          exit 3   .id
-├─ Forbidden (PermissionError)     exit 4   .agent .namespace .action .allowed
-├─ Conflict                        exit 5   a guard refused, a race was lost; nothing was written
-│   └─ QueueFull                            the review queue has reached its bound
-├─ StoreError                      exit 6   the disk, the journal or the index failed
-│   ├─ StoreBusy                            .pid holds the lock; try again
-│   ├─ StoreCorrupt                         says which file and what to run
-│   ├─ ReadOnly                             this process may not write here; reading works
-│   └─ NewerProtocol                        written by a newer version of this software
-├─ SealError                       exit 7   sealed scopes
-│   └─ NoKey                                this workspace holds no keys: nothing can be sealed
-├─ OverBudget                      exit 8   .needed .budget: a view cannot be cut further
-└─ EmbedderError                   exit 9   .url .folder: what makes vectors of texts is not there, or failed
-    └─ Refused                              it answered, and will not embed this text
+SynapseError                       exit 1   str() is the message; .details is what --json prints ├─
+InvalidEntry (ValueError)       exit 64  .path .problems: malformed text or values, listed, not
+guessed ├─ InvalidQuery (ValueError)       exit 64  a search or a filter that cannot be read ├─
+NotFound (LookupError)          exit 3   .id ├─ Forbidden (PermissionError)     exit 4   .agent
+.namespace .action .allowed ├─ Conflict                        exit 5   a guard refused, a race was
+lost; nothing was written │   └─ QueueFull                            the review queue has reached
+its bound ├─ StoreError                      exit 6   the disk, the journal or the index failed │
+├─ StoreBusy                            .pid holds the lock; try again │   ├─ StoreCorrupt
+says which file and what to run │   ├─ ReadOnly                             this process may not
+write here; reading works │   └─ NewerProtocol                        written by a newer version of
+this software ├─ SealError                       exit 7   sealed scopes │   └─ NoKey
+this workspace holds no keys: nothing can be sealed ├─ OverBudget                      exit 8
+.needed .budget: a view cannot be cut further
+└─ EmbedderError                   exit 9   .url .folder: what makes vectors of texts is not there,
+    or failed └─ Refused                              it answered, and will not embed this text
 
-64 is EX_USAGE of sysexits.h. No code is 2: Claude Code blocks the prompt when a hook ends with that.
+64 is EX_USAGE of sysexits.h. No code is 2: Claude Code blocks the prompt when a hook ends with
+that.
 """
 
 from __future__ import annotations

@@ -1,16 +1,19 @@
-"""The keeper of a client's process: nothing of it outlives the supervisor, nor its own end. A program of its own.
+"""The keeper of a client's process: nothing of it outlives the supervisor, nor its own end. A
+program of its own.
 
     python -I -S lifeline.py LIFE GRACE COMMAND...
 
-LIFE is the descriptor of one end of a pair of sockets, or the path of a named pipe; only the supervisor holds the other
-end. A byte from there asks
-for the end: SIGTERM, and SIGKILL after GRACE seconds. If it closes, the supervisor is dead, and there is only HASTE.
-When the command ends by itself, whatever it left behind ends at once. Its exit code is passed on as a shell would.
+LIFE is the descriptor of one end of a pair of sockets, or the path of a named pipe; only the
+supervisor holds the other end. A byte from there asks for the end: SIGTERM, and SIGKILL after GRACE
+seconds. If it closes, the supervisor is dead, and there is only HASTE. When the command ends by
+itself, whatever it left behind ends at once. Its exit code is passed on as a shell would.
 
-On Linux the keeper is a subreaper: whatever is orphaned below it becomes its child, whatever group or session it
-made for itself, and nothing can hide. Elsewhere it knows the command's process group, no more.
+On Linux the keeper is a subreaper: whatever is orphaned below it becomes its child, whatever group
+or session it made for itself, and nothing can hide. Elsewhere it knows the command's process group,
+no more.
 
-A bare interpreter runs this file where it lies: it imports nothing of ours, and only what loads fast.
+A bare interpreter runs this file where it lies: it imports nothing of ours, and only what loads
+fast.
 """
 
 from __future__ import annotations

@@ -19,8 +19,9 @@ STEPS, LEDGER, OUTPUT, RECEIPT = (
     "receipt.json",
 )
 TRANSCRIPT, ERROR = "transcript.log", "error.txt"
-# what a run waits for that is another one's
-ELSEWHERE = "the workspace that it began in"
+ELSEWHERE = (
+    "the workspace that it began in"  # what a run waits for that is another one's
+)
 
 
 def is_elsewhere(root: str, run: str, fields: Mapping[str, Any]) -> bool:

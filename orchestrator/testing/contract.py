@@ -1,10 +1,12 @@
-"""The contract of `engine.Engine`, sentence by sentence. Needs no test framework: plain asserts of a plain class.
+"""The contract of `engine.Engine`, sentence by sentence. Needs no test framework: plain asserts of
+a plain class.
 
 class TestMine(EngineContract):
     def make_engine(self, script):
         return MyEngine(...)  # whose model does what the script says
 
-An engine with a provider is run against a ModelServer, kept as `self.provider`; then its faults are tried too.
+An engine with a provider is run against a ModelServer, kept as `self.provider`; then its faults are
+tried too.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
-"""A model server that follows a script: Anthropic's Messages, OpenAI's Responses and Chat Completions, Gemini's
-generateContent, with and without streaming, on 127.0.0.1 alone. For tests, scenarios, and clients that are programs.
+"""A model server that follows a script: Anthropic's Messages, OpenAI's Responses and Chat
+Completions, Gemini's generateContent, with and without streaming, on 127.0.0.1 alone. For tests,
+scenarios, and clients that are programs.
 
-A script is what the scripted engine takes: a function from what is seen to the next move, asked with each request
-and told nothing but the request. Usage is counted. Faults are queued and met by the requests that follow.
+A script is what the scripted engine takes: a function from what is seen to the next move, asked
+with each request and told nothing but the request. Usage is counted. Faults are queued and met by
+the requests that follow.
 
-with ModelServer(lambda seen: "Done.") as server:
-    Anthropic(base_url=server.url, api_key="any", model="any")  # OpenAI: base_url=f"{server.url}/v1"
+with ModelServer(lambda seen: "Done.") as server: Anthropic(base_url=server.url, api_key="any",
+    model="any")  # OpenAI: base_url=f"{server.url}/v1"
 
 python -m orchestrator.testing.model_server --port 0 --script package.module:function
 """

@@ -93,7 +93,7 @@ class Agents:
 
     def _lead(self, seen: Seen, text: str) -> Move:
         """Give the tasks out as they were given to it, one after the other or both at once."""
-        tasks = [f"{TASK}{part}".strip() for part in text.split(TASK)[1:]]
+        tasks = [f"{TASK}{task}".strip() for task in text.split(TASK)[1:]]
         results = [
             own_part(message.text)
             for message in seen.messages
@@ -103,12 +103,12 @@ class Agents:
             return Move("Both tasks are done.")
         if self.cell.order == "together":
             return Move("", tuple(map(_spawn, tasks)))
-        known = (
+        values = (
             dict(pair for result in results for pair in values_in(result))
             if self.cell.told
             else {}
         )
-        note = "".join(f"\n{name} is {value}." for name, value in known.items())
+        note = "".join(f"\n{name} is {value}." for name, value in values.items())
         return Move(
             "",
             (
@@ -121,25 +121,25 @@ class Agents:
     # -- an agent ----------------------------------------------------------------------------------
 
     def _agent(self, seen: Seen, asked: Asked) -> Move:
-        known = read_messages(seen.messages, asked, self.folder)
-        values = {**self._heeded(asked, known.given), **known.own}
+        knowledge = read_messages(seen.messages, asked, self.folder)
+        values = {**self._heeded(asked, knowledge.given), **knowledge.own}
         open_needs = [name for name in asked.needs if name not in values]
-        if open_needs and not known.searched:
-            words = " ".join(f"-e {name}" for name in open_needs)
+        if open_needs and not knowledge.searched:
+            patterns = " ".join(f"-e {name}" for name in open_needs)
             return _call(
                 "Bash",
-                command=f"git grep -now {words} -- {PACKAGE}",
+                command=f"git grep -now {patterns} -- {PACKAGE}",
                 description="Find the limits",
             )
-        if files := self._files(open_needs, known):
+        if files := self._files(open_needs, knowledge):
             return Move(
                 "", tuple(("Read", {"file_path": path}) for path in files[:AT_ONCE])
             )
         if asked.limit not in values:
             return _call("WebFetch", url=asked.url, prompt=f"What is {asked.limit}?")
-        if known.edited:
-            return Move(self._report(asked, values, known))
-        return self._edit(asked, values, known)
+        if knowledge.edited:
+            return Move(self._report(asked, values, knowledge))
+        return self._edit(asked, values, knowledge)
 
     def _heeded(self, asked: Asked, given: Mapping[str, int]) -> dict[str, int]:
         """Return what was given and is taken in; the rest is found out as if it were not there."""
@@ -176,8 +176,10 @@ class Agents:
             value = values.get(name, 0)
             if self._chance(asked, name, "say") < self.chances.wrong_notes:
                 value = 1_000 + (value + 1_234) % 9_000
-            where = known.places.get(name) or ("" if name in asked.needs else asked.url)
-            lines.append(f"{name} is {value}{f' ({where})' if where else ''}")
+            source = known.places.get(name) or (
+                "" if name in asked.needs else asked.url
+            )
+            lines.append(f"{name} is {value}{f' ({source})' if source else ''}")
         done = (
             f"{PACKAGE}/{asked.target}.py says what its limits come to ({asked.name})."
         )
@@ -196,12 +198,12 @@ def _call(tool: str, **arguments: object) -> Move:
 
 
 def _spawn(text: str) -> tuple[str, dict[str, object]]:
-    words = {
+    arguments = {
         "description": "One of the tasks",
         "prompt": text,
         "subagent_type": "general-purpose",
     }
-    return "Agent", {**words, "run_in_background": False}
+    return "Agent", {**arguments, "run_in_background": False}
 
 
 # -- reading a request -----------------------------------------------------------------
@@ -221,30 +223,30 @@ def read_task(text: str) -> Asked:
     """Return what the text of a task asks for."""
     head = re.search(rf"have {PACKAGE}/(\w+)\.py say .*\((\S+)\)", text)
     needs = re.search(r"set to in the code: ([^.]+)\.", text)
-    where = re.search(r"Find out ([A-Z_]+), which only the page (\S+) says", text)
-    if head is None or needs is None or where is None:
+    page = re.search(r"Find out ([A-Z_]+), which only the page (\S+) says", text)
+    if head is None or needs is None or page is None:
         raise ValueError(f"this is no task: {text[:80]!r}")
-    return Asked(head[2], head[1], tuple(needs[1].split(", ")), where[1], where[2])
+    return Asked(head[2], head[1], tuple(needs[1].split(", ")), page[1], page[2])
 
 
 def read_messages(messages: Sequence[Message], asked: Asked, folder: str) -> Known:
     """Return what an agent knows by its request."""
     own: dict[str, int] = {}
-    given: dict[str, int] = {}
+    values: dict[str, int] = {}
     places: dict[str, str] = {}
     for message in messages:
         found = own_part(message.text) if message.role == "tool" else ""
         own |= dict(values_in(found))
         places |= {name: path for path, name in _MATCH.findall(found)}
         if message.role != "assistant":
-            given |= dict(values_in(message.text[len(found) :]))
+            values |= dict(values_in(message.text[len(found) :]))
     calls = [call for message in messages for call in message.calls]
     read = frozenset(
         str(call.arguments.get("file_path")) for call in calls if call.name == "Read"
     )
     searched = any(call.name == "Bash" for call in calls)
     edited = any(call.name == "Edit" for call in calls)
-    return Known(own, given, places, searched, read, edited)
+    return Known(own, values, places, searched, read, edited)
 
 
 def own_part(text: str) -> str:

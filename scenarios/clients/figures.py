@@ -66,18 +66,18 @@ class Row(NamedTuple):
 
 def sessions(records: Iterable[Record]) -> dict[Key, list[Record]]:
     """Return the records of each session, by cell, arm and seed."""
-    found: dict[Key, list[Record]] = {}
+    result: dict[Key, list[Record]] = {}
     key: Key | None = None
     for record in records:
         if record["kind"] == "session":
             key = (record["cell"], record["arm"], record["seed"])
-            if key in found:
+            if key in result:
                 raise ValueError(f"the session {key} is there twice")
-            found[key] = []
+            result[key] = []
         if key is None:
             raise ValueError("the records do not begin with a session")
-        found[key].append(record)
-    return found
+        result[key].append(record)
+    return result
 
 
 def figures(session: Sequence[Record]) -> Figures:
@@ -120,11 +120,11 @@ def _miscounted(session: Sequence[Record]) -> int:
     """Return how many runs of the memory have another usage than the transcript of any
     conversation.
     """
-    left = [line["tokens"] for line in _of(session, "transcript")]
+    tokens = [line["tokens"] for line in _of(session, "transcript")]
     missing = 0
     for run in _of(session, "run"):
-        if run["tokens"] in left:
-            left.remove(run["tokens"])
+        if run["tokens"] in tokens:
+            tokens.remove(run["tokens"])
         else:
             missing += 1
     return missing
@@ -167,7 +167,7 @@ def _row(
 ) -> Row:
     ours = [float(getattr(by_key[cell, PLUGIN, seed], name)) for seed in seeds]
     theirs = [float(getattr(by_key[cell, WITHOUT, seed], name)) for seed in seeds]
-    gaps = [one - other for one, other in zip(ours, theirs, strict=True)]
+    gaps = [one - theirs_of for one, theirs_of in zip(ours, theirs, strict=True)]
     return Row(name, interval(theirs), interval(ours), interval(gaps))
 
 
@@ -188,8 +188,8 @@ def lines(records: Sequence[Record], about: Mapping[str, str]) -> Iterator[str]:
             yield _line(row)
     if problems := [
         f"{key}: {line}"
-        for key, each in sessions(records).items()
-        for line in wrong(each)
+        for key, session in sessions(records).items()
+        for line in wrong(session)
     ]:
         yield ""
         yield "the witnesses do not agree:"
@@ -199,7 +199,7 @@ def lines(records: Sequence[Record], about: Mapping[str, str]) -> Iterator[str]:
 
 def _line(row: Row) -> str:
     places = {"usd": 3, "tokens": 0, "first": 0, "hooks": 0}.get(row.figure, 1)
-    without, plugin, change = (f"{each.value:,.{places}f}" for each in row[1:])
+    without, plugin, change = (f"{value.value:,.{places}f}" for value in row[1:])
     sign = "+" if row.difference.value > 0 else ""
     ends = f"[{row.difference.lo:,.{places}f}, {row.difference.hi:,.{places}f}]"
     return (
@@ -212,8 +212,8 @@ def values(records: Iterable[Record]) -> dict[str, Any]:
     return {
         cell: {
             row.figure: {
-                name: [round(end, 6) for end in each]
-                for name, each in zip(
+                name: [round(end, 6) for end in value]
+                for name, value in zip(
                     ("without", "plugin", "change"), row[1:], strict=True
                 )
             }

@@ -74,7 +74,7 @@ def make_place(folder: str, program: str, values: Mapping[str, int]) -> Place:
 
 def install(place: Place, client: str) -> None:
     """Install the plugin as a user does."""
-    words = [
+    command = [
         sys.executable,
         "-m",
         "orchestrator",
@@ -84,7 +84,7 @@ def install(place: Place, client: str) -> None:
         place.repository,
     ]
     done = subprocess.run(
-        words,
+        command,
         env=dict(place.env),
         cwd=place.home,
         capture_output=True,
@@ -118,15 +118,15 @@ class Site:
         class Pages(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 name = self.path.strip("/")
-                known = name in repository.PAGES
+                is_page = name in repository.PAGES
                 raw = (
                     repository.page(name, site.values).encode()
-                    if known
+                    if is_page
                     else b"not here"
                 )
-                if known:
+                if is_page:
                     site.served.append(name)
-                self.send_response(200 if known else 404)
+                self.send_response(200 if is_page else 404)
                 self.send_header("content-type", "text/html")
                 self.send_header("content-length", str(len(raw)))
                 self.end_headers()
@@ -151,11 +151,11 @@ class Site:
 @contextmanager
 def site(folder: str) -> Iterator[Site]:
     """Yield the documentation while it is served."""
-    made = Site(folder)
+    server = Site(folder)
     try:
-        yield made
+        yield server
     finally:
-        made.stop()
+        server.stop()
 
 
 def _certificate(folder: str) -> tuple[str, str]:

@@ -229,9 +229,9 @@ def write(folder: str, values: Mapping[str, int]) -> None:
         "-c",
         "commit.gpgsign=false",
     ]
-    for words in (
+    for arguments in (
         ["init", "-q", "-b", "main"],
         ["add", "-A"],
         [*who, "commit", "-q", "-m", "A shop"],
     ):
-        subprocess.run(["git", *words], cwd=folder, check=True, capture_output=True)
+        subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True)

@@ -1,18 +1,18 @@
 """Plays one session of a real client, with the plugin or without, and returns its records.
 
-A record is a line of JSON; what stands in it was seen at the edges: the requests that the model server
-got, the client's own transcripts, the pages that were served, the memory, the repository afterwards.
+A record is a line of JSON; what stands in it was seen at the edges: the requests that the model
+server got, the client's own transcripts, the pages that were served, the memory, the repository
+afterwards.
 
 session     format, client, version, cell, arm, seed, encoding, chances, elapsed (seconds)
 result      fresh, cached, written, replied (tokens), usd: the client's own report of the session
-request     agent (lead, task-1, task-2, side), tokens (of the whole request), hooks (of them, tokens that
-            hooks put there)
-call        agent, tool, subject (of a file from the repository on, or an address), denied (by a hook)
-transcript  agent, replies, tokens (sent), replied: by the client's own file
-page        name: a page of the documentation was served
-entry       id, agent, namespace, tags, tokens: what the memory holds afterwards
-run         agent, status, tokens, turns: a run of the memory, with the usage in its record
-verdict     task, ok: by the repository afterwards
+request     agent (lead, task-1, task-2, side), tokens (of the whole request), hooks (of them,
+            tokens that hooks put there)
+call        agent, tool, subject (of a file from the repository on, or an address), denied (by a
+hook) transcript  agent, replies, tokens (sent), replied: by the client's own file page        name:
+a page of the documentation was served entry       id, agent, namespace, tags, tokens: what the
+memory holds afterwards run         agent, status, tokens, turns: a run of the memory, with the
+usage in its record verdict     task, ok: by the repository afterwards
 """
 
 from __future__ import annotations
@@ -44,8 +44,9 @@ MODEL = "claude-sonnet-4-5"
 PAUSE = 0.2  # seconds that a model thinks
 PATIENCE = 180.0
 SETTLED_WITHIN = 10.0
-# what the client writes before the text of a hook
-BESIDE = " hook additional context: "
+BESIDE = (
+    " hook additional context: "  # what the client writes before the text of a hook
+)
 ANY = (Tool("any", "", {}),)
 
 Record = dict[str, Any]
@@ -74,24 +75,26 @@ def play(wanted: Wanted, count: Callable[[str], int]) -> list[Record]:
         places.site(folder) as site,
     ):
         site.values = job.values
-        place = places.make_place(os.path.realpath(folder), wanted.program, job.values)
+        site_folder = places.make_place(
+            os.path.realpath(folder), wanted.program, job.values
+        )
         if wanted.arm == "plugin":
-            places.install(place, wanted.client)
+            places.install(site_folder, wanted.client)
         agents = Agents(
-            wanted.seed, place.repository, wanted.cell, wanted.chances, PAUSE
+            wanted.seed, site_folder.repository, wanted.cell, wanted.chances, PAUSE
         )
         with ModelServer(agents, count=count) as server:
             began = time.monotonic()
-            result = _run(wanted, place, site, job, server.url)
+            result = _run(wanted, site_folder, site, job, server.url)
             elapsed = round(time.monotonic() - began, 1)
         return [
             _head(wanted, elapsed),
             result,
             *requests(server.journal, count),
-            *transcripts(place),
+            *transcripts(site_folder),
             *({"kind": "page", "name": name} for name in site.served),
-            *_memory(place, count),
-            *_verdicts(place, job),
+            *_memory(site_folder, count),
+            *_verdicts(site_folder, job),
         ]
 
 
@@ -108,10 +111,10 @@ def _run(wanted: Wanted, place: Place, site: Site, job: Job, url: str) -> Record
         "ANTHROPIC_API_KEY": "any",
         "NODE_EXTRA_CA_CERTS": site.certificate[0],
     }
-    words = [wanted.program, "-p", plan, "--output-format", "json", "--model", MODEL]
+    command = [wanted.program, "-p", plan, "--output-format", "json", "--model", MODEL]
     try:
         done = subprocess.run(
-            words,
+            command,
             env={**place.env, **env},
             cwd=place.repository,
             stdin=subprocess.DEVNULL,
@@ -133,11 +136,11 @@ def _run(wanted: Wanted, place: Place, site: Site, job: Job, url: str) -> Record
         "written": "cacheCreationInputTokens",
     }
     names |= {"replied": "outputTokens"}
-    sums = {name: sum(int(each[key]) for each in used) for name, key in names.items()}
+    sums = {name: sum(int(item[key]) for item in used) for name, key in names.items()}
     return {
         "kind": "result",
         **sums,
-        "usd": round(sum(float(each["costUSD"]) for each in used), 6),
+        "usd": round(sum(float(item["costUSD"]) for item in used), 6),
     }
 
 
@@ -161,17 +164,17 @@ def _head(wanted: Wanted, elapsed: float) -> Record:
 
 def requests(journal: Sequence[Taken], count: Callable[[str], int]) -> Iterator[Record]:
     """Yield a record of each request for a reply, its tokens counted as the server counts them."""
-    for taken in journal:
-        if not taken.path.partition("?")[0].endswith("/messages"):
+    for request in journal:
+        if not request.path.partition("?")[0].endswith("/messages"):
             continue
-        asked = wire_messages.read(taken.body)
-        tokens = sum(count(block.text) for block in asked.blocks)
+        body = wire_messages.read(request.body)
+        tokens = sum(count(block.text) for block in body.blocks)
         hooks = sum(
-            count(text) for block in asked.blocks for text in of_hooks(block.text)
+            count(text) for block in body.blocks for text in of_hooks(block.text)
         )
         yield {
             "kind": "request",
-            "agent": asked_of(asked.seen)[0],
+            "agent": asked_of(body.seen)[0],
             "tokens": tokens,
             "hooks": hooks,
         }
@@ -251,8 +254,8 @@ def _calls(lines: Sequence[dict[str, Any]], folder: str) -> Iterator[dict[str, A
     for block in _blocks(lines, "assistant"):
         if block.get("type") != "tool_use":
             continue
-        about = block["input"]
-        subject = str(about.get("file_path") or about.get("url") or "")
+        arguments = block["input"]
+        subject = str(arguments.get("file_path") or arguments.get("url") or "")
         if "://" in subject:
             subject = subject.rpartition("/")[2]  # the port is another one each time
         elif os.path.isabs(subject):
@@ -269,13 +272,13 @@ def _memory(place: Place, count: Callable[[str], int]) -> Iterator[Record]:
         _settle(memory)
         index = memory.store.index
         for entry in index.query.all(index.cursor(), memory.store.clock()):
-            named = {
+            fields = {
                 "id": entry.id,
                 "agent": entry.author,
                 "namespace": entry.namespace,
                 "tags": list(entry.tags),
             }
-            yield {"kind": "entry", **named, "tokens": count(entry.body)}
+            yield {"kind": "entry", **fields, "tokens": count(entry.body)}
         for run in index.query.runs(limit=100):
             usage = run.get("usage") or {}
             yield {

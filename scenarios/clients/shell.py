@@ -99,7 +99,7 @@ def run(args: argparse.Namespace, count: Callable[[str], int]) -> int:
         print(f"brain-suite: skipped: {why}", file=sys.stderr)
         return SKIPPED
     assert program is not None
-    wanted = list(_wanted(args, os.path.realpath(program)))
+    planned = list(_wanted(args, os.path.realpath(program)))
     os.makedirs(args.out, exist_ok=True)
     records: list[session.Record] = []
     with (
@@ -107,16 +107,18 @@ def run(args: argparse.Namespace, count: Callable[[str], int]) -> int:
         open(os.path.join(args.out, RECORDS), "w", encoding="utf-8") as file,
     ):
         progress = Progress(
-            nowhere if args.quiet else sys.stderr, len(wanted), time.monotonic
+            nowhere if args.quiet else sys.stderr, len(planned), time.monotonic
         )
-        for each in wanted:
-            made = session.play(each, count)
+        for session_plan in planned:
+            records_of = session.play(session_plan, count)
             file.writelines(
-                f"{json.dumps(record, ensure_ascii=False)}\n" for record in made
+                f"{json.dumps(record, ensure_ascii=False)}\n" for record in records_of
             )
             file.flush()
-            records += made
-            progress.step(f"{each.cell.name} {each.arm} {each.seed}")
+            records += records_of
+            progress.step(
+                f"{session_plan.cell.name} {session_plan.arm} {session_plan.seed}"
+            )
         progress.end()
     with open(os.path.join(args.out, FIGURES), "w", encoding="utf-8") as file:
         file.write(_text(records))

@@ -78,15 +78,15 @@ class Cassette:
             self._begin(path)
 
     def _begin(self, path: str) -> None:
-        there = os.path.exists(path)
-        if there and self.mode == "once":
+        exists = os.path.exists(path)
+        if exists and self.mode == "once":
             raise BrokenCassette(f"{path} is there already; once means once")
-        if not there and self.mode == "replay":
+        if not exists and self.mode == "replay":
             raise BrokenCassette(f"{path}: there is no such cassette")
-        if there and self.mode != "all":
+        if exists and self.mode != "all":
             for key, played in _read(path):
                 self._known.setdefault(key, []).append(played)
-        elif not there or self.mode == "all":
+        elif not exists or self.mode == "all":
             with open(path, "w", encoding="utf-8") as file:
                 file.write(
                     _dump(
@@ -128,10 +128,10 @@ class Cassette:
             "cost": played.cost,
             "ts": at,
         }
-        told = self.clean(_dump(line))
+        text = self.clean(_dump(line))
         with open(self.path, "a", encoding="utf-8") as file:
-            file.write(told)
-        return _played(json.loads(told))
+            file.write(text)
+        return _played(json.loads(text))
 
     def _key(self, request: Request) -> str:
         return key_of(request, self.clean)
@@ -144,7 +144,7 @@ class Cassette:
 
 
 def key_of(request: Request, clean: Callable[[str], str] = str) -> str:
-    """What a question is known by, where secrets count as one."""
+    """Return the key of a request; all secrets count as the same text."""
     return sha256(clean(canonical(request)).encode()).hexdigest()
 
 
@@ -166,21 +166,21 @@ def canonical(request: Request) -> str:
 
 
 def _numbered(text: str, pattern: re.Pattern[str], name: str) -> str:
-    seen: dict[str, int] = {}
+    counts: dict[str, int] = {}
     return pattern.sub(
-        lambda match: f"<{name}{seen.setdefault(match[0], len(seen) + 1)}>", text
+        lambda match: f"<{name}{counts.setdefault(match[0], len(counts) + 1)}>", text
     )
 
 
 def asked(request: Request) -> dict[str, Any]:
-    """What a model is asked: the provider's own form of earlier replies is left out, their text and
-    calls stand.
+    """Return the request as data: text and calls of earlier replies, without the provider's own
+    form.
     """
     return {
         "model": request.model,
         "system": request.system,
         "max_tokens": request.max_tokens,
-        "messages": [_message(each) for each in request.messages],
+        "messages": [_message(message) for message in request.messages],
         "tools": [
             [tool.name, tool.description, dict(tool.schema)] for tool in request.tools
         ],
@@ -188,14 +188,14 @@ def asked(request: Request) -> dict[str, Any]:
 
 
 def _message(message: Message) -> dict[str, Any]:
-    found: dict[str, Any] = {"role": message.role, "text": message.text}
+    result: dict[str, Any] = {"role": message.role, "text": message.text}
     if message.calls:
-        found["calls"] = [
+        result["calls"] = [
             [call.id, call.name, dict(call.arguments)] for call in message.calls
         ]
     if message.answers is not None:
-        found |= {"answers": message.answers, "failed": message.failed}
-    return found
+        result |= {"answers": message.answers, "failed": message.failed}
+    return result
 
 
 def _response(turn: Turn) -> dict[str, Any]:
@@ -212,22 +212,22 @@ def _read(path: str) -> Iterator[tuple[str, Played]]:
             if json.loads(next(lines))["cassette"] != FORMAT:
                 raise BrokenCassette(f"{path}: is no cassette of the form {FORMAT}")
             for line in lines:
-                found = json.loads(line)
-                yield found["key"], _played(found)
+                table = json.loads(line)
+                yield table["key"], _played(table)
         except (ValueError, KeyError, TypeError, StopIteration) as error:
             raise BrokenCassette(f"{path}: {type(error).__name__}: {error}") from error
 
 
 def _played(line: Mapping[str, Any]) -> Played:
-    told = line["response"]
-    calls = tuple(Call(**call) for call in told["calls"])
+    response = line["response"]
+    calls = tuple(Call(**call) for call in response["calls"])
     turn = Turn(
-        told["text"],
+        response["text"],
         calls,
-        told["stop"],
+        response["stop"],
         Usage(**line["usage"]),
         line["model"],
-        told["native"],
+        response["native"],
     )
     return Played(turn, float(line["took"]), float(line["cost"]))
 

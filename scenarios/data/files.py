@@ -60,8 +60,8 @@ def library() -> dict[str, str]:
 
 def find(named: str) -> str:
     """The text of a scenario: one of the library by its id, or a file."""
-    if named in (known := library()):
-        return known[named]
+    if named in (scenarios := library()):
+        return scenarios[named]
     if not os.path.isfile(named):
         raise BrokenScenario(
             f"there is no scenario {named}; `brain-suite list` names those there are,"
@@ -83,7 +83,8 @@ def load(text: str, cell: Mapping[str, Any] | None = None) -> Scenario:
 # -- Reading ---------------------------------------------------------------------------
 
 _TOP = (
-    "schema", "id", "title", "shows", "headline", "seed", "runs", "full", "project", "start", "arms", "kind",
+    "schema", "id", "title", "shows", "headline", "seed", "runs", "full", "project", "start",
+    "arms", "kind",
     "facts", "agents", "tasks", "events", "background", "sizes", "gates", "grid", "params",
 )  # fmt: skip
 _GATE = re.compile(
@@ -149,13 +150,13 @@ class _Reader:
         for name in ("id", "title", "shows", "agents", "arms"):
             if not fields.get(name):
                 self.problems.append(f"{name} is missing")
-        made = self._made(fields)
-        self.problems += _unresolved(made)
+        scenario = self._made(fields)
+        self.problems += _unresolved(scenario)
         if self.problems:
             raise BrokenScenario(
                 f"{fields.get('id', 'scenario')}: " + "; ".join(self.problems)
             )
-        return made
+        return scenario
 
     def _made(self, fields: Mapping[str, Any]) -> Scenario:
         sizes = self._record(
@@ -182,8 +183,8 @@ class _Reader:
             tuple(self._agents()),
             tuple(self._jobs()),
             tuple(
-                self._record(Happening, each, "events")
-                for each in self._list(fields, "events")
+                self._record(Happening, event, "events")
+                for event in self._list(fields, "events")
             ),
             background,
             sizes,
@@ -195,27 +196,27 @@ class _Reader:
         )
 
     def _facts(self) -> Iterator[Fact]:
-        for each in self._repeated("facts"):
+        for item in self._repeated("facts"):
             yield self._record(
-                Fact, each, f"fact {each.get('id')}", {"cost": self._cost}
+                Fact, item, f"fact {item.get('id')}", {"cost": self._cost}
             )
 
     def _agents(self) -> Iterator[Member]:
-        more: dict[str, Callable[[Any], Any]] = dict.fromkeys(
+        readers: dict[str, Callable[[Any], Any]] = dict.fromkeys(
             ("read", "write", "notify"), self._names
         )
-        for each in self._repeated("agents"):
-            yield self._record(Member, each, f"agent {each.get('id')}", more)
+        for item in self._repeated("agents"):
+            yield self._record(Member, item, f"agent {item.get('id')}", readers)
 
     def _jobs(self) -> Iterator[Job]:
-        more: dict[str, Callable[[Any], Any]] = {
+        readers: dict[str, Callable[[Any], Any]] = {
             "after": self._names,
             "needs": self._names,
             "steps": self._size,
             "draws": self._draw,
         }
-        for each in self._repeated("tasks"):
-            yield self._record(Job, each, f"task {each.get('id')}", more)
+        for item in self._repeated("tasks"):
+            yield self._record(Job, item, f"task {item.get('id')}", readers)
 
     def _gates(self) -> Iterator[Gate]:
         for text in self._list(self.fields, "gates"):
@@ -228,8 +229,8 @@ class _Reader:
             yield Gate(match[1], match[2] or "", match[3], float(match[4]))
 
     def _background(self, given: Mapping[str, Any]) -> Background:
-        more = {"namespaces": self._names, "by": self._names, "tokens": self._size}
-        return self._record(Background, given, "background", more)
+        readers = {"namespaces": self._names, "by": self._names, "tokens": self._size}
+        return self._record(Background, given, "background", readers)
 
     # -- pieces --
 
@@ -298,8 +299,8 @@ class _Reader:
         raise ValueError("must be a number, or {p50: NUMBER, p90: NUMBER}")
 
     def _cost(self, value: Any) -> Cost:
-        found = self._record(Cost, value, "cost")
-        return found._replace(tokens=round(found.tokens * float(self.params["price"])))
+        cost = self._record(Cost, value, "cost")
+        return cost._replace(tokens=round(cost.tokens * float(self.params["price"])))
 
     def _draw(self, value: Any) -> Draw:
         return self._record(Draw, value, "draws")
@@ -307,14 +308,14 @@ class _Reader:
     def _names(self, value: Any) -> tuple[str, ...]:
         if isinstance(value, str):
             return (value,)
-        return tuple(str(each) for each in value or ())
+        return tuple(str(name) for name in value or ())
 
     def _list(self, fields: Mapping[str, Any], name: str) -> list[Any]:
-        found = fields.get(name) or []
-        if not isinstance(found, list):
+        items = fields.get(name) or []
+        if not isinstance(items, list):
             self.problems.append(f"{name}: must be a list")
             return []
-        return found
+        return items
 
     def _repeated(self, name: str) -> Iterator[dict[str, Any]]:
         """Each item of a list; one with `count` so many times, `{i}` being its number; one with
@@ -330,27 +331,28 @@ class _Reader:
                 for key, value in item.items()
                 if key not in ("count", "each", "every")
             }
-            words = item.get("each") or [None] * int(item.get("count", 1))
+            replacements = item.get("each") or [None] * int(item.get("count", 1))
             numbered = "count" in item or "each" in item
-            for i, word in enumerate(words, 1):
+            for i, replacement in enumerate(replacements, 1):
                 late = (
                     {"at": plain.get("at", 0) + item["every"] * (i - 1)}
                     if "every" in item
                     else {}
                 )
                 yield _put(
-                    plain | late, {"i": str(i), "each": str(word)} if numbered else {}
+                    plain | late,
+                    {"i": str(i), "each": str(replacement)} if numbered else {},
                 )
 
     def _filled(self, value: Any) -> Any:
         """The tree with every `$name` replaced by the parameter."""
         if isinstance(value, dict):
             return {
-                key: each if key == "params" else self._filled(each)
-                for key, each in value.items()
+                key: item if key == "params" else self._filled(item)
+                for key, item in value.items()
             }
         if isinstance(value, list):
-            return [self._filled(each) for each in value]
+            return [self._filled(item) for item in value]
         if isinstance(value, str) and value.startswith("$"):
             if value[1:] not in self.params:
                 self.problems.append(f"{value} is no parameter")
@@ -368,13 +370,13 @@ class _Reader:
                 )
 
 
-def _put(value: Any, words: Mapping[str, str]) -> Any:
+def _put(value: Any, replacements: Mapping[str, str]) -> Any:
     if isinstance(value, dict):
-        return {key: _put(each, words) for key, each in value.items()}
+        return {key: _put(item, replacements) for key, item in value.items()}
     if isinstance(value, list):
-        return [_put(each, words) for each in value]
+        return [_put(item, replacements) for item in value]
     if isinstance(value, str):
-        for name, word in words.items():
+        for name, word in replacements.items():
             value = value.replace("{" + name + "}", word)
     return value
 
@@ -382,17 +384,18 @@ def _put(value: Any, words: Mapping[str, str]) -> Any:
 # -- What has to hold between the parts ------------------------------------------------
 
 
-def _unresolved(made: Scenario) -> Iterator[str]:
+def _unresolved(scenario: Scenario) -> Iterator[str]:
     facts, agents, jobs = (
-        [each.id for each in part] for part in (made.facts, made.agents, made.jobs)
+        [item.id for item in items]
+        for items in (scenario.facts, scenario.agents, scenario.jobs)
     )
-    yield from _wrong_words(made)
-    for what, ids in (("fact", facts), ("agent", agents), ("task", jobs)):
+    yield from _wrong_words(scenario)
+    for kind, ids in (("fact", facts), ("agent", agents), ("task", jobs)):
         yield from (
-            f"two {what}s are called {id}"
+            f"two {kind}s are called {id}"
             for id in sorted({id for id in ids if ids.count(id) > 1})
         )
-    for fact in made.facts:
+    for fact in scenario.facts:
         if fact.value not in VALUES:
             yield f"fact {fact.id}: value must be one of {', '.join(VALUES)}"
         if fact.value == "int" and fact.high <= fact.low:
@@ -400,12 +403,12 @@ def _unresolved(made: Scenario) -> Iterator[str]:
         if fact.known is not None and fact.known not in agents:
             yield f"fact {fact.id}: known by {fact.known}, who is no agent"
         yield from _wrong_deciders(fact, agents)
-    for event in made.happenings:
+    for event in scenario.happenings:
         if event.write not in facts or event.by not in agents:
             yield f"events: {event.write} by {event.by}: no such fact or agent"
-    for job in made.jobs:
+    for job in scenario.jobs:
         yield from _wrong_with(job, facts, agents, jobs)
-    yield from _cycles(made.jobs)
+    yield from _cycles(scenario.jobs)
 
 
 def _wrong_words(made: Scenario) -> Iterator[str]:
@@ -415,9 +418,9 @@ def _wrong_words(made: Scenario) -> Iterator[str]:
     if made.kind not in KINDS:
         yield f"kind: must be one of {', '.join(KINDS)}"
     yield from (
-        f"agent {each.id}: plays must be one of {', '.join(PLAYS)}"
-        for each in made.agents
-        if each.plays not in PLAYS
+        f"agent {member.id}: plays must be one of {', '.join(PLAYS)}"
+        for member in made.agents
+        if member.plays not in PLAYS
     )
 
 
@@ -463,7 +466,7 @@ def _cycles(jobs: Iterable[Job]) -> Iterator[str]:
         }
         for job in jobs
     }
-    while free := {id for id, others in before.items() if not others & set(before)}:
-        before = {id: others for id, others in before.items() if id not in free}
+    while free := {id for id, earlier in before.items() if not earlier & set(before)}:
+        before = {id: earlier for id, earlier in before.items() if id not in free}
     if before:
         yield f"tasks wait for each other: {', '.join(sorted(before))}"

@@ -61,12 +61,14 @@ class Parameters(NamedTuple):
 def dump(parameters: Parameters) -> str:
     """Return the text of the file."""
     params = {name: one._asdict() for name, one in parameters.estimates.items()}
-    parts = {
+    sections = {
         "source": dict(parameters.source),
         "params": params,
         "details": dict(parameters.details),
     }
-    return json.dumps({"schema": SCHEMA, **parts}, ensure_ascii=False, indent=1) + "\n"
+    return (
+        json.dumps({"schema": SCHEMA, **sections}, ensure_ascii=False, indent=1) + "\n"
+    )
 
 
 def load(path: str) -> Parameters:

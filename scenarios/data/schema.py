@@ -33,28 +33,41 @@ IDEAL, DEGRADED = AGENTS = ("ideal", "degraded")
 _GUESS = "assumption: no model was measured; `brain-suite calibrate` measures one"
 PARAMETERS: Mapping[str, Parameter] = {
     "agents": Parameter(IDEAL, "ideal, or degraded: every parameter below that says so, together"),
-    "p_read": Parameter(1.0, "chance that what is shown unasked, or given by a search, is taken in", 0.9, _GUESS),
-    "tool_use": Parameter(1.0, "chance that a tool of the memory is used where it helps", 0.6, _GUESS),
-    "beside": Parameter(1.0, "chance that a note is written beside the next call, where the tool asks", 0.0, _GUESS),
+    "p_read": Parameter(1.0,
+    "chance that what is shown unasked, or given by a search, is taken in", 0.9, _GUESS),
+    "tool_use": Parameter(1.0, "chance that a tool of the memory is used where it helps", 0.6,
+    _GUESS),
+    "beside": Parameter(1.0,
+    "chance that a note is written beside the next call, where the tool asks", 0.0, _GUESS),
     "claims": Parameter(True, "whether agents reserve work before they take it up, where they can"),
     "claims_otherwise": Parameter(0.0, "chance that a claim is worded another way", 0.5, _GUESS),
-    "bare_queries": Parameter(0.0, "chance that a search leaves out the number or identifier", 1.0, _GUESS),
-    "chatter": Parameter(0.0, "chance a turn of a note of 40 words on progress, where one can be written", 0.3, _GUESS),
-    "wrong_notes": Parameter(0.0, "chance that a finding is written down with a wrong value", 0.05, _GUESS),
-    "heeds": Parameter(1.0, "chance that what a lower authority says, or in dispute, is looked up first", 0.9, _GUESS),
-    "err": Parameter(0.0, "chance that what an agent finds out by itself fails, or is wrong: half each"),
-    "window": Parameter(128_000, "tokens attended to; the middle of a longer prompt is read half the time",
+    "bare_queries": Parameter(0.0, "chance that a search leaves out the number or identifier",
+    1.0, _GUESS),
+    "chatter": Parameter(0.0,
+    "chance a turn of a note of 40 words on progress, where one can be written", 0.3, _GUESS),
+    "wrong_notes": Parameter(0.0, "chance that a finding is written down with a wrong value",
+    0.05, _GUESS),
+    "heeds": Parameter(1.0,
+    "chance that what a lower authority says, or in dispute, is looked up first", 0.9, _GUESS),
+    "err": Parameter(0.0,
+    "chance that what an agent finds out by itself fails, or is wrong: half each"),
+    "window": Parameter(128_000,
+    "tokens attended to; the middle of a longer prompt is read half the time",
                         source="the context of the models that are counted as"),
     "slip": Parameter(0.0, "chance that something is said wrongly when it is said again"),
-    "relay_loss": Parameter(0.12, "chance that a lossy manager drops or changes a fact that it passes on"),
-    "bell_lost": Parameter(1.0, "chance that no bell rings for news; at 1, supervisors look every second"),
+    "relay_loss": Parameter(0.12,
+    "chance that a lossy manager drops or changes a fact that it passes on"),
+    "bell_lost": Parameter(1.0,
+    "chance that no bell rings for news; at 1, supervisors look every second"),
     "told_twice": Parameter(0.0, "chance that news is delivered once more, after it was told"),
-    "price": Parameter(1.0, "what finding something out oneself costs, times the scenario's own figure"),
+    "price": Parameter(1.0,
+    "what finding something out oneself costs, times the scenario's own figure"),
 }  # fmt: skip
 # What isolated agents take no heed of: how the memory is read, used, relayed and told of. Wrong
 # notes are not of it: the same words go wrong in what an agent says at its end.
 OF_MEMORY = frozenset(
-    ("p_read", "tool_use", "beside", "claims", "claims_otherwise", "bare_queries", "chatter", "heeds", "relay_loss",
+    ("p_read", "tool_use", "beside", "claims", "claims_otherwise", "bare_queries", "chatter",
+    "heeds", "relay_loss",
      "bell_lost", "told_twice")
 )  # fmt: skip
 
@@ -199,8 +212,8 @@ class Gate(NamedTuple):
 
     @property
     def text(self) -> str:
-        where = f"[{self.cell}]" if self.cell else ""
-        return f"{self.metric}{where} {self.op} {self.value:g}"
+        cell = f"[{self.cell}]" if self.cell else ""
+        return f"{self.metric}{cell} {self.op} {self.value:g}"
 
 
 class Sizes(NamedTuple):
@@ -262,13 +275,13 @@ KINDS = ("team", "memory", "crash")
 
 def drawn_needs(scenario: Scenario, seed: int) -> Scenario:
     """The scenario under a seed: every task with the needs that it draws."""
-    ids, taken, jobs = [fact.id for fact in scenario.facts], 0, []
+    ids, used, jobs = [fact.id for fact in scenario.facts], 0, []
     for job in scenario.jobs:
         if job.draws is not None:
             random, draws = Random(f"{scenario.id} {seed} needs {job.id}"), job.draws
             shared = sum(random.random() < draws.overlap for _ in range(draws.number))
-            own = matching(draws.own, ids)[taken : taken + draws.number - shared]
-            taken += draws.number - shared
+            own = matching(draws.own, ids)[used : used + draws.number - shared]
+            used += draws.number - shared
             lot = random.sample(matching(draws.common, ids), shared)
             job = job._replace(needs=(*job.needs, *lot, *own))
         jobs.append(job)
@@ -284,17 +297,17 @@ def cells(scenario: Scenario) -> list[dict[str, Any]]:
     """The cells of its grid, in which something differs from the scenario's own parameters; each
     once.
     """
-    found: list[dict[str, Any]] = []
+    result: list[dict[str, Any]] = []
     for axis in scenario.grid:
-        for values in product(*(_listed(each) for each in axis.values())):
+        for values in product(*(_listed(level) for level in axis.values())):
             cell = {
                 name: value
                 for name, value in zip(axis, values, strict=True)
                 if scenario.params[name] != value
             }
-            if cell and cell not in found:
-                found.append(cell)
-    return found
+            if cell and cell not in result:
+                result.append(cell)
+    return result
 
 
 def _listed(values: Any) -> Sequence[Any]:

@@ -69,7 +69,7 @@ def keeping(folder: str) -> Iterator[Callable[[Mapping[str, str]], None]]:
     """Give what adds texts to the file of a folder, each once; it gets its name when it is
     whole.
     """
-    path, seen = os.path.join(folder, FILE), set[str]()
+    path, written = os.path.join(folder, FILE), set[str]()
     try:
         with (
             open(f"{path}.new", "wb") as raw,
@@ -77,12 +77,12 @@ def keeping(folder: str) -> Iterator[Callable[[Mapping[str, str]], None]]:
         ):
 
             def add(texts: Mapping[str, str]) -> None:
-                for name in (name for name in texts if name not in seen):
+                for name in (name for name in texts if name not in written):
                     line = json.dumps(
                         {"sha256": name, "text": texts[name]}, separators=(",", ":")
                     )
                     packed.write(f"{line}\n".encode())
-                    seen.add(name)
+                    written.add(name)
 
             yield add
         os.replace(f"{path}.new", path)
@@ -156,7 +156,7 @@ def recount(path: str) -> Recount | None:
 
 def _recounted(run: Run, counts: Mapping[str, int]) -> Iterator[tuple[int, list[str]]]:
     """Return, for each call of a run, how many segments were counted, and which differ."""
-    known: dict[str, list[Reference]] = {}
+    labels: dict[str, list[Reference]] = {}
     for event in run.of("prompt", "completion"):
         references = event.get("texts", ())
         lost = [
@@ -165,19 +165,22 @@ def _recounted(run: Run, counts: Mapping[str, int]) -> Iterator[tuple[int, list[
             for name in _names(event, reference)
             if name not in counts
         ]
-        where = (
+        location = (
             f"{' '.join(map(str, run.key)).replace('  ', ' ')}:"
             f" {event['run']}/{event['step']} {event['kind']}"
         )
         if lost:
-            yield 0, [f"{where}: no text has the sha256 {name[:16]}" for name in lost]
+            yield (
+                0,
+                [f"{location}: no text has the sha256 {name[:16]}" for name in lost],
+            )
             continue
         if event["kind"] == "prompt":
-            again = [
-                [label, 0, *names] for label, _, *names in known.get(event["run"], ())
+            recounted = [
+                [label, 0, *names] for label, _, *names in labels.get(event["run"], ())
             ]
-            sums = _sums([*again, *references], counts)
-            known.setdefault(event["run"], []).extend(references)
+            sums = _sums([*recounted, *references], counts)
+            labels.setdefault(event["run"], []).extend(references)
         else:
             sums = _sums([[label, 1, name] for label, name in references], counts)
         billed = {
@@ -188,9 +191,9 @@ def _recounted(run: Run, counts: Mapping[str, int]) -> Iterator[tuple[int, list[
         yield (
             len(keys),
             [
-                f"{where}: {label}{'' if first else ', sent again'}:"
-                f" {billed.get((label, first), 0):,} tokens in the"
-                f" ledger, {sums.get((label, first), 0):,} by its texts"
+                f"{location}: {label}{'' if first else ', sent again'}:"
+                f" {billed.get((label, first), 0):,} tokens in the ledger,"
+                f" {sums.get((label, first), 0):,} by its texts"
                 for label, first in keys
                 if billed.get((label, first), 0) != sums.get((label, first), 0)
             ],
@@ -206,5 +209,5 @@ def _sums(
 ) -> dict[tuple[str, int], int]:
     sums: Sums[tuple[str, int]] = Sums()
     for label, first, name, *less in references:
-        sums[label, first] += counts[name] - sum(counts[each] for each in less)
+        sums[label, first] += counts[name] - sum(counts[amount] for amount in less)
     return {key: tokens for key, tokens in sums.items() if tokens}

@@ -14,39 +14,53 @@ from scenarios.data.ledger import Event, Run
 
 
 def figures(run: Run) -> dict[str, float]:
-    """What was acted on where two answers contradict each other; nothing where none do."""
+    """Return the figures of contradictory answers; empty where no two answers contradict each
+    other.
+    """
     answers = run.of("answer")
     if not answers:
         return {}
-    higher, told, newest = list[bool](), list[bool](), list[bool]()
+    higher, results, newest = list[bool](), list[bool](), list[bool]()
     for action in run.of("action"):
-        given = [
-            each
-            for each in answers
-            if each["fact"] == action["fact"] and each["t"] <= action["t"]
+        before = [
+            answer
+            for answer in answers
+            if answer["fact"] == action["fact"] and answer["t"] <= action["t"]
         ]
-        if len({each["version"] for each in given}) < 2:
+        if len({answer["version"] for answer in before}) < 2:
             continue
-        best, seen = (
-            _best(given),
+        best, versions = (
+            _best(before),
             _shown(
-                run, action, {str(each["version"]) for each in given}, given[-1]["t"]
+                run,
+                action,
+                {str(answer["version"]) for answer in before},
+                before[-1]["t"],
             ),
         )
-        if len(best) == 1 and (seen or _shown(run, action, best, 0)):
+        if len(best) == 1 and (versions or _shown(run, action, best, 0)):
             higher.append(action["used"] in best)
-        elif len(best) > 1 and seen:
-            told.append(any(best & set(prompt.get("disputed", ())) for prompt in seen))
-            newest.append(action["used"] == given[-1]["version"])
-    found = {"answers.unequal": float(len(higher)), "answers.equal": float(len(told))}
-    shares = {"answers.higher": higher, "answers.told": told, "answers.newest": newest}
-    return found | {name: fmean(cases) for name, cases in shares.items() if cases}
+        elif len(best) > 1 and versions:
+            results.append(
+                any(best & set(prompt.get("disputed", ())) for prompt in versions)
+            )
+            newest.append(action["used"] == before[-1]["version"])
+    result = {
+        "answers.unequal": float(len(higher)),
+        "answers.equal": float(len(results)),
+    }
+    shares = {
+        "answers.higher": higher,
+        "answers.told": results,
+        "answers.newest": newest,
+    }
+    return result | {name: fmean(cases) for name, cases in shares.items() if cases}
 
 
 def _best(given: list[Event]) -> set[str]:
     """The answers that nobody of higher authority contradicts."""
-    top = max(each["authority"] for each in given)
-    return {str(each["version"]) for each in given if each["authority"] == top}
+    top = max(answer["authority"] for answer in given)
+    return {str(answer["version"]) for answer in given if answer["authority"] == top}
 
 
 def _shown(run: Run, action: Event, versions: set[str], since: int) -> list[Event]:

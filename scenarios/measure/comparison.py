@@ -67,10 +67,10 @@ def imperfect(params: Mapping[str, Any]) -> dict[str, Any]:
 def _cells(study: Study, scenario: str) -> list[str]:
     """Return the first cell, and those that differ from it in nothing but the agents."""
     base = study.base(scenario)
-    others = [cell for cell in study.names(scenario) if cell != base]
+    cells = [cell for cell in study.names(scenario) if cell != base]
     return [
         base,
-        *(cell for cell in others if study.varied(scenario, cell) <= {"agents"}),
+        *(cell for cell in cells if study.varied(scenario, cell) <= {"agents"}),
     ]
 
 
@@ -83,17 +83,17 @@ def _row(
 ) -> Table | None:
     arms = [arm for arm in study.arms(scenario, cell) if study.of(scenario, arm, cell)]
     product = next((arm for arm in arms if kinds.get(arm) == PRODUCT), None)
-    others = [arm for arm in arms if kinds.get(arm) == RIVAL]
-    if product is None or not others:
+    rivals = [arm for arm in arms if kinds.get(arm) == RIVAL]
+    if product is None or not rivals:
         return None
-    runs = _same_seeds(study, scenario, cell, [product, *others])
+    runs = _same_seeds(study, scenario, cell, [product, *rivals])
     if not runs[product]:
         return None
     chosen = dict(runs[product][0].cell)
     agents = agents_as(str(chosen["agents"])) if "agents" in chosen else {}
     lacks = imperfect({**params, **agents, **chosen})
     bars = {arm: _bar(group) for arm, group in runs.items()}
-    beside = {arm: _beside(runs[product], runs[arm]) for arm in others}
+    comparisons = {arm: _beside(runs[product], runs[arm]) for arm in rivals}
     figures = study.figures(scenario, product, cell)
     return {
         "scenario": scenario,
@@ -103,7 +103,7 @@ def _row(
         "product": product,
         "n": len(runs[product]),
         "bars": bars,
-        "beside": beside,
+        "beside": comparisons,
         "best": study.best(scenario, "tokens", cell),
         "best_usd": study.best(scenario, "usd", cell),
         "figures": {name: _told(figures[name]) for name in FIGURES if name in figures},
@@ -133,8 +133,8 @@ def _same_seeds(
 
 def _bar(runs: Sequence[Sample]) -> Table:
     values = {
-        what: _told(statistics.interval([run.tally.get(what, 0.0) for run in runs]))
-        for what in ("tokens", "usd")
+        unit: _told(statistics.interval([run.tally.get(unit, 0.0) for run in runs]))
+        for unit in ("tokens", "usd")
     }
     return {**values, "success": rounded(fmean(_success(run) for run in runs))}
 

@@ -61,13 +61,13 @@ class Cost(NamedTuple):
     said: int
 
     def dollars(self, prices: Prices) -> float:
-        parts = (
+        amounts = (
             self.read * prices.cached,
             self.written * prices.written,
             self.fresh * prices.input,
             self.said * prices.output,
         )
-        return sum(parts) / MILLION
+        return sum(amounts) / MILLION
 
 
 class _Held(NamedTuple):
@@ -93,22 +93,22 @@ def prices_of(begin: Event) -> Mapping[str, Prices]:
 
 def calls(events: Iterable[Event], prices: Prices) -> Iterator[tuple[Event, Cost]]:
     """Return each completion with what its call cost; prompts and completions in their order."""
-    held: dict[str, _Held] = {}
+    caches: dict[str, _Held] = {}
     open_calls: dict[tuple[str, int], Cost] = {}
     for event in events:
         if event["kind"] == "prompt":
             size = sum(tokens for _, tokens, _ in event["segments"])
-            before = held.get(event["run"], _Held())
+            before = caches.get(event["run"], _Held())
             read = min(before.tokens, size) if event["t"] <= before.until else 0
-            kept = size if size >= prices.least else 0
-            held[event["run"]] = _Held(kept, event["t"] + prices.lifetime * 1_000)
+            cached = size if size >= prices.least else 0
+            caches[event["run"]] = _Held(cached, event["t"] + prices.lifetime * 1_000)
             open_calls[event["run"], event["step"]] = Cost(
-                read, size - read if kept else 0, 0 if kept else size - read, 0
+                read, size - read if cached else 0, 0 if cached else size - read, 0
             )
         elif event["kind"] == "completion":
-            said = sum(tokens for _, tokens, *_ in event["segments"])
+            segments = sum(tokens for _, tokens, *_ in event["segments"])
             cost = open_calls.pop((event["run"], event["step"]), Cost(0, 0, 0, 0))
-            yield event, cost._replace(said=said)
+            yield event, cost._replace(said=segments)
 
 
 def book(events: Iterable[dict[str, Any]]) -> None:
@@ -138,8 +138,8 @@ def _all(run: Run, prices: Prices) -> float:
         for _, cost in calls(run.of("prompt", "completion"), prices)
     )
     for relay in run.of("relay"):
-        held = relay.get("cached", 0)
-        total += Cost(held, 0, relay["read"] - held, relay["wrote"]).dollars(prices)
+        cached = relay.get("cached", 0)
+        total += Cost(cached, 0, relay["read"] - cached, relay["wrote"]).dollars(prices)
     for night in run.of("consolidate"):
         total += Cost(0, 0, night["tokens"], 0).dollars(prices)
     return total

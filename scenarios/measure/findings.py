@@ -41,7 +41,8 @@ MARGIN = 0.02  # by how much success may fall, and memory still count as no wors
 DIGITS = 9
 # Figures that compare with another arm: against which, and what of a run.
 COMPARED = (
-    ("net_saving", ISOLATED, "tokens"), ("usd_saving", ISOLATED, "usd"), ("saving_vs_broadcast", BROADCAST, "tokens"),
+    ("net_saving", ISOLATED, "tokens"), ("usd_saving", ISOLATED, "usd"), ("saving_vs_broadcast",
+    BROADCAST, "tokens"),
 )  # fmt: skip
 Key = tuple[str, str, str]  # scenario, cell, arm
 Table = dict[str, Any]
@@ -92,20 +93,22 @@ class Study:
         self.rivals = rivals
         self._best: dict[tuple[str, str, str], str | None] = {}
         self.cells: dict[Key, list[Sample]] = {}
-        for each in samples:
-            self.cells.setdefault((each.scenario, each.name, each.arm), []).append(each)
+        for sample in samples:
+            self.cells.setdefault(
+                (sample.scenario, sample.name, sample.arm), []
+            ).append(sample)
         for group in self.cells.values():
-            group.sort(key=lambda each: each.seed)
+            group.sort(key=lambda sample: sample.seed)
         self.scenarios = list(dict.fromkeys(scenario for scenario, _, _ in self.cells))
         self._figures: dict[Key, dict[str, Interval]] = {}
 
     def key(self, scenario: str, cell: str, arm: str) -> str:
-        """How a report calls it."""
+        """Return the key that a report uses."""
         before = f"{scenario}/" if len(self.scenarios) > 1 else ""
         return f"{before}{arm}@{cell}" if cell else f"{before}{arm}"
 
     def names(self, scenario: str) -> list[str]:
-        """Its cells, in the order in which they were played."""
+        """Return the names of a scenario's cells, in the order of play."""
         return list(
             dict.fromkeys(cell for which, cell, _ in self.cells if which == scenario)
         )
@@ -117,11 +120,9 @@ class Study:
         return next(iter(self.names(scenario)), "")
 
     def arms(self, scenario: str, cell: str | None = None) -> list[str]:
-        where = self.base(scenario) if cell is None else cell
+        chosen = self.base(scenario) if cell is None else cell
         return [
-            arm
-            for which, place, arm in self.cells
-            if (which, place) == (scenario, where)
+            arm for which, key, arm in self.cells if (which, key) == (scenario, chosen)
         ]
 
     def of(self, scenario: str, arm: str, cell: str | None = None) -> list[Sample]:
@@ -129,14 +130,14 @@ class Study:
         to agents, isolated ones were not played again: those of the first stand for them.
         """
         base = self.base(scenario)
-        where = base if cell is None else cell
+        chosen = base if cell is None else cell
         if (
             arm == ISOLATED
-            and (scenario, where, arm) not in self.cells
-            and self._same_alone(scenario, where)
+            and (scenario, chosen, arm) not in self.cells
+            and self._same_alone(scenario, chosen)
         ):
-            where = base
-        return self.cells.get((scenario, where, arm), [])
+            chosen = base
+        return self.cells.get((scenario, chosen, arm), [])
 
     def _same_alone(self, scenario: str, cell: str) -> bool:
         return cell in self.names(scenario) and self.varied(scenario, cell) <= OF_MEMORY
@@ -154,8 +155,8 @@ class Study:
         return next(
             (
                 arm
-                for (which, _, arm), found in self.cells.items()
-                if which == scenario and found[0].gated
+                for (which, _, arm), arms in self.cells.items()
+                if which == scenario and arms[0].gated
             ),
             None,
         )
@@ -164,15 +165,15 @@ class Study:
         self, scenario: str, arm: str, other: str, cell: str | None = None
     ) -> list[tuple[Sample, Sample]]:
         """The runs of both arms that have the same seed, and took any tokens."""
-        others = {
-            each.seed: each
-            for each in self.of(scenario, other, cell)
-            if each.tally["tokens"]
+        theirs = {
+            sample.seed: sample
+            for sample in self.of(scenario, other, cell)
+            if sample.tally["tokens"]
         }
         return [
-            (each, others[each.seed])
-            for each in self.of(scenario, arm, cell)
-            if each.seed in others and each.tally["tokens"]
+            (sample, theirs[sample.seed])
+            for sample in self.of(scenario, arm, cell)
+            if sample.seed in theirs and sample.tally["tokens"]
         ]
 
     def figures(
@@ -190,25 +191,25 @@ class Study:
         for row in self.rows(scenario, arm, cell):
             for name, value in row.items():
                 values.setdefault(name, []).append(value)
-        found = {
-            name: statistics.interval(each) for name, each in sorted(values.items())
+        figures = {
+            name: statistics.interval(item) for name, item in sorted(values.items())
         }
         if "success" in values:
-            found["success"] = statistics.proportion(
+            figures["success"] = statistics.proportion(
                 round(sum(values["success"])), len(values["success"])
             )
-        done = [float(each.done) for each in group]
-        for name, what in (
+        done = [float(item.done) for item in group]
+        for name, label in (
             ("tokens_per_success", "tokens"),
             ("usd_per_success", "usd"),
         ):
-            if name in found and "usd" in values:
-                found[name] = statistics.ratio(values[what], done)
-        for name, other, what in COMPARED:
-            if name in found:
-                found[name] = self.saving(scenario, arm, other, cell, what)
+            if name in figures and "usd" in values:
+                figures[name] = statistics.ratio(values[label], done)
+        for name, against, label in COMPARED:
+            if name in figures:
+                figures[name] = self.saving(scenario, arm, against, cell, label)
         for unit, name in BEST.items():
-            if name in found:
+            if name in figures:
                 pairs = self.pairs(
                     scenario, arm, self.best(scenario, unit, cell) or "", cell
                 )
@@ -216,17 +217,19 @@ class Study:
                     *((_spent(one, unit), _spent(two, unit)) for one, two in pairs),
                     strict=True,
                 )
-                found[name] = statistics.saving(own, theirs)
-        return {name: each for name, each in found.items() if math.isfinite(each.value)}
+                figures[name] = statistics.saving(own, theirs)
+        return {
+            name: item for name, item in figures.items() if math.isfinite(item.value)
+        }
 
     def best(self, scenario: str, unit: str, cell: str | None = None) -> str | None:
         """Return the rival that what ships is held against: of those that do as many tasks right,
         on average, the one that spends least, on average; None where there is none.
         """
-        where = self.base(scenario) if cell is None else cell
-        if (scenario, where, unit) not in self._best:
-            self._best[scenario, where, unit] = self._chosen(scenario, unit, where)
-        return self._best[scenario, where, unit]
+        chosen = self.base(scenario) if cell is None else cell
+        if (scenario, chosen, unit) not in self._best:
+            self._best[scenario, chosen, unit] = self._chosen(scenario, unit, chosen)
+        return self._best[scenario, chosen, unit]
 
     def _chosen(self, scenario: str, unit: str, cell: str) -> str | None:
         means = dict[str, float]()
@@ -240,16 +243,16 @@ class Study:
         """Return the rivals that were played under seeds of what ships."""
         arm = self.gated(scenario) or ""
         return [
-            each
-            for each in self.arms(scenario, cell)
-            if each in self.rivals and self.pairs(scenario, arm, each, cell)
+            rival
+            for rival in self.arms(scenario, cell)
+            if rival in self.rivals and self.pairs(scenario, arm, rival, cell)
         ]
 
     def ablest(self, scenario: str, cell: str) -> str | None:
         """Return the rival that does most tasks right, on average."""
         means = {
-            each: fmean(map(_done, self.of(scenario, each, cell)))
-            for each in self._rivals(scenario, cell)
+            rival: fmean(map(_done, self.of(scenario, rival, cell)))
+            for rival in self._rivals(scenario, cell)
         }
         return max(means, key=means.__getitem__, default=None)
 
@@ -266,10 +269,10 @@ class Study:
                     rows.setdefault(one.seed, {})[name] = 1 - _spent(
                         one, unit
                     ) / _spent(two, unit)
-        for name, other in zip(
+        for name, against in zip(
             SUCCESS, (ISOLATED, self.ablest(scenario, cell)), strict=True
         ):
-            for one, two in self.pairs(scenario, arm, other or "", cell):
+            for one, two in self.pairs(scenario, arm, against or "", cell):
                 if "task_success" in one.figures:
                     rows.setdefault(one.seed, {})[name] = _done(one) - _done(two)
         return rows
@@ -280,8 +283,8 @@ class Study:
         """The figures of each run, with those that need another arm of its seed."""
         labels = {
             name: 0.0
-            for each in self.of(scenario, arm, cell)
-            for name in each.figures
+            for sample in self.of(scenario, arm, cell)
+            for name in sample.figures
             if name[:7] == "tokens."
         }
         against = (
@@ -290,15 +293,17 @@ class Study:
             else {}
         )
         tallies = [
-            {each.seed: each.tally for each in self.of(scenario, name, cell)}
+            {sample.seed: sample.tally for sample in self.of(scenario, name, cell)}
             for name in (ISOLATED, BROADCAST)
         ]
         return [
             labels
-            | each.figures
-            | metrics.beside(each.tally, *(tally.get(each.seed) for tally in tallies))
-            | against.get(each.seed, {})
-            for each in self.of(scenario, arm, cell)
+            | sample.figures
+            | metrics.beside(
+                sample.tally, *(tally.get(sample.seed) for tally in tallies)
+            )
+            | against.get(sample.seed, {})
+            for sample in self.of(scenario, arm, cell)
         ]
 
     def saving(
@@ -330,19 +335,11 @@ def _spent(sample: Sample, unit: str) -> float:
 def found(study: Study, thresholds: Sequence[Threshold]) -> Findings:
     return Findings(
         _metrics(study),
-        [
-            each
-            for scenario in study.scenarios
-            for each in _comparisons(study, scenario)
-        ],
+        [row for scenario in study.scenarios for row in _comparisons(study, scenario)],
         _verdicts(study, thresholds),
-        [each for scenario in study.scenarios for each in _break_even(study, scenario)],
-        [
-            each
-            for scenario in study.scenarios
-            for each in _best_rivals(study, scenario)
-        ],
-        [each for scenario in study.scenarios for each in _equal(study, scenario)],
+        [row for scenario in study.scenarios for row in _break_even(study, scenario)],
+        [row for scenario in study.scenarios for row in _best_rivals(study, scenario)],
+        [row for scenario in study.scenarios for row in _equal(study, scenario)],
     )
 
 
@@ -389,7 +386,7 @@ def _equal(study: Study, scenario: str) -> Iterator[Table]:
 
 def _same(study: Study, scenario: str, cell: str, one: str, other: str) -> bool:
     ours, theirs = (
-        {each.seed: each.figures for each in study.of(scenario, arm, cell)}
+        {sample.seed: sample.figures for sample in study.of(scenario, arm, cell)}
         for arm in (one, other)
     )
     shared = ours.keys() & theirs.keys()
@@ -402,7 +399,7 @@ def rounded(value: float) -> float:
 
 
 def told(value: Interval) -> Table:
-    return {name: rounded(each) for name, each in value._asdict().items()}
+    return {name: rounded(item) for name, item in value._asdict().items()}
 
 
 def _metrics(study: Study) -> Table:
@@ -418,13 +415,13 @@ def _metrics(study: Study) -> Table:
 
 def _comparisons(study: Study, scenario: str) -> list[Table]:
     """Every arm beside the isolated one, by pairs: tokens, and whether success is no worse."""
-    made = [
+    rows = [
         _compared(study, scenario, arm)
         for arm in study.arms(scenario)
         if arm != ISOLATED and study.pairs(scenario, arm, ISOLATED)
     ]
-    together = statistics.holm({str(each["arm"]): float(each["p"]) for each in made})
-    return [each | {"p_holm": rounded(together[each["arm"]])} for each in made]
+    together = statistics.holm({str(row["arm"]): float(row["p"]) for row in rows})
+    return [row | {"p_holm": rounded(together[row["arm"]])} for row in rows]
 
 
 def _compared(study: Study, scenario: str, arm: str) -> Table:
@@ -468,28 +465,30 @@ def _flips(
     other: Callable[[Interval], bool],
 ) -> list[str]:
     """The cells of the sensitivity grid in which a figure says the opposite."""
-    found = (
+    figures = (
         (cell, study.figures(scenario, arm, cell).get(metric))
         for cell in sensitivity(study, scenario)
     )
-    return [cell for cell, value in found if value is not None and other(value)]
+    return [cell for cell, value in figures if value is not None and other(value)]
 
 
 def _verdicts(study: Study, thresholds: Sequence[Threshold]) -> list[Table]:
     """Return all verdicts. Where a gate that comes first was missed, no gate of a saving in the
     same cell is met.
     """
-    verdicts = [_verdict(study, each) for each in thresholds]
+    verdicts = [_verdict(study, threshold) for threshold in thresholds]
     missed: dict[tuple[str, str], list[str]] = {}
-    for each, verdict in zip(thresholds, verdicts, strict=True):
-        if each.metric in FIRST and verdict["met"] is False:
-            missed.setdefault((each.scenario, each.cell), []).append(each.text)
-    for each, verdict in zip(thresholds, verdicts, strict=True):
-        first = missed.get((each.scenario, each.cell))
+    for threshold, verdict in zip(thresholds, verdicts, strict=True):
+        if threshold.metric in FIRST and verdict["met"] is False:
+            missed.setdefault((threshold.scenario, threshold.cell), []).append(
+                threshold.text
+            )
+    for threshold, verdict in zip(thresholds, verdicts, strict=True):
+        first = missed.get((threshold.scenario, threshold.cell))
         if (
             first
-            and each.metric in SAVINGS
-            and each.op in (">", ">=")
+            and threshold.metric in SAVINGS
+            and threshold.op in (">", ">=")
             and verdict["met"]
         ):
             verdict |= {"met": False, "first": first}
@@ -497,9 +496,9 @@ def _verdicts(study: Study, thresholds: Sequence[Threshold]) -> list[Table]:
 
 
 def _verdict(study: Study, threshold: Threshold) -> Table:
-    """Whether a threshold is met. `met` is null where its arm was not played; `runs_met` are the
-    runs that meet it one by one; `flips` are the cells of the sensitivity grid in which it comes
-    out the other way.
+    """Return the verdict on a threshold. `met` is null where its arm was not played; `runs_met` are
+    the runs that meet it one by one; `flips` are the cells of the sensitivity grid in which it
+    comes out the other way.
     """
     scenario, arm, metric = threshold.scenario, threshold.arm, threshold.metric
     table: Table = {
@@ -535,7 +534,7 @@ def _verdict(study: Study, threshold: Threshold) -> Table:
             "flips": [],
             "cells": {},
         }
-    met = threshold.met(value.value)
+    is_met = threshold.met(value.value)
     rows = [row[metric] for row in study.rows(scenario, arm, cell) if metric in row]
     flips = (
         _flips(
@@ -543,7 +542,7 @@ def _verdict(study: Study, threshold: Threshold) -> Table:
             scenario,
             arm,
             metric,
-            lambda there: threshold.met(there.value) != met,
+            lambda there: threshold.met(there.value) != is_met,
         )
         if not threshold.cell
         else []
@@ -554,7 +553,7 @@ def _verdict(study: Study, threshold: Threshold) -> Table:
         | {
             "n": len(rows),
             "runs_met": sum(map(threshold.met, rows)),
-            "met": met,
+            "met": is_met,
             "fragile": bool(flips),
             "flips": flips,
             "cells": {} if threshold.cell else dict(_in_cells(study, threshold)),
@@ -563,7 +562,7 @@ def _verdict(study: Study, threshold: Threshold) -> Table:
 
 
 def _in_cells(study: Study, threshold: Threshold) -> Iterator[tuple[str, Table]]:
-    """What it comes to in each other cell in which it was measured."""
+    """Yield the verdict in each other cell in which the threshold was measured."""
     scenario, arm, metric = threshold.scenario, threshold.arm, threshold.metric
     for cell in study.names(scenario):
         played = cell != study.base(scenario) and (scenario, cell, arm) in study.cells
@@ -577,8 +576,8 @@ def sensitivity(study: Study, scenario: str) -> list[str]:
     """The cells in which nothing differs but how agents read, use tools and think, or what things
     cost.
     """
-    others = [cell for cell in study.names(scenario) if cell != study.base(scenario)]
-    return [cell for cell in others if study.varied(scenario, cell) <= set(PARAMETERS)]
+    cells = [cell for cell in study.names(scenario) if cell != study.base(scenario)]
+    return [cell for cell in cells if study.varied(scenario, cell) <= set(PARAMETERS)]
 
 
 def surface(study: Study, scenario: str) -> list[str]:
@@ -607,15 +606,15 @@ def _break_even(study: Study, scenario: str) -> list[Table]:
             study.pairs(scenario, arm or "", ISOLATED, cell),
         )
         if pairs:
-            rest = tuple(pair for pair in group[0].cell if pair[0] != "n")
-            teams.setdefault(rest, []).append(
+            settings = tuple(pair for pair in group[0].cell if pair[0] != "n")
+            teams.setdefault(settings, []).append(
                 (group[0].team, study.saving(scenario, arm or "", ISOLATED, cell))
             )
     if len({team for sizes in teams.values() for team, _ in sizes}) < 2:
         return []
     return [
-        _from_where(scenario, arm or "", dict(rest), sorted(sizes))
-        for rest, sizes in teams.items()
+        _from_where(scenario, arm or "", dict(settings), sorted(sizes))
+        for settings, sizes in teams.items()
     ]
 
 

@@ -47,13 +47,13 @@ CATEGORIES = {
 }
 COMPARABLE = (
     "Published figures are mostly `session any` or `any of k sessions`, without"
-    " adversarial questions;"
-    " R@k and `turns` are stricter. Judged answer accuracies measure something else and cannot be"
-    " compared with any of these."
+    " adversarial questions; R@k and `turns` are stricter. Judged answer accuracies"
+    " measure something else and cannot be compared with any of these."
 )
 TOP = 40  # facts that a capsule is asked for: more than fit
-# hits: with so many wanted, search looks up far more than it does by default
-DEEP = 1_000
+DEEP = (
+    1_000  # hits: with so many wanted, search looks up far more than it does by default
+)
 MINUTE = 60_000_000
 _SHOWN = re.compile(r"^- (syn_[0-9a-f]{8})@", re.MULTILINE)
 _TURN = re.compile(r"D\d+:\d+")
@@ -118,12 +118,12 @@ def read(path: str) -> list[Conversation]:
 
 def _conversation(sample: dict[str, Any]) -> Conversation:
     turns = tuple(_turns(sample["conversation"]))
-    known = {turn.id for turn in turns}
-    questions = (_question(asked, known) for asked in sample["qa"])
+    ids = {turn.id for turn in turns}
+    questions = (_question(question, ids) for question in sample["qa"])
     return Conversation(
         str(sample["sample_id"]),
         turns,
-        tuple(each for each in questions if each.evidence),
+        tuple(candidate for candidate in questions if candidate.evidence),
     )
 
 
@@ -133,8 +133,8 @@ def _turns(conversation: dict[str, Any]) -> Iterator[Turn]:
     )
     for number in numbers:
         start = _time(conversation[f"session_{number}_date_time"])
-        for place, turn in enumerate(conversation[f"session_{number}"]):
-            at = start + place * MINUTE
+        for number_in_session, turn in enumerate(conversation[f"session_{number}"]):
+            at = start + number_in_session * MINUTE
             yield Turn(turn["dia_id"], turn["speaker"], _text(turn), number, at)
 
 
@@ -144,19 +144,17 @@ def _time(text: str) -> int:
 
 
 def _text(turn: dict[str, Any]) -> str:
-    """What was said, and what a picture that was shared shows: its caption and the words that it
-    was found by.
-    """
-    shown = " / ".join(
+    """Return the text of a turn, with the caption and search words of a shared picture."""
+    picture = " / ".join(
         turn[name] for name in ("blip_caption", "query") if turn.get(name)
     )
-    return f"{turn['text']} [{shown}]" if shown else str(turn["text"])
+    return f"{turn['text']} [{picture}]" if picture else str(turn["text"])
 
 
 def _question(asked: dict[str, Any], known: set[str]) -> Question:
-    named = {id for text in asked["evidence"] for id in _TURN.findall(text)}
+    ids = {id for text in asked["evidence"] for id in _TURN.findall(text)}
     category = CATEGORIES.get(asked["category"], str(asked["category"]))
-    return Question(asked["question"], frozenset(named & known), category)
+    return Question(asked["question"], frozenset(ids & known), category)
 
 
 # -- loading ---------------------------------------------------------------------------
@@ -199,18 +197,18 @@ def load(root: str, conversations: Sequence[Conversation]) -> Loaded:
     for name in sorted({_agent(turn.speaker) for turn in every}):
         mem.register(synapse.Agent(name, role="engineer"))
     mem.register(synapse.Agent(READER, role="project-lead"))
-    found: dict[str, tuple[str, str]] = {}
+    turns: dict[str, tuple[str, str]] = {}
     for conversation in conversations:
         for turn in conversation.turns:
             clock.to(turn.at)
-            found[_send(mem, conversation.id, turn)] = (conversation.id, turn.id)
+            turns[_send(mem, conversation.id, turn)] = (conversation.id, turn.id)
     clock.to(clock.at + 24 * 60 * MINUTE)
     sessions = {
         (one.id, turn.id): (one.id, turn.session)
         for one in conversations
         for turn in one.turns
     }
-    return Loaded(mem, found, sessions)
+    return Loaded(mem, turns, sessions)
 
 
 def _agent(speaker: str) -> str:
@@ -220,13 +218,13 @@ def _agent(speaker: str) -> str:
 def _send(mem: synapse.Memory, conversation: str, turn: Turn) -> str:
     drawn = sha256(f"{conversation} {turn.session}".encode()).digest()
     own = sha256(f"{conversation} {turn.id}".encode()).digest()
-    more, id = (
+    fields, id = (
         kinds.More(thread=kinds.new_thread(drawn)),
         kinds.new_id(kinds.MESSAGE, own),
     )
     author = _agent(turn.speaker)
     draft = synapse.Draft(
-        turn.text, kinds.MAIL, author, id=id, kind=kinds.MESSAGE, more=more
+        turn.text, kinds.MAIL, author, id=id, kind=kinds.MESSAGE, more=fields
     )
     return mem.as_agent(author).write(draft).id
 
@@ -239,31 +237,31 @@ def answers(
 ) -> Iterator[Answer]:
     """Yield what is found for each question; with `deep`, also when far more is looked up."""
     tool = next(each for each in tools.TOOLS if each.name == "memory_search")
-    shown = {short_id(id): turn for id, turn in loaded.turns.items()}
+    turns = {short_id(id): turn for id, turn in loaded.turns.items()}
     for question in conversation.questions:
-        wanted = {(conversation.id, id) for id in question.evidence}
+        evidence = {(conversation.id, id) for id in question.evidence}
         start = time.perf_counter()
         hits = loaded.seat.search(question.text, limit=max(DEPTHS))
         spent = time.perf_counter() - start
-        found = [loaded.turns[hit.id] for hit in hits]
-        figures = {f"R@{depth}": recall(found[:depth], wanted) for depth in DEPTHS}
+        ranked = [loaded.turns[hit.id] for hit in hits]
+        figures = {f"R@{depth}": recall(ranked[:depth], evidence) for depth in DEPTHS}
         capsule = tools.call(tool, loaded.seat, {"query": question.text, "top_k": TOP})
         figures["capsule"] = recall(
-            [shown[id] for id in _SHOWN.findall(capsule)], wanted
+            [turns[id] for id in _SHOWN.findall(capsule)], evidence
         )
         figures["mrr"] = next(
-            (1 / place for place, turn in enumerate(found, 1) if turn in wanted), 0.0
+            (1 / rank for rank, turn in enumerate(ranked, 1) if turn in evidence), 0.0
         )
-        more = [
+        deeper = [
             loaded.turns[hit.id]
             for hit in loaded.seat.search(question.text, limit=DEEP)
         ]
-        units = in_units(found, more, wanted, loaded.sessions)
+        units = in_units(ranked, deeper, evidence, loaded.sessions)
         yield Answer(
             question.category,
             figures,
             spent,
-            recall(more[:10], wanted) if deep else 0.0,
+            recall(deeper[:10], evidence) if deep else 0.0,
             units,
         )
 
@@ -277,19 +275,19 @@ def in_units(
     """Return each of `UNITS_AT` for one question. `found` are the hits of a plain search; `deep`
     are enough hits that ten sessions and more are among them.
     """
-    where = {sessions[turn] for turn in wanted}
+    units = {sessions[turn] for turn in wanted}
     ranked = list(dict.fromkeys(sessions[turn] for turn in (*found, *deep)))
     values = dict[str, float]()
     for depth in DEPTHS:
         first = found[:depth]
-        held = {sessions[turn] for turn in first}
+        retrieved = {sessions[turn] for turn in first}
         shares = (
             recall(first, wanted),
             bool(wanted.intersection(first)),
             wanted <= set(first),
-            bool(where & held),
-            where <= held,
-            bool(where.intersection(ranked[:depth])),
+            bool(units & retrieved),
+            units <= retrieved,
+            bool(units.intersection(ranked[:depth])),
         )
         values |= {
             f"{unit}@{depth}": float(share)
@@ -307,7 +305,7 @@ def recall(found: Sequence[object], wanted: set[tuple[str, str]]) -> float:
 
 
 def measure(conversations: Sequence[Conversation], place: str) -> dict[str, Any]:
-    """All figures: each conversation in a workspace of its own, then all of them in one."""
+    """Return all figures: each conversation in its own workspace, then all of them in one."""
     apart: list[Answer] = []
     for conversation in conversations:
         loaded = load(os.path.join(place, _agent(conversation.id)), [conversation])
@@ -316,25 +314,27 @@ def measure(conversations: Sequence[Conversation], place: str) -> dict[str, Any]
     loaded = load(os.path.join(place, "all-in-one"), conversations)
     with loaded.mem:
         together = [
-            each for one in conversations for each in answers(loaded, one, deep=True)
+            item for one in conversations for item in answers(loaded, one, deep=True)
         ]
     return report(apart, together) | {
-        "turns": sum(len(each.turns) for each in conversations)
+        "turns": sum(len(item.turns) for item in conversations)
     }
 
 
 def report(apart: Sequence[Answer], together: Sequence[Answer]) -> dict[str, Any]:
-    names = sorted({each.category for each in apart})
-    groups = {name: [each for each in apart if each.category == name] for name in names}
-    deep = fmean(each.deep for each in together) if together else 0.0
+    names = sorted({answer.category for answer in apart})
+    groups = {
+        name: [answer for answer in apart if answer.category == name] for name in names
+    }
+    deep = fmean(answer.deep for answer in together) if together else 0.0
     return {
         **means(apart),
         "by_category": {
-            name: means(found) | {"questions": len(found)}
-            for name, found in groups.items()
+            name: means(group) | {"questions": len(group)}
+            for name, group in groups.items()
         },
         "intervals": {
-            name: _ends(interval([each.figures[name] for each in apart]))
+            name: _ends(interval([answer.figures[name] for answer in apart]))
             for name in FIGURES
         },
         "units": units(apart),
@@ -348,19 +348,19 @@ def report(apart: Sequence[Answer], together: Sequence[Answer]) -> dict[str, Any
     }
 
 
-def units(found: Sequence[Answer]) -> dict[str, dict[str, float]]:
+def units(answers_of: Sequence[Answer]) -> dict[str, dict[str, float]]:
     """Return the means of `UNITS_AT` over all questions, without the adversarial ones, and by
     category.
     """
     groups = {
-        ALL: list(found),
-        USUAL: [each for each in found if each.category != ADVERSARIAL],
+        ALL: list(answers_of),
+        USUAL: [answer for answer in answers_of if answer.category != ADVERSARIAL],
     }
-    for name in sorted({each.category for each in found}):
-        groups[name] = [each for each in found if each.category == name]
+    for name in sorted({answer.category for answer in answers_of}):
+        groups[name] = [answer for answer in answers_of if answer.category == name]
     return {
         name: {"questions": len(group)}
-        | {at: round(fmean(each.units[at] for each in group), 4) for at in UNITS_AT}
+        | {at: round(fmean(answer.units[at] for answer in group), 4) for at in UNITS_AT}
         for name, group in groups.items()
         if group
     }
@@ -368,7 +368,9 @@ def units(found: Sequence[Answer]) -> dict[str, dict[str, float]]:
 
 def means(found: Sequence[Answer]) -> dict[str, float]:
     return {
-        name: round(fmean(each.figures[name] for each in found), 4) if found else 0.0
+        name: round(fmean(answer.figures[name] for answer in found), 4)
+        if found
+        else 0.0
         for name in FIGURES
     }
 
@@ -378,7 +380,7 @@ def _ends(found: Interval) -> list[float]:
 
 
 def _times(found: Sequence[Answer]) -> dict[str, float]:
-    times = sorted(each.seconds * 1_000 for each in found) or [0.0]
+    times = sorted(answer.seconds * 1_000 for answer in found) or [0.0]
     return {
         "p50": round(times[len(times) // 2], 2),
         "p99": round(times[len(times) * 99 // 100], 2),
@@ -460,20 +462,20 @@ def run(args: argparse.Namespace, out: Callable[[str], object] = print) -> int:
                 raise BrokenConversations(
                     f"{args.keep} is not empty: what is in it would be measured too"
                 )
-            found = measure(conversations, args.keep)
+            figures = measure(conversations, args.keep)
         else:
-            with tempfile.TemporaryDirectory(prefix="retrieval-") as place:
-                found = measure(conversations, place)
+            with tempfile.TemporaryDirectory(prefix="retrieval-") as folder:
+                figures = measure(conversations, folder)
     except (BrokenConversations, OSError) as error:
-        told = {"error": {"type": type(error).__name__, "message": str(error)}}
+        failure = {"error": {"type": type(error).__name__, "message": str(error)}}
         print(
-            json.dumps(told, ensure_ascii=False)
+            json.dumps(failure, ensure_ascii=False)
             if args.json
             else f"retrieval: {error}",
             file=sys.stderr,
         )
         return 2
-    out(json.dumps(found, indent=2) if args.json else table(found))
+    out(json.dumps(figures, indent=2) if args.json else table(figures))
     return 0
 
 

@@ -77,24 +77,24 @@ def of_lines(lines: Iterable[str]) -> list[Sample]:
 
 def of_file(path: str, jobs: int = 1) -> Iterator[Sample]:
     """The runs of a ledger's file, in their order."""
-    parts = _parts(ledger.lines(path))
-    first = list(islice(parts, FEW))
+    chunks = _parts(ledger.lines(path))
+    first = list(islice(chunks, FEW))
     if jobs <= 1 or len(first) < FEW:
-        for part in chain(first, parts):
-            yield from of_lines(part)
+        for chunk in chain(first, chunks):
+            yield from of_lines(chunk)
         return
     with mp.get_context("spawn").Pool(jobs) as pool:
-        for found in pool.imap(of_lines, chain(first, parts), chunksize=4):
-            yield from found
+        for batch in pool.imap(of_lines, chain(first, chunks), chunksize=4):
+            yield from batch
 
 
 def _parts(lines: Iterable[str]) -> Iterator[list[str]]:
     """The lines, a run at a time; where they are no runs, reading them says so."""
-    part: list[str] = []
+    chunk: list[str] = []
     for line in lines:
-        if line.startswith('{"kind":"begin"') and part:
-            yield part
-            part = []
-        part.append(line)
-    if part:
-        yield part
+        if line.startswith('{"kind":"begin"') and chunk:
+            yield chunk
+            chunk = []
+        chunk.append(line)
+    if chunk:
+        yield chunk

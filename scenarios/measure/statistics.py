@@ -63,14 +63,14 @@ def ratio(
     """The sum of ours by the sum of theirs, with the bootstrap's percentiles over pairs; NaN where
     theirs sum to 0, and samples in which they do are left out.
     """
-    whole = sum(theirs)
-    if not whole:
+    total = sum(theirs)
+    if not total:
         return Interval(math.nan, math.nan, math.nan)
-    value = sum(ours) / whole
+    value = sum(ours) / total
     if len(ours) < 2:
         return Interval(value, value, value)
     pairs = ((sum(pick(ours)), sum(pick(theirs))) for pick in _picks(len(ours), seed))
-    drawn = sorted(one / other for one, other in pairs if other)
+    drawn = sorted(one / their for one, their in pairs if their)
     last = len(drawn) - 1
     return Interval(
         value,
@@ -81,26 +81,26 @@ def ratio(
 
 def _bias(drawn: Sequence[float], mean: float) -> float:
     """From those drawn, in their order."""
-    below = (
+    smaller = (
         bisect_left(drawn, mean) + bisect_right(drawn, mean)
     ) / 2  # those equal to it count by half
     return _NORMAL.inv_cdf(
-        min(max(below / len(drawn), 1 / len(drawn)), 1 - 1 / len(drawn))
+        min(max(smaller / len(drawn), 1 / len(drawn)), 1 - 1 / len(drawn))
     )
 
 
 def _acceleration(values: Sequence[float]) -> float:
-    """How fast the spread changes with the mean, by leaving out one value at a time."""
+    """Return how fast the spread changes with the mean, by leaving out one value at a time."""
     total, count = math.fsum(values), len(values)
     if count < 3:
         return 0.0
-    left = [(total - value) / (count - 1) for value in values]
-    middle = fmean(left)
-    spread = math.fsum((middle - each) ** 2 for each in left)
+    means = [(total - value) / (count - 1) for value in values]
+    middle = fmean(means)
+    spread = math.fsum((middle - mean) ** 2 for mean in means)
     return (
         0.0
         if spread == 0
-        else math.fsum((middle - each) ** 3 for each in left) / (6 * spread**1.5)
+        else math.fsum((middle - mean) ** 3 for mean in means) / (6 * spread**1.5)
     )
 
 
@@ -129,8 +129,8 @@ def proportion(hits: int, of: int, level: float = 0.95) -> Interval:
 
 
 def log_ratios(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
-    """By how much ours differs from theirs, pair by pair, as logarithms of the ratio."""
-    return [math.log(one / other) for one, other in zip(ours, theirs, strict=True)]
+    """Return the logarithm of ours divided by theirs, for each pair."""
+    return [math.log(one / their) for one, their in zip(ours, theirs, strict=True)]
 
 
 def saving(ours: Sequence[float], theirs: Sequence[float], seed: int = 0) -> Interval:
@@ -140,9 +140,9 @@ def saving(ours: Sequence[float], theirs: Sequence[float], seed: int = 0) -> Int
 
 
 def p_value(differences: Sequence[float], seed: int = 0) -> float:
-    """How often signs drawn at random give a mean as far from 0: two-sided, exact for few pairs."""
+    """Return the two-sided p value of a sign-flip test; exact for few pairs."""
     size = len(differences)
-    seen = abs(math.fsum(differences)) * (1 - 1e-12)
+    observed = abs(math.fsum(differences)) * (1 - 1e-12)
     if not size:
         return 1.0
     if size <= EXACT:
@@ -150,7 +150,7 @@ def p_value(differences: Sequence[float], seed: int = 0) -> float:
             abs(math.fsum(map(math.prod, zip(signs, differences))))  # noqa: B905
             for signs in product((1, -1), repeat=size)
         ]
-        return sum(each >= seen for each in sums) / len(sums)
+        return sum(item >= observed for item in sums) / len(sums)
     draw = random.Random(seed)
     hits = 0
     for _ in range(FLIPS):
@@ -158,23 +158,23 @@ def p_value(differences: Sequence[float], seed: int = 0) -> float:
         hits += (
             abs(
                 sum(
-                    each if bits >> at & 1 else -each
-                    for at, each in enumerate(differences)
+                    item if bits >> at & 1 else -item
+                    for at, item in enumerate(differences)
                 )
             )
-            >= seen
+            >= observed
         )
     return (hits + 1) / (FLIPS + 1)
 
 
 def holm(values: Mapping[str, float]) -> dict[str, float]:
     """The p values of several questions asked of the same runs, as they count together."""
-    found: dict[str, float] = {}
+    adjusted: dict[str, float] = {}
     least = 0.0
     for rank, name in enumerate(sorted(values, key=values.__getitem__)):
         least = max(least, min(values[name] * (len(values) - rank), 1.0))
-        found[name] = least
-    return {name: found[name] for name in values}
+        adjusted[name] = least
+    return {name: adjusted[name] for name in values}
 
 
 class Inferiority(NamedTuple):
@@ -194,7 +194,7 @@ class Inferiority(NamedTuple):
 def non_inferior(
     ours: Sequence[float], theirs: Sequence[float], margin: float = 0.02, seed: int = 0
 ) -> Inferiority:
-    differences = [one - other for one, other in zip(ours, theirs, strict=True)]
+    differences = [one - their for one, their in zip(ours, theirs, strict=True)]
     value, lo, _ = interval(differences, seed, level=0.9)
     return Inferiority(value, lo, margin)
 
@@ -226,5 +226,5 @@ def quantile(values: Sequence[float], share: float) -> float:
 
 
 def fragile(holds: Callable[[float], bool], values: Sequence[float]) -> bool:
-    """Whether a conclusion that holds for some of the values of a grid does not for others."""
+    """Return whether a conclusion holds for some values of a grid and not for others."""
     return len({holds(value) for value in values}) > 1

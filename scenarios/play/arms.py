@@ -98,9 +98,9 @@ def given(
     seat: AgentMemory, ground: Ground, text: str, entries: Sequence[Entry] = ()
 ) -> View:
     """A view that says this."""
-    shown = tuple(Included(entry.id, 0, "whole") for entry in entries)
+    included = tuple(Included(entry.id, 0, "whole") for entry in entries)
     return nothing(seat)._replace(
-        text=text, tokens=ground.count(text) if text else 0, included=shown
+        text=text, tokens=ground.count(text) if text else 0, included=included
     )
 
 
@@ -159,7 +159,7 @@ def _isolated(ground: Ground) -> Setting:
 
 
 def _placebo(ground: Ground) -> Setting:
-    """As many tokens as a view would have, about nothing."""
+    """Return a setting that shows as many tokens as a view, about nothing."""
 
     def context(agent: Agent, task: Task, seat: AgentMemory, plan: Plan) -> Context:
         view = seat.briefing(max(plan.view, 200))
@@ -235,7 +235,7 @@ def _managed(ground: Ground, loss: float) -> Setting:
         random = Random(
             f"{ground.scenario.id} {ground.seed} relay {agent.id} {task.text[:80]}"
         )
-        text, kept, lost, changed = _relayed(
+        text, relayed, lost, changed = _relayed(
             ground, entries, read_task(task.text).needs, random, loss
         )
         sizes = {entry.id: ground.count(whole(entry).text) for entry in entries}
@@ -245,7 +245,7 @@ def _managed(ground: Ground, loss: float) -> Setting:
             read=sum(sizes.values()),
             wrote=ground.count(text) if text else 0,
             cached=sum(size for id, size in sizes.items() if id in read),
-            kept=kept,
+            kept=relayed,
             lost=lost,
             changed=changed,
         )
@@ -270,12 +270,12 @@ def _relayed(
         entries, key=lambda entry: entry.authority
     )  # of equals the newest; the last one counts
     newest = {
-        fact.id: found[-1][2]
+        fact.id: statement[-1][2]
         for entry in believed
         for fact in facts
-        if (found := statements(entry.body, fact.subject))
+        if (statement := statements(entry.body, fact.subject))
     }
-    lines, kept, lost, changed = [], list[str](), list[str](), list[str]()
+    lines, result, lost, changed = [], list[str](), list[str](), list[str]()
     for fact, value in newest.items():
         version = ground.truth.versions.get(value, f"{fact}@?")
         chance = random.random()
@@ -286,9 +286,9 @@ def _relayed(
             changed.append(version)
             value = "".join(random.sample(value, len(value)))
         else:
-            kept.append(version)
+            result.append(version)
         lines.append(f"- {ground.truth.state(fact, value=value)}\n")
-    return "".join(lines), kept, lost, changed
+    return "".join(lines), result, lost, changed
 
 
 def _handoff(ground: Ground) -> Setting:
@@ -369,9 +369,9 @@ def _native_store(ground: Ground) -> Setting:
         for entry in entries[stored:]:
             store.put(tuple(entry.namespace.split("/")), entry.id, {"text": entry.body})
         stored = len(entries)
-        words = query.lower().split()
+        terms = query.lower().split()
         texts = [str(item.value["text"]) for item in store.search((), limit=10_000)]
-        texts.sort(key=lambda text: -sum(word in text.lower() for word in words))
+        texts.sort(key=lambda text: -sum(term in text.lower() for term in terms))
         return "".join(f"- {text}\n" for text in texts[:NOTES]) or "Nothing."
 
     def context(agent: Agent, task: Task, seat: AgentMemory, plan: Plan) -> Context:
@@ -399,15 +399,15 @@ def _lock(ground: Ground) -> UserTool:
     """A lock file for each subject, so that nobody finds out what another is finding out. It is
     about the subject's words, whatever else a claim says, and lasts for a time.
     """
-    held: dict[frozenset[str], _Held] = {}
+    holders: dict[frozenset[str], _Held] = {}
 
     async def claim(work: str, *, idempotency_key: str) -> str:
         run, now = run_of(idempotency_key), ground.memory.store.clock()
         subject = frozenset(said(work).split()) - _ABOUT_WORK
-        lock = held.get(subject)
+        lock = holders.get(subject)
         if lock is not None and lock.run != run and lock.until > now:
             return f"{ground.agent_of(lock.run)[0]} is at it."
-        held[subject] = _Held(run, now + LEASE * SECOND)
+        holders[subject] = _Held(run, now + LEASE * SECOND)
         return "It is yours until you are done."
 
     return tool_of(claim, description="Lock a piece of work before you take it up")
@@ -417,9 +417,9 @@ def _lock(ground: Ground) -> UserTool:
 
 
 def _tool_cache(ground: Ground) -> Setting:
-    """What `investigate` gave one agent is given to the next that calls it so, whole, instead of
-    the call; a call that another has begun is waited for. Who calls it once more has it carried
-    out, and renews what is kept.
+    """Give the result of `investigate` to the next agent that makes the same call, instead of the
+    call; a call that another has begun is waited for. Who calls it once more has it carried out,
+    and renews what is kept.
     """
     return Setting(lambda agent, task, seat, plan: _alone(seat), wraps=_Cache().wrap)
 
@@ -446,29 +446,29 @@ class _Cache:
     async def _result(
         self, tool: UserTool, arguments: Mapping[str, Any], key: str | None
     ) -> object:
-        about, run = said(str(arguments.get("subject", ""))), run_of(key)
-        if (run, about) not in self._given:
-            other, ended = self._under_way.get(about, (run, None))
-            if other != run and ended is not None:
+        key_of_call, run = said(str(arguments.get("subject", ""))), run_of(key)
+        if (run, key_of_call) not in self._given:
+            first, ended = self._under_way.get(key_of_call, (run, None))
+            if first != run and ended is not None:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(ended.wait(), WAITS)
             if (
-                about in self.results
-                and self._under_way.get(about, (run, None))[0] == run
+                key_of_call in self.results
+                and self._under_way.get(key_of_call, (run, None))[0] == run
             ):
-                self._given.add((run, about))
-                return self.results[about]
-        if about not in self._under_way or self._under_way[about][0] != run:
-            self._under_way[about] = run, asyncio.Event()
+                self._given.add((run, key_of_call))
+                return self.results[key_of_call]
+        if key_of_call not in self._under_way or self._under_way[key_of_call][0] != run:
+            self._under_way[key_of_call] = run, asyncio.Event()
         try:
             result = await tool.run(arguments, key)
         except ToolFailed:
-            self._end(about, run)
+            self._end(key_of_call, run)
             raise
         if not unfinished(result):
-            self.results[about] = result
-            self._given.add((run, about))
-            self._end(about, run)
+            self.results[key_of_call] = result
+            self._given.add((run, key_of_call))
+            self._end(key_of_call, run)
         return result
 
     def _end(self, about: str, run: str) -> None:

@@ -83,9 +83,7 @@ def _play(order: Order) -> Played:
 
 @cache
 def _keep() -> None:
-    """What the first run leaves, modules and tables, stays for good: it is not looked through after
-    every run.
-    """
+    """Keep the garbage collector from looking through the modules and tables of the first run."""
     gc.freeze()
 
 

@@ -70,9 +70,9 @@ class Tally:
         if trial.shell:
             self._took_in(trial.place, probes.answered(exchanges, fact) == fact.value)
             return
-        asked = probes.looked_up(exchanges, "investigate") is not None
+        looked_up = probes.looked_up(exchanges, "investigate") is not None
         self._took_in(
-            trial.place, not asked and probes.used(exchanges, fact) == fact.value
+            trial.place, not looked_up and probes.used(exchanges, fact) == fact.value
         )
 
     def _took_in(self, place: str, hit: bool) -> None:
@@ -90,7 +90,12 @@ class Tally:
         for call in probes.calls_of(exchanges, "memory_search")[:1]:
             self._asks(probes.text_of(call, "query"), fact.subject)
         shown = next(
-            (at for at, each in enumerate(exchanges) if fact.value in each.given), None
+            (
+                at
+                for at, exchange in enumerate(exchanges)
+                if fact.value in exchange.given
+            ),
+            None,
         )
         if first and shown is not None:
             after = probes.looked_up(exchanges[shown:], "investigate") is None
@@ -113,15 +118,15 @@ class Tally:
 
     def _finds(self, trial: Trial, exchanges: Sequence[Exchange]) -> None:
         true = {fact.value for fact in trial.needs}
-        known = set[str]()
+        values = set[str]()
         for exchange in exchanges:
-            known |= true.intersection(probes.values_in(exchange.given))
+            values |= true.intersection(probes.values_in(exchange.given))
             notes = [
                 probes.text_of(call, "body")
                 for call in exchange.calls
                 if call.name == "append"
             ]
-            kinds = [self._noted(note, trial, known) for note in notes]
+            kinds = [self._noted(note, trial, values) for note in notes]
             if exchange.calls:  # the last turn only says that it is done
                 self.cases["chatter"].append("no finding" in kinds)
             if any(kind != "no finding" for kind in kinds):
@@ -184,8 +189,8 @@ class Tally:
         """Return what else was counted: reading by place, and the wordings."""
         return {
             "p_read by place": {
-                place: estimate(hits)._asdict()
-                for place, hits in sorted(self.places.items())
+                position: estimate(hits)._asdict()
+                for position, hits in sorted(self.places.items())
             },
             "queries": dict(sorted(self.queries.items())),
             "notes": dict(sorted(self.notes.items())),
@@ -207,12 +212,12 @@ def _form(work: str, trial: Trial) -> str:
     subject.
     """
     try:
-        words = claims.named(work)
+        text = claims.named(work)
     except SynapseError:
         return work[:40]
     for fact in trial.needs:
-        words = words.replace(fact.subject, "...").replace(said(fact.subject), "...")
-    return _NUMBER.sub("N", words)
+        text = text.replace(fact.subject, "...").replace(said(fact.subject), "...")
+    return _NUMBER.sub("N", text)
 
 
 def measure(
@@ -273,14 +278,14 @@ def table(measured: Parameters) -> Iterator[str]:
         yield f"{name:<17}{value:<20}{f'n {one.n}':>6}"
         yield f"  {ABOUT[name]}"
     yield ""
-    for place, one in measured.details["p_read by place"].items():
+    for position, one in measured.details["p_read by place"].items():
         yield (
-            f"read, {place + ':':<8} {one['value']:.2f} [{one['lo']:.2f},"
+            f"read, {position + ':':<8} {one['value']:.2f} [{one['lo']:.2f},"
             f" {one['hi']:.2f}], n {one['n']}"
         )
-    for what in ("queries", "notes", "claims"):
-        for words, number in measured.details[what].items():
-            yield f"{what}: {number} × {words}"[:80]
+    for kind in ("queries", "notes", "claims"):
+        for text, number in measured.details[kind].items():
+            yield f"{kind}: {number} × {text}"[:80]
 
 
 # -- the shell -------------------------------------------------------------------------

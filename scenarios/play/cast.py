@@ -29,8 +29,9 @@ from scenarios.play.world import drawn, filler, noise
 
 OWN = 1_000  # what it found out itself weighs more than anybody's word
 LOOKS = 6  # times that it looks for a decision
-# times that it asks for what another is finding out, before it does that itself
-ASKS = 3
+ASKS = (
+    3  # times that it asks for what another is finding out, before it does that itself
+)
 TRIES = 2  # times that it tries to find out what fails
 PATIENCE = 60.0  # seconds until an agent looks again for what another is finding out
 WORLD = (
@@ -83,12 +84,14 @@ class Player:
         self.policy, self.seed = policy, seed
 
     def __call__(self, seen: Seen) -> Move:
-        part = _Part(self.policy, self.seed, seen)
+        player = _Part(self.policy, self.seed, seen)
         move = (
-            part.coordinate() if self.policy.plays in ("cto", "lead") else part.work()
+            player.coordinate()
+            if self.policy.plays in ("cto", "lead")
+            else player.work()
         )
         return move._replace(
-            takes=move.takes + drawn(self.policy.thinks, part.random("thinks"))
+            takes=move.takes + drawn(self.policy.thinks, player.random("thinks"))
         )
 
 
@@ -117,13 +120,13 @@ class _Part:
 
     def __init__(self, policy: Policy, seed: int, seen: Seen) -> None:
         self.policy, self.seed, self.seen = policy, seed, seen
-        words = seen.system.split(None, 12)
-        self.me = words[2].strip(",.")
+        parsed = seen.system.split(None, 12)
+        self.me = parsed[2].strip(",.")
         self.authority = next(
             (
-                AUTHORITY[word.strip(",.")]
-                for word in words
-                if word.strip(",.") in AUTHORITY
+                AUTHORITY[token.strip(",.")]
+                for token in parsed
+                if token.strip(",.") in AUTHORITY
             ),
             60,
         )
@@ -150,8 +153,8 @@ class _Part:
         )
 
     def chance(self, p: float, *about: object) -> bool:
-        """Whether something comes about that has this chance; the same whenever it is asked about
-        the same.
+        """Return whether an event of this probability happens; the same answer for the same
+        event.
         """
         return (
             p >= 1
@@ -168,14 +171,14 @@ class _Part:
     # -- a worker --
 
     def work(self) -> Move:
-        known = {need: self.reads(need) for need in self.task.needs}
-        unknown = [need for need, value in known.items() if value is None]
+        values = {need: self.reads(need) for need in self.task.needs}
+        unknown = [need for need, value in values.items() if value is None]
         move = (
             self._searches(unknown)
             or self._finds_out(unknown)
-            or self._works(known, unknown)
-            or self._hands_in(known)
-            or self._ends(known)
+            or self._works(values, unknown)
+            or self._hands_in(values)
+            or self._ends(values)
         )
         return self._chats(self._sharing(self._notes(), move))
 
@@ -186,23 +189,23 @@ class _Part:
         """
         best: tuple[int, int, str] | None = None
         value, doubted = None, False
-        place = 0
+        offset = 0
         for at, message in enumerate(self.seen.messages):
             own = self._is_own(message)
             if own and subject in _refused(message.text):
                 best = value = None  # what it used was not true any more
             if message.role != "assistant":
-                for rank, when, found in statements(message.text, subject):
+                for rank, when, statement in statements(message.text, subject):
                     weight = OWN if own else rank
                     if (best is None or (weight, at, when) >= best) and self._takes_in(
-                        message, place, subject, found
+                        message, offset, subject, statement
                     ):
-                        best, value = (weight, at, when), found
+                        best, value = (weight, at, when), statement
                         doubted = not own and (
                             UNNAMED < rank < self.authority
-                            or in_dispute(message.text, found)
+                            or in_dispute(message.text, statement)
                         )
-            place += len(message.text) // 4
+            offset += len(message.text) // 4
         return None if doubted and self._looks_up(subject) else value
 
     def _is_own(self, message: Message) -> bool:
@@ -243,17 +246,17 @@ class _Part:
         return self.chance(p, "read", message.label, subject, value)
 
     def _notes(self) -> tuple[tuple[str, dict[str, object]], ...]:
-        """What it found out itself and has not written down, where it has a tool for that."""
+        """Return calls that write down its own findings, where it has a tool for that."""
         if "append" not in self.tools:
             return ()
-        told = {str(done.arguments.get("body")) for done in self.made("append")}
+        written = {str(done.arguments.get("body")) for done in self.made("append")}
         notes = [
             found
             for found in self._found()
-            if found not in told and self.chance(self.policy.tool_use, "share")
+            if found not in written and self.chance(self.policy.tool_use, "share")
         ]
-        place, priority = self._place()
-        return tuple(("append", _note(place, note, priority)) for note in notes)
+        namespace, priority = self._place()
+        return tuple(("append", _note(namespace, note, priority)) for note in notes)
 
     def _place(self) -> tuple[str, str]:
         """Return where its notes go, and with what priority."""
@@ -284,10 +287,10 @@ class _Part:
         """
         if not notes:
             return move
-        asked = "beside" in self.tools["append"] and self.chance(
+        batches = "beside" in self.tools["append"] and self.chance(
             self.policy.beside, "beside"
         )
-        if asked and move.calls and not move.takes:
+        if batches and move.calls and not move.takes:
             return move._replace(calls=(*notes, *move.calls))
         return Move(self.says(), notes)
 
@@ -301,8 +304,8 @@ class _Part:
             if done.text
         ]
         nothing = ("Not found", "Nothing", "Error", "Only ", "Call this once more")
-        found = [text for text in texts if not text.startswith(nothing)]
-        return [self._as_written(text) for text in dict.fromkeys(found)]
+        results = [text for text in texts if not text.startswith(nothing)]
+        return [self._as_written(text) for text in dict.fromkeys(results)]
 
     def _as_written(self, text: str) -> str:
         """Return a statement, or by chance one with another value of the same form."""
@@ -360,26 +363,26 @@ class _Part:
         return None
 
     def _blocked(self, need: str) -> Move | None:
-        """What only somebody else can decide is reported, unless it is known to be; then it is
-        waited for. Who said that it is blocked and was told to go on tries again.
+        """Report what only somebody else can decide, or wait where it is reported already. An agent
+        that said that it is blocked and was told to go on tries again.
         """
-        asked = [
+        refused = [
             done
             for done in self.made("investigate")
             if done.arguments.get("subject") == need and done.text
         ]
-        if not asked or "Only " not in str(asked[-1].text):
+        if not refused or "Only " not in str(refused[-1].text):
             return None
-        if self._times_blocked(need) >= len(asked):
+        if self._times_blocked(need) >= len(refused):
             return None
         question = f"needs a decision on {need}"
-        known = any(
+        is_reported = any(
             question in message.text
             for message in self.seen.messages
             if message.label in ("view", "wake")
         )
         if (
-            not known
+            not is_reported
             and "report_blocker" in self.tools
             and not self.made("report_blocker")
         ):
@@ -409,14 +412,14 @@ class _Part:
 
     def _times_blocked(self, need: str) -> int:
         """Return how often it has said that this keeps it."""
-        said = (
+        replies = (
             message.text
             for message in self.seen.messages
             if message.role == "assistant"
         )
         return sum(
             text.startswith("Blocked: ") and f"a decision on {need}" in text
-            for text in said
+            for text in replies
         )
 
     def _looked(self, need: str) -> int:
@@ -431,7 +434,7 @@ class _Part:
         )
 
     def _claims(self, need: str) -> bool:
-        """Whether it reserves what it is about to find out."""
+        """Return whether it claims what it is about to find out."""
         able = "claim" in self.tools and self.policy.claims and not self.ignores
         return able and self.chance(self.policy.tool_use, "claim", need)
 
@@ -457,7 +460,7 @@ class _Part:
         return f"looking into {need}" if otherwise else f"find out {need}"
 
     def _tried(self, need: str) -> list[Done]:
-        """Its attempts to reserve this."""
+        """Return its attempts to claim this."""
         work = self._work(need)
         return [
             done for done in self.made("claim") if done.arguments.get("work") == work
@@ -505,29 +508,31 @@ class _Part:
 
     def _ends(self, known: dict[str, str | None]) -> Move:
         handed = self.made("submit")
-        made = (
+        product = (
             (handed[-1].text or "").removeprefix("Handed in.").strip() if handed else ""
         )
-        found = " ".join(self._found())
-        again = " ".join(self._says_again(known)) if self.task.passes else ""
-        told = " ".join(
-            part for part in (f"{self.task.name} is done.", made, found, again) if part
+        findings = " ".join(self._found())
+        relayed = " ".join(self._says_again(known)) if self.task.passes else ""
+        report = " ".join(
+            piece
+            for piece in (f"{self.task.name} is done.", product, findings, relayed)
+            if piece
         )
-        return Move(self.says(told))
+        return Move(self.says(report))
 
     def _says_again(self, known: dict[str, str | None]) -> Iterator[str]:
-        """What it was told, in its own words; now and then wrongly."""
+        """Yield what it was told in its own words, sometimes wrongly."""
         for need, value in known.items():
             if value is not None:
                 slips = self.policy.slip > 0 and self.chance(
                     self.policy.slip, "slip", need
                 )
-                told = (
+                text = (
                     "".join(self.random("slip", need).sample(value, len(value)))
                     if slips
                     else value
                 )
-                yield f"{need[:1].upper()}{need[1:]} is {told}."
+                yield f"{need[:1].upper()}{need[1:]} is {text}."
 
     # -- who gives out work --
 
@@ -535,39 +540,41 @@ class _Part:
         """Give out stage after stage, and wait for each."""
         if decides := self._decides():
             return decides
-        stages, begun = self.task.stages, len(self.made("spawn_agent"))
+        stages, progress = self.task.stages, len(self.made("spawn_agent"))
         waited = [
             done
             for done in self.made("wait")
             if done.text and not done.text.startswith("Nothing has ended")
         ]
-        told = 0
+        spawned = 0
         for number, stage in enumerate(stages):
-            told += len(stage)
-            if begun < told:
+            spawned += len(stage)
+            if progress < spawned:
                 return self._gives_out(stage, number)
             if len(waited) <= number:
                 return Move(self.says(), (("wait", {}),))
-        return Move(self.says(f"{self.task.name}: all {begun} tasks have come back."))
+        return Move(
+            self.says(f"{self.task.name}: all {progress} tasks have come back.")
+        )
 
     def _decides(self) -> Move | None:
-        """What it is told to need a decision, it decides if it may, and says so for all."""
-        said = {
+        """Decide what needs a decision, if it may, and write the decision for all."""
+        decisions = {
             str(done.arguments.get("subject")): done.text or ""
             for done in self.made("decide")
         }
-        told = {str(done.arguments.get("body")) for done in self.made("append")}
+        written = {str(done.arguments.get("body")) for done in self.made("append")}
         for message in self.seen.messages:
             if message.label not in ("wake", "view", "capsule"):
                 continue
             for head, need in _QUESTION.findall(message.text):
-                if "decide" in self.tools and need not in said:
+                if "decide" in self.tools and need not in decisions:
                     return Move(self.says(), (("decide", {"subject": need}),))
-                answer = said.get(need, "not yours")
+                answer = decisions.get(need, "not yours")
                 if (
                     "append" in self.tools
                     and "not yours" not in answer
-                    and answer not in told
+                    and answer not in written
                 ):
                     note = _note("decisions/all", answer, "critical") | {
                         "supersedes": head
@@ -580,8 +587,8 @@ class _Part:
         if number == 0 and "append" in self.tools and not self.made("append"):
             plan = "; ".join(
                 f"{agent}: {text.splitlines()[0]}"
-                for each in self.task.stages
-                for agent, text in each
+                for name in self.task.stages
+                for agent, text in name
             )
             calls.append(
                 (
@@ -602,8 +609,8 @@ class _Part:
         text = next(
             message.text for message in self.seen.messages if message.label == "task"
         )
-        found = re.search(r"\(Project: ([a-z0-9_-]+)", text)
-        return found[1] if found else "notes"
+        match = re.search(r"\(Project: ([a-z0-9_-]+)", text)
+        return match[1] if match else "notes"
 
 
 # -- Reading ---------------------------------------------------------------------------
@@ -611,26 +618,24 @@ class _Part:
 
 @lru_cache(256)
 def read_task(text: str) -> Task:
-    """What a task's text asks for. Only what stands at its margin is its own; the rest is for
-    others.
-    """
-    found = dict(
+    """Parse a task's text. Only lines at its margin are the task's own; the rest is for others."""
+    fields = dict(
         re.findall(
             r"^(Task|Needs|Findings go to|Steps|Pass on): (.+)$", text, re.MULTILINE
         )
     )
     needs = tuple(
-        need.strip() for need in found.get("Needs", "").split(";") if need.strip()
+        need.strip() for need in fields.get("Needs", "").split(";") if need.strip()
     )
-    places = tuple(re.findall(r"(\S+) \((\w+)\)", found.get("Findings go to", "")))
-    steps = found.get("Steps", "0")
+    places = tuple(re.findall(r"(\S+) \((\w+)\)", fields.get("Findings go to", "")))
+    steps = fields.get("Steps", "0")
     return Task(
-        found.get("Task", "?"),
+        fields.get("Task", "?"),
         needs,
         places,
         int(steps.split(",")[0]),
         "every step" in steps,
-        "Pass on" in found,
+        "Pass on" in fields,
         _stages(text),
     )
 

@@ -137,8 +137,8 @@ def main(root: str, named: str, seed: int) -> None:
 
 def play(scenario: Scenario, named: str, arm: str, seed: int) -> ledger.Run:
     """One team that is killed so many times."""
-    with tempfile.TemporaryDirectory(prefix="brain-suite-") as above:
-        root = os.path.join(above, "ws")
+    with tempfile.TemporaryDirectory(prefix="brain-suite-") as parent:
+        root = os.path.join(parent, "ws")
         truth = Truth(scenario, seed)
         with synapse.init(root) as memory:
             for member in scenario.agents:
@@ -176,7 +176,7 @@ def _life(root: str, named: str, seed: int, after: float | None) -> bool:
 def _told(
     scenario: Scenario, arm: str, seed: int, root: str, truth: Truth, died: int
 ) -> ledger.Run:
-    """What is left, as a run; its time is the order of things."""
+    """Return what is on the disk as a run; its times are the order of events."""
     with synapse.open(root) as memory:
         runs = Runs(memory.store).all()[::-1]
         written = Counter(
@@ -246,7 +246,7 @@ def _told(
             "elapsed": len(events),
             "tasks": len(verdicts),
             "lost_results": lost,
-            "ok": sum(bool(each["ok"]) for each in verdicts),
+            "ok": sum(bool(verdict["ok"]) for verdict in verdicts),
         }
     )
     listed = [
@@ -266,18 +266,18 @@ def _acknowledged(root: str, run: Run) -> list[str]:
 
 def _repeated(root: str, runs: list[Run]) -> int:
     """Tokens that were sent in vain: of calls whose reply nobody was left to record."""
-    known = {
+    recorded = {
         f"{run.id}/{line.step}"
         for run in runs
         for line in token_ledger.read(Folder(root, run.id).lines(LEDGER))
     }
     with open(os.path.join(root, ATTEMPTS), encoding="utf-8") as file:
-        made = [line.split() for line in file]
-    return sum(int(tokens) for key, tokens in made if key not in known)
+        calls = [line.split() for line in file]
+    return sum(int(tokens) for key, tokens in calls if key not in recorded)
 
 
 def _billed(run: Run, lines: list[token_ledger.Line]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = [
+    events: list[dict[str, Any]] = [
         {
             "kind": "spawn",
             "run": run.id,
@@ -296,16 +296,18 @@ def _billed(run: Run, lines: list[token_ledger.Line]) -> list[dict[str, Any]]:
         }
     ]
     for line in lines:
-        about = {"run": run.id, "agent": run.agent, "step": line.step}
-        sent = [[part.label, part.tokens, int(part.first)] for part in line.sent]
-        got = [[part.label, part.tokens] for part in line.got]
-        found.append(
-            {"kind": "prompt", **about, "segments": sent, "ids": [], "shows": {}}
+        fields = {"run": run.id, "agent": run.agent, "step": line.step}
+        sent = [
+            [segment.label, segment.tokens, int(segment.first)] for segment in line.sent
+        ]
+        got = [[segment.label, segment.tokens] for segment in line.got]
+        events.append(
+            {"kind": "prompt", **fields, "segments": sent, "ids": [], "shows": {}}
         )
-        found.append(
+        events.append(
             {
                 "kind": "completion",
-                **about,
+                **fields,
                 "segments": got,
                 "stop": line.stop,
                 "calls": [],
@@ -313,7 +315,7 @@ def _billed(run: Run, lines: list[token_ledger.Line]) -> list[dict[str, Any]]:
             }
         )
     return [
-        *found,
+        *events,
         {
             "kind": "end",
             "run": run.id,
@@ -327,7 +329,7 @@ def _billed(run: Run, lines: list[token_ledger.Line]) -> list[dict[str, Any]]:
 def _verdict(
     scenario: Scenario, task: str, runs: list[Run], root: str, truth: Truth
 ) -> dict[str, Any]:
-    """Whether a task was done, and with the right values: by what its run handed in."""
+    """Return whether a task was done with the right values, by what its run handed in."""
     job = scenario.job(task)
     mine = [run for run in runs if read_task(run.task.text).name == task]
     ok = len(mine) == 1 and mine[0].status == "done"
@@ -342,10 +344,10 @@ def _verdict(
             for call in turn.get("calls", ())
             if call["name"] == "submit"
         ]
-        wanted = {
+        needed = {
             said(truth.facts[need].subject): truth.now(need) for need in job.needs
         }
-        ok = bool(using) and using[-1] == wanted
+        ok = bool(using) and using[-1] == needed
     why = (
         "right"
         if ok

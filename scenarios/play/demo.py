@@ -247,17 +247,17 @@ class Paper:
 
     def says(self, who: str, what: str) -> None:
         name = self._painted(COLOURS.get(who, BOLD), f"{who:<12}") if who else " " * 12
-        first, *rest = textwrap.wrap(what, WIDTH - 16, break_on_hyphens=False)
+        first, *wrapped = textwrap.wrap(what, WIDTH - 16, break_on_hyphens=False)
         self.line(
-            "\n".join([f"  {name}  {first}", *(f"{'':16}{line}" for line in rest)])
+            "\n".join([f"  {name}  {first}", *(f"{'':16}{line}" for line in wrapped)])
         )
 
     def quotes(self, text: str) -> None:
         for line in text.rstrip("\n").split("\n"):
-            for part in textwrap.wrap(
+            for line_part in textwrap.wrap(
                 line, WIDTH - 18, subsequent_indent="    ", break_on_hyphens=False
             ):
-                self.line(f"{'':16}{self._painted(DIM, f'| {part}')}")
+                self.line(f"{'':16}{self._painted(DIM, f'| {line_part}')}")
 
     def wrote(self, entry: synapse.Entry) -> None:
         self.says(
@@ -288,10 +288,10 @@ def tell(story: Story, paper: Paper) -> None:
 def _change(story: Story, paper: Paper) -> None:
     paper.heading("1. A breaking change reaches whom it breaks")
     paper.wrote(story.entry("announced"))
-    told = story.of("told")
-    paper.says(FRONTEND, f"hears of it {_ms(told)} after the log did; its briefing:")
-    paper.quotes(told.text)
-    paper.says("", f"({told.tokens} tokens, of {BUDGET} allowed)")
+    event = story.of("told")
+    paper.says(FRONTEND, f"hears of it {_ms(event)} after the log did; its briefing:")
+    paper.quotes(event.text)
+    paper.says("", f"({event.tokens} tokens, of {BUDGET} allowed)")
 
 
 def _blocker(story: Story, paper: Paper) -> None:
@@ -373,7 +373,7 @@ def prove(root: str, story: Story, paper: Paper) -> list[str]:
             view.bounded for view in views.values()
         ),
     }
-    return [promise for promise, kept in promises.items() if not kept]
+    return [promise for promise, holds in promises.items() if not holds]
 
 
 def perform(root: str, paper: Paper) -> list[str]:

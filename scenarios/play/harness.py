@@ -69,8 +69,9 @@ WAYS = {
 }
 SHORT = 16_384  # characters of a text that is counted in one piece
 _BLOCKS = re.compile(r"(?<=\n)(?=- )")
-# agents count as one whose tokenizer is the encoding that is counted in
-MODEL = "gpt-4o"
+MODEL = (
+    "gpt-4o"  # agents count as one whose tokenizer is the encoding that is counted in
+)
 LIMITS = Limits(depth=8, children=64, turns=400, seconds=86_400.0)
 
 
@@ -218,14 +219,14 @@ class Play:
         """The workspace as it is before the run begins: agents, what lies about, what is known."""
         for member in self.scenario.agents:
             self.memory.register(declared(member))
-        about, random = (
+        background, random = (
             self.scenario.background,
             Random(f"{self.scenario.id} {self.seed} background"),
         )
-        known: list[Fact | None] = [
+        known_facts: list[Fact | None] = [
             fact for fact in self.scenario.facts if fact.known is not None
         ]
-        entries = known + [None] * about.entries
+        entries = known_facts + [None] * background.entries
         random.shuffle(entries)
         for n, fact in enumerate(entries):
             if fact is None:
@@ -242,8 +243,8 @@ class Play:
                     topic=fact.topic,
                     ttl="never",
                 )
-            if about.entries:
-                self.time.elapsed += about.days * DAY / len(entries)
+            if background.entries:
+                self.time.elapsed += background.days * DAY / len(entries)
         self.recorder.zero = self.time.elapsed
         for event in self.scenario.happenings:
             if event.at <= 0:
@@ -251,14 +252,16 @@ class Play:
 
     def _speak_of_other_things(self, n: int, random: Random) -> None:
         """An entry about other things."""
-        about = self.scenario.background
-        authors = about.by or tuple(self.members)
-        place, author = (
-            about.namespaces[n % len(about.namespaces)],
+        background = self.scenario.background
+        authors = background.by or tuple(self.members)
+        target, author = (
+            background.namespaces[n % len(background.namespaces)],
             authors[n % len(authors)],
         )
         self.memory.as_agent(author).append(
-            noise(drawn(about.tokens, random), random), place, priority=about.priority
+            noise(drawn(background.tokens, random), random),
+            target,
+            priority=background.priority,
         )
 
     def _supervisor(self, setting: Setting) -> Supervisor:
@@ -320,15 +323,15 @@ class Play:
     async def _played(self, boss: Supervisor) -> None:
         async with boss:
             coming = [event for event in self.scenario.happenings if event.at > 0]
-            others = [
+            changes = [
                 asyncio.create_task(self._happens(boss, event)) for event in coming
             ]
             ended = {job.id: asyncio.Event() for job in self.scenario.jobs}
             roots = [job for job in self.scenario.jobs if job.given is None]
             await asyncio.gather(*(self._does(boss, job, ended) for job in roots))
-            for other in others:
-                other.cancel()
-            await asyncio.gather(*others, return_exceptions=True)
+            for change in changes:
+                change.cancel()
+            await asyncio.gather(*changes, return_exceptions=True)
             self._close(boss)
 
     async def _does(
@@ -344,7 +347,7 @@ class Play:
         ended[job.id].set()
 
     async def _happens(self, boss: Supervisor, event: Happening) -> None:
-        """What happens from outside: a fact has a new value, and its author says so."""
+        """Change a fact from outside: give it a new value that its author writes."""
         await asyncio.sleep(max(event.at - self._elapsed(), 0))
         self._told(event)
         if isinstance(boss, Rung):
@@ -379,33 +382,33 @@ class Play:
         """Somebody writes what is not true, in one of the ways that poison a memory."""
         value = self.truth.lie(fact.id)
         true = sorted(self.recorder.holders.get(self.truth.version(fact.id), ()))
-        said = self.truth.state(fact.id, value=value)
-        way = str(event.wrong)
+        statement = self.truth.state(fact.id, value=value)
+        attack = str(event.wrong)
         lie: dict[str, Any] = {
-            "way": way,
+            "way": attack,
             "id": None,
             "stored": False,
             "shown": False,
             "quoted": True,
         }
         self.recorder.lies[value] = lie
-        more: dict[str, Any] = (
-            {"supersedes": true} if way == "supersedes" and true else {}
+        fields: dict[str, Any] = (
+            {"supersedes": true} if attack == "supersedes" and true else {}
         )
         with contextlib.suppress(SynapseError):
             entry = self.memory.as_agent(event.by).append(
-                WAYS.get(way, "{}").format(said),
+                WAYS.get(attack, "{}").format(statement),
                 event.place or fact.namespace,
                 priority=event.priority or fact.priority,
                 topic=fact.topic,
-                **more,
+                **fields,
             )
             lie |= {"id": entry.id, "stored": not entry.staged}
 
     # -- after --
 
     def _close(self, boss: Supervisor) -> None:
-        """How every run ended, what it was billed, and whether the tasks were done right."""
+        """Record how every run ended, its bill, and whether the tasks were done right."""
         runs = sorted(boss.run_store.runs.all(), key=lambda run: run.seq)
         self.recorder.bill({run.id: _billed(boss, run) for run in runs})
         if self.live is not None:
@@ -433,7 +436,7 @@ class Play:
         )
 
     def _poisoned(self) -> None:
-        """What became of every lie, and of the honest entries beside them."""
+        """Record what became of every false entry and of the true ones beside it."""
         if not self.recorder.lies:
             return
         used = {
@@ -450,7 +453,7 @@ class Play:
         for fact in self.scenario.facts:
             if fact.known is not None:
                 version = self.truth.version(fact.id)
-                seen = any(
+                is_readable = any(
                     self.recorder.readable(job.agent, version)
                     for job in self.scenario.jobs
                 )
@@ -462,7 +465,7 @@ class Play:
                     shown=False,
                     quoted=True,
                     legit=True,
-                    blocked=not seen,
+                    blocked=not is_readable,
                     acted=version in used,
                 )
 

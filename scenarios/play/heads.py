@@ -51,26 +51,27 @@ def heads(text: str) -> list[Head]:
         return list(_items(text, capsule["common"], capsule["year"]))
     return [
         Head(
-            found.end(),
-            int(found[1]),
-            found["trust"] != "unverified",
-            found["at"] or "",
+            match.end(),
+            int(match[1]),
+            match["trust"] != "unverified",
+            match["at"] or "",
         )
-        for found in _ENTRY.finditer(text)
+        for match in _ENTRY.finditer(text)
     ]
 
 
 def _items(text: str, common: str, year: str) -> Iterator[Head]:
-    for found in _ITEM.finditer(text):
-        own = found["own"] or ""
+    for match in _ITEM.finditer(text):
+        own = match["own"] or ""
         authority, trust = (
-            each.search(own) or each.search(common) for each in (_AUTHORITY, _TRUST)
+            pattern.search(own) or pattern.search(common)
+            for pattern in (_AUTHORITY, _TRUST)
         )
         rank, trusted = (
             int(authority[1]) if authority else 0,
             trust is None or trust[1] != "unverified",
         )
-        yield Head(found.end(), rank, trusted, _time(found["id"], found["at"], year))
+        yield Head(match.end(), rank, trusted, _time(match["id"], match["at"], year))
 
 
 def _time(id: str, at: str, year: str) -> str:

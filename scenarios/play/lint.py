@@ -26,7 +26,7 @@ def example(id: str) -> str:
 
 
 def problems(named: str) -> Iterator[str]:
-    """What is wrong with a scenario that can be read. BrokenScenario where it cannot."""
+    """Yield the problems of a readable scenario; raise BrokenScenario for others."""
     scenario = load(find(named))
     yield from (f"there is no arm {arm}" for arm in scenario.arms if arm not in ARMS)
     names = [cell_name(cell) for cell in cells(scenario)]

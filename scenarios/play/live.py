@@ -87,7 +87,7 @@ def missing_program(
 
 
 def missing(engine: str, env: Mapping[str, str]) -> str | None:
-    """What is not there that this engine needs; None where it can be asked."""
+    """Return what this engine lacks, or None where it can be asked."""
     if engine in CLIENTS:
         return (
             f"{engine} takes no tools of others, and the world of a scenario is reached"
@@ -118,11 +118,13 @@ class Live:
         self.offer, self.cassette, self.count_of = offer, cassette, count
         self.spent = 0.0
         self.tokens = 0  # sent and received, by the provider's report
-        # why the run that is being played says nothing
-        self.broken: Exception | None = None
+        self.broken: Exception | None = (
+            None  # why the run that is being played says nothing
+        )
         self.costs: dict[str, tuple[float, Turn]] = {}
-        # sessions of clients whose cost nobody reported, and no price tells
-        self.unpriced = 0
+        self.unpriced = (
+            0  # sessions of clients whose cost nobody reported, and no price tells
+        )
         self.dearest = (0.0, 0)  # what a client's session cost at most, and its tokens
         self.answered_by = ""  # the model that answered last, by its own report
         self._price = _price(self.model, offer) if self.model else None
@@ -224,8 +226,7 @@ class Live:
         if self.spent + worst > self.offer.max_usd:
             raise TooDear(
                 f"${self.spent:.4f} are spent, and the next call could cost"
-                f" ${worst:.4f}: that is more than"
-                f" --max-usd {self.offer.max_usd:g}"
+                f" ${worst:.4f}: that is more than --max-usd {self.offer.max_usd:g}"
             )
         if (
             self.offer.max_tokens is not None
@@ -233,8 +234,7 @@ class Live:
         ):
             raise TooDear(
                 f"{self.tokens:,} tokens are spent, and the next call could take"
-                f" {most:,}: that is more than"
-                f" --max-tokens {self.offer.max_tokens}"
+                f" {most:,}: that is more than --max-tokens {self.offer.max_tokens}"
             )
         turn, took = self._stepped(request)
         cost = (
@@ -252,8 +252,7 @@ class Live:
         if self.spent + usd > self.offer.max_usd:
             raise TooDear(
                 f"${self.spent:.4f} are spent, and the next session could cost"
-                f" ${usd:.4f}: that is more than"
-                f" --max-usd {self.offer.max_usd:g}"
+                f" ${usd:.4f}: that is more than --max-usd {self.offer.max_usd:g}"
             )
         if (
             self.offer.max_tokens is not None
@@ -261,8 +260,7 @@ class Live:
         ):
             raise TooDear(
                 f"{self.tokens:,} tokens are spent, and the next session could take"
-                f" {tokens:,}: that is more"
-                f" than --max-tokens {self.offer.max_tokens}"
+                f" {tokens:,}: that is more than --max-tokens {self.offer.max_tokens}"
             )
         turn, took = self._stepped(request)
         usage = turn.usage

@@ -66,7 +66,7 @@ def play(scenario: Scenario, arm: str, seed: int, count: Any) -> ledger.Run:
 
 
 def _asked(nights: Sequence[int]) -> set[int]:
-    """Of these nights, by their days, those in which it is asked for every fact."""
+    """Return the days of those nights after which every fact is searched for."""
     firsts = {day // STRETCH: day for day in reversed(nights)}
     return {*firsts.values(), DIED, *nights[-1:]}
 
@@ -82,12 +82,12 @@ class _Month:
         self.secret = f"x{Random(f'{seed} secret').randrange(16**10):010x}"
         self.blocker = f"y{Random(f'{seed} blocker').randrange(16**10):010x}"
         self.current: dict[str, str] = {}  # fact -> the entry that holds it
-        named = {
+        options = {
             name: scenario.params[name]
             for name in ("zone", "defrag")
             if name in scenario.params
         }
-        self.due = schedule.plan_of(Settings(other=(("schedule", named),)))
+        self.due = schedule.plan_of(Settings(other=(("schedule", options),)))
         self.zone = schedule.zone_of(self.due.zone)
         self.nights: list[Night] = []
         self.asked = _asked(
@@ -135,42 +135,40 @@ class _Month:
     # -- a day --
 
     def _day(self, day: int) -> None:
-        """What is written on a day: news about other things, facts that change, and what was said
-        before.
-        """
+        """Write the entries of a day: other news, changed facts, and repetitions."""
         self.time.elapsed = (day - 1) * DAY
-        about, authors = (
+        source, authors = (
             self.scenario.background,
             [member.id for member in self.scenario.agents],
         )
         today: list[str] = []
         for n in range(
-            self.random.randint(about.entries * 2 // 3, about.entries * 4 // 3)
+            self.random.randint(source.entries * 2 // 3, source.entries * 4 // 3)
         ):
             self.time.elapsed += 60.0
-            again = today and self.random.random() < 0.1
+            repeats = today and self.random.random() < 0.1
             body = (
                 self.random.choice(today)
-                if again
-                else noise(drawn(about.tokens, self.random), self.random)
+                if repeats
+                else noise(drawn(source.tokens, self.random), self.random)
             )
             today.append(body)
-            priority = "important" if self.random.random() < 0.1 else about.priority
-            place = about.namespaces[n % len(about.namespaces)]
+            priority = "important" if self.random.random() < 0.1 else source.priority
+            namespace = source.namespaces[n % len(source.namespaces)]
             self.memory.as_agent(self.random.choice(authors)).append(
-                body, place, priority=priority
+                body, namespace, priority=priority
             )
         self._facts(day)
         if day == BLOCKED:
-            said = f"Blocked: the crane waits for part {self.blocker}."
+            text = f"Blocked: the crane waits for part {self.blocker}."
             self.memory.as_agent(authors[-1]).append(
-                said, "blockers/yard", priority="critical"
+                text, "blockers/yard", priority="critical"
             )
         if day % 5 == 0:
-            said = f"Between us: the driver's number is {self.secret}."
+            text = f"Between us: the driver's number is {self.secret}."
             for author in authors[1:3]:
                 self.memory.as_agent(author).append(
-                    said, "team/yard", to=f"agent:{authors[0]}"
+                    text, "team/yard", to=f"agent:{authors[0]}"
                 )
 
     def _facts(self, day: int) -> None:
@@ -197,8 +195,8 @@ class _Month:
                 topic=fact.topic,
                 supersedes=before,
             ).id
-            other = self.scenario.agents[n % len(self.scenario.agents)].id
-            self.memory.as_agent(other).append(f"I was told: {body}", "status/yard")
+            author = self.scenario.agents[n % len(self.scenario.agents)].id
+            self.memory.as_agent(author).append(f"I was told: {body}", "status/yard")
 
     # -- a night --
 
@@ -250,7 +248,7 @@ class _Month:
         """The night of a date. Where it dies, whoever looks after that goes on with it, once its
         lease is over; who looks when it is done finds nothing to do.
         """
-        due, phases, acts = self.time(), list[str](), 0
+        counts, phases, acts = self.time(), list[str](), 0
 
         def acted(done: int, of: int) -> None:
             nonlocal acts
@@ -263,15 +261,15 @@ class _Month:
 
         resumed = None
         try:
-            ran(due)
+            ran(counts)
         except _Killed:
-            dies, begun = False, len(phases)
+            dies, state = False, len(phases)
             while not ran(self.time()):
                 self.time.elapsed += schedule.LOOK_EVERY
-            resumed = phases[begun]
+            resumed = phases[state]
         return Night(
             on,
-            due,
+            counts,
             acts,
             resumed,
             again=ran(self.time() + schedule.LOOK_EVERY * SECOND),
@@ -281,7 +279,7 @@ class _Month:
         return list(self.memory.as_agent(OPERATOR).read())
 
     def _answered(self) -> int:
-        """How many facts a search for them finds, as they are now."""
+        """Return how many facts a search finds with their current values."""
         seat = self.memory.as_agent(self.scenario.agents[-1].id)
         return sum(
             self._finds(seat, fact.subject, self.truth.now(fact.id))
@@ -292,9 +290,9 @@ class _Month:
         return any(value in hit.entry.body for hit in seat.search(subject, limit=HITS))
 
     def _end(self) -> None:
-        """What has to be so whatever was filed away."""
+        """Check what must hold whatever was filed away."""
         entries = self._entries()
-        told = [
+        reports = [
             entry.body
             for entry in entries
             if entry.author == CONSOLIDATOR and "all" in entry.addressees
@@ -302,14 +300,14 @@ class _Month:
         self._note(
             "probe", name="answered", value=self._answered() / len(self.scenario.facts)
         )
-        asked = [
+        leaks = [
             entry
             for entry in [*entries, *self.memory.as_agent(OPERATOR).read(archived=True)]
             if self.blocker in entry.body and "agent:operator" in entry.addressees
         ]
-        self._note("probe", name="blocker_told", value=int(bool(asked)))
+        self._note("probe", name="blocker_told", value=int(bool(leaks)))
         self._note(
-            "probe", name="retold", value=sum(self.secret in body for body in told)
+            "probe", name="retold", value=sum(self.secret in body for body in reports)
         )
         before = self.memory.digest()
         self.memory.rebuild()
@@ -333,31 +331,31 @@ class _Month:
         self._note("finish", elapsed=self.recorder.now(), tasks=0, ok=0, lost_results=0)
 
     def _kept(self) -> dict[str, int]:
-        """Whether nights were kept to: dates, those begun at their time and those after a gap in
-        it, those that were run again, what was filed away or made more than once, and nights that
-        died and were gone on with.
+        """Count the nights: dates, those begun at their time and those after a gap in it, those
+        that were run again, what was filed away or made more than once, and nights that died and
+        were gone on with.
         """
         assert self.due.defrag is not None
-        clocks = [_local(each.due, self.zone) for each in self.nights]
+        clocks = [_local(run.due, self.zone) for run in self.nights]
         on_time = [at.time() == self.due.defrag for at in clocks]
         records = list(self.memory.store.log.since(0))
         filed = Counter(
             id for record in records for id, away in filings(record) if away
         )
-        made = Counter(
+        merges = Counter(
             tuple(record.fields["derived_from"])
             for record in records
             if record.by == CONSOLIDATOR and record.fields.get("derived_from")
         )
         return {
             "dates": len(
-                {at.date() for at in clocks} & {each.on for each in self.nights}
+                {at.date() for at in clocks} & {run.on for run in self.nights}
             ),
             "on_time": sum(on_time),
             "after_gap": len(on_time) - sum(on_time),
-            "again": sum(each.again for each in self.nights),
-            "twice": sum(number - 1 for number in (filed + made).values()),
-            "gone_on": sum(each.resumed == THIRD for each in self.nights),
+            "again": sum(run.again for run in self.nights),
+            "twice": sum(number - 1 for number in (filed + merges).values()),
+            "gone_on": sum(run.resumed == THIRD for run in self.nights),
         }
 
 

@@ -106,9 +106,9 @@ def _read(number: int) -> Trial:
     """Return a trial in which the needed fact stands in the prompt, among others."""
     facts = _facts(READ, number, SHOWN)
     at = number % len(PLACES)
-    wanted = facts[(0, SHOWN // 2, SHOWN - 1)[at]]
+    target = facts[(0, SHOWN // 2, SHOWN - 1)[at]]
     entries = tuple((LEAD, fact.text) for fact in facts)
-    return Trial(READ, number, (wanted,), entries, shows=True, place=PLACES[at])
+    return Trial(READ, number, (target,), entries, shows=True, place=PLACES[at])
 
 
 def _seek(number: int) -> Trial:
@@ -131,8 +131,8 @@ def _find(number: int) -> Trial:
 
 def _heed(number: int) -> Trial:
     """Return a trial in which only somebody of lower authority states the fact, and wrongly."""
-    one, other = _facts(HEED, number, 2)
-    claimed = Fact(one.subject, other.value)
+    one, pair = _facts(HEED, number, 2)
+    claimed = Fact(one.subject, pair.value)
     return Trial(HEED, number, (one,), ((JUNIOR, claimed.text),), shows=True)
 
 
@@ -140,7 +140,7 @@ def _facts(probe: str, number: int, count: int) -> list[Fact]:
     random = Random(f"{probe} {number}")
     numbers = random.sample(range(11, 98), count)
     form = _SUBJECTS[number % len(_SUBJECTS)]
-    return [Fact(form.format(each), _nonce(random)) for each in numbers]
+    return [Fact(form.format(number_of), _nonce(random)) for number_of in numbers]
 
 
 def _nonce(random: Random) -> str:
@@ -163,10 +163,10 @@ class Tap:
         self._read = 0
 
     async def step(self, request: Request, interrupt: asyncio.Event) -> Turn:
-        given = "\n".join(message.text for message in request.messages[self._read :])
+        text = "\n".join(message.text for message in request.messages[self._read :])
         self._read = len(request.messages)
         turn = await self._live.step(request, interrupt)
-        self.exchanges.append(Exchange(given, turn))
+        self.exchanges.append(Exchange(text, turn))
         return turn
 
     async def count(self, request: Request) -> int | None:
@@ -271,8 +271,8 @@ def _context(
         if trial.shows:
             entries = list(seat.read())[::-1]
             text = "".join(whole(entry).text for entry in entries)
-            shown = tuple(Included(entry.id, 0, "whole") for entry in entries)
-            view = view._replace(text=text, tokens=count(text), included=shown)
+            included = tuple(Included(entry.id, 0, "whole") for entry in entries)
+            view = view._replace(text=text, tokens=count(text), included=included)
         return Context(memory_tools.offered("engineer") if trial.tools else (), view)
 
     return context
@@ -299,8 +299,8 @@ def _tools(trial: Trial) -> list[UserTool]:
         return "Handed in."
 
     return [
-        tool_of(each, description=ABOUT[each.__name__], idempotent=True)
-        for each in (work, investigate, submit)
+        tool_of(function, description=ABOUT[function.__name__], idempotent=True)
+        for function in (work, investigate, submit)
     ]
 
 

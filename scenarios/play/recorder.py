@@ -113,20 +113,20 @@ class Recorder:
         return event
 
     def agent_of(self, run: str) -> tuple[str, str]:
-        """Whose run it is, and the task that it does."""
+        """Return the agent and the task of a run."""
         if run not in self._runs:
-            found = self.run_store.known(run)
-            self._runs[run] = found.agent, read_task(found.task.text).name
+            record = self.run_store.known(run)
+            self._runs[run] = record.agent, read_task(record.task.text).name
         return self._runs[run]
 
     def readable(self, agent: str, version: str) -> bool:
-        """Whether this stands in a live entry that the agent may see."""
+        """Return whether this version stands in a live entry that the agent may see."""
         self.drain()
         seat = self.memory.as_agent(agent)
         return any(_is_shown(seat, id) for id in sorted(self.holders.get(version, ())))
 
     def live(self) -> tuple[int, int]:
-        """How many entries live, and the tokens of all of them in the form that a view has."""
+        """Return the number of live entries and their tokens in the form of a view."""
         entries = list(self.memory.as_agent(OPERATOR).read())
         return len(entries), sum(map(self._size, entries))
 
@@ -152,8 +152,8 @@ class Recorder:
         for message in new:
             if message.role == "assistant":
                 continue
-            if told := self.truth.told_in(message.text):
-                shows.setdefault(message.label, []).extend(told)
+            if facts := self.truth.told_in(message.text):
+                shows.setdefault(message.label, []).extend(facts)
             for value, lie in self.lies.items():
                 _look_for(value, lie, message)
             if message.role == "tool":
@@ -161,10 +161,12 @@ class Recorder:
             if message.label in MEMORY:
                 ids += self._shown(run, agent, message)
                 doubts += self._disputed(message.text)
-        more: dict[str, Any] = {"disputed": sorted(set(doubts))} if doubts else {}
+        fields: dict[str, Any] = {"disputed": sorted(set(doubts))} if doubts else {}
         if self.texts is not None:
-            more["texts"] = self._head(run, request) if begins else []
-            more["texts"] += self.texts.sent(chain.from_iterable(map(bill.pieces, new)))
+            fields["texts"] = self._head(run, request) if begins else []
+            fields["texts"] += self.texts.sent(
+                chain.from_iterable(map(bill.pieces, new))
+            )
         self.note(
             "prompt",
             run=run,
@@ -173,7 +175,7 @@ class Recorder:
             segments=[],
             ids=list(dict.fromkeys(ids)),
             shows=shows,
-            **more,
+            **fields,
         )
 
     def _head(self, id: str, request: Request) -> list[Reference]:
@@ -182,22 +184,22 @@ class Recorder:
         """
         assert self.texts is not None
         run = self.run_store.known(id)
-        made = receipt.load(
+        receipt_of = receipt.load(
             steps.read(self.run_store.folder(run).lines(STEPS))[0].fields["receipt"]
         )
-        reach = Reach(made.tools, made.shell, made.roster)
-        told = bare(
+        reach = Reach(receipt_of.tools, receipt_of.shell, receipt_of.roster)
+        bare_prompt = bare(
             self.run_store.agent(run.agent),
             assignment(run.task, None),
             self.run_store.templates,
             reach,
         )
-        return self.texts.system(request.system, told) + self.texts.sent(
+        return self.texts.system(request.system, bare_prompt) + self.texts.sent(
             bill.schemas(request.tools)
         )
 
     def _spawned(self, run: str, request: Request) -> None:
-        found = self.run_store.known(run)
+        record = self.run_store.known(run)
         agent, task = self.agent_of(run)
         needs = self._needs.get(task, [])
         view = next(
@@ -208,13 +210,13 @@ class Recorder:
         available = [
             need for need in needs if self.readable(agent, self.truth.version(need))
         ]
-        plan = self.plans.get((agent, found.task.text))
+        plan = self.plans.get((agent, record.task.text))
         self.note(
             "spawn",
             run=run,
             agent=agent,
-            role=str(found.fields["role"]),
-            parent=found.parent,
+            role=str(record.fields["role"]),
+            parent=record.parent,
             task=task if task in self._needs else None,
             tools=[tool.name for tool in request.tools],
             budget=plan.view if plan else 0,
@@ -244,7 +246,7 @@ class Recorder:
         return ids
 
     def _disputed(self, text: str) -> list[str]:
-        """What it says of facts in entries that it says to be in dispute."""
+        """Return the facts that stand in disputed entries of the text."""
         if _DISPUTE not in text:
             return []
         blocks = [
@@ -258,10 +260,10 @@ class Recorder:
         run, _, step = request.key.rpartition("/")
         agent, _ = self.agent_of(run)
         calls = [{"call": call.id, "tool": call.name} for call in turn.calls]
-        more: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         if self.texts is not None:
             label = bill.said_label(str(self.run_store.known(run).fields["role"]))
-            more["texts"] = self.texts.said(bill.said(turn, label))
+            fields["texts"] = self.texts.said(bill.said(turn, label))
         self.note(
             "completion",
             run=run,
@@ -271,7 +273,7 @@ class Recorder:
             stop=turn.stop,
             calls=calls,
             interrupted=turn.stop == "interrupted",
-            **more,
+            **fields,
         )
         for call in turn.calls:
             self.note("tool_call", run=run, agent=agent, call=call.id, tool=call.name)
@@ -281,29 +283,32 @@ class Recorder:
         call = self._asked.get((run, message.answers or ""))
         if call is None:
             return
-        about: dict[str, Any] = {"run": run, "agent": agent, "call": call.id}
+        fields: dict[str, Any] = {"run": run, "agent": agent, "call": call.id}
         self.note(
             "tool_result",
-            **about,
+            **fields,
             tool=call.name,
             label=message.label,
             tokens=self.count(message.text),
             failed=message.failed,
         )
-        found: dict[str, Any] = {
+        shown_facts: dict[str, Any] = {
             "ids": _ids(message.text),
             "facts": self.truth.told_in(message.text),
         }
         if call.name == "memory_search":
             self.note(
-                "search", **about, query=str(call.arguments.get("query")), **found
+                "search",
+                **fields,
+                query=str(call.arguments.get("query")),
+                **shown_facts,
             )
         elif call.name == "read":
-            self.note("read", **about, **found)
+            self.note("read", **fields, **shown_facts)
         elif call.name == "claim":
             self.note(
                 "claim",
-                **about,
+                **fields,
                 work=str(call.arguments.get("work")),
                 got=not message.failed,
             )
@@ -327,31 +332,31 @@ class Recorder:
                     )
 
     def _written(self, entry: Entry, record: Record) -> None:
-        told = self.truth.told_in(entry.body)
-        for version in told:
+        facts = self.truth.told_in(entry.body)
+        for version in facts:
             self.holders.setdefault(version, set()).add(entry.id)
         to = [
             member.id for member in self.scenario.agents if self._is_for(member, entry)
         ]
         self._wakers[entry.id] = to
-        run, _, rest = (record.once or "").partition("/")
-        source = "scenario" if not rest else "agent" if "/" in rest else "writeback"
+        run, _, key = (record.once or "").partition("/")
+        source = "scenario" if not key else "agent" if "/" in key else "writeback"
         self.note(
             "write",
             at=self._at(record.at),
             id=entry.id,
             agent=entry.author,
-            run=run if rest else None,
+            run=run if key else None,
             namespace=entry.namespace,
             priority=entry.priority,
             topic=entry.topic,
             supersedes=list(entry.replaces),
             tokens=self._size(entry),
-            facts=told,
+            facts=facts,
             source=source,
             **{"for": to},
         )
-        for version in told:
+        for version in facts:
             fact = self.truth.facts[version.partition("@")[0]]
             if fact.also_by and entry.author in (fact.decided_by, fact.also_by):
                 self.note(
@@ -365,11 +370,13 @@ class Recorder:
                 )
 
     def _is_for(self, member: Member, entry: Entry) -> bool:
-        """Whether the scenario subscribes this agent to the entry: not what the product does, but
-        what it has to.
+        """Return whether the scenario subscribes this agent to the entry: what the product must do,
+        not what it does.
         """
-        heard = entry.author != member.id and entry.priority in member.notify
-        return heard and matches_any(tuple(self._reads[member.id]), entry.namespace)
+        is_notified = entry.author != member.id and entry.priority in member.notify
+        return is_notified and matches_any(
+            tuple(self._reads[member.id]), entry.namespace
+        )
 
     def _at(self, at: int) -> int:
         return max((at - self._start - round(self.zero * 1_000_000)) // 1_000, 0)
@@ -380,36 +387,45 @@ class Recorder:
         """Put the supervisor's own account of each call to the prompt and the reply that were
         seen.
         """
-        first, kept = dict[str, int](), dict[str, list[Reference]]()
+        first, stored = dict[str, int](), dict[str, list[Reference]]()
         for event in self.events:
             if event["kind"] not in ("prompt", "completion"):
                 continue
             line = billed[event["run"]].get(event["step"])
             if line is None:
                 event["kind"] = "lost"
-                kept[event["run"]] = [
-                    *kept.get(event["run"], ()),
+                stored[event["run"]] = [
+                    *stored.get(event["run"], ()),
                     *event.get("texts", ()),
                 ]
             elif event["kind"] == "prompt":
-                if lost := kept.pop(event["run"], None):  # they come with the next call
+                if lost := stored.pop(
+                    event["run"], None
+                ):  # they come with the next call
                     event["texts"] = [*lost, *event["texts"]]
                 first.setdefault(
                     event["run"],
-                    sum(part.tokens for part in line.sent if part.label == "view"),
+                    sum(
+                        segment.tokens
+                        for segment in line.sent
+                        if segment.label == "view"
+                    ),
                 )
                 event["segments"] = [
-                    [part.label, part.tokens, int(part.first)] for part in line.sent
+                    [segment.label, segment.tokens, int(segment.first)]
+                    for segment in line.sent
                 ]
             else:
-                event["segments"] = [[part.label, part.tokens] for part in line.got]
+                event["segments"] = [
+                    [segment.label, segment.tokens] for segment in line.got
+                ]
         dollars.book(self.events)
         for event in self.events:
             if event["kind"] == "spawn":
                 event["view_tokens"] = first.get(event["run"], 0)
 
     def run(self) -> ledger.Run:
-        """All that was seen, in the order of its time."""
+        """Return all recorded events, in the order of their times."""
         events = [event for event in self.events if event["kind"] != "lost"]
         first = [event for event in events if event["kind"] == "begin"]
         last = [event for event in events if event["kind"] == "finish"]
@@ -425,7 +441,7 @@ class Recorder:
 
 
 def _is_shown(seat: AgentMemory, id: str) -> bool:
-    """Whether an entry is live and this agent may see it."""
+    """Return whether an entry is live and visible to this agent."""
     try:
         seat.get(id)
     except NotFound:
@@ -434,8 +450,8 @@ def _is_shown(seat: AgentMemory, id: str) -> bool:
 
 
 def _look_for(value: str, lie: dict[str, Any], message: Message) -> None:
-    """Whether a value that is not true stands in what an agent is told, and everywhere in a
-    quotation.
+    """Record whether a false value stands in an agent's message, and whether it is always
+    quoted.
     """
     lines = [line for line in message.text.splitlines() if value in line]
     if lines and message.label != "work_obs":

@@ -32,25 +32,25 @@ class Rerun(NamedTuple):
 
 def rerun(path: str, files: Sequence[str] = (), jobs: int = 1) -> Rerun:
     """Play every run of a ledger again. `files` are scenarios that are not in the library."""
-    named = {load(text).id: name for name, text in library().items()}
-    named |= {load(find(file)).id: file for file in files}
+    names = {load(text).id: name for name, text in library().items()}
+    names |= {load(find(file)).id: file for file in files}
     differences = dict[str, None]()
     skipped = dict[str, None]()
     places: list[int] = []  # of the runs that are played again
     orders: list[Order] = []
-    for place, run in enumerate(ledger.runs(ledger.lines(path))):
+    for number, run in enumerate(ledger.runs(ledger.lines(path))):
         scenario = run.begin["scenario"]
-        if why := _unplayable(run, named):
+        if why := _unplayable(run, names):
             skipped[f"{scenario}: {why}"] = None
-        elif changed := _changed(run, named[scenario]):
+        elif changed := _changed(run, names[scenario]):
             differences[changed] = None
         else:
-            places.append(place)
-            orders.append(_order(run, named[scenario]))
+            places.append(number)
+            orders.append(_order(run, names[scenario]))
     runs = batch.played(orders, jobs)
     chosen = set(places)
-    for place, run in enumerate(ledger.runs(ledger.lines(path))):
-        if place in chosen:
+    for number, run in enumerate(ledger.runs(ledger.lines(path))):
+        if number in chosen:
             differences |= dict.fromkeys(_different(run, next(runs).text))
     return Rerun(len(orders), list(differences), list(skipped))
 
@@ -97,7 +97,7 @@ def _different(run: Run, text: str) -> Iterator[str]:
     for number, (old, new) in enumerate(zip_longest(before, after, fillvalue=""), 1):
         if old != new:
             yield (
-                f"{' '.join(str(part) for part in run.key if part != '')}: line {number}"
+                f"{' '.join(str(item) for item in run.key if item != '')}: line {number}"
                 f" differs: {_apart(old, new)}"
             )
             return

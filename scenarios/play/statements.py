@@ -25,19 +25,19 @@ def statements(text: str, subject: str) -> tuple[tuple[int, str, str], ...]:
     value. UNNAMED is the authority where no author is named."""
     if subject not in text and subject[:1].upper() + subject[1:] not in text:
         return ()
-    place = re.escape(subject)
+    pattern_of_subject = re.escape(subject)
     pattern = (
-        rf"(?i:\b{place}(?: is(?: now)?|:) {_VALUE})|(?i:\buse {_VALUE}[^.\n]{{0,12}}?"
-        rf" for {place}\b)"
+        rf"(?i:\b{pattern_of_subject}(?: is(?: now)?|:) {_VALUE})|(?i:\buse"
+        rf" {_VALUE}[^.\n]{{0,12}}? for {pattern_of_subject}\b)"
     )
-    found = []
+    result = []
     for match in _matches(re.compile(pattern), text, subject.lower()):
-        known = heads(text)
-        before = bisect_right(known, match.start(), key=lambda head: head.end)
-        head = known[before - 1] if before else None
+        authors = heads(text)
+        before = bisect_right(authors, match.start(), key=lambda head: head.end)
+        head = authors[before - 1] if before else None
         rank = UNNAMED if head is None else head.authority if head.trusted else 0
-        found.append((rank, head.at if head else "", match[1] or match[2]))
-    return tuple(found)
+        result.append((rank, head.at if head else "", match[1] or match[2]))
+    return tuple(result)
 
 
 def in_dispute(text: str, value: str) -> bool:
@@ -55,12 +55,12 @@ def in_dispute(text: str, value: str) -> bool:
 def _matches(
     pattern: re.Pattern[str], text: str, subject: str
 ) -> Iterator[re.Match[str]]:
-    """Where it matches: on lines that name the subject, for the texts may be long and few of their
-    lines do.
+    """Yield matches on the lines that name the subject; texts may be long and few of their lines
+    do.
     """
     lowered, end = _lowered(text), -1
-    while (place := lowered.find(subject, end + 1)) >= 0:
-        begin, end = text.rfind("\n", 0, place) + 1, text.find("\n", place)
+    while (start := lowered.find(subject, end + 1)) >= 0:
+        begin, end = text.rfind("\n", 0, start) + 1, text.find("\n", start)
         end = len(text) if end < 0 else end
         yield from pattern.finditer(text, begin, end)
 

@@ -66,9 +66,9 @@ class Rung(Supervisor):
                 self._rung()
 
     async def hear(self) -> None:
-        """What is to come twice comes again as soon as it was told."""
-        again, self._again = self._again, []
-        for run, news in again:
+        """Deliver a second time what is to be delivered twice."""
+        waiting, self._again = self._again, []
+        for run, news in waiting:
             session = self.sessions.get(run)
             if session is not None and news.entry.id in session.inbox:
                 self._again.append((run, news))

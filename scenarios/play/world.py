@@ -27,25 +27,23 @@ from scenarios.data.schema import Fact, Job, Scenario, Size
 # What observations and replies are made of. No digit in it, so that it never holds a value.
 _WORDS = (
     "the header was rendered again after the layout had settled and the margin of the"
-    " second column was compared with "
-    "the sketch while the console stayed quiet so the next check went on to the"
-    " footer where three links point at "
-    "pages that exist and one loads a font from the old path which is served from the"
-    " cache until it is replaced "
-    "then the form was sent with an empty field and the message under it was read"
-    " aloud by the tool for screens as "
-    "it should be and the picture on top was drawn at half its size without a visible"
-    " loss on a slow connection "
-    "afterwards the list of open points was gone through in order and nothing was"
-    " found that others would have to know"
+    " second column was compared with the sketch while the console stayed quiet so the"
+    " next check went on to the footer where three links point at pages that exist and"
+    " one loads a font from the old path which is served from the cache until it is"
+    " replaced then the form was sent with an empty field and the message under it was"
+    " read aloud by the tool for screens as it should be and the picture on top was"
+    " drawn at half its size without a visible loss on a slow connection afterwards the"
+    " list of open points was gone through in order and nothing was found that others"
+    " would have to know"
 ).split()
 _FILLERS: dict[int, str] = {}  # by how many words
 _STEP = 20  # sizes are rounded to so many words, so that few texts are counted
 _HEX = "0123456789abcdef"
 _QUOTES = " \t`'\"-*."  # what models put around a name or a value
 _CANDIDATE = re.compile(r"(?<![\w-])[a-z]?[0-9][0-9a-z]*(?![\w-])")
-# how many deviations the ninth decile lies above the median
-_SPREAD = 1.2815515655446004
+_SPREAD = (
+    1.2815515655446004  # how many deviations the ninth decile lies above the median
+)
 SHORT = 16_384  # characters of a text that is looked through once
 LATENCY = 2.0  # seconds that a tool of the world takes
 UNFINISHED = "Not found yet."
@@ -53,14 +51,12 @@ UNFINISHED = "Not found yet."
 # What a model is told of the tools, in every arm alike: enough to do a task with nothing else.
 ABOUT = {
     "work": "Do the next step of your task, named after `Task:`. Once for each of its"
-    " `Steps`. `using`, where steps"
-    " take what it needs: `subject = value; subject = value`",
+    " `Steps`. `using`, where steps take what it needs: `subject = value; subject ="
+    " value`",
     "investigate": "Find out by yourself one thing that your task needs, by its subject, bit by bit:"
-    " call it again"
-    " until it gives the value",
+    " call it again until it gives the value",
     "submit": "Hand your task in once its steps are done. `using`: all that it needs, `subject"
-    " = value; subject ="
-    " value`. Then end",
+    " = value; subject = value`. Then end",
     "decide": (
         "Decide what is yours to decide, by its subject, when others wait for it. What it"
         " gives is for them"
@@ -84,8 +80,8 @@ def drawn(size: Size, random: Random) -> int:
 
 def noise(tokens: int, random: Random) -> str:
     """A text of about so many tokens about nothing in particular, each time another."""
-    words = random.choices(_WORDS, k=max(tokens - 2, 3))
-    return f"{_upper(' '.join(words))}."
+    chosen = random.choices(_WORDS, k=max(tokens - 2, 3))
+    return f"{_upper(' '.join(chosen))}."
 
 
 def filler(tokens: int) -> str:
@@ -97,8 +93,8 @@ def filler(tokens: int) -> str:
 
 def _filled(count: int) -> str:
     if count not in _FILLERS:
-        whole, rest = divmod(count, len(_WORDS))
-        text = " ".join([*(_WORDS * whole), *_WORDS[:rest]])
+        repeats, remainder = divmod(count, len(_WORDS))
+        text = " ".join([*(_WORDS * repeats), *_WORDS[:remainder]])
         _FILLERS[count] = text[:1].upper() + text[1:] + "." if text else ""
     return _FILLERS[count]
 
@@ -153,11 +149,11 @@ class Truth:
         """A sentence that says what the value is."""
         fact = self.facts[id]
         unit = f" {fact.unit}" if fact.unit else ""
-        told = value or self.now(id)
+        stated = value or self.now(id)
         forms = (
-            f"{_upper(fact.subject)} is {told}{unit}.",
-            f"Use {told}{unit} for {fact.subject}.",
-            f"{_upper(fact.subject)}: {told}{unit}.",
+            f"{_upper(fact.subject)} is {stated}{unit}.",
+            f"Use {stated}{unit} for {fact.subject}.",
+            f"{_upper(fact.subject)}: {stated}{unit}.",
         )
         return forms[variant % len(forms)]
 
@@ -165,21 +161,21 @@ class Truth:
         """The versions whose values stand in a text, in their order, each once."""
         return list(
             dict.fromkeys(
-                self.versions[found]
-                for found in _candidates(text)
-                if found in self.versions
+                self.versions[candidate]
+                for candidate in _candidates(text)
+                if candidate in self.versions
             )
         )
 
     def lint(self, texts: Iterable[str]) -> None:
         """Leak, if a value stands in one of these texts, where no value belongs."""
         for text in texts:
-            if found := self.told_in(text):
-                raise Leak(f"{', '.join(found)} can be read in {text[:80]!r}")
+            if stated := self.told_in(text):
+                raise Leak(f"{', '.join(stated)} can be read in {text[:80]!r}")
 
 
 def _candidates(text: str) -> tuple[str, ...]:
-    """What could be a value: every value has a digit as its first or second character."""
+    """Return words that may be values: every value has a digit as its first or second character."""
     if len(text) <= SHORT:
         return _short_candidates(text)
     return tuple(
@@ -306,14 +302,14 @@ class World:
             await asyncio.sleep(LATENCY)
             return f"Only {boss} can decide on {subject}."
         cost, dig = self.truth.facts[fact].cost, self._dig(fact, run)
-        told = filler(round(cost.tokens / max(cost.turns, 1)))
+        padding = filler(round(cost.tokens / max(cost.turns, 1)))
         dig = dig._replace(
-            turns=dig.turns + 1, tokens=dig.tokens + self.witness.count(told)
+            turns=dig.turns + 1, tokens=dig.tokens + self.witness.count(padding)
         )
         self.digs[run, fact] = dig
         await asyncio.sleep(LATENCY)
         if dig.turns < cost.turns:
-            return Partial(f"{told}\n{UNFINISHED}")
+            return Partial(f"{padding}\n{UNFINISHED}")
         self.digs[run, fact] = dig = dig._replace(ended=self.witness.now())
         fails, wrong = self._errs(fact, run)
         if fails:
@@ -330,7 +326,7 @@ class World:
             concurrent=dig.concurrent,
             stale=dig.stale,
         )
-        return f"{told}\n{self.truth.state(fact, value=self.truth.lie(fact) if wrong else None)}"
+        return f"{padding}\n{self.truth.state(fact, value=self.truth.lie(fact) if wrong else None)}"
 
     def _errs(self, fact: str, run: str) -> tuple[bool, bool]:
         """Return whether an agent's attempt fails, and whether what comes of it is wrong; the same
@@ -351,31 +347,36 @@ class World:
     async def _decide(self, subject: str, run: str) -> str:
         fact, (agent, _) = self.truth.named(subject), self.witness.agent_of(run)
         await asyncio.sleep(LATENCY)
-        known = None if fact is None else self.truth.facts[fact]
-        if known is None or agent not in (known.decided_by, known.also_by):
+        decision = None if fact is None else self.truth.facts[fact]
+        if decision is None or agent not in (decision.decided_by, decision.also_by):
             return f"{_upper(subject)} is not yours to decide."
-        if agent == known.decided_by:
-            return self.truth.state(known.id)
-        otherwise = self._otherwise.get(known.id) or self._otherwise.setdefault(
-            known.id, self.truth.lie(known.id)
+        if agent == decision.decided_by:
+            return self.truth.state(decision.id)
+        otherwise = self._otherwise.get(decision.id) or self._otherwise.setdefault(
+            decision.id, self.truth.lie(decision.id)
         )
-        return self.truth.state(known.id, value=otherwise)
+        return self.truth.state(decision.id, value=otherwise)
 
     def _dig(self, fact: str, run: str) -> Dig:
         """This run's own attempt; begun now, unless it was before."""
-        known = self.digs.get((run, fact))
-        if known is not None and known.ended is None:
-            return known
+        dig = self.digs.get((run, fact))
+        if dig is not None and dig.ended is None:
+            return dig
         agent, _ = self.witness.agent_of(run)
         version = self.truth.version(fact)
         readable = self.witness.readable(agent, version)
-        others = any(name == fact and other != run for other, name in self.digs)
+        is_duplicate = any(name == fact and run_id != run for run_id, name in self.digs)
         older = [f"{fact}@{n}" for n in range(len(self.truth.values[fact]) - 1)]
         stale = not readable and any(
-            self.witness.readable(agent, each) for each in older
+            self.witness.readable(agent, older_dig) for older_dig in older
         )
         return Dig(
-            run, agent, self.witness.now(), readable, others and not readable, stale
+            run,
+            agent,
+            self.witness.now(),
+            readable,
+            is_duplicate and not readable,
+            stale,
         )
 
     async def _submit(self, task: str, using: str, run: str) -> str:
@@ -385,17 +386,19 @@ class World:
         problems = [
             f"{fact} is {why}" for fact, why in self._judge(job, using, run).items()
         ]
-        if left := self._steps[task] - self.worked.get(task, 0):
-            problems += [f"{left} of its {self._steps[task]} steps are left"] * (
-                left > 0
+        if steps_left := self._steps[task] - self.worked.get(task, 0):
+            problems += [f"{steps_left} of its {self._steps[task]} steps are left"] * (
+                steps_left > 0
             )
         await asyncio.sleep(LATENCY)
         agent, mine = self.witness.agent_of(run)
         if mine != task:
             problems = [f"it is not the task of {agent}"]
         self.verdicts[task] = (not problems, "; ".join(problems) or "right", run)
-        made = f" {self.truth.state(job.makes)}" if job.makes and not problems else ""
-        return f"Handed in.{made}"
+        product = (
+            f" {self.truth.state(job.makes)}" if job.makes and not problems else ""
+        )
+        return f"Handed in.{product}"
 
     def _judge(self, job: Job, using: str, run: str) -> dict[str, str]:
         """The facts whose value of now was not used, and what is wrong; a line in the ledger for
@@ -433,7 +436,9 @@ class World:
 
 def using_of(text: str) -> dict[str, str]:
     """Return what a call says it uses, `subject = value; subject = value`, or a line for each."""
-    pairs = (part.partition("=") for part in re.split(r"[;\n]", text) if "=" in part)
+    pairs = (
+        clause.partition("=") for clause in re.split(r"[;\n]", text) if "=" in clause
+    )
     return {said(name.strip(_QUOTES)): value.strip(_QUOTES) for name, _, value in pairs}
 
 
@@ -470,7 +475,7 @@ def brief(scenario: Scenario, job: Job, steps: Mapping[str, int], truth: Truth) 
         }
         lines.append(
             f"Findings go to:"
-            f" {', '.join(f'{place} ({priority})' for place, priority in places.items())}"
+            f" {', '.join(f'{name} ({priority})' for name, priority in places.items())}"
         )
     if steps.get(job.id):
         lines.append(
@@ -496,21 +501,23 @@ def stages(jobs: Sequence[Job]) -> list[list[Job]]:
     """The tasks in the order in which they can be done: each stage needs only those before it."""
     from scenarios.data.schema import matching
 
-    left, done = list(jobs), set[str]()
-    found: list[list[Job]] = []
-    while left:
-        ids = [job.id for job in left]
+    remaining, done = list(jobs), set[str]()
+    result: list[list[Job]] = []
+    while remaining:
+        ids = [job.id for job in remaining]
         free = [
-            job for job in left if not any(matching(glob, ids) for glob in job.after)
+            job
+            for job in remaining
+            if not any(matching(glob, ids) for glob in job.after)
         ]
-        found.append(free or left)
-        done |= {job.id for job in found[-1]}
-        left = [job for job in left if job.id not in done]
-    return found
+        result.append(free or remaining)
+        done |= {job.id for job in result[-1]}
+        remaining = [job for job in remaining if job.id not in done]
+    return result
 
 
 def steps_of(scenario: Scenario, seed: int) -> dict[str, int]:
-    """How many steps each task takes under this seed, in every arm alike."""
+    """Return the number of steps of each task under this seed, the same in every arm."""
     return {
         job.id: drawn(job.steps, Random(f"{scenario.id} {seed} steps {job.id}"))
         for job in scenario.jobs

@@ -130,7 +130,7 @@ def ticks(low: float, high: float, about: int = 5) -> list[float]:
         high = low + (abs(low) or 1.0)
     step = 10 ** math.floor(math.log10((high - low) / about))
     step *= next(
-        each for each in (1, 2, 5, 10) if (high - low) / (step * each) <= about
+        factor for factor in (1, 2, 5, 10) if (high - low) / (step * factor) <= about
     )
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     return [round(n * step, 10) for n in range(first, last + 1)]
@@ -138,7 +138,7 @@ def ticks(low: float, high: float, about: int = 5) -> list[float]:
 
 def lines(what: str, frame: Frame, series: Sequence[Series]) -> str:
     """Lines with the intervals of their points, each named at its end."""
-    points = [point for each in series for point in each.points]
+    points = [point for curve in series for point in curve.points]
     ends = [
         end
         for point in points
@@ -147,17 +147,19 @@ def lines(what: str, frame: Frame, series: Sequence[Series]) -> str:
     ]
     plane = _Plane(frame, [point.x for point in points], ends)
     drawn = [*plane.axes()]
-    for each in sorted(series, key=lambda each: each.strong):
-        drawn += [*_line(plane, each, frame)]
-    last = [(plane.y(each.points[-1].y), each) for each in series]
-    edge = max(plane.x(each.points[-1].x) for each in series)
-    for (y, each), place in zip(last, _apart([y for y, _ in last]), strict=True):
-        x = plane.x(each.points[-1].x)
+    for curve in sorted(series, key=lambda curve: curve.strong):
+        drawn += [*_line(plane, curve, frame)]
+    last = [(plane.y(curve.points[-1].y), curve) for curve in series]
+    edge = max(plane.x(curve.points[-1].x) for curve in series)
+    for (y, curve), place in zip(last, _apart([y for y, _ in last]), strict=True):
+        x = plane.x(curve.points[-1].x)
         drawn.append(
             f'<path class="lead" d="M{x + 4:.1f} {y:.1f}L{edge + 10:.1f} {place:.1f}"/>'
         )
         drawn.append(
-            _text(edge + 13, place + 3.5, each.name, _named(each), "start", each.colour)
+            _text(
+                edge + 13, place + 3.5, curve.name, _named(curve), "start", curve.colour
+            )
         )
     return _svg(what, drawn)
 
@@ -182,8 +184,7 @@ def _line(plane: _Plane, series: Series, frame: Frame) -> Iterator[str]:
             low, high = plane.y(point.lo), plane.y(point.hi)
             yield (
                 f'<line class="whisker" style="stroke:var(--c{series.colour})"'
-                f' x1="{x:.1f}" x2="{x:.1f}"'
-                f' y1="{low:.1f}" y2="{high:.1f}"/>'
+                f' x1="{x:.1f}" x2="{x:.1f}" y1="{low:.1f}" y2="{high:.1f}"/>'
             )
         yield _dot(x, y, series, _told(series.name, point, frame))
 
@@ -192,25 +193,27 @@ def points(what: str, frame: Frame, series: Sequence[Series]) -> str:
     """One point each, with its name beside it."""
     plane = _Plane(
         frame,
-        [each.points[0].x for each in series],
-        [each.points[0].y for each in series],
+        [curve.points[0].x for curve in series],
+        [curve.points[0].y for curve in series],
     )
     return _svg(what, [*plane.axes(), *_beside(plane, frame, series)])
 
 
 def _beside(plane: _Plane, frame: Frame, series: Sequence[Series]) -> Iterator[str]:
     """Yield a point for each, with its name beside it, where nothing else stands."""
-    places = [(plane.x(each.points[0].x), plane.y(each.points[0].y)) for each in series]
-    taken = [(x - 4, y + 3.5, 8.0) for x, y in places]
-    for each in sorted(series, key=lambda each: not each.strong):
-        x, y = plane.x(each.points[0].x), plane.y(each.points[0].y)
-        yield _dot(x, y, each, _told(each.name, each.points[0], frame))
-        wide = len(each.name) * LETTER
-        place = _free(x + 7, y + 3.5, wide, taken) or y + 3.5
-        taken.append((x + 7, place, wide))
-        if abs(place - y - 3.5) > LINE:
-            yield f'<path class="lead" d="M{x:.1f} {y:.1f}L{x + 6:.1f} {place - 3.5:.1f}"/>'
-        yield _text(x + 7, place, each.name, _named(each), "start", each.colour)
+    places = [
+        (plane.x(curve.points[0].x), plane.y(curve.points[0].y)) for curve in series
+    ]
+    boxes = [(x - 4, y + 3.5, 8.0) for x, y in places]
+    for curve in sorted(series, key=lambda curve: not curve.strong):
+        x, y = plane.x(curve.points[0].x), plane.y(curve.points[0].y)
+        yield _dot(x, y, curve, _told(curve.name, curve.points[0], frame))
+        wide = len(curve.name) * LETTER
+        free_y = _free(x + 7, y + 3.5, wide, boxes) or y + 3.5
+        boxes.append((x + 7, free_y, wide))
+        if abs(free_y - y - 3.5) > LINE:
+            yield f'<path class="lead" d="M{x:.1f} {y:.1f}L{x + 6:.1f} {free_y - 3.5:.1f}"/>'
+        yield _text(x + 7, free_y, curve.name, _named(curve), "start", curve.colour)
 
 
 def _free(
@@ -218,12 +221,14 @@ def _free(
 ) -> float | None:
     """A height at which nothing else is written, as near as there is; None where there is none."""
     for off in (0, *(side * step * LINE for step in range(1, 16) for side in (1, -1))):
-        place = y + off
-        if TOP < place < HEIGHT - BOTTOM + 4 and not any(
-            abs(place - other) < LINE and x < left + wide and left < x + width
-            for left, other, wide in taken
+        candidate = y + off
+        if TOP < candidate < HEIGHT - BOTTOM + 4 and not any(
+            abs(candidate - box_y) < LINE
+            and x < box_left + wide
+            and box_left < x + width
+            for box_left, box_y, wide in taken
         ):
-            return place
+            return candidate
     return None
 
 
@@ -242,14 +247,14 @@ def stacked(
     text: Callable[[float], str],
 ) -> str:
     """Bars beside each other's names, from the top down."""
-    step, left, right, top = 24.0, 92.0, 50.0, 6.0
+    step, margins, right, top = 24.0, 92.0, 50.0, 6.0
     most = max(sum(value for _, value in bar.parts) for bar in bars) or 1.0
-    wide, drawn = WIDTH - left - right, []
+    wide, drawn = WIDTH - margins - right, []
     for number, bar in enumerate(bars):
-        y, x = top + number * step, left
+        y, x = top + number * step, margins
         drawn.append(
             _text(
-                left - 7,
+                margins - 7,
                 y + 14,
                 bar.name,
                 "name strong" if bar.strong else "name",
@@ -258,10 +263,10 @@ def stacked(
         )
         for label, value in bar.parts:
             size = value / most * wide
-            told = escape(f"{bar.name}: {label} {text(value)}")
+            title = escape(f"{bar.name}: {label} {text(value)}")
             drawn.append(
                 f'<rect x="{x:.1f}" y="{y + 3:.1f}" width="{max(size, 0):.1f}" height="{step - 7}"'
-                f' style="fill:var(--c{colours[label]})"><title>{told}</title></rect>'
+                f' style="fill:var(--c{colours[label]})"><title>{title}</title></rect>'
             )
             x += size
         drawn.append(
@@ -290,20 +295,20 @@ class Measure(NamedTuple):
 
 def measures(what: str, bars: Sequence[Measure], text: Callable[[float], str]) -> str:
     """Return bars beside each other's names, with their intervals, from the top down."""
-    step, left, right, top = 24.0, 92.0, 128.0, 6.0
+    step, margins, right, top = 24.0, 92.0, 128.0, 6.0
     most = max(bar.hi for bar in bars) or 1.0
-    wide, drawn = WIDTH - left - right, []
+    wide, drawn = WIDTH - margins - right, []
     for number, bar in enumerate(bars):
         y = top + number * step
         size, lo, hi = (
             max(value / most * wide, 0.0) for value in (bar.value, bar.lo, bar.hi)
         )
-        told = escape(
+        title = escape(
             f"{bar.name}: {text(bar.value)} [{text(bar.lo)}, {text(bar.hi)}], {bar.note}"
         )
         drawn.append(
             _text(
-                left - 7,
+                margins - 7,
                 y + 14,
                 bar.name,
                 "name strong" if bar.strong else "name",
@@ -311,18 +316,18 @@ def measures(what: str, bars: Sequence[Measure], text: Callable[[float], str]) -
             )
         )
         drawn.append(
-            f'<rect class="{"strong" if bar.strong else "other"}" x="{left:.1f}" y="{y + 3:.1f}"'
+            f'<rect class="{"strong" if bar.strong else "other"}" x="{margins:.1f}" y="{y + 3:.1f}"'
             f' width="{size:.1f}" height="{step - 7}" style="fill:var(--c{bar.colour})">'
-            f"<title>{told}</title></rect>"
+            f"<title>{title}</title></rect>"
         )
         if hi > lo:
             drawn.append(
-                f'<line class="ends" x1="{left + lo:.1f}" x2="{left + hi:.1f}" y1="{y + 11.5:.1f}"'
-                f' y2="{y + 11.5:.1f}"/>'
+                f'<line class="ends" x1="{margins + lo:.1f}" x2="{margins + hi:.1f}"'
+                f' y1="{y + 11.5:.1f}" y2="{y + 11.5:.1f}"/>'
             )
         drawn.append(
             _text(
-                left + max(size, hi) + 6,
+                margins + max(size, hi) + 6,
                 y + 15,
                 f"{text(bar.value)} · {bar.note}",
                 "tick",
@@ -370,17 +375,17 @@ def _text(
 def _apart(places: Sequence[float]) -> list[float]:
     """Heights for labels, near to where they belong and none upon another."""
     order = sorted(range(len(places)), key=places.__getitem__)
-    found = list(places)
+    result = list(places)
     for before, after in pairwise(order):
-        found[after] = max(found[after], found[before] + LINE)
-    below = (found[order[-1]] - (HEIGHT - BOTTOM + 4)) if order else 0.0
-    if below > 0:
-        found[order[-1]] -= below
+        result[after] = max(result[after], result[before] + LINE)
+    overflow = (result[order[-1]] - (HEIGHT - BOTTOM + 4)) if order else 0.0
+    if overflow > 0:
+        result[order[-1]] -= overflow
         for after, before in zip(
             reversed(order), list(reversed(order))[1:], strict=False
         ):
-            found[before] = min(found[before], found[after] - LINE)
-    return found
+            result[before] = min(result[before], result[after] - LINE)
+    return result
 
 
 def _svg(what: str, drawn: Sequence[str], height: float = HEIGHT) -> str:

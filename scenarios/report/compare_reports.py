@@ -11,11 +11,15 @@ TOLERANCE = 0.02  # of a share, or of the figure itself: less is no change
 # The figures that have a good side: 1 where more is better, -1 where less is.
 BETTER: Mapping[str, int] = {
     "task_success": 1, "success": 1, "net_saving": 1, "saving_vs_broadcast": 1,
-    "saving_vs_best": 1, "usd_vs_best": 1, "success_vs_isolated": 1, "success_vs_best": 1, "needed_recall": 1,
+    "saving_vs_best": 1, "usd_vs_best": 1, "success_vs_isolated": 1, "success_vs_best": 1,
+    "needed_recall": 1,
     "context_reduction": 1, "fidelity": 1, "fidelity.8": 1, "wake_delivery": 1, "wake_precision": 1,
-    "seen_before_work": 1, "memory_participation": 1, "fact_retention": 1, "tokens": -1, "co_memory": -1, "co_task": -1,
-    "redundancy": -1, "stale_after_delivery": -1, "wake_latency": -1, "wake_turns": -1, "wake_duplicates": -1,
-    "lost_results": -1, "asr_act": -1, "asr_view": -1, "false_positives": -1, "lost_writes": -1, "repeated_share": -1,
+    "seen_before_work": 1, "memory_participation": 1, "fact_retention": 1, "tokens": -1,
+    "co_memory": -1, "co_task": -1,
+    "redundancy": -1, "stale_after_delivery": -1, "wake_latency": -1, "wake_turns": -1,
+    "wake_duplicates": -1,
+    "lost_results": -1, "asr_act": -1, "asr_view": -1, "false_positives": -1, "lost_writes": -1,
+    "repeated_share": -1,
     "tokens_per_success": -1, "usd_per_success": -1, "corruption": -1,
 }  # fmt: skip
 SHARES = (
@@ -46,33 +50,31 @@ class Change(NamedTuple):
 def changes(
     before: Mapping[str, Any], after: Mapping[str, Any], tolerance: float = TOLERANCE
 ) -> Iterator[Change]:
-    """What moved beyond the interval that it had and the tolerance, and gates that came out the
-    other way.
-    """
+    """Yield figures that moved beyond their interval and the tolerance, and gates that changed."""
     yield from _gates(before, after)
     for key, figures in before["metrics"].items():
-        others = after["metrics"].get(key)
-        if others is None:
+        later = after["metrics"].get(key)
+        if later is None:
             if not _stands_for(key, after):
                 yield Change(key, "played", "not played", True)
             continue
         for name, old in figures.items():
             if name not in BETTER:
                 continue
-            if name not in others:
+            if name not in later:
                 yield Change(f"{key} {name}", old["value"], "not measured", True)
             elif change := _moved(
-                f"{key} {name}", name, old, others[name]["value"], tolerance
+                f"{key} {name}", name, old, later[name]["value"], tolerance
             ):
                 yield change
 
 
 def _stands_for(key: str, after: Mapping[str, Any]) -> bool:
-    """Whether other runs of isolated agents stand for these: their cell differs only in what memory
-    is to an agent.
+    """Return whether other runs of isolated agents stand for these: the cells differ only in
+    memory.
     """
     name, _, cell = key.partition("@")
-    varied = {each.partition("=")[0] for each in cell.split(",")}
+    varied = {setting.partition("=")[0] for setting in cell.split(",")}
     return (
         name.rpartition("/")[2] == "isolated"
         and varied <= OF_MEMORY
@@ -90,14 +92,20 @@ def _moved(
 
 
 def _gates(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Change]:
-    now = {(each["scenario"], each["gate"]): each["met"] for each in after["verdicts"]}
-    told = {True: "met", False: "missed", None: "not played"}
-    for each in before["verdicts"]:
-        met = now.get((each["scenario"], each["gate"]))
-        if met != each["met"]:
-            what = f"{each['scenario']}: {each['gate']}"
+    now = {
+        (verdict["scenario"], verdict["gate"]): verdict["met"]
+        for verdict in after["verdicts"]
+    }
+    words = {True: "met", False: "missed", None: "not played"}
+    for verdict in before["verdicts"]:
+        is_met = now.get((verdict["scenario"], verdict["gate"]))
+        if is_met != verdict["met"]:
+            name = f"{verdict['scenario']}: {verdict['gate']}"
             yield Change(
-                what, told[each["met"]], told[met], each["met"] is True or met is False
+                name,
+                words[verdict["met"]],
+                words[is_met],
+                verdict["met"] is True or is_met is False,
             )
 
 

@@ -27,21 +27,22 @@ from scenarios.report.words import (
 
 RETRIEVED = (
     "Questions whose evidence is known turn by turn, put to search as an agent would:"
-    " the share of the evidence among"
-    " the first 5, 10 and 20 hits (R@), in the answer of the tool (capsule), and 1 ÷"
-    " the place of the first (mrr)."
+    " the share of the evidence among the first 5, 10 and 20 hits (R@), in the answer"
+    " of the tool (capsule), and 1 ÷ the place of the first (mrr)."
 )
 UNITS_TOLD = (
     "Among the first k hits: the mean share of the evidence turns, whether any or all"
-    " of them are there, whether any or"
-    " all of their sessions are; and whether any is among the first k sessions."
+    " of them are there, whether any or all of their sessions are; and whether any is"
+    " among the first k sessions."
 )
 UNIT_COLUMNS = ("", "questions", "k", *UNITS)
 
 # What stands in the table of arms, in this order, where any arm has it.
 COLUMNS = (
-    "tokens", "net_saving", "usd", "usd_automatic", "usd_saving", "task_success", "co_task", "co_memory", "co_plan",
-    "co_total", "co_ref", "co_memory_unique", "tokens_per_success", "redundancy", "needed_recall", "view_recall",
+    "tokens", "net_saving", "usd", "usd_automatic", "usd_saving", "task_success", "co_task",
+    "co_memory", "co_plan",
+    "co_total", "co_ref", "co_memory_unique", "tokens_per_success", "redundancy", "needed_recall",
+    "view_recall",
     "context_reduction", "fidelity", "stale_after_delivery", "wake_latency", "fact_retention",
 )  # fmt: skip
 
@@ -80,10 +81,10 @@ def lines(report: Report) -> Iterator[str]:
 
 
 def _compared(table: Table) -> Iterator[str]:
-    """What was compared with what."""
-    for about, arms in summary.arms(table):
-        yield from (f"**{about[0].upper()}{about[1:]}**", "")
-        yield from (*(f"* `{arm}`: {what}" for arm, what in arms), "")
+    """Yield what was compared with what."""
+    for description, arms in summary.arms(table):
+        yield from (f"**{description[0].upper()}{description[1:]}**", "")
+        yield from (*(f"* `{arm}`: {names}" for arm, names in arms), "")
     yield from (f"* {line}" for line in summary.equals(table))
     yield ""
 
@@ -96,21 +97,24 @@ def rivals(table: Table) -> Iterator[str]:
 
 
 def _scenario(report: Report, scenario: str) -> Iterator[str]:
-    told = report.table["scenarios"][scenario]
+    described = report.table["scenarios"][scenario]
     level = report.table["run"]["level"]
     yield from (
-        f"## {told['title']}",
+        f"## {described['title']}",
         "",
-        f"`{scenario}`, {level}. {told['shows']}",
+        f"`{scenario}`, {level}. {described['shows']}",
         "",
     )
-    if told["headline"]:
-        yield from (f"Judged at {parameters(told['params'])}. {told['headline']}", "")
+    if described["headline"]:
+        yield from (
+            f"Judged at {parameters(described['params'])}. {described['headline']}",
+            "",
+        )
     yield from grid(
         ("gate", "arm", "value [95 %]", "runs that meet it", "verdict"),
         _gates(report, scenario),
     )
-    groups = summary.order(told, report.study.arms(scenario))
+    groups = summary.order(described, report.study.arms(scenario))
     kinds = {arm: kind for kind, arms in groups for arm in arms}
     base = report.study.base(scenario)
     rows = {
@@ -133,22 +137,26 @@ def _scenario(report: Report, scenario: str) -> Iterator[str]:
     yield from (f"* {name}: {meaning(name)}" for name in columns)
     yield ""
     yield from _cells(
-        [each for each in report.table["verdicts"] if each["scenario"] == scenario]
+        [
+            verdict
+            for verdict in report.table["verdicts"]
+            if verdict["scenario"] == scenario
+        ]
     )
     yield from _beside(report, scenario)
 
 
 def _gates(report: Report, scenario: str) -> Iterator[Sequence[str]]:
-    for each in report.table["verdicts"]:
-        if each["scenario"] == scenario:
-            yield gate(each)
+    for verdict in report.table["verdicts"]:
+        if verdict["scenario"] == scenario:
+            yield gate(verdict)
 
 
 def _cells(verdicts: Sequence[Table]) -> Iterator[str]:
     """Every other cell, folded where Markdown is shown with HTML."""
     rows = [
-        (name, *(_cell(each["metric"], found) for each, found in told))
-        for name, _, told in cells(verdicts)
+        (name, *(_cell(verdict["metric"], outcome) for verdict, outcome in row))
+        for name, _, row in cells(verdicts)
     ]
     if rows:
         yield from (
@@ -159,7 +167,7 @@ def _cells(verdicts: Sequence[Table]) -> Iterator[str]:
             "",
         )
         yield from ("**!**: beyond the gate's limit. n: runs.", "")
-        yield from grid(("cell", *(each["gate"] for each in verdicts)), rows)
+        yield from grid(("cell", *(verdict["gate"] for verdict in verdicts)), rows)
         yield from ("</details>", "")
 
 
@@ -170,9 +178,7 @@ def _cell(metric: str, found: Table | None) -> str:
 
 
 def _beside(report: Report, scenario: str) -> Iterator[str]:
-    rows = [
-        each for each in report.table["comparisons"] if each["scenario"] == scenario
-    ]
+    rows = [row for row in report.table["comparisons"] if row["scenario"] == scenario]
     if rows:
         yield from (
             (
@@ -191,16 +197,14 @@ def _beside(report: Report, scenario: str) -> Iterator[str]:
             "fragile",
         )
         yield from grid(head, map(_comparison, rows))
-    found = [
-        pays(each)
-        for each in report.table["break_even"]
-        if each["scenario"] == scenario
+    payback = [
+        pays(row) for row in report.table["break_even"] if row["scenario"] == scenario
     ]
-    if found:
+    if payback:
         yield from (
             "From where on memory pays:",
             "",
-            *(f"* {each}" for each in found),
+            *(f"* {row}" for row in payback),
             "",
         )
 
@@ -220,16 +224,18 @@ def _comparison(each: Table) -> Sequence[str]:
 def _recorded(told: Table) -> Iterator[str]:
     """Yield what was retrieved (L1), in our figures and in the units that others use."""
     if RETRIEVAL in told:
-        found = told[RETRIEVAL]
+        retrieved = told[RETRIEVAL]
         yield from (
             "## What memory finds in recorded conversations (L1)",
             "",
             RETRIEVED,
             "",
         )
-        yield from grid(("", "questions", *found["figures"]), retrieval_rows(found))
+        yield from grid(
+            ("", "questions", *retrieved["figures"]), retrieval_rows(retrieved)
+        )
         yield from (f"{UNITS_TOLD} {COMPARABLE}", "")
-        yield from grid(UNIT_COLUMNS, unit_rows(found))
+        yield from grid(UNIT_COLUMNS, unit_rows(retrieved))
 
 
 def unit_rows(found: Table) -> Iterator[Sequence[str]]:
@@ -246,7 +252,7 @@ def retrieval_rows(found: Table) -> Iterator[Sequence[str]]:
     yield (
         "each conversation apart",
         questions,
-        *(figure(name, each) for name, each in found["figures"].items()),
+        *(figure(name, item) for name, item in found["figures"].items()),
     )
     for category, row in found["by_category"].items():
         yield (
@@ -266,7 +272,7 @@ def _warnings(warnings: Sequence[str]) -> Iterator[str]:
         yield from (
             "## What to know before believing this",
             "",
-            *(f"* {each}" for each in together(warnings)),
+            *(f"* {warning}" for warning in together(warnings)),
             "",
         )
 

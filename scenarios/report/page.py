@@ -40,8 +40,10 @@ from scenarios.report.words import (
 )
 
 HEADS = {
-    "tokens": "tokens", "net_saving": "saved", "task_success": "done right", "co_memory": "C ÷ W", "co_plan": "P ÷ W",
-    "co_task": "(C+P) ÷ W", "co_total": "(C+P) ÷ T", "co_ref": "(C+P) ÷ W iso.", "co_memory_unique": "C ÷ W, unique",
+    "tokens": "tokens", "net_saving": "saved", "task_success": "done right", "co_memory": "C ÷ W",
+    "co_plan": "P ÷ W",
+    "co_task": "(C+P) ÷ W", "co_total": "(C+P) ÷ T", "co_ref": "(C+P) ÷ W iso.",
+    "co_memory_unique": "C ÷ W, unique",
     "usd": "dollars", "usd_automatic": "dollars, automatic cache", "usd_saving": "dollars saved",
     "tokens_per_success": "tokens per task", "redundancy": "found twice", "needed_recall": "recall",
     "view_recall": "recall, view", "context_reduction": "not sent", "stale_after_delivery": "stale",
@@ -55,10 +57,12 @@ ABOUT = {
 }
 # The columns of `COLUMNS`, as they stand together in a table.
 PARTS: Mapping[str, Sequence[str]] = {
-    "tokens and tasks": ("tokens", "net_saving", "usd", "usd_automatic", "usd_saving", "task_success",
+    "tokens and tasks": ("tokens", "net_saving", "usd", "usd_automatic", "usd_saving",
+    "task_success",
                          "tokens_per_success"),
     "overhead": ("co_task", "co_memory", "co_plan", "co_total", "co_ref", "co_memory_unique"),
-    "what was known": ("redundancy", "needed_recall", "view_recall", "context_reduction", "fidelity",
+    "what was known": ("redundancy", "needed_recall", "view_recall", "context_reduction",
+    "fidelity",
                        "stale_after_delivery", "wake_latency", "fact_retention"),
 }  # fmt: skip
 assert {name for names in PARTS.values() for name in names} == set(COLUMNS)
@@ -80,7 +84,7 @@ def html(report: Report) -> str:
         _levels(report),
         _foot(report),
     )
-    body = "\n".join(part for section in sections for part in section)
+    body = "\n".join(piece for section in sections for piece in section)
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -96,7 +100,7 @@ def _top(report: Report) -> Iterator[str]:
     yield f'<header><span class="level">{run["level"]} · {_short(LEVELS[run["level"]])}</span>'
     yield "<h1>What coordination costs, and what it saves</h1>"
     yield f'<p class="lede">{escape(summary.sentence(report.table))}</p>'
-    yield f'<ul class="tiles">{"".join(_tile(*each) for each in _tiles(report))}</ul></header>'
+    yield f'<ul class="tiles">{"".join(_tile(*tile) for tile in _tiles(report))}</ul></header>'
     yield from _compared(report.table)
     if run["level"] == "L0":
         yield f'<p class="note">{escape(ONLY_CHANCE)}</p>'
@@ -110,7 +114,7 @@ def _top(report: Report) -> Iterator[str]:
     if report.table["against"]:
         rows = [
             f"<tr><th scope='row'>{escape(name)}</th><td class='words'>{escape(agents)}</td>"
-            f"{''.join(f'<td>{_saving(each)}</td>' for each in row)}</tr>"
+            f"{''.join(f'<td>{_saving(tile)}</td>' for tile in row)}</tr>"
             for name, agents, *row in map(summary.cells, report.table["against"])
         ]
         scenario, agents, *heads = summary.HEAD
@@ -127,20 +131,24 @@ def _saving(text: str) -> str:
 
 
 def _compared(table: Table) -> Iterator[str]:
-    """What was compared with what: every arm, by its kind."""
+    """Yield what was compared with what: every arm, by its kind."""
     yield "<h2>What is compared with what</h2><div class='kinds'>"
-    for about, arms in summary.arms(table):
-        kind, _, rest = about.partition(": ")
-        small = f"<small>{escape(rest)}</small>" if rest else ""
+    for description, arms in summary.arms(table):
+        kind, _, details = description.partition(": ")
+        small = f"<small>{escape(details)}</small>" if details else ""
         rows = "".join(
-            f"<dt><code>{escape(arm)}</code></dt><dd>{escape(what)}</dd>"
-            for arm, what in arms
+            f"<dt><code>{escape(arm)}</code></dt><dd>{escape(names)}</dd>"
+            for arm, names in arms
         )
-        yield f"<section><h3>{escape(kind[0].upper() + kind[1:])}{small}</h3><dl>{rows}</dl></section>"
+        title = escape(kind[0].upper() + kind[1:])
+        yield f"<section><h3>{title}{small}</h3><dl>{rows}</dl></section>"
     yield "</div>"
-    told = list(summary.equals(table))
-    if told:
-        yield f"<ul class='plain soft'>{''.join(f'<li>{escape(each)}</li>' for each in told)}</ul>"
+    sentences = list(summary.equals(table))
+    if sentences:
+        yield (
+            f"<ul class='plain"
+            f" soft'>{''.join(f'<li>{escape(sentence)}</li>' for sentence in sentences)}</ul>"
+        )
 
 
 def _short(text: str) -> str:
@@ -150,27 +158,30 @@ def _short(text: str) -> str:
 def _tiles(report: Report) -> Iterator[tuple[str, str]]:
     rows = summary.headline(report.table)
     for row in [
-        each
-        for each in rows
-        if each["best"] and (len(rows) == 1 or each["scenario"] == pictures.MAIN)
+        item
+        for item in rows
+        if item["best"] and (len(rows) == 1 or item["scenario"] == pictures.MAIN)
     ]:
         best, cheapest, figures = row["best"], row["best_usd"], row["figures"]
-        where = f"{row['scenario']}, {row['agents']} agents"
-        for what, rival in (("tokens", best), ("usd", cheapest)):
-            told = row["beside"][rival][what]
-            about = (
-                f"{'dollars' if what == 'usd' else what}"
-                f" {'fewer' if told['value'] >= 0 else 'more'} than {rival}"
+        location = f"{row['scenario']}, {row['agents']} agents"
+        for unit, rival in (("tokens", best), ("usd", cheapest)):
+            comparison = row["beside"][rival][unit]
+            description = (
+                f"{'dollars' if unit == 'usd' else unit}"
+                f" {'fewer' if comparison['value'] >= 0 else 'more'} than {rival}"
             )
-            yield percent(abs(told["value"])), f"{about} {summary.ends(told)}; {where}"
+            yield (
+                percent(abs(comparison["value"])),
+                f"{description} {summary.ends(comparison)}; {location}",
+            )
         if "co_task" in figures:
             memory = percent(figures["co_memory"]["value"])
             yield (
                 percent(figures["co_task"]["value"]),
-                f"all coordination ÷ task, of which memory {memory}; {where}",
+                f"all coordination ÷ task, of which memory {memory}; {location}",
             )
     judged = [
-        each["met"] for each in report.table["verdicts"] if each["met"] is not None
+        item["met"] for item in report.table["verdicts"] if item["met"] is not None
     ]
     yield f"{sum(judged)} of {len(judged)}", "thresholds met"
     yield (
@@ -193,7 +204,9 @@ def _gates(report: Report) -> Iterator[str]:
     yield "<p class='soft'>Thresholds stand in the scenario's file, before anything is played.</p>"
     for scenario in report.study.scenarios:
         verdicts = [
-            each for each in report.table["verdicts"] if each["scenario"] == scenario
+            verdict
+            for verdict in report.table["verdicts"]
+            if verdict["scenario"] == scenario
         ]
         if verdicts:
             yield from _judged(report.table["scenarios"][scenario], scenario, verdicts)
@@ -211,22 +224,24 @@ def _judged(told: Table, scenario: str, verdicts: Sequence[Table]) -> Iterator[s
         )
     yield _table(
         ("", "<threshold", "value [95 %]", "runs that meet it"),
-        [f"<tr>{_gate(each)}</tr>" for each in verdicts],
+        [f"<tr>{_gate(verdict)}</tr>" for verdict in verdicts],
         "gates",
     )
     rows = [
         f"<tr><th scope='row'><code>{escape(name)}</code></th>"
-        f"{''.join(_cell(each['metric'], found) for each, found in row)}</tr>"
+        f"{''.join(_cell(verdict['metric'], outcome) for verdict, outcome in row)}</tr>"
         for name, _, row in cells(verdicts)
     ]
     if rows:
         beyond = sum(
-            not found["met"] for each in verdicts for found in each["cells"].values()
+            not outcome["met"]
+            for verdict in verdicts
+            for outcome in verdict["cells"].values()
         )
         yield f"<details class='cells'><summary>{others(len(rows))} of its grid"
         yield f"<small>{beyond} figure{'s' * (beyond != 1)} beyond a limit</small></summary>"
         yield "<p class='soft'>By these nothing is judged. ✗: beyond the limit. n: runs.</p>"
-        yield _table(("cell", *(each["gate"] for each in verdicts)), rows)
+        yield _table(("cell", *(verdict["gate"] for verdict in verdicts)), rows)
         yield "</details>"
 
 
@@ -241,7 +256,7 @@ def _cell(metric: str, found: Table | None) -> str:
 
 
 def _gate(each: Table) -> str:
-    kind, word = {
+    kind, status = {
         True: ("met", "✓ met"),
         False: ("missed", "✗ missed"),
         None: ("unplayed", "not played"),
@@ -256,7 +271,7 @@ def _gate(each: Table) -> str:
     value = _value(each["metric"], {each["metric"]: each}) if "value" in each else "–"
     runs = f"{each['runs_met']} of {each['n']}" if "value" in each else "–"
     return (
-        f"<td class='{kind}'>{escape(word)}</td><td"
+        f"<td class='{kind}'>{escape(status)}</td><td"
         f" class='words'><code>{escape(each['gate'])}</code>{fragile}</td>"
         f"<td>{value}</td><td>{runs}</td>"
     )
@@ -264,14 +279,15 @@ def _gate(each: Table) -> str:
 
 def _table(head: Sequence[str], rows: Iterable[str], kind: str = "") -> str:
     """A table that scrolls where it is too wide. What begins with `<` heads a column of words."""
-    cells = "".join(
-        f"<th scope='col'{' class=words' * each.startswith('<')}>{escape(each.lstrip('<'))}</th>"
-        for each in head
-    )
+    cells = ""
+    for column in head:
+        kind_of_cell = " class=words" if column.startswith("<") else ""
+        cells += f"<th scope='col'{kind_of_cell}>{escape(column.lstrip('<'))}</th>"
     table = f"<table class='{kind}'>" if kind else "<table>"
+    body = "".join(rows)
     return (
-        f"<div"
-        f" class='scroll'>{table}<thead><tr>{cells}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+        f"<div class='scroll'>{table}<thead><tr>{cells}</tr></thead>"
+        f"<tbody>{body}</tbody></table></div>"
     )
 
 
@@ -280,19 +296,19 @@ def _table(head: Sequence[str], rows: Iterable[str], kind: str = "") -> str:
 
 def _charts(drawn: Sequence[Picture]) -> Iterator[str]:
     yield "<h2>The curves</h2><div class='charts'>"
-    for each in drawn:
-        if each.drawing:
-            yield _figure(each)
+    for picture in drawn:
+        if picture.drawing:
+            yield _figure(picture)
     yield "</div>"
-    absent = [each for each in drawn if not each.drawing]
+    absent = [picture for picture in drawn if not picture.drawing]
     if absent:
         yield (
             "<p class='soft'>Left out, because their scenarios were not played:</p><ul"
             " class='plain soft'>"
         )
         yield from (
-            f"<li>{escape(each.title)}: <code>{escape(each.missing)}</code></li>"
-            for each in absent
+            f"<li>{escape(picture.title)}: <code>{escape(picture.missing)}</code></li>"
+            for picture in absent
         )
         yield "</ul>"
 
@@ -310,38 +326,36 @@ def _figure(each: Picture) -> str:
 
 
 def _pays(report: Report) -> Iterator[str]:
-    found = report.table["break_even"]
-    if found:
+    rows = report.table["break_even"]
+    if rows:
         yield "<h2>From where on memory pays</h2><ul class='plain'>"
         yield from (
-            f"<li>{escape(each['scenario'])}: {escape(pays(each))}</li>"
-            for each in found
+            f"<li>{escape(row['scenario'])}: {escape(pays(row))}</li>" for row in rows
         )
         yield "</ul>"
 
 
 def _recorded(report: Report) -> Iterator[str]:
     """Yield L1, apart from what was played."""
-    told = report.table.get("recorded", {})
-    if RETRIEVAL in told:
-        found = told[RETRIEVAL]
+    recorded_parts = report.table.get("recorded", {})
+    if RETRIEVAL in recorded_parts:
+        retrieved = recorded_parts[RETRIEVAL]
         yield (
             f"<h2>What memory finds in recorded conversations (L1)</h2><p"
             f" class='soft'>{escape(RETRIEVED)}</p>"
         )
         yield _table(
-            ("", "questions", *found["figures"]), map(_row, retrieval_rows(found))
+            ("", "questions", *retrieved["figures"]),
+            map(_row, retrieval_rows(retrieved)),
         )
         yield f"<p class='soft'>{escape(UNITS_TOLD)} {escape(COMPARABLE)}</p>"
-        yield _table(UNIT_COLUMNS, map(_row, unit_rows(found)))
+        yield _table(UNIT_COLUMNS, map(_row, unit_rows(retrieved)))
 
 
 def _row(cells: Sequence[str]) -> str:
-    name, *rest = cells
-    return (
-        f"<tr><th"
-        f" scope='row'>{escape(name)}</th>{''.join(f'<td>{escape(each)}</td>' for each in rest)}</tr>"
-    )
+    name, *values = cells
+    data = "".join(f"<td>{escape(value)}</td>" for value in values)
+    return f"<tr><th scope='row'>{escape(name)}</th>{data}</tr>"
 
 
 # -- Scenarios -------------------------------------------------------------------------
@@ -350,23 +364,23 @@ def _row(cells: Sequence[str]) -> str:
 def _details(report: Report) -> Iterator[str]:
     yield "<h2>Every scenario, every arm</h2>"
     for number, scenario in enumerate(report.study.scenarios):
-        told = report.table["scenarios"][scenario]
+        described = report.table["scenarios"][scenario]
         title = (
-            f"{escape(told['title'])}<small>{escape(scenario)},"
+            f"{escape(described['title'])}<small>{escape(scenario)},"
             f" {report.table['run']['level']}</small>"
         )
         yield f"<details{' open' if number == 0 else ''}><summary>{title}</summary>"
-        yield f"<p>{escape(told['shows'])}</p>"
+        yield f"<p>{escape(described['shows'])}</p>"
         yield from _arms(report, scenario)
         yield _beside(report, scenario)
-        away = "; ".join(f"{arm}: {why}" for arm, why in told["missing"].items())
+        away = "; ".join(f"{arm}: {why}" for arm, why in described["missing"].items())
         if away:
             yield f"<p class='soft'>Not available: {escape(away)}.</p>"
         yield "</details>"
 
 
 def _arms(report: Report, scenario: str) -> Iterator[str]:
-    """All arms, in tables that fit a screen, and what their columns mean."""
+    """Yield all arms, in tables that fit a screen, and the meaning of their columns."""
     arms, base = report.study.arms(scenario), report.study.base(scenario)
     rows = {
         arm: report.table["metrics"][report.study.key(scenario, base, arm)]
@@ -391,8 +405,8 @@ def _arms(report: Report, scenario: str) -> Iterator[str]:
 def _by_kind(
     report: Report, scenario: str, rows: Mapping[str, Table], columns: Sequence[str]
 ) -> Iterator[str]:
-    told = report.table["scenarios"][scenario]
-    for kind, arms in summary.order(told, list(rows)):
+    described = report.table["scenarios"][scenario]
+    for kind, arms in summary.order(described, list(rows)):
         yield (
             f"<tr class='kind'><th"
             f" colspan='{len(columns) + 2}'>{kind}{'s' * (kind != 'product')}</th></tr>"
@@ -437,9 +451,7 @@ def _between(name: str, told: Table) -> str:
 
 def _beside(report: Report, scenario: str) -> str:
     rows = [
-        _pair(each)
-        for each in report.table["comparisons"]
-        if each["scenario"] == scenario
+        _pair(row) for row in report.table["comparisons"] if row["scenario"] == scenario
     ]
     if not rows:
         return ""
@@ -480,25 +492,27 @@ def _pair(each: Table) -> str:
 
 
 def _missed(report: Report) -> Iterator[str]:
-    missed = [each for each in report.table["verdicts"] if each["met"] is False]
+    missed = [
+        verdict for verdict in report.table["verdicts"] if verdict["met"] is False
+    ]
     if not missed and not report.table["warnings"]:
         return
     yield "<h2>What was not reached, and what to know before believing this</h2><ul class='plain'>"
-    for each in missed:
+    for verdict in missed:
         came = (
-            f"came to {figure(each['metric'], each)}"
-            if "value" in each
-            else each["why"]
+            f"came to {figure(verdict['metric'], verdict)}"
+            if "value" in verdict
+            else verdict["why"]
         )
-        held = (
-            f"; {each['runs_met']} of {each['n']} runs meet it"
-            if "value" in each
+        runs_met = (
+            f"; {verdict['runs_met']} of {verdict['n']} runs meet it"
+            if "value" in verdict
             else ""
         )
-        told = f"{each['scenario']}, {each['arm']}: {each['gate']} {came}{held}"
-        yield f"<li class='missed'>{escape(told)}</li>"
+        text = f"{verdict['scenario']}, {verdict['arm']}: {verdict['gate']} {came}{runs_met}"
+        yield f"<li class='missed'>{escape(text)}</li>"
     yield from (
-        f"<li>{escape(each)}</li>" for each in together(report.table["warnings"])
+        f"<li>{escape(verdict)}</li>" for verdict in together(report.table["warnings"])
     )
     yield "</ul>"
 
@@ -506,20 +520,22 @@ def _missed(report: Report) -> Iterator[str]:
 def _levels(report: Report) -> Iterator[str]:
     yield "<h2>Three levels of evidence</h2>"
     rows = []
-    for level, what, state in levels(report.table):
+    for level, claim, state in levels(report.table):
         kind = "met" if state.startswith("played") else "unplayed"
-        told = _code(state)
-        name = f"{escape(what)}<small>{escape(ABOUT.get(what, LEVELS[level]))}</small>"
-        about = f"<th scope='row'>{level}</th><td class='words'>{name}</td>"
-        rows.append(f"<tr>{about}<td class='words {kind}'>{told}</td></tr>")
+        state_html = _code(state)
+        name = (
+            f"{escape(claim)}<small>{escape(ABOUT.get(claim, LEVELS[level]))}</small>"
+        )
+        head = f"<th scope='row'>{level}</th><td class='words'>{name}</td>"
+        rows.append(f"<tr>{head}<td class='words {kind}'>{state_html}</td></tr>")
     yield _table(("level", "<what it is", "<in this report"), rows)
 
 
 def _code(text: str) -> str:
     """Words with commands in back quotes."""
     return "".join(
-        f"<code>{escape(part)}</code>" if at % 2 else escape(part)
-        for at, part in enumerate(text.split("`"))
+        f"<code>{escape(piece)}</code>" if at % 2 else escape(piece)
+        for at, piece in enumerate(text.split("`"))
     )
 
 

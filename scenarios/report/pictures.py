@@ -16,8 +16,10 @@ from scenarios.report.report import Report
 
 # The page's colour of each arm; whoever is not named takes the next.
 COLOURS = {
-    "isolated": 0, "broadcast": 1, "manager": 2, "shared_file": 3, "view": 4, "view_capsule": 5, "shipped": 6,
-    "placebo": 7, "capsule": 8, "oracle": 9, "native_store": 10, "off": 0, "weekly": 1, "nightly": 6,
+    "isolated": 0, "broadcast": 1, "manager": 2, "shared_file": 3, "view": 4, "view_capsule": 5,
+    "shipped": 6,
+    "placebo": 7, "capsule": 8, "oracle": 9, "native_store": 10, "off": 0, "weekly": 1,
+    "nightly": 6,
 }  # fmt: skip
 # What tokens were for, as a stack of bars has them: work in greys, what the memory put there in
 # colour.
@@ -63,13 +65,13 @@ def headlines(report: Report) -> Iterator[Picture]:
         drawn = [_measure(arm, bars[arm], arm == product) for arm in names]
         seeds = f"{row['n']} seed{'s' * (row['n'] != 1)}, the same for all"
         title = f"{row['scenario']}, {row['agents']} agents"
-        told = f"Tokens, dollars and tasks done right of a run, {summary.agents(row)}; {seeds}."
+        caption = f"Tokens, dollars and tasks done right of a run, {summary.agents(row)}; {seeds}."
         best = f"the best rival is {row['best']}" if row["best"] else summary.NO_RIVAL
         best += (
             "" if row["best"] == row["best_usd"] else f", by dollars {row['best_usd']}"
         )
-        told += f" Lines are 95 % intervals; {best}."
-        yield Picture(title, told, charts.measures(title, drawn, charts.thousands))
+        caption += f" Lines are 95 % intervals; {best}."
+        yield Picture(title, caption, charts.measures(title, drawn, charts.thousands))
 
 
 def _measure(arm: str, bar: Table, product: bool) -> Measure:
@@ -155,11 +157,11 @@ def _by_team(report: Report) -> Picture:
         0.0,
         x_at=at,
     )
-    told = (
+    caption = (
         f"{name}: 1 − tokens ÷ tokens of isolated agents, pairs of runs with the same"
         f" seed; bars are 95 % intervals."
     )
-    return Picture(title, told, charts.lines(title, frame, series))
+    return Picture(title, caption, charts.lines(title, frame, series))
 
 
 def _surface(report: Report) -> Picture:
@@ -169,22 +171,22 @@ def _surface(report: Report) -> Picture:
     )
     if name is None:
         return Picture(title, "", missing="brain-suite run redundant_discovery")
-    other, arm = _other(study, name) or "", study.gated(name) or ""
+    axis, arm = _other(study, name) or "", study.gated(name) or ""
     cells: dict[tuple[object, int], tuple[Interval, int]] = {}
-    default = report.table["scenarios"][name]["params"].get(other)
-    for cell in _within(study, name, other):
+    default = report.table["scenarios"][name]["params"].get(axis)
+    for cell in _within(study, name, axis):
         pairs = study.pairs(name, arm, ISOLATED, cell)
         if pairs:
-            where = dict(pairs[0][0].cell).get(other, default)
-            cells[where, pairs[0][0].team] = (
+            level = dict(pairs[0][0].cell).get(axis, default)
+            cells[level, pairs[0][0].team] = (
                 study.saving(name, arm, ISOLATED, cell),
                 len(pairs),
             )
-    told = (
-        f"{name}: net saving of {arm} by {other} and agents. A frame: the interval lies"
+    caption = (
+        f"{name}: net saving of {arm} by {axis} and agents. A frame: the interval lies"
         f" above 0. n in each cell."
     )
-    return Picture(title, told, _heat(other, cells))
+    return Picture(title, caption, _heat(axis, cells))
 
 
 def _within(study: Study, name: str, other: str) -> list[str]:
@@ -199,26 +201,24 @@ def _within(study: Study, name: str, other: str) -> list[str]:
 def _other(study: Study, name: str) -> str | None:
     """The parameter that varies with the team, in most of the cells; None where none does."""
     both = [study.varied(name, cell) for cell in findings.surface(study, name)]
-    named = sorted(
+    names = sorted(
         {each for varied in both if "n" in varied for each in varied - {"n"}}
     )
-    if study.gated(name) is None or not named:
+    if study.gated(name) is None or not names:
         return None
-    return max(named, key=lambda each: len(_within(study, name, each)))
+    return max(names, key=lambda each: len(_within(study, name, each)))
 
 
 def _heat(other: str, cells: dict[tuple[object, int], tuple[Interval, int]]) -> str:
     teams = sorted({team for _, team in cells})
     rows = sorted(
-        {where for where, _ in cells}, key=lambda each: (isinstance(each, str), each)
+        {column for column, _ in cells}, key=lambda each: (isinstance(each, str), each)
     )
     head = "".join(f"<th scope='col'>{team}</th>" for team in teams)
     body = ""
-    for where in rows:
-        body += (
-            f"<tr><th"
-            f" scope='row'>{where}</th>{''.join(_cell(cells.get((where, team))) for team in teams)}</tr>"
-        )
+    for column in rows:
+        data = "".join(_cell(cells.get((column, team))) for team in teams)
+        body += f"<tr><th scope='row'>{column}</th>{data}</tr>"
     return (
         f"<table class='heat'><thead><tr><th>{other} ╲"
         f" agents</th>{head}</tr></thead><tbody>{body}</tbody></table>"
@@ -254,7 +254,7 @@ def _stack(report: Report) -> Picture:
     bars, used = [], set[str]()
     for arm in study.arms(name):
         figures = study.figures(name, arm)
-        parts = []
+        amounts = []
         for part, labels, _ in STACK:
             value = sum(
                 figures[f"tokens.{label}"].value
@@ -262,18 +262,18 @@ def _stack(report: Report) -> Picture:
                 if f"tokens.{label}" in figures
             )
             if value:
-                parts.append((part, value))
+                amounts.append((part, value))
                 used.add(part)
-        bars.append(Bar(arm, parts, arm == study.gated(name)))
+        bars.append(Bar(arm, amounts, arm == study.gated(name)))
     colours = {part: colour for part, _, colour in STACK}
-    told = (
+    caption = (
         f"{name}: tokens of a run, billed, by what they were for. Greys are work, colours"
         f" what sharing put there."
     )
     legend = [(part, colour) for part, _, colour in STACK if part in used]
     return Picture(
         title,
-        told,
+        caption,
         charts.stacked(title, bars, colours, charts.thousands),
         legend=legend,
     )
@@ -290,7 +290,7 @@ def _pareto(report: Report) -> Picture:
     )
     if name is None:
         return Picture(title, "", missing="brain-suite run landing_pages")
-    gated, found = study.gated(name), []
+    gated, state = study.gated(name), []
     for number, arm in enumerate(study.arms(name)):
         figures = study.figures(name, arm)
         if "usd" in figures and "task_success" in figures:
@@ -299,7 +299,7 @@ def _pareto(report: Report) -> Picture:
                 figures["task_success"].value,
                 n=len(study.of(name, arm)),
             )
-            found.append(Series(arm, [point], _colour(arm, number), arm == gated))
+            state.append(Series(arm, [point], _colour(arm, number), arm == gated))
     frame = Frame(
         "dollars per run, with cache discount",
         "tasks done right",
@@ -308,8 +308,8 @@ def _pareto(report: Report) -> Picture:
         0.9,
         1.0,
     )
-    told = f"{name}: up and to the left is better. Dollars by the list price in the ledger."
-    return Picture(title, told, charts.points(title, frame, found))
+    caption = f"{name}: up and to the left is better. Dollars by the list price in the ledger."
+    return Picture(title, caption, charts.points(title, frame, state))
 
 
 def _dollars(value: float) -> str:
@@ -349,16 +349,16 @@ def _waits(report: Report) -> Picture:
         0.0,
         1.0,
     )
-    told = (
+    caption = (
         f"{name}: from the write to the first prompt that holds it, for agents that"
-        f" had a session; the curve ends at"
-        " the share that was delivered at all. Arms without a curve told nobody."
+        f" had a session; the curve ends at the share that was delivered at all. Arms"
+        " without a curve told nobody."
     )
-    return Picture(title, told, charts.lines(title, frame, series))
+    return Picture(title, caption, charts.lines(title, frame, series))
 
 
 def _all_waits(study: Study, name: str, arm: str) -> list[float]:
-    return sorted(wait for each in study.of(name, arm) for wait in each.waits)
+    return sorted(wait for sample in study.of(name, arm) for wait in sample.waits)
 
 
 def _hops(report: Report) -> Picture:
@@ -367,14 +367,14 @@ def _hops(report: Report) -> Picture:
     def hops(name: str, arm: str) -> list[int]:
         figures = study.figures(name, arm)
         return sorted(
-            int(each[9:])
-            for each in figures
-            if each.startswith("fidelity.") and each[9:].isdigit()
+            int(name_of[9:])
+            for name_of in figures
+            if name_of.startswith("fidelity.") and name_of[9:].isdigit()
         )
 
     name = _first(
         study,
-        lambda each: any(len(hops(each, arm)) > 1 for arm in study.arms(each)),
+        lambda name_of: any(len(hops(name_of, arm)) > 1 for arm in study.arms(name_of)),
         "telephone",
     )
     if name is None:
@@ -382,9 +382,9 @@ def _hops(report: Report) -> Picture:
     gated, series = study.gated(name), []
     for number, arm in enumerate(study.arms(name)):
         figures, n = study.figures(name, arm), len(study.of(name, arm))
-        found = [_point(hop, figures[f"fidelity.{hop}"], n) for hop in hops(name, arm)]
-        if found and (arm in CURVE or arm == gated):
-            series.append(Series(arm, found, _colour(arm, number), arm == gated))
+        points = [_point(hop, figures[f"fidelity.{hop}"], n) for hop in hops(name, arm)]
+        if points and (arm in CURVE or arm == gated):
+            series.append(Series(arm, points, _colour(arm, number), arm == gated))
     at = [point.x for point in series[0].points]
     frame = Frame(
         "hops",
@@ -395,19 +395,19 @@ def _hops(report: Report) -> Picture:
         1.0,
         x_at=at,
     )
-    told = (
+    caption = (
         f"{name}: every agent of a chain acts on what it was told and says it again."
         f" Isolated agents find out anew."
     )
-    return Picture(title, told, charts.lines(title, frame, series))
+    return Picture(title, caption, charts.lines(title, frame, series))
 
 
 def _month(report: Report) -> Picture:
     study, title = report.study, "Thirty days of a memory"
     name = _first(
         study,
-        lambda each: any(
-            one.days for arm in study.arms(each) for one in study.of(each, arm)
+        lambda item: any(
+            one.days for arm in study.arms(item) for one in study.of(item, arm)
         ),
         "defrag_30_days",
     )
@@ -416,20 +416,20 @@ def _month(report: Report) -> Picture:
     gated, series = study.gated(name), []
     for number, arm in enumerate(study.arms(name)):
         by_day: dict[float, list[float]] = {}
-        for each in study.of(name, arm):
-            for day, tokens in each.days:
+        for item in study.of(name, arm):
+            for day, tokens in item.days:
                 by_day.setdefault(day, []).append(tokens)
-        found = [
-            Point(day, sum(each) / len(each), n=len(each))
-            for day, each in sorted(by_day.items())
+        points = [
+            Point(day, sum(item) / len(item), n=len(item))
+            for day, item in sorted(by_day.items())
         ]
-        if found:
-            series.append(Series(arm, found, _colour(arm, number), arm == gated))
+        if points:
+            series.append(Series(arm, points, _colour(arm, number), arm == gated))
     frame = Frame(
         "day", "tokens of all live entries", charts.plain, charts.thousands, 0.0
     )
-    told = f"{name}: the mean over runs."
-    return Picture(title, told, charts.lines(title, frame, series))
+    caption = f"{name}: the mean over runs."
+    return Picture(title, caption, charts.lines(title, frame, series))
 
 
 def _recall(report: Report) -> Picture:
@@ -444,14 +444,14 @@ def _recall(report: Report) -> Picture:
     name = _first(study, ready, "context_explosion")
     if name is None:
         return Picture(title, "", missing="brain-suite run context_explosion")
-    gated, found = study.gated(name), []
+    gated, state = study.gated(name), []
     for number, arm in enumerate(study.arms(name)):
         figures, n = study.figures(name, arm), len(study.of(name, arm))
         if "context_reduction" in figures and "needed_recall" in figures:
             point = Point(
                 figures["context_reduction"].value, figures["needed_recall"].value, n=n
             )
-            found.append(Series(arm, [point], _colour(arm, number), arm == gated))
+            state.append(Series(arm, [point], _colour(arm, number), arm == gated))
     frame = Frame(
         "context that is not sent",
         "needed entries that were shown or found",
@@ -460,8 +460,8 @@ def _recall(report: Report) -> Picture:
         0.0,
         1.0,
     )
-    told = (
+    caption = (
         f"{name}: a reduction counts for nothing where what was needed is not there. Up"
         f" and to the right is better."
     )
-    return Picture(title, told, charts.points(title, frame, found))
+    return Picture(title, caption, charts.points(title, frame, state))

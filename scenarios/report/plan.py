@@ -55,11 +55,11 @@ def planned(
             for n in range(_times(arm, most, full))
         )
     for each in cells(scenario) if grid else ():
-        there = own | each
+        combined = own | each
         least = most if full or "agents" in each else min(most, LESS)
-        for arm in _in_cell(scenario, load(text, there), each, chosen):
+        for arm in _in_cell(scenario, load(text, combined), each, chosen):
             yield from (
-                Order(name, arm, first + n, tuple(there.items()))
+                Order(name, arm, first + n, tuple(combined.items()))
                 for n in range(_times(arm, least, full))
             )
 
@@ -75,16 +75,16 @@ def _in_cell(
 ) -> list[str]:
     if set(cell) == {"agents"}:
         return list(arms)
-    named = {scenario.gated, BASE}
+    arms_named = {scenario.gated, BASE}
     if len(cell) == 1 and len(changed.agents) != len(scenario.agents):
-        named |= set(COMPARED)
+        arms_named |= set(COMPARED)
     if same_alone(scenario, changed, cell):
-        named.discard(BASE)
-    return [arm for arm in arms if arm in named]
+        arms_named.discard(BASE)
+    return [arm for arm in arms if arm in arms_named]
 
 
 def same_alone(scenario: Scenario, changed: Scenario, cell: Mapping[str, Any]) -> bool:
-    """Whether isolated agents do the very same in this cell."""
+    """Return whether isolated agents do exactly the same in this cell."""
     return (
         cell.keys() <= OF_MEMORY
         and changed._replace(params=scenario.params, cell=scenario.cell) == scenario
@@ -92,7 +92,7 @@ def same_alone(scenario: Scenario, changed: Scenario, cell: Mapping[str, Any]) -
 
 
 def available(scenario: Scenario, arms: Sequence[str] | None = None) -> list[str]:
-    """Those of the arms that the scenario has and that can run."""
+    """Return the arms that the scenario has and that can run."""
     for arm in arms or ():
         if arm not in ARMS:
             raise BrokenScenario(f"there is no arm {arm}; there are {', '.join(ARMS)}")
@@ -105,5 +105,5 @@ def available(scenario: Scenario, arms: Sequence[str] | None = None) -> list[str
 
 
 def missing(arms: Iterable[str]) -> dict[str, str]:
-    """Which arms cannot run, and why."""
+    """Return the arms that cannot run, each with its reason."""
     return {arm: why for arm in arms if arm in ARMS and (why := ARMS[arm].missing())}

@@ -37,17 +37,17 @@ def missing(table: Mapping[str, Table], path: str | None) -> str | None:
     """
     if RETRIEVAL not in table:
         return None
-    where = path or table[RETRIEVAL]["data"]["path"]
-    return None if os.path.exists(where) else str(where)
+    source = path or table[RETRIEVAL]["data"]["path"]
+    return None if os.path.exists(source) else str(source)
 
 
 def again(table: Mapping[str, Table], path: str | None) -> Table:
     """Return the part of a report measured again, or as it is where its data are not there."""
     if RETRIEVAL not in table or missing(table, path):
         return dict(table)
-    said = table[RETRIEVAL]["data"]["path"]
-    part = _retrieved(path or said)
-    return {RETRIEVAL: part | {"data": part["data"] | {"path": said}}}
+    recorded_path = table[RETRIEVAL]["data"]["path"]
+    section = _retrieved(path or recorded_path)
+    return {RETRIEVAL: section | {"data": section["data"] | {"path": recorded_path}}}
 
 
 def _retrieved(path: str) -> Table:
@@ -55,8 +55,8 @@ def _retrieved(path: str) -> Table:
         conversations = retrieval.read(path)
     except (retrieval.BrokenConversations, OSError) as error:
         raise BrokenData(str(error)) from error
-    with tempfile.TemporaryDirectory(prefix="retrieval-") as place:
-        found = retrieval.measure(conversations, place)
+    with tempfile.TemporaryDirectory(prefix="retrieval-") as folder:
+        found = retrieval.measure(conversations, folder)
     figures = {
         name: _interval([found[name], *found["intervals"][name]])
         for name in retrieval.FIGURES
@@ -81,13 +81,13 @@ def _retrieved(path: str) -> Table:
 
 def _interval(ends: Sequence[float]) -> Table:
     return {
-        name: rounded(each)
-        for name, each in zip(("value", "lo", "hi"), ends, strict=True)
+        name: rounded(item)
+        for name, item in zip(("value", "lo", "hi"), ends, strict=True)
     }
 
 
 def _round(value: Any) -> Any:
     """Return it with every number the same on every machine."""
     if isinstance(value, Mapping):
-        return {name: _round(each) for name, each in value.items()}
+        return {name: _round(item) for name, item in value.items()}
     return rounded(value) if isinstance(value, float) else value

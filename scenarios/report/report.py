@@ -32,8 +32,7 @@ REPORT, LEDGER, TEXT, PAGE = FILES = (
 )
 ONLY_CHANCE = (
     "L0: agents are scripted. Intervals describe the chance in the scenarios alone"
-    " (which facts, sizes, times are"
-    " drawn), and nothing about models."
+    " (which facts, sizes, times are drawn), and nothing about models."
 )
 LEVELS = {
     "L0": (
@@ -74,7 +73,9 @@ def thresholds_of(scenario: Scenario) -> list[Threshold]:
 
 
 def told_of(scenario: Scenario, arms: Sequence[str]) -> Table:
-    """What a report says of a scenario, so that it can be read without its file."""
+    """Return the description of a scenario that a report holds, so that it reads without its
+    file.
+    """
     return {
         "title": scenario.title,
         "shows": scenario.shows,
@@ -101,17 +102,17 @@ def made(
     to.
     """
     study = Study(samples, RIVALS)
-    parts = findings.found(study, thresholds)
+    findings_made = findings.found(study, thresholds)
     table = {
         "schema": SCHEMA,
         "run": {**run, **what_ran(study, digest)},
         "scenarios": dict(scenarios),
-        "thresholds": [each._asdict() for each in thresholds],
-        **parts._asdict(),
+        "thresholds": [threshold._asdict() for threshold in thresholds],
+        **findings_made._asdict(),
         "against": comparison.table(study, scenarios),
         "warnings": [
             *([run["stopped"]] if "stopped" in run else []),
-            *warnings(study, scenarios, parts),
+            *warnings(study, scenarios, findings_made),
         ],
         **({"recorded": recorded} if recorded else {}),
     }
@@ -119,27 +120,29 @@ def made(
 
 
 def what_ran(study: Study, digest: str) -> Table:
-    """What the ledger says of itself."""
-    samples = [each for group in study.cells.values() for each in group]
+    """Return what the ledger says about itself."""
+    samples = [sample for group in study.cells.values() for sample in group]
     config = sorted(
         {
-            (each.scenario, each.digest, each.arm, each.name, each.seed)
-            for each in samples
+            (sample.scenario, sample.digest, sample.arm, sample.name, sample.seed)
+            for sample in samples
         }
     )
     seeds = {
-        scenario: sorted({each.seed for each in samples if each.scenario == scenario})
+        scenario: sorted(
+            {sample.seed for sample in samples if sample.scenario == scenario}
+        )
         for scenario in study.scenarios
     }
-    engines = sorted({each.engine for each in samples if each.engine})
+    engines = sorted({sample.engine for sample in samples if sample.engine})
     return {
         "level": "L2" if engines else "L0",
         "engines": engines,
         "ledger": digest,
         "runs": len(samples),
         "config": sha256(json.dumps(config).encode()).hexdigest(),
-        "tokenizer": ", ".join(sorted({each.encoding for each in samples})),
-        "counting": ", ".join(sorted({each.counting for each in samples})),
+        "tokenizer": ", ".join(sorted({sample.encoding for sample in samples})),
+        "counting": ", ".join(sorted({sample.counting for sample in samples})),
         "seeds": seeds,
         "n": {study.key(*key): len(group) for key, group in study.cells.items()},
     }
@@ -148,14 +151,14 @@ def what_ran(study: Study, digest: str) -> Table:
 def warnings(
     study: Study, scenarios: Mapping[str, Table], parts: Findings
 ) -> list[str]:
-    """What a reader has to know before believing any of it."""
-    found = [
-        f"{each['scenario']}: {each['gate']}: {each['why']}"
-        for each in parts.verdicts
-        if "why" in each
+    """Return the warnings that a reader needs first."""
+    lines = [
+        f"{item['scenario']}: {item['gate']}: {item['why']}"
+        for item in parts.verdicts
+        if "why" in item
     ]
     for scenario, table in scenarios.items():
-        found += [
+        lines += [
             f"{scenario}: the arm {arm} is not available: {why}"
             for arm, why in table["missing"].items()
         ]
@@ -163,32 +166,32 @@ def warnings(
             (len(study.of(scenario, arm)) for arm in study.arms(scenario)), default=0
         )
         if least < FEW:
-            found.append(
+            lines.append(
                 f"{scenario}: {least} run{'s' * (least != 1)} of an arm: too few for"
                 f" intervals to mean much"
             )
-    for each in parts.comparisons:
-        if each["saving"]["value"] > 0 and not each["no_worse"]:
-            lost = f"{-each['success_difference']:.1%}"
-            found.append(
-                f"{each['scenario']}: {each['arm']} saves tokens, and may lose"
-                f" success ({lost} on average)"
+    for item in parts.comparisons:
+        if item["saving"]["value"] > 0 and not item["no_worse"]:
+            lost = f"{-item['success_difference']:.1%}"
+            lines.append(
+                f"{item['scenario']}: {item['arm']} saves tokens, and may lose success"
+                f" ({lost} on average)"
             )
-        if each["fragile"]:
-            found.append(
-                f"{each['scenario']}: whether {each['arm']} saves is fragile:"
-                f" {', '.join(each['flips'])}"
+        if item["fragile"]:
+            lines.append(
+                f"{item['scenario']}: whether {item['arm']} saves is fragile:"
+                f" {', '.join(item['flips'])}"
             )
-    for each in parts.equal:
-        where = f" in {each['cell']}" if each["cell"] else ""
-        found.append(
-            f"{each['scenario']}: {' and '.join(each['arms'])} came out equal in every run{where}"
+    for item in parts.equal:
+        cell = f" in {item['cell']}" if item["cell"] else ""
+        lines.append(
+            f"{item['scenario']}: {' and '.join(item['arms'])} came out equal in every run{cell}"
         )
-    return found
+    return lines
 
 
 def thresholds_in(table: Table) -> list[Threshold]:
-    return [Threshold(**each) for each in table["thresholds"]]
+    return [Threshold(**threshold) for threshold in table["thresholds"]]
 
 
 def write(folder: str, name: str, text: str) -> str:
@@ -228,10 +231,10 @@ def digest_of(path: str) -> str:
 
 
 def schema() -> Table:
-    """What a report may hold, as JSON schema."""
-    found: Table = json.loads(
+    """Return the JSON schema of a report."""
+    table: Table = json.loads(
         (resources.files("scenarios.report") / "report.schema.json").read_text(
             encoding="utf-8"
         )
     )
-    return found
+    return table

@@ -30,23 +30,24 @@ HEADS = (
     f" {'arm':<13}{'n':>3}{'tokens':>7}{'dollars':>8}{'saved [95 %]':>18}{'done':>5}"
     f"{'all':>6}{'memory':>7}{'twice':>6}{'shown':>6}",
 )
-BEST = f" {'scenario':<20}{'agents':<9}{'best rival':<14}{'fewer tokens':>18}{'dollars':>8}{'done':>10}"
+BEST = (
+    f" {'scenario':<20}{'agents':<9}{'best rival':<14}"
+    f"{'fewer tokens':>18}{'dollars':>8}{'done':>10}"
+)
 BAR = 20  # signs of the longest bar
 MEMORY = ("fact_retention", "growth")
 MEMORY_HEADS = (f" {'arm':<12}{'n':>3} {'still found':>24}{'tokens a day':>24}",)
 MEANT = (
     "* the arm that is judged. Saved: tokens beside those of isolated agents, seed by"
-    " seed, with its 95 % interval."
-    " Done: tasks that came out right. Coordination ÷ task: tokens that memory takes"
-    " and agents that only plan,"
-    " beside the tokens of the work, billed; of it memory's part. Found twice: of"
-    " what was found out, the share that"
-    " memory held already. Needed shown: of what was needed and held, the share that was shown."
+    " seed, with its 95 % interval. Done: tasks that came out right. Coordination ÷"
+    " task: tokens that memory takes and agents that only plan, beside the tokens of"
+    " the work, billed; of it memory's part. Found twice: of what was found out, the"
+    " share that memory held already. Needed shown: of what was needed and held, the"
+    " share that was shown."
 )
 MEMORY_MEANT = (
     "Still found: queries that are answered after the nights, beside before. Tokens a"
-    " day: by which all live entries"
-    " grow."
+    " day: by which all live entries grow."
 )
 MARKS = {True: "met", False: "MISSED", None: "not played"}
 
@@ -59,12 +60,12 @@ def lines(report: Report) -> Iterator[str]:
 
 
 def _first_screen(table: Table) -> Iterator[str]:
-    """What was compared with what, and what came of it."""
+    """Yield what was compared with what, and the result."""
     yield from ("", *wrapped(summary.sentence(table), ""))
-    for about, arms in summary.arms(table):
-        yield from ("", *wrapped(f"{about[0].upper()}{about[1:]}"))
-        for arm, what in arms:
-            yield from wrapped(f"  {arm:<14}{what}", " " * 16)
+    for description, arms in summary.arms(table):
+        yield from ("", *wrapped(f"{description[0].upper()}{description[1:]}"))
+        for arm, names in arms:
+            yield from wrapped(f"  {arm:<14}{names}", " " * 16)
     for line in summary.equals(table):
         yield from ("", *wrapped(line))
     if table["against"]:
@@ -75,14 +76,14 @@ def _first_screen(table: Table) -> Iterator[str]:
 
 def _best(row: Table) -> str:
     best, cheapest = row["best"], row["best_usd"]
-    told = f" {row['scenario'][:19]:<20}{row['agents']:<9}"
+    line = f" {row['scenario'][:19]:<20}{row['agents']:<9}"
     if best is None:
-        return f"{told}{summary.NO_RIVAL}"
+        return f"{line}{summary.NO_RIVAL}"
     usd = row["beside"][cheapest]["usd"]["value"]
     success = "v".join(
         f"{row['bars'][arm]['success']:.0%}" for arm in (row["product"], best)
     )
-    return f"{told}{best:<14}{_saved(row['beside'][best]['tokens']):>18}{usd:>8.0%}{success:>10}"
+    return f"{line}{best:<14}{_saved(row['beside'][best]['tokens']):>18}{usd:>8.0%}{success:>10}"
 
 
 def _bars(row: Table) -> Iterator[str]:
@@ -103,58 +104,58 @@ def _bars(row: Table) -> Iterator[str]:
         key=lambda pair: (pair[0] != row["product"], pair[1]["tokens"]["value"]),
     ):
         bar = "█" * max(round(each["tokens"]["value"] / most * BAR), 1)
-        beside = row["beside"].get(arm)
-        saved = _saved(beside["tokens"]) if beside else ""
+        comparison = row["beside"].get(arm)
+        saved = _saved(comparison["tokens"]) if comparison else ""
         tokens, usd = thousands(each["tokens"]["value"]), dollars(each["usd"]["value"])
         yield (
             f"  {arm:<14}{bar:<{BAR}}{tokens:>6}{usd:>8}{each['success']:>5.0%}"
             f" {saved:>22}"
         ).rstrip()
-    if told := summary.overhead(row):
-        yield from wrapped(f"  {told}", "    ")
+    if overhead := summary.overhead(row):
+        yield from wrapped(f"  {overhead}", "    ")
 
 
 def of_scenario(report: Report, scenario: str) -> Iterator[str]:
-    told = report.table["scenarios"][scenario]
+    described = report.table["scenarios"][scenario]
     level = report.table["run"]["level"]
-    yield from ("", f"{scenario}, {level}: {told['title']}"[:WIDTH], "")
-    if told["headline"]:
-        yield from (*wrapped(f"  {told['headline']}", "  "), "")
+    yield from ("", f"{scenario}, {level}: {described['title']}"[:WIDTH], "")
+    if described["headline"]:
+        yield from (*wrapped(f"  {described['headline']}", "  "), "")
     yield from _arms(report, scenario)
     for row in report.table["against"]:
         if row["scenario"] == scenario:
             yield from _bars(row)
     verdicts = [
-        each for each in report.table["verdicts"] if each["scenario"] == scenario
+        item for item in report.table["verdicts"] if item["scenario"] == scenario
     ]
     if verdicts:
         yield from ("", f"  {'expected':<42}{'came to [95 %]':>24}{'runs met':>11}")
     for verdict in verdicts:
         yield from _verdict(verdict)
-    if told["headline"]:
+    if described["headline"]:
         yield from _cells(verdicts)
-    for each in report.table["break_even"]:
-        if each["scenario"] == scenario:
-            yield from wrapped(f"  {pays(each)}", "    ")
+    for item in report.table["break_even"]:
+        if item["scenario"] == scenario:
+            yield from wrapped(f"  {pays(item)}", "    ")
 
 
 def _arms(report: Report, scenario: str) -> Iterator[str]:
     """Every arm, by its kind."""
-    told, played = report.table["scenarios"][scenario], report.study.arms(scenario)
+    described, played = report.table["scenarios"][scenario], report.study.arms(scenario)
     spent = any(
-        each.tally["tokens"]
+        sample.tally["tokens"]
         for arm in played
-        for each in report.study.of(scenario, arm)
+        for sample in report.study.of(scenario, arm)
     )
     yield from HEADS if spent else MEMORY_HEADS
-    for kind, arms in summary.order(told, played):
+    for kind, arms in summary.order(described, played):
         if kind != "product":
             yield f" -- {kind}s"
         for arm in arms:
             yield (_row if spent else _memory_row)(
-                report, scenario, arm, "*" if arm == told["gated"] else " "
+                report, scenario, arm, "*" if arm == described["gated"] else " "
             )
-    for arm, why in told["missing"].items():
+    for arm, why in described["missing"].items():
         yield f" {arm:<13}  –  {why}"
 
 
@@ -166,11 +167,11 @@ def _row(report: Report, scenario: str, arm: str, mark: str) -> str:
     def share(name: str) -> str:
         return _share(figures[name]["value"]) if name in figures else "–"
 
-    told = _saved(figures["net_saving"]) if "net_saving" in figures else "–"
+    saved = _saved(figures["net_saving"]) if "net_saving" in figures else "–"
     tokens = thousands(figures["tokens"]["value"]) if "tokens" in figures else "–"
     usd = dollars(figures["usd"]["value"]) if "usd" in figures else "–"
     return (
-        f"{mark}{arm:<13}{len(report.study.of(scenario, arm)):>3}{tokens:>7}{usd:>7}{told:>19}"
+        f"{mark}{arm:<13}{len(report.study.of(scenario, arm)):>3}{tokens:>7}{usd:>7}{saved:>19}"
         f"{_whole(figures, 'task_success'):>5}{share('co_task'):>6}{share('co_memory'):>7}"
         f"{_whole(figures, 'redundancy'):>6}{_whole(figures, 'needed_recall'):>6}"
     )
@@ -201,7 +202,8 @@ def _whole(figures: Table, name: str) -> str:
 def dollars(value: float) -> str:
     """Dollars in at most six signs, below a million."""
     size, unit = (1e3, "k") if value >= 999.5 else (1.0, "")
-    return f"${value / size:.{3 if value < 0.9995 else 2 if value < 9.995 else 1 if value < 99.95 else 0}f}{unit}"
+    places = 3 if value < 0.9995 else 2 if value < 9.995 else 1 if value < 99.95 else 0
+    return f"${value / size:.{places}f}{unit}"
 
 
 def thousands(value: float) -> str:
@@ -216,21 +218,21 @@ def thousands(value: float) -> str:
 
 
 def _memory_row(report: Report, scenario: str, arm: str, mark: str) -> str:
-    """Of a memory in which nobody works, only nights."""
+    """Return the row of a memory that only nightly runs work on."""
     figures = report.table["metrics"][
         report.study.key(scenario, report.study.base(scenario), arm)
     ]
-    found = "".join(f"{figure(name, figures.get(name)):>24}" for name in MEMORY)
-    return f"{mark}{arm:<12}{len(report.study.of(scenario, arm)):>3} {found}"[:WIDTH]
+    values = "".join(f"{figure(name, figures.get(name)):>24}" for name in MEMORY)
+    return f"{mark}{arm:<12}{len(report.study.of(scenario, arm)):>3} {values}"[:WIDTH]
 
 
 def _verdict(verdict: Table) -> Iterator[str]:
-    told = f"  {MARKS[verdict['met']]:<7} {verdict['gate']}"
+    line = f"  {MARKS[verdict['met']]:<7} {verdict['gate']}"
     if "value" not in verdict:
-        yield from wrapped(f"{told}: {verdict['why']}", " " * 10)
+        yield from wrapped(f"{line}: {verdict['why']}", " " * 10)
         return
     runs = f"{verdict['runs_met']} of {verdict['n']}"
-    yield f"{told:<44}{figure(verdict['metric'], verdict):>24}{runs:>11}"[:WIDTH]
+    yield f"{line:<44}{figure(verdict['metric'], verdict):>24}{runs:>11}"[:WIDTH]
     if verdict.get("first"):
         yield from wrapped(
             f"{'':<10}no saving counts where this was missed: {', '.join(verdict['first'])}",
@@ -247,30 +249,30 @@ def _cells(verdicts: Sequence[Table]) -> Iterator[str]:
     as fit, then more.
     """
     for first in range(0, len(verdicts), ABREAST):
-        shown = verdicts[first : first + ABREAST]
-        rows = list(cells(shown))
+        page = verdicts[first : first + ABREAST]
+        rows = list(cells(page))
         if rows:
-            heads = "".join(f"{each['metric'][:13]:>14}" for each in shown)
+            heads = "".join(f"{verdict['metric'][:13]:>14}" for verdict in page)
             yield from ("", f"  {'the other cells':<27}{'n':>3}{heads}")
-        for name, n, told in rows:
+        for name, n, row in rows:
             values = (
-                f"{amount(each['metric'], found['value'])}{' ' if found['met'] else '!'}"
-                if found
+                f"{amount(verdict['metric'], outcome['value'])}{' ' if outcome['met'] else '!'}"
+                if outcome
                 else "– "
-                for each, found in told
+                for verdict, outcome in row
             )
             short = name if len(name) <= CELL else f"{name[: CELL - 1]}…"
             yield f"  {short:<27}{n:>3}{''.join(f'{value:>14}' for value in values)}".rstrip()
-    if any(each["cells"] for each in verdicts):
+    if any(verdict["cells"] for verdict in verdicts):
         yield from ("  ! beyond the gate's limit; nothing is judged by these cells", "")
 
 
 def _closing(report: Report) -> Iterator[str]:
     yield ""
     spent = any(
-        each.tally["tokens"] for group in report.study.cells.values() for each in group
+        item.tally["tokens"] for group in report.study.cells.values() for item in group
     )
-    nights = any(each.days for group in report.study.cells.values() for each in group)
+    nights = any(item.days for group in report.study.cells.values() for item in group)
     yield from wrapped(" ".join((MEANT,) * spent + (MEMORY_MEANT,) * nights))
     if spent:
         yield from ("", "Dollars:")
@@ -284,12 +286,12 @@ def _closing(report: Report) -> Iterator[str]:
         yield from ("", *wrapped(source))
     level = report.table["run"]["level"]
     yield from ("", "Three levels of evidence:")
-    for each, what, state in levels(report.table):
-        yield from wrapped(f"  {each} {what:<16} {state}", " " * 22)
+    for item, claim, state in levels(report.table):
+        yield from wrapped(f"  {item} {claim:<16} {state}", " " * 22)
     if level == "L0":
         yield from ("", *wrapped(ONLY_CHANCE))
     judged = [
-        each["met"] for each in report.table["verdicts"] if each["met"] is not None
+        item["met"] for item in report.table["verdicts"] if item["met"] is not None
     ]
     yield from ("", f"{sum(judged)} of {len(judged)} thresholds met")
 

@@ -19,8 +19,10 @@ _PLAIN = {
     "wake_latency": "{:.1f} s", "wake_latency_max": "{:.1f} s",
     "turns": "{:,.1f}", "growth": "{:+,.0f}", "wake_turns": "{:.2f}",
 }  # fmt: skip
-_COUNTS = ("tokens", "tokens_unique", "tokens_discounted", "tokens_per_success", "discoveries", "lost_results",
-           "wake_duplicates", "lost_writes", "blockers", "answers.unequal", "answers.equal")  # fmt: skip
+_COUNTS = ("tokens", "tokens_unique", "tokens_discounted", "tokens_per_success", "discoveries",
+           "lost_results",
+           "wake_duplicates", "lost_writes", "blockers", "answers.unequal",
+           "answers.equal")  # fmt: skip
 
 
 def amount(name: str, value: float) -> str:
@@ -76,9 +78,9 @@ def cells(
     comes to in it.
     """
     listed = list(verdicts)
-    for cell in dict.fromkeys(cell for each in listed for cell in each["cells"]):
-        told = [(each, each["cells"].get(cell)) for each in listed]
-        yield cell, max(found["n"] for _, found in told if found), told
+    for cell in dict.fromkeys(cell for verdict in listed for cell in verdict["cells"]):
+        outcomes = [(verdict, verdict["cells"].get(cell)) for verdict in listed]
+        yield cell, max(outcome["n"] for _, outcome in outcomes if outcome), outcomes
 
 
 def parameters(params: Mapping[str, Any]) -> str:
@@ -91,20 +93,20 @@ def parameters(params: Mapping[str, Any]) -> str:
 
 def together(warnings: Iterable[str]) -> Iterator[str]:
     """Warnings that say the same of several scenarios as one."""
-    about: dict[str, list[str]] = {}
-    for each in warnings:
-        scenario, _, rest = each.partition(": ")
-        about.setdefault(rest or each, []).append(scenario if rest else "")
-    for rest, scenarios in about.items():
-        named = ", ".join(filter(None, scenarios))
-        yield f"{named}: {rest}" if named else rest
+    grouped: dict[str, list[str]] = {}
+    for warning in warnings:
+        scenario, _, text = warning.partition(": ")
+        grouped.setdefault(text or warning, []).append(scenario if text else "")
+    for text, scenarios in grouped.items():
+        names = ", ".join(filter(None, scenarios))
+        yield f"{names}: {text}" if names else text
 
 
 def levels(table: Table) -> Iterator[tuple[str, str, str]]:
     """The three levels of evidence: which, what it is, and whether it is in this report. None is
     ever `passed`.
     """
-    run, told = table["run"], table.get("recorded", {})
+    run, parts_of = table["run"], table.get("recorded", {})
     played = f"played: {run['runs']:,} runs"
     yield (
         "L0",
@@ -114,8 +116,8 @@ def levels(table: Table) -> Iterator[tuple[str, str, str]]:
     yield (
         "L1",
         "retrieval",
-        retrieved(told[RETRIEVAL])
-        if RETRIEVAL in told
+        retrieved(parts_of[RETRIEVAL])
+        if RETRIEVAL in parts_of
         else ("not played: `brain-suite retrieval FILE`"),
     )
     live = (
@@ -133,7 +135,7 @@ def measured(run: Table) -> str | None:
     if "parameters" not in run:
         return None
     source, values = run["parameters"]["source"], run["parameters"]["values"]
-    where = " ".join(
+    source_text = " ".join(
         str(source[name]) for name in ("engine", "model", "date") if name in source
     )
     figures = (
@@ -147,7 +149,7 @@ def measured(run: Table) -> str | None:
         for name, one in values.items()
     )
     return (
-        f"Parameters of agents measured on {where or source}: {', '.join(figures) or 'none'}."
+        f"Parameters of agents measured on {source_text or source}: {', '.join(figures) or 'none'}."
         " The others are assumed."
     )
 
@@ -162,11 +164,13 @@ def retrieved(found: Table) -> str:
 
 def pays(each: Mapping[str, Any]) -> str:
     """From where on memory pays."""
-    where = ", ".join(
+    conditions = ", ".join(
         f"{name} {value}" for name, value in each["where"].items() if name != "n"
     )
-    where = f" at {where}" if where else ""
+    conditions = f" at {conditions}" if conditions else ""
     teams = ", ".join(map(str, each["teams"]))
     if each["team"] is None:
-        return f"{each['arm']}{where}: it does not pay at any size that was played ({teams})"
-    return f"{each['arm']}{where}: it pays from {each['team']} agents on (of {teams})"
+        return f"{each['arm']}{conditions}: it does not pay at any size that was played ({teams})"
+    return (
+        f"{each['arm']}{conditions}: it pays from {each['team']} agents on (of {teams})"
+    )

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from synapse.model.entry import Draft
 from synapse.system.typed import NamedTuple
 
-# entries that are filed away in one step: for so long others may have to wait
-AT_ONCE = 100
+AT_ONCE = (
+    100  # entries that are filed away in one step: for so long others may have to wait
+)
 
 
 class Made(NamedTuple):

@@ -173,9 +173,8 @@ def _warning(subject: str, size: int, limit: int) -> Act:
     )
     body = (
         f"{holds}. At the next night what is oldest and least used is filed away"
-        f" until it fits; decisions and what is"
-        " critical last. `size_limits:` in synapse.yaml says how much may stay,"
-        " `synapse defrag --plan` what would go."
+        f" until it fits; decisions and what is critical last. `size_limits:` in"
+        " synapse.yaml says how much may stay, `synapse defrag --plan` what would go."
     )
     draft = Draft(body, PLACE, CONSOLIDATOR, "important", tags=("limit", subject))
     return Act("enforce", "warn", (), holds, made=Made(draft, 100, "local"))

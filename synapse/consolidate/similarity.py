@@ -20,8 +20,8 @@ SMALL = frozenset(
 
 _OPENERS = SMALL | frozenset(
     "we it this that these those there all use do not don't is are was has have in on"
-    " at for from to with when if"
-    " no and but or so our they its after before since until both each every".split()
+    " at for from to with when if no and but or so our they its after before since"
+    " until both each every".split()
 )
 QUOTED = re.compile(
     r"```.*?```|`[^`]*`|\"[^\"]*\"|“[^”]*”|«[^»]*»|„[^“”]*[“”]|‘[^’]*’|'[^'\s][^']*'(?!\w)",

@@ -24,45 +24,38 @@ _NEGATIONS = frozenset(
 )
 _OPERATORS = _NEGATIONS | frozenset(
     "must may might should shall can could would will if unless except only all every"
-    " each any some most many few"
-    " several always often sometimes rarely usually or either else instead than more"
-    " less fewer least before after"
-    " until since during again still yet already almost nearly about approximately"
-    " roughly maybe perhaps probably"
-    " possibly likely unlikely allegedly supposedly up down off over under above"
-    " below true false pass"
-    " passes passed fail fails failed failing succeed succeeds succeeded open opened"
-    " closed enable enables enabled"
-    " disable disables disabled allow allows allowed deny denies denied start starts"
-    " started stop stops stopped add"
-    " adds added remove removes removed increase increases increased decrease"
-    " decreases decreased old new today"
-    " tomorrow yesterday tonight now later why how who whom because".split()
+    " each any some most many few several always often sometimes rarely usually or"
+    " either else instead than more less fewer least before after until since during"
+    " again still yet already almost nearly about approximately roughly maybe perhaps"
+    " probably possibly likely unlikely allegedly supposedly up down off over under"
+    " above below true false pass passes passed fail fails failed failing succeed"
+    " succeeds succeeded open opened closed enable enables enabled disable disables"
+    " disabled allow allows allowed deny denies denied start starts started stop stops"
+    " stopped add adds added remove removes removed increase increases increased"
+    " decrease decreases decreased old new today tomorrow yesterday tonight now later"
+    " why how who whom because".split()
 )
 _SMALL = frozenset(
     "is are was were be been being am do does did has have had of at by for from to"
-    " with into onto via through per as"
-    " that this these those it its they them their he she him her his we us our you"
-    " your i my there here which what"
-    " when while once where so then therefore however in on out".split()
+    " with into onto via through per as that this these those it its they them their he"
+    " she him her his we us our you your i my there here which what when while once"
+    " where so then therefore however in on out".split()
 )
 CONTEXT = frozenset(
     "it its they them their this that these those he she him her his there here then"
-    " therefore however instead"
-    " otherwise else same such above below former latter again so".split()
+    " therefore however instead otherwise else same such above below former latter"
+    " again so".split()
 )
 _NUMBERS = {
     word: str(value)
     for value, word in enumerate(
         "zero one two three four five six seven eight nine ten eleven twelve thirteen"
-        " fourteen fifteen sixteen"
-        " seventeen eighteen nineteen twenty".split()
+        " fourteen fifteen sixteen seventeen eighteen nineteen twenty".split()
     )
 } | {
     word: word
     for word in "thirty forty fifty sixty hundred thousand million billion half twice double"
-    " first second"
-    " third once".split()
+    " first second third once".split()
     if word not in ("once", "second")
 }
 _UNITS = {

@@ -4,8 +4,9 @@
     B   the white paper: `related`, `authority`, `ttl: permanent`
     C   the hosted API: `from_agent`, `content`, `created_at`, five priorities; also one JSON object
 
-Text is judged in form only: who may write what, and whose word counts, is not decided here. No YAML is
-imported before something unusual has to be read. Agents and settings, the other YAML, are in `declared`.
+Text is judged in form only: who may write what, and whose word counts, is not decided here. No YAML
+is imported before something unusual has to be read. Agents and settings, the other YAML, are in
+`declared`.
 """
 
 from __future__ import annotations
@@ -503,7 +504,6 @@ def entry_json(entry: Entry) -> dict[str, Any]:
 
 _JSON = (
     "id from to timestamp namespace priority ttl tags topic supersedes related scope"
-    " claim derived_from"
-    " evidence when authority trust seq received expires alias claimed disputed"
-    " archived staged kind more run body"
+    " claim derived_from evidence when authority trust seq received expires alias"
+    " claimed disputed archived staged kind more run body"
 ).split()

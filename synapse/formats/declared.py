@@ -40,8 +40,7 @@ MAX_FILE = 64 << 10
 _DEPTH = 6
 _SETTINGS = frozenset(
     "protocol name workspace namespaces ttl authority staging users size_limits quota"
-    " global_write semantic"
-    " reputation".split()
+    " global_write semantic reputation".split()
 )
 
 

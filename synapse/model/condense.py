@@ -62,8 +62,11 @@ class Condensed(NamedTuple):
 
 
 def condense(
-    said: Sequence[Said], matter: str, count: Count, shape: Shape = Shape()
-) -> Condensed:  # noqa: B008
+    said: Sequence[Said],
+    matter: str,
+    count: Count,
+    shape: Shape = Shape(),  # noqa: B008
+) -> Condensed:
     """The conversation within this shape. `matter` is what the reader is about to work on: words
     that it holds already need no repeating, and lines that share its rarer words are kept for their
     relevance.

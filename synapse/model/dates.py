@@ -34,7 +34,8 @@ WEEKDAYS = (
     "sunday",
 )
 MONTHS = (
-    "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
+    "january", "february", "march", "april", "may", "june", "july", "august", "september",
+    "october", "november",
     "december",
 )  # fmt: skip
 _UNITS = {"second": "s", "minute": "m", "hour": "h", "day": "d", "week": "w"}

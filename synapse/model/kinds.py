@@ -32,12 +32,15 @@ URGENCY = {
 FIELDS: Mapping[str, Mapping[str, str]] = {
     ENTRY: {},
     MESSAGE: {
-        "thread": "text", "parent": "id", "subject": "text", "urgency": "text", "attachments": "json",
+        "thread": "text", "parent": "id", "subject": "text", "urgency": "text",
+        "attachments": "json",
         "metadata": "json",
     },
-    FACT: {"categories": "list", "importance": "number", "confidence": "number", "source": "text", "cites": "list"},
+    FACT: {"categories": "list", "importance": "number", "confidence": "number", "source": "text",
+    "cites": "list"},
     ATOM: {
-        "subject": "text", "action": "text", "outcome": "text", "consequences": "text", "confidence": "number",
+        "subject": "text", "action": "text", "outcome": "text", "consequences": "text",
+        "confidence": "number",
         "source": "text", "cites": "list",
     },
 }  # fmt: skip

@@ -258,8 +258,8 @@ _DEFAULTS = Entry("", "", "", "", "", "", "")
 _FIELDS = frozenset(Entry._fields)
 _STORED = (
     "author timestamp namespace priority ttl addressees tags related replaces topic"
-    " scope claim derived_from"
-    " evidence when authority trust alias claimed staged kind more run"
+    " scope claim derived_from evidence when authority trust alias claimed staged kind"
+    " more run"
 ).split()
 
 

@@ -1,5 +1,5 @@
-"""For tests of programs that use the memory, and of other logs: the contract of `ports.Log`, and a clock that
-stands still. Needs no test framework: `LogContract` is a plain class of plain asserts.
+"""For tests of programs that use the memory, and of other logs: the contract of `ports.Log`, and a
+clock that stands still. Needs no test framework: `LogContract` is a plain class of plain asserts.
 
 class TestMine(LogContract):
     def make_log(self, clock):

@@ -69,9 +69,12 @@ def heard(count):
 
 def by_hand(made, count):
     """Every text that was sent, each time, and every text that came back."""
-    said = lambda call: count(
-        f"{call.name} {json.dumps(dict(call.arguments), ensure_ascii=False)}"
-    )  # noqa: E731
+
+    def said(call):
+        return count(
+            f"{call.name} {json.dumps(dict(call.arguments), ensure_ascii=False)}"
+        )
+
     total = 0
     for request, turn in made.calls:
         total += count(request.system) + sum(

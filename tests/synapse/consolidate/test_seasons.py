@@ -35,7 +35,8 @@ SAYINGS = (
 )
 FLAT = (
     1 / 3
-    # of its median, while the longest time to live goes by: what the days' own ups and downs stay below
+    # of its median, while the longest time to live goes by: what the days' own ups and downs stay
+    # below
 )
 ASKED = 60  # facts at a time, of those that hold, and of those that do not
 
@@ -199,8 +200,9 @@ class Found(NamedTuple):
     kept: int = 0
     stale: int = 0  # what holds no more, and is shown as if it did
     leaked: int = 0  # what was said to the team, and is shown to a guest
-    # by how much of its median it grows while the longest time to live goes by
-    entries: float = 0.0
+    entries: float = (
+        0.0  # by how much of its median it grows while the longest time to live goes by
+    )
     bytes: float = 0.0
     view: float = 0.0
 

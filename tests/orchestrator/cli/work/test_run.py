@@ -341,6 +341,7 @@ def test_a_blocked_team_is_not_done(here, run):
         "--quiet",
     )
     assert done.code == NOT_DONE
+    print(repr(done.err))
     (line, *_) = done.err.splitlines()
     assert (line.startswith("eng-backend-"), line.endswith("; there is no key.")) == (
         True,
