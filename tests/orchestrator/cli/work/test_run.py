@@ -24,7 +24,7 @@ def blocked(seen):
 def says_blocked(seen):
     return "Blocked: there is no key."
 def team_blocked(seen):
-    from orchestrator.rehearsal import play
+    from orchestrator.example_team import play
     return says_blocked(seen) if "eng-backend" in seen.system.split("\\n")[0] else play(seen)
 def stuck(seen):
     return Move("Never said", takes=60)
