@@ -46,14 +46,14 @@ def main(words: list[str]) -> None:
                 pid = parent()
                 if "--away" in words:
                     leave()
-                asked = {"client": client, "payload": payload, "pid": pid}
-                asked["identity"] = os.environ.pop(
+                request = {"client": client, "payload": payload, "pid": pid}
+                request["identity"] = os.environ.pop(
                     "SYNAPSE_AGENT", ""
                 )  # this process acts for the operator
                 text = (
                     more(root, client, payload)
                     if "--more" in words
-                    else awaited(root, asked)
+                    else awaited(root, request)
                 )
                 sys.stdout.write(text)
                 sys.stdout.flush()
@@ -87,21 +87,21 @@ def read(descriptor: int) -> dict[str, Any]:
     """Return the event as text, within a time and a size."""
     import select
 
-    end, parts, size = time.monotonic() + READ_WITHIN, [], 0
+    end, chunks, size = time.monotonic() + READ_WITHIN, [], 0
     while True:
         ready, _, _ = select.select(
             [descriptor], [], [], max(end - time.monotonic(), 0)
         )
         if not ready:
             raise TimeoutError("the event did not come to its end")
-        part = os.read(descriptor, 1 << 16)
-        if not part:
+        chunk = os.read(descriptor, 1 << 16)
+        if not chunk:
             break
-        parts.append(part)
-        size += len(part)
+        chunks.append(chunk)
+        size += len(chunk)
         if size > LARGEST:
             raise ValueError(f"the event has more than {LARGEST} bytes")
-    payload = json.loads(b"".join(parts).decode("utf-8", "replace"))
+    payload = json.loads(b"".join(chunks).decode("utf-8", "replace"))
     if not isinstance(payload, dict):
         raise ValueError("the event is no JSON object")
     return payload
@@ -123,28 +123,28 @@ def place(words: list[str], payload: dict[str, Any]) -> str | None:
         return None
 
 
-def awaited(root: str, asked: dict[str, Any]) -> str:
+def awaited(root: str, request: dict[str, Any]) -> str:
     """Return the answer; while another agent is at the same call, wait a while for its result."""
     end = time.monotonic() + WAIT_WITHIN
-    text = answered(root, asked)
+    text = answered(root, request)
     while text == WAIT:
         time.sleep(WAIT_EACH)
-        asked["payload"]["synapse_waited"] = time.monotonic() > end
-        text = answered(root, asked)
+        request["payload"]["synapse_waited"] = time.monotonic() > end
+        text = answered(root, request)
     return text
 
 
-def answered(root: str, asked: dict[str, Any]) -> str:
+def answered(root: str, request: dict[str, Any]) -> str:
     """Return the daemon's answer, or this process' own."""
     try:
         return ask(
-            root, {"do": "hook", "until": time.monotonic() + BEGUN_WITHIN, **asked}
+            root, {"do": "hook", "until": time.monotonic() + BEGUN_WITHIN, **request}
         )
     except (OSError, ValueError, KeyError):
-        return alone(root, **asked)
+        return alone(root, **request)
 
 
-def ask(root: str, asked: dict[str, Any]) -> str:
+def ask(root: str, request: dict[str, Any]) -> str:
     """Return what the daemon answers; OSError where none does."""
     path = os.path.join(root, "runs", ".daemon.sock")
     if os.path.islink(path):
@@ -152,17 +152,17 @@ def ask(root: str, asked: dict[str, Any]) -> str:
     if len(os.fsencode(path)) > LONGEST_PATH:
         os.chdir(os.path.dirname(path))
         path = os.path.basename(path)
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
-        line.settimeout(DAEMON_WITHIN)
-        line.connect(path)
-        line.sendall(json.dumps(asked).encode() + b"\n")
-        with line.makefile("r", encoding="utf-8") as answer:
-            begun = json.loads(
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(DAEMON_WITHIN)
+        connection.connect(path)
+        connection.sendall(json.dumps(request).encode() + b"\n")
+        with connection.makefile("r", encoding="utf-8") as answer:
+            receipt = json.loads(
                 answer.readline()
             )  # until then nobody has been told anything
-            if "begun" not in begun:
+            if "begun" not in receipt:
                 raise ValueError("the daemon does not answer this")
-            line.settimeout(ANSWER_WITHIN)
+            connection.settimeout(ANSWER_WITHIN)
             reply = json.loads(answer.readline())
     return str(reply["answer"])
 
@@ -216,13 +216,13 @@ def parent() -> int:
                 text = file.read()
         except OSError:
             return pid
-        name, rest = (
+        name, fields = (
             text[text.index("(") + 1 : text.rindex(")")],
             text[text.rindex(")") + 2 :].split(),
         )
         if name not in ("sh", "bash", "dash", "zsh", "fish", "ksh", "busybox"):
             return pid
-        pid = int(rest[1])
+        pid = int(fields[1])
     return pid
 
 

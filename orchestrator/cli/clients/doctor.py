@@ -45,16 +45,16 @@ def doctor(call: Call) -> int:
         target.client: examine(target, _is_up(target)) for target in _targets(call)
     }
     data = {
-        client: [finding._asdict() for finding in found]
-        for client, found in findings.items()
+        client: [finding._asdict() for finding in results]
+        for client, results in findings.items()
     }
     call.show(lambda: {"clients": data}, lambda: clean(_text(findings)))
     return (
         WRONG
         if any(
             finding.verdict == "fail"
-            for found in findings.values()
-            for finding in found
+            for results in findings.values()
+            for finding in results
         )
         else 0
     )
@@ -65,13 +65,13 @@ def _targets(call: Call) -> Iterator[Target]:
     from orchestrator.plugin.install.place import place
 
     args = call.args
-    where = place(
+    location = place(
         args.client or NAMES[0], args.project, args.root, args.user, os.environ
     )
     names = (
         [args.client]
         if args.client
-        else sorted({client for client, _ in installed(where)})
+        else sorted({client for client, _ in installed(location)})
     )
     for name in names:
         yield place(name, args.project, args.root, args.user, os.environ).target
@@ -90,7 +90,7 @@ def _text(findings: dict[str, list[Finding]]) -> str:
             "What is installed for all of your projects: orchestrator doctor --user"
         )
     return "\n\n".join(
-        "\n".join([client, *_lines(found)]) for client, found in findings.items()
+        "\n".join([client, *_lines(results)]) for client, results in findings.items()
     )
 
 

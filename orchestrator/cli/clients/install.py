@@ -39,8 +39,8 @@ def install_options(parser: Options) -> None:
 def install(call: Call) -> None:
     from orchestrator.plugin.install import installer, report
 
-    place = _place(call)
-    done = installer.install(place, call.args.dry_run)
+    location = _place(call)
+    done = installer.install(location, call.args.dry_run)
     _show(call, done, report.installed(done, call.args.dry_run))
 
 

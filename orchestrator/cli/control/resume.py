@@ -32,22 +32,22 @@ def resume(call: Call) -> int:
     args = call.args
     with supervisor(call, chosen(args.engine)) as boss:
         work = with_servers(boss, args.mcp, lambda: _resumed(boss))
-        lived = live(boss, work, quiet=args.quiet or call.json)
-    results, left = lived.value
+        ending = live(boss, work, quiet=args.quiet or call.json)
+    results, waiting = ending.value
     lines = [describe_result(result) for result in results]
-    lines += [clean(f"{run}: {why}") for run, why in left.items()]
+    lines += [clean(f"{run}: {why}") for run, why in waiting.items()]
     call.show(
-        lambda: {"resumed": [result.fields() for result in results], "left": left},
+        lambda: {"resumed": [result.fields() for result in results], "left": waiting},
         lambda: (
             "\n".join(lines) or "nothing to go on with: no run has lost its supervisor"
         ),
     )
-    if left:
+    if waiting:
         call.note(LEFT)
-    return lived.code(not left and all(result.done for result in results))
+    return ending.code(not waiting and all(result.done for result in results))
 
 
 async def _resumed(boss: Supervisor) -> tuple[list[Result], dict[str, str]]:
     """Return what came of the runs that were gone on with, and what the others wait for."""
-    taken, left = await boss.recover()
-    return [await boss.result(run) for run in taken], left
+    resumed, waiting = await boss.recover()
+    return [await boss.result(run) for run in resumed], waiting

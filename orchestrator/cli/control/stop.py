@@ -34,25 +34,29 @@ def stop(call: Call) -> None:
     args = call.args
     if bool(args.runs) == args.all:
         raise Usage("which? Name runs, or give --all")
-    found = (
+    targets = (
         [one(call, name) for name in args.runs]
         if args.runs
         else runs(call, state="running")
     )
-    if gone := [
-        str(run["run"]) for run in found if run["state"] != "running" and args.runs
+    if ended := [
+        str(run["run"]) for run in targets if run["state"] != "running" and args.runs
     ]:
-        raise Conflict(f"{', '.join(gone)} ended before", runs=gone)
-    asked = [str(run["run"]) for run in found]
-    for id in asked:
+        raise Conflict(f"{', '.join(ended)} ended before", runs=ended)
+    ids = [str(run["run"]) for run in targets]
+    for id in ids:
         fields = {"run": id, "reason": args.reason}
         call.memory.store.log.append(
             Pending("stop", OPERATOR, fields, key=f"stop:{id}")
         )
     root = call.memory.store.root or call.root
-    left = {str(run["run"]) for run in found if not lives(root, str(run.get("holder")))}
-    told = "\n".join(f"asked to stop: {id}{LEFT if id in left else ''}" for id in asked)
+    orphans = {
+        str(run["run"]) for run in targets if not lives(root, str(run.get("holder")))
+    }
+    text = "\n".join(
+        f"asked to stop: {id}{LEFT if id in orphans else ''}" for id in ids
+    )
     call.show(
-        {"stopped": asked, "orphaned": [id for id in asked if id in left]},
-        told or "nothing runs",
+        {"stopped": ids, "orphaned": [id for id in ids if id in orphans]},
+        text or "nothing runs",
     )

@@ -95,7 +95,7 @@ def _waits(call: Call) -> dict[str, str]:
 
     store, root = call.memory.store, call.memory.store.root or call.root
     engines = dict(store.settings.other).get("engines")
-    version, known = version_at(store.root), Runs(store)
+    version, records = version_at(store.root), Runs(store)
     offer = Offer(lambda name: declared(engines, name), os.environ, {}, {}, version)
 
     def lacks(run: Fields) -> tuple[str, ...]:
@@ -104,7 +104,7 @@ def _waits(call: Call) -> dict[str, str]:
             if is_elsewhere(root, str(run["run"]), run)
             else lacking(run.get("needs"), offer)
         )
-        return () if missing and known.over(run_of(run), known=True) else missing
+        return () if missing and records.over(run_of(run), known=True) else missing
 
     running = store.index.query.runs(state="running")
     orphans = [
@@ -125,16 +125,16 @@ def waiting_lines(rows: Iterable[Told]) -> list[str]:
 
 
 def _told(call: Call, run: Fields, now: int) -> Told:
-    took = (run.get("ended_at") or now) - run["at"]
+    duration = (run.get("ended_at") or now) - run["at"]
     usage = run.get("usage")
     if usage is None:
         lines = ledger.read(folder(call, run["run"]).lines(LEDGER))
         usage, cost = ledger.spent(lines)
-        held = run["state"] != "running" or lives(
+        is_held = run["state"] != "running" or lives(
             call.memory.store.root or call.root, str(run.get("holder"))
         )
-        return Told(run, len(lines), usage, cost, took, held)
-    return Told(run, run.get("turns", 0), Usage(**usage), run.get("cost"), took)
+        return Told(run, len(lines), usage, cost, duration, is_held)
+    return Told(run, run.get("turns", 0), Usage(**usage), run.get("cost"), duration)
 
 
 def runs(call: Call, **wanted: Any) -> list[dict[str, Any]]:
@@ -152,29 +152,29 @@ def one(call: Call, name: str) -> Fields:
     found = query.run(name)
     if found is not None:
         return found
-    close = [run for run in query.runs() if name and str(run["run"]).startswith(name)]
-    if not close:
+    matches = [run for run in query.runs() if name and str(run["run"]).startswith(name)]
+    if not matches:
         raise NotFound(
             f"there is no run {name}; `orchestrator ps --all` lists them", id=name
         )
-    if len(close) > 1:
+    if len(matches) > 1:
         running = [
-            run for run in close if run["state"] == "running" and run["agent"] == name
+            run for run in matches if run["state"] == "running" and run["agent"] == name
         ]
         if len(running) == 1:
             return running[0]
-        several = ", ".join(str(run["run"]) for run in close[:5])
-        raise Conflict(f"{len(close)} runs begin with {name}: {several}", id=name)
-    return close[0]
+        several = ", ".join(str(run["run"]) for run in matches[:5])
+        raise Conflict(f"{len(matches)} runs begin with {name}: {several}", id=name)
+    return matches[0]
 
 
 def folder(call: Call, run: str) -> Folder:
     return Folder(call.memory.store.root or call.root, run)
 
 
-def first_line(each: Told) -> str:
+def first_line(row: Told) -> str:
     """What came of it in a line, or what it is at."""
-    fields = each.fields
+    fields = row.fields
     names = ("summary", "why") if fields.get("status") == "done" else ("why", "summary")
     return first(
         str(fields.get(names[0]) or fields.get(names[1]) or fields.get("task", ""))
@@ -185,11 +185,11 @@ def below(runs: Iterable[Fields]) -> dict[str | None, list[Fields]]:
     """The runs by their parents, oldest first; under None those whose parent is not among them."""
     ordered = sorted(runs, key=lambda run: int(run["seq"]))
     ids = {run["run"] for run in ordered}
-    found: dict[str | None, list[Fields]] = {}
+    children: dict[str | None, list[Fields]] = {}
     for run in ordered:
         parent = run.get("parent")
-        found.setdefault(parent if parent in ids else None, []).append(run)
-    return found
+        children.setdefault(parent if parent in ids else None, []).append(run)
+    return children
 
 
 def clean_text(text: str) -> str:
@@ -198,9 +198,9 @@ def clean_text(text: str) -> str:
 
 def describe_result(result: Result) -> str:
     """How it ended and what it took, in a line or two."""
-    again = ", as it did before (--force repeats it)" if result.repeated else ""
+    repeated = ", as it did before (--force repeats it)" if result.repeated else ""
     lines = [
-        f"{result.run or 'not begun'}: {result.status}{again}; {tokens(result.usage)}"
+        f"{result.run or 'not begun'}: {result.status}{repeated}; {tokens(result.usage)}"
         f" tokens, {money(result.cost)}, "
         f"overhead {share(result.overhead)}"
     ]
@@ -241,8 +241,8 @@ def lasted(micros: int) -> str:
         return f"{seconds * 1_000:.0f}ms"
     if seconds < 60:
         return f"{seconds:.1f}s"
-    minutes, rest = divmod(int(seconds), 60)
+    minutes, seconds_left = divmod(int(seconds), 60)
     if minutes < 60:
-        return f"{minutes}m{rest:02}s"
+        return f"{minutes}m{seconds_left:02}s"
     hours, minutes = divmod(minutes, 60)
     return f"{hours}h{minutes:02}m" if hours < 48 else f"{hours // 24}d"

@@ -92,9 +92,9 @@ async def with_servers(boss: Supervisor, servers: list[str] | None, work: Work[T
 
     async with AsyncExitStack() as stack:
         for server in servers:
-            taken = [tool.tool.name for tool in boss.user_tools]
-            named = server if "://" in server else shlex.split(server)
+            names = [tool.tool.name for tool in boss.user_tools]
+            address = server if "://" in server else shlex.split(server)
             boss.user_tools += await stack.enter_async_context(
-                mcp_tools(named, taken=taken)
+                mcp_tools(address, taken=names)
             )
         return await work()

@@ -37,7 +37,7 @@ def grid(headers: Sequence[str], rows: Rows, right: Sequence[str] = ()) -> str:
         return _drawn(headers, rows, right)
     cells = [list(headers), *([clean(cell) for cell in row] for row in rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(headers))]
-    numbers = {place for place, header in enumerate(headers) if header in right}
+    numbers = {column for column, header in enumerate(headers) if header in right}
     padded = [
         [cell.rjust(widths[i]) if i in numbers else cell for i, cell in enumerate(row)]
         for row in cells

@@ -46,14 +46,14 @@ class _Followed:
         self.last = ""
 
     def go_on(self) -> list[Step]:
-        found = read(self.tail.lines())
-        for step in found:
+        steps = read(self.tail.lines())
+        for step in steps:
             if step.kind == "turn":
                 self.turns += 1
                 self.usage += taken(step.fields)
             for line in lines(step):
                 self.last = line[6:]
-        return found
+        return steps
 
 
 class Progress:
@@ -86,17 +86,19 @@ class Progress:
     def look(self, store: Store, holder: str) -> list[Seen]:
         """The trees in which this supervisor holds runs, or held some, parents first."""
         store.index.catch_up()
-        held = (
+        own_runs = (
             run
             for run in store.index.query.runs(limit=NEWEST)
             if run.get("holder") == holder
         )
-        self._roots.update(dict.fromkeys(str(run["root"]) for run in reversed([*held])))
-        found: list[Seen] = []
+        self._roots.update(
+            dict.fromkeys(str(run["root"]) for run in reversed([*own_runs]))
+        )
+        rows: list[Seen] = []
         for root in self._roots:
-            grown = below(store.index.query.runs(root=root))
-            found += self._tree(store, grown.get(None, ()), grown, 0)
-        return found
+            children = below(store.index.query.runs(root=root))
+            rows += self._tree(store, children.get(None, ()), children, 0)
+        return rows
 
     def _tree(
         self,
@@ -115,15 +117,15 @@ class Progress:
         id = str(run["run"])
         if id not in self._followed:
             self._followed[id] = _Followed(Tail(store.root or "", id, STEPS))
-        each = self._followed[id]
-        fresh = tuple(each.go_on())
+        followed = self._followed[id]
+        fresh = tuple(followed.go_on())
         took = (run.get("ended_at") or store.clock()) - run["at"]
-        last = str(run.get("summary") or run.get("why") or each.last)
+        last = str(run.get("summary") or run.get("why") or followed.last)
         return Seen(
             run,
             depth,
-            each.turns,
-            each.usage,
+            followed.turns,
+            followed.usage,
             run.get("cost"),
             took,
             first(last),
@@ -132,30 +134,30 @@ class Progress:
 
     # -- showing -----------------------------------------------------------------------------------
 
-    def show(self, found: list[Seen]) -> None:
+    def show(self, rows: list[Seen]) -> None:
         if self.quiet:
             return
         if self._live is not None:
             self._live.update(
-                _block(found, self._live.console.width, self._live.console.height)
+                _block(rows, self._live.console.width, self._live.console.height)
             )
             return
-        for each in found:
-            for line in self._news(each):
+        for row in rows:
+            for line in self._news(row):
                 print(line, file=self.out, flush=True)
 
-    def _news(self, each: Seen) -> Iterator[str]:
+    def _news(self, row: Seen) -> Iterator[str]:
         """What is new of a run, a line each."""
-        id = str(each.run["run"])
-        for step in each.fresh:
+        id = str(row.run["run"])
+        for step in row.fresh:
             for line in lines(step):
                 yield f"{id} {line.strip()}"
-        if each.run["state"] == "ended" and id not in self._over:
+        if row.run["state"] == "ended" and id not in self._over:
             self._over.add(id)
-            yield f"{id} {ended(each.run).strip()}"
+            yield f"{id} {ended(row.run).strip()}"
 
 
-def _block(found: list[Seen], width: int, height: int) -> Any:
+def _block(rows: list[Seen], width: int, height: int) -> Any:
     """The runs as a table of one line each, as many of the newest as fit."""
     from rich.table import Table
     from rich.text import Text
@@ -170,14 +172,14 @@ def _block(found: list[Seen], width: int, height: int) -> Any:
             justify="left" if header in ("run", "state") else "right",
         )
     table.add_column("", no_wrap=True, overflow="ellipsis", ratio=1)
-    for each in found[-max(height - 3, 3) :]:
-        state = str(each.run.get("status") or each.run["state"])
-        figures = (str(each.turns), tokens(each.usage), lasted(each.took))
-        name = "  " * each.depth + str(each.run["run"])
+    for row in rows[-max(height - 3, 3) :]:
+        state = str(row.run.get("status") or row.run["state"])
+        figures = (str(row.turns), tokens(row.usage), lasted(row.took))
+        name = "  " * row.depth + str(row.run["run"])
         table.add_row(
             name,
             Text(state, style=STYLES.get(state, "")),
             *figures,
-            Text(clean(each.last)),
+            Text(clean(row.last)),
         )
     return table

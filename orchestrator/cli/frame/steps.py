@@ -18,9 +18,9 @@ def lines(step: Step) -> Iterator[str]:
     """
     lead, fields = f"{step.n:>4}  ", step.fields
     if step.kind == "prompt":
-        shown = len(fields.get("ids", ()))
+        count = len(fields.get("ids", ()))
         yield (
-            f"{lead}prompt   {shown} {'entry' if shown == 1 else 'entries'} shown;"
+            f"{lead}prompt   {count} {'entry' if count == 1 else 'entries'} shown;"
             f" {_task(fields['task'])}"
         )
     elif step.kind == "turn":
@@ -44,11 +44,11 @@ def _turn(lead: str, turn: Fields, usage: Usage) -> Iterator[str]:
         for count in (usage.input_tokens, usage.output_tokens)
     )
     spent = "{} in, {} out".format(*counts)
-    said = _one_line(turn["text"])
-    if said or not turn["calls"]:
-        yield f"{lead}says     {said or turn['stop']}  ({spent})"
+    text = _one_line(turn["text"])
+    if text or not turn["calls"]:
+        yield f"{lead}says     {text or turn['stop']}  ({spent})"
     for place, call in enumerate(turn["calls"]):
-        spend = "" if said or place else f"  ({spent})"
+        spend = "" if text or place else f"  ({spent})"
         yield f"{lead}calls    {call['name']}({_arguments(call['arguments'])}){spend}"
 
 

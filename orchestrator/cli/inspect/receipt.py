@@ -26,17 +26,17 @@ def receipt(call: Call) -> None:
     from orchestrator.prompts.receipt import explain
 
     run = one(call, call.args.run)
-    found = _receipt(call, run)
-    call.show(lambda: {"receipt": found}, lambda: explain(found).rstrip("\n"))
+    receipt = _receipt(call, run)
+    call.show(lambda: {"receipt": receipt}, lambda: explain(receipt).rstrip("\n"))
 
 
 def _receipt(call: Call, run: Fields) -> Receipt:
     from orchestrator.prompts.receipt import load
 
-    place = folder(call, str(run["run"]))
-    if not place.has(RECEIPT):
+    files = folder(call, str(run["run"]))
+    if not files.has(RECEIPT):
         raise NotFound(f"run {run['run']} has no receipt", id=run["run"])
-    return load(place.read(RECEIPT))
+    return load(files.read(RECEIPT))
 
 
 def replay_options(parser: Options) -> None:
@@ -63,23 +63,23 @@ def _kept(call: Call, run: Fields) -> Prompt:
     """The prompt whose hash the log holds: as the run's folder has it, else made again from the
     log.
     """
-    id, known = str(run["run"]), _journalled(call, run)
+    id, digest = str(run["run"]), _journalled(call, run)
     stored = _stored(folder(call, id))
-    if known is None:
+    if digest is None:
         raise NotFound(f"run {id} has no prompt yet", id=id)
     from orchestrator.prompts import receipt
 
-    return receipt.replay(known, stored, lambda: _again(call, run))
+    return receipt.replay(digest, stored, lambda: _again(call, run))
 
 
-def _stored(place: Folder) -> Prompt | None:
+def _stored(files: Folder) -> Prompt | None:
     """As the run's folder has it; None where it is gone or damaged."""
     try:
-        first = next(iter(steps.read(place.lines(STEPS))), None)
+        first = next(iter(steps.read(files.lines(STEPS))), None)
         return (
             None
             if first is None
-            else Prompt(*(str(first.fields[part]) for part in Prompt._fields))
+            else Prompt(*(str(first.fields[field]) for field in Prompt._fields))
         )
     except (StoreCorrupt, KeyError):
         return None
@@ -93,35 +93,37 @@ def _again(call: Call, run: Fields) -> Prompt:
     from orchestrator.prompts.templates import Templates
 
     try:
-        found = _receipt(call, run)
+        receipt = _receipt(call, run)
     except NotFound as error:
         raise StoreCorrupt(
             f"the prompt of {run['run']} in its folder was changed or is gone, and so"
             f" is its receipt"
         ) from error
     memory, root = call.memory, call.memory.store.root or call.root
-    seat = memory.as_agent(found.agent, str(run["run"]), int(run["epoch"]))
-    agent = memory.store.agents()[found.agent]
-    above = (
+    seat = memory.as_agent(receipt.agent, str(run["run"]), int(run["epoch"]))
+    agent = memory.store.agents()[receipt.agent]
+    parent = (
         memory.store.index.query.run(str(run["parent"])) if run.get("parent") else None
     )
-    asked = run.get("asked") or {}
+    options = run.get("asked") or {}
     task = Assignment(
         str(run["task"]),
         str(run["project"]),
-        str(above["agent"]) if above else None,
-        asked.get("role"),
+        str(parent["agent"]) if parent else None,
+        options.get("role"),
     )
-    return derive(seat, found, task, secret(root), Templates(memory.store.root), agent)
+    return derive(
+        seat, receipt, task, secret(root), Templates(memory.store.root), agent
+    )
 
 
 def _journalled(call: Call, run: Fields) -> str | None:
     """The hash of the prompt that the log holds."""
     for record in call.memory.store.acts(str(run["agent"]), None, run["at"], None):
-        shown = record.fields
-        if record.kind == "shown" and (shown.get("how"), shown.get("run")) == (
+        fields = record.fields
+        if record.kind == "shown" and (fields.get("how"), fields.get("run")) == (
             "spawn",
             run["run"],
         ):
-            return str(shown["prompt"])
+            return str(fields["prompt"])
     return None

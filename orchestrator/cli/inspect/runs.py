@@ -48,27 +48,27 @@ def ps_options(parser: Options) -> None:
 def ps(call: Call) -> None:
     args = call.args
     state = None if args.all else "running"
-    found = runs(
+    records = runs(
         call,
         state=state,
         agent=args.agent,
         project=args.project,
         limit=args.limit or None,
     )
-    shown = told(call, found)
+    rows = told(call, records)
     if args.all:
         call.show(
-            lambda: {"runs": [each.json() for each in shown]},
-            lambda: listing(shown, everything=True),
+            lambda: {"runs": [row.json() for row in rows]},
+            lambda: listing(rows, everything=True),
         )
         return
     undone = told(call, _undone(call))
     call.show(
         lambda: {
-            "runs": [each.json() for each in shown],
-            "not_done": [each.json() for each in undone],
+            "runs": [row.json() for row in rows],
+            "not_done": [row.json() for row in undone],
         },
-        lambda: listing(shown, everything=False) + _not_done(undone),
+        lambda: listing(rows, everything=False) + _not_done(undone),
     )
 
 
@@ -86,41 +86,41 @@ def _not_done(undone: list[Told]) -> str:
     return f"\n\nended in the last 24 hours, and not done:\n{_reasons(undone)}"
 
 
-def listing(shown: list[Told], *, everything: bool) -> str:
+def listing(rows: list[Told], *, everything: bool) -> str:
     """Return the table of these runs; with the reason why, where one ended otherwise than done."""
-    if not shown:
+    if not rows:
         return (
             "no runs"
             if everything
             else "nothing runs; `orchestrator ps --all` lists what ran"
         )
-    table = grid(HEADERS, list(map(_row, shown)), ("turns", "tokens", "cost", "time"))
-    undone = [each for each in shown if _why(each)]
+    table = grid(HEADERS, list(map(_row, rows)), ("turns", "tokens", "cost", "time"))
+    undone = [row for row in rows if _why(row)]
     return "\n".join(
-        [table, *waiting_lines(shown), *(["", _reasons(undone)] if undone else [])]
+        [table, *waiting_lines(rows), *(["", _reasons(undone)] if undone else [])]
     )
 
 
-def _row(each: Told) -> list[str]:
-    figures = [str(each.turns), tokens(each.usage), money(each.cost), lasted(each.took)]
-    return [each.id, each.state, *figures, first(str(each.fields.get("task", "")))]
+def _row(row: Told) -> list[str]:
+    figures = [str(row.turns), tokens(row.usage), money(row.cost), lasted(row.took)]
+    return [row.id, row.state, *figures, first(str(row.fields.get("task", "")))]
 
 
-def _why(each: Told) -> str:
+def _why(row: Told) -> str:
     return (
         ""
-        if each.state in ("running", "closed", "orphaned", "done")
-        else str(each.fields.get("why", ""))
+        if row.state in ("running", "closed", "orphaned", "done")
+        else str(row.fields.get("why", ""))
     )
 
 
-def _reasons(undone: list[Told]) -> str:
+def _reasons(rows: list[Told]) -> str:
     """Return each run with its state, and the whole of why it is not done below it."""
     lines = []
-    for each in undone:
-        lines.append(f"{each.id}  {each.state}")
+    for row in rows:
+        lines.append(f"{row.id}  {row.state}")
         lines += wrap(
-            clean(_why(each)),
+            clean(_why(row)),
             WIDTH,
             initial_indent="  ",
             subsequent_indent="  ",
@@ -142,70 +142,75 @@ def tree_options(parser: Options) -> None:
 
 
 def tree(call: Call) -> None:
-    grown = _trees(call)
-    shown = {
-        each.id: each
-        for each in told(call, [run for tops in grown.values() for run in tops])
+    children = _trees(call)
+    rows = {
+        row.id: row
+        for row in told(call, [run for tops in children.values() for run in tops])
     }
-    tops = [str(run["run"]) for run in grown.get(None, ())]
+    tops = [str(run["run"]) for run in children.get(None, ())]
     call.show(
-        lambda: {"trees": [_nested(top, shown, grown) for top in tops]},
+        lambda: {"trees": [_nested(top, rows, children) for top in tops]},
         lambda: (
-            "\n".join([*_drawn(tops, shown, grown), *waiting_lines(shown.values())])
+            "\n".join([*_drawn(tops, rows, children), *waiting_lines(rows.values())])
             or "no runs"
         ),
     )
 
 
 def _drawn(
-    tops: list[str], shown: dict[str, Told], grown: dict[str | None, list[Fields]]
+    tops: list[str], rows: dict[str, Told], children: dict[str | None, list[Fields]]
 ) -> Iterator[str]:
     for top in tops:
-        yield from drawn(top, shown, grown, columns() or 0)
+        yield from drawn(top, rows, children, columns() or 0)
 
 
 def _trees(call: Call) -> dict[str | None, list[Fields]]:
     """The runs below the one that was asked for, or the newest trees; by parent."""
     if call.args.run:
         top = one(call, call.args.run)
-        grown = below(runs(call, root=top["root"]))
-        kept: dict[str | None, list[Fields]] = {None: [top]}
-        left = [str(top["run"])]
-        while left:
-            id = left.pop()
-            kept[id] = grown.get(id, [])
-            left += [str(run["run"]) for run in kept[id]]
-        return kept
-    grown = below(runs(call))
+        children = below(runs(call, root=top["root"]))
+        tree: dict[str | None, list[Fields]] = {None: [top]}
+        pending = [str(top["run"])]
+        while pending:
+            id = pending.pop()
+            tree[id] = children.get(id, [])
+            pending += [str(run["run"]) for run in tree[id]]
+        return tree
+    children = below(runs(call))
     if call.args.limit:
-        grown[None] = grown.get(None, [])[-call.args.limit :]
-    return grown
+        children[None] = children.get(None, [])[-call.args.limit :]
+    return children
 
 
 def drawn(
     top: str,
-    shown: dict[str, Told],
-    grown: dict[str | None, list[Fields]],
+    rows: dict[str, Told],
+    by_parent: dict[str | None, list[Fields]],
     width: int,
     lead: str = "",
     turn: str = "",
 ) -> Iterator[str]:
     """The lines of a tree: each run with its state, and what it left or is at."""
-    each = shown[top]
-    figures = f"{tokens(each.usage)} tokens, {money(each.cost)}, {lasted(each.took)}"
-    yield short(
-        f"{lead}{turn}{top}  {each.state}  {figures}  {first_line(each)}", width
-    )
+    row = rows[top]
+    figures = f"{tokens(row.usage)} tokens, {money(row.cost)}, {lasted(row.took)}"
+    yield short(f"{lead}{turn}{top}  {row.state}  {figures}  {first_line(row)}", width)
     inner = lead + {"": "", "├─ ": "│  ", "└─ ": "   "}[turn]
-    children = [str(run["run"]) for run in grown.get(top, ())]
+    children = [str(run["run"]) for run in by_parent.get(top, ())]
     for child in children:
         yield from drawn(
-            child, shown, grown, width, inner, "└─ " if child == children[-1] else "├─ "
+            child,
+            rows,
+            by_parent,
+            width,
+            inner,
+            "└─ " if child == children[-1] else "├─ ",
         )
 
 
 def _nested(
-    top: str, shown: dict[str, Told], grown: dict[str | None, list[Fields]]
+    top: str, rows: dict[str, Told], by_parent: dict[str | None, list[Fields]]
 ) -> dict[str, object]:
-    children = [_nested(str(run["run"]), shown, grown) for run in grown.get(top, ())]
-    return {**shown[top].json(), "children": children}
+    children = [
+        _nested(str(run["run"]), rows, by_parent) for run in by_parent.get(top, ())
+    ]
+    return {**rows[top].json(), "children": children}

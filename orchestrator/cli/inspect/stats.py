@@ -85,10 +85,10 @@ def stats(call: Call) -> None:
 
     by = call.args.by
     since = parse_since(call.args.since, call.memory.store.clock()) or 0
-    found = told(call, [run for run in runs(call) if run["at"] >= since])
+    rows = told(call, [run for run in runs(call) if run["at"] >= since])
     groups: dict[str, list[Told]] = {}
-    for each in found:
-        groups.setdefault(str(each.fields.get(by) or "-"), []).append(each)
+    for row in rows:
+        groups.setdefault(str(row.fields.get(by) or "-"), []).append(row)
     reported = None if by == "model" else _blockers(call, by, since)
     sums = [
         _sum(
@@ -99,53 +99,62 @@ def stats(call: Call) -> None:
         )
         for name in sorted({*groups, *(reported or ())})
     ]
-    whole = _sum(call, "in all", found, sum(_blockers(call, "agent", since).values()))
+    total = _sum(call, "in all", rows, sum(_blockers(call, "agent", since).values()))
     call.show(
-        lambda: {"by": by, "groups": sums, "all": whole},
-        lambda: _drawn(by, sums, whole),
+        lambda: {"by": by, "groups": sums, "all": total},
+        lambda: _drawn(by, sums, total),
     )
 
 
-def _drawn(by: str, sums: list[Sum], whole: Sum) -> str:
+def _drawn(by: str, sums: list[Sum], total: Sum) -> str:
     if not sums:
         return "no runs"
-    rows = [_row(each) for each in (*sums, *([whole] if len(sums) > 1 else []))]
+    rows = [_row(group) for group in (*sums, *([total] if len(sums) > 1 else []))]
     about_overhead = (
-        f"\n{OVERHEAD}" if any(each.overhead is not None for each in sums) else ""
+        f"\n{OVERHEAD}" if any(group.overhead is not None for group in sums) else ""
     )
-    note = "\n~: nobody reported or could count some of it" if whole.estimated else ""
+    note = "\n~: nobody reported or could count some of it" if total.estimated else ""
     return grid((by, *HEADERS), rows, HEADERS) + about_overhead + note
 
 
-def _row(each: Sum) -> list[str]:
-    counts = (each.runs, each.done, each.blocked, each.failed, each.running)
-    blockers = "-" if each.blockers is None else str(each.blockers)
-    tokens = about(number(each.tokens), each.estimated)
+def _row(group: Sum) -> list[str]:
+    counts = (group.runs, group.done, group.blocked, group.failed, group.running)
+    blockers = "-" if group.blockers is None else str(group.blockers)
+    tokens = about(number(group.tokens), group.estimated)
     overhead = (
-        "-" if each.overhead is None else about(f"{each.overhead:.1%}", each.estimated)
+        "-"
+        if group.overhead is None
+        else about(f"{group.overhead:.1%}", group.estimated)
     )
-    return [each.name, *map(str, counts), blockers, tokens, money(each.cost), overhead]
+    return [
+        group.name,
+        *map(str, counts),
+        blockers,
+        tokens,
+        money(group.cost),
+        overhead,
+    ]
 
 
-def _sum(call: Call, name: str, found: list[Told], blockers: int | None) -> Sum:
-    states = [each.state for each in found]
-    costs = [each.cost for each in found if each.cost is not None]
-    spent = [parts for each in found if (parts := _overhead(call, each)) is not None]
-    work = sum(parts.work for parts in spent)
-    estimated = any(each.usage.estimated for each in found) or any(
-        parts.counting != "exact" for parts in spent
+def _sum(call: Call, name: str, rows: list[Told], blockers: int | None) -> Sum:
+    states = [row.state for row in rows]
+    costs = [row.cost for row in rows if row.cost is not None]
+    spent = [overhead for row in rows if (overhead := _overhead(call, row)) is not None]
+    work = sum(overhead.work for overhead in spent)
+    estimated = any(row.usage.estimated for row in rows) or any(
+        overhead.counting != "exact" for overhead in spent
     )
     return Sum(
         name,
-        len(found),
+        len(rows),
         states.count("done"),
         states.count("blocked"),
         _any(states, FAILED),
         _any(states, ("running", "closed", "orphaned")),
         blockers,
-        sum(each.tokens for each in found),
+        sum(row.tokens for row in rows),
         sum(costs) if costs else None,
-        sum(parts.coordination for parts in spent) / work if work else None,
+        sum(overhead.coordination for overhead in spent) / work if work else None,
         estimated,
     )
 
@@ -154,7 +163,7 @@ def _blockers(call: Call, by: str, since: int) -> Counter[str]:
     """How many critical entries there are in `blockers/`, by the project that they are in or by
     their author.
     """
-    agents, found = call.memory.store.agents(), Counter[str]()
+    agents, counts = call.memory.store.agents(), Counter[str]()
     for namespace, author, count in call.memory.store.index.query.db.run(
         "blockers", {"since": since}
     ):
@@ -162,17 +171,15 @@ def _blockers(call: Call, by: str, since: int) -> Counter[str]:
         whose = {"project": namespace.partition("/")[2], "agent": author}
         if agent is not None:
             whose |= {"department": agent.department or "-", "role": agent.role}
-        found[whose.get(by, "-")] += count
-    return found
+        counts[whose.get(by, "-")] += count
+    return counts
 
 
-def _overhead(call: Call, each: Told) -> Overhead | None:
+def _overhead(call: Call, row: Told) -> Overhead | None:
     """From the record of its end, or from the ledger while it runs."""
-    if not each.running:
-        return (
-            Overhead(*each.fields["overhead"]) if each.fields.get("overhead") else None
-        )
-    return ledger.overhead(ledger.read(folder(call, each.id).lines(LEDGER)))
+    if not row.running:
+        return Overhead(*row.fields["overhead"]) if row.fields.get("overhead") else None
+    return ledger.overhead(ledger.read(folder(call, row.id).lines(LEDGER)))
 
 
 def _any(states: Iterable[str], wanted: tuple[str, ...]) -> int:

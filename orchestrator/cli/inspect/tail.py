@@ -52,10 +52,10 @@ def _steps(call: Call, id: str) -> Iterator[Step]:
     """The steps so far, and with --follow those to come, until the run has ended."""
     grown = Tail(call.memory.store.root or call.root, id, STEPS)
     while True:
-        over = (
+        is_last = (
             not call.args.follow or one(call, id)["state"] == "ended"
         )  # before the look: nothing comes after
         yield from steps.read(grown.lines())
-        if over:
+        if is_last:
             return
         time.sleep(LOOK)

@@ -33,30 +33,30 @@ def debts_options(parser: Options) -> None:
 
 
 def debts(call: Call) -> None:
-    found = told(call, unread(call, runs(call, project=call.args.project)))
+    rows = told(call, unread(call, runs(call, project=call.args.project)))
     tokens, costs = (
-        sum(each.tokens for each in found),
-        [each.cost for each in found if each.cost is not None],
+        sum(row.tokens for row in rows),
+        [row.cost for row in rows if row.cost is not None],
     )
-    data = {"debts": found, "tokens": tokens, "cost": sum(costs) if costs else None}
+    data = {"debts": rows, "tokens": tokens, "cost": sum(costs) if costs else None}
     call.show(
-        lambda: data | {"debts": [each.json() for each in found]}, lambda: _drawn(found)
+        lambda: data | {"debts": [row.json() for row in rows]}, lambda: _drawn(rows)
     )
 
 
-def _drawn(found: list[Told]) -> str:
-    if not found:
+def _drawn(runs: list[Told]) -> str:
+    if not runs:
         return "no debts: every result was read"
     rows = [
         [
-            each.id,
-            each.state,
-            tokens(each.usage),
-            money(each.cost),
-            str(each.fields["parent"]),
-            first_line(each),
+            row.id,
+            row.state,
+            tokens(row.usage),
+            money(row.cost),
+            str(row.fields["parent"]),
+            first_line(row),
         ]
-        for each in found
+        for row in runs
     ]
     return grid(HEADERS, rows, ("tokens", "cost"))
 
@@ -66,10 +66,10 @@ def questions_options(parser: Options) -> None:
 
 
 def questions(call: Call) -> None:
-    found = call.memory.questions()
+    entries = call.memory.questions()
     call.show(
-        lambda: {"questions": [codec.entry_json(entry) for entry in found]},
-        lambda: "\n\n".join(map(_asked, found)) or "no questions",
+        lambda: {"questions": [codec.entry_json(entry) for entry in entries]},
+        lambda: "\n\n".join(map(_asked, entries)) or "no questions",
     )
 
 
@@ -80,30 +80,32 @@ def _asked(entry: Entry) -> str:
     )
 
 
-def unread(call: Call, everything: list[dict[str, object]]) -> list[Fields]:
+def unread(call: Call, records: list[dict[str, object]]) -> list[Fields]:
     """The runs that ended, after at least one turn, for a parent that ended too, and whose result
     nobody was told: not the parent as its result, and nobody, the operator included, by the entry
     that it left. A coding client hands its sub-agents' results on itself.
     """
-    known = {str(run["run"]): run for run in everything}
-    over = [
+    by_id = {str(run["run"]): run for run in records}
+    ended = [
         run
-        for run in everything
+        for run in records
         if run["state"] == "ended" and run.get("turns") and run.get("parent")
     ]
-    over = [run for run in over if not run.get("attached")]
-    due = [
-        run for run in over if known.get(str(run["parent"]), {}).get("state") == "ended"
+    ended = [run for run in ended if not run.get("attached")]
+    candidates = [
+        run
+        for run in ended
+        if by_id.get(str(run["parent"]), {}).get("state") == "ended"
     ]
-    if not due:
+    if not candidates:
         return []
-    read = _read(call, known)
-    told = call.memory.store.index.query.deliveries
+    read = _read(call, by_id)
+    deliveries = call.memory.store.index.query.deliveries
     return [
         run
-        for run in due
+        for run in candidates
         if not {run["run"], run.get("entry")} & read
-        and not told(entry=str(run.get("entry")))
+        and not deliveries(entry=str(run.get("entry")))
     ]
 
 

@@ -53,14 +53,16 @@ def wakes_options(parser: Options) -> None:
 
 def wakes(call: Call) -> None:
     args = call.args
-    found = [
+    matches = [
         wake
         for wake in _all(call, args.since)
         if args.agent in (None, wake.agent) and not (args.pending and wake.rendered)
     ]
     call.show(
-        lambda: {"wakes": found},
-        lambda: grid(HEADERS, list(map(_row, found))) if found else _none(args.pending),
+        lambda: {"wakes": matches},
+        lambda: (
+            grid(HEADERS, list(map(_row, matches))) if matches else _none(args.pending)
+        ),
     )
 
 
@@ -99,9 +101,13 @@ def _all(call: Call, since: str) -> Iterable[Wake]:
         _at_work(agent, running.get(agent.id, ())) for agent in store.agents().values()
     ]
     for entry in reversed([entry for entry in entries if entry.at >= floor]):
-        told = {agent for id, agent in reached if id == entry.id}
-        due = [each.agent for each in route(entry, agents) if each.tier == "now"]
-        for agent in dict.fromkeys([*due, *sorted(told)]):
+        reached_agents = {agent for id, agent in reached if id == entry.id}
+        notified = [
+            delivery.agent
+            for delivery in route(entry, agents)
+            if delivery.tier == "now"
+        ]
+        for agent in dict.fromkeys([*notified, *sorted(reached_agents)]):
             yield _wake(
                 entry, agent, reached.get((entry.id, agent), {}), agent in running
             )
@@ -134,7 +140,7 @@ def _reached(
     """When each entry first came to each state with each agent, and in which run: by wakes, and by
     spawn prompts.
     """
-    found: dict[tuple[str, str], dict[str, tuple[int, str | None]]] = {}
+    times: dict[tuple[str, str], dict[str, tuple[int, str | None]]] = {}
     for record in sorted(acts, key=lambda record: record.seq):
         fields = record.fields
         if record.kind == "shown" and fields.get("how") == "spawn":
@@ -144,8 +150,8 @@ def _reached(
         else:
             continue
         for id in fields.get("ids", ()):
-            at = found.setdefault((id, record.by), {})
+            at = times.setdefault((id, record.by), {})
             if id in offered:
                 at.setdefault("offered", (int(offered[id]), fields.get("run")))
             at.setdefault(state, (record.at, fields.get("run")))
-    return found
+    return times

@@ -70,23 +70,23 @@ def _detached(call: Call) -> None:
     root, args = _root(call), call.args
     if is_up(root):
         raise Conflict(UP_ALREADY)
-    words = [sys.executable, "-m", "orchestrator", "--root", root, "up"]
+    command = [sys.executable, "-m", "orchestrator", "--root", root, "up"]
     for name in ("engine", "model", "script"):
-        words += [f"--{name}", getattr(args, name)] if getattr(args, name) else []
+        command += [f"--{name}", getattr(args, name)] if getattr(args, name) else []
     os.makedirs(os.path.join(root, "runs"), mode=0o700, exist_ok=True)
     with open(os.path.join(root, LOG), "ab") as log:
         began = log.tell()
         process = subprocess.Popen(
-            words,
+            command,
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             start_new_session=True,
             close_fds=True,
         )
-    told = _answered(call, process, began)
+    answer = _answered(call, process, began)
     process.returncode = 0  # it stays, and nobody waits for it
-    call.show(told, f"up as process {told['pid']}")
+    call.show(answer, f"up as process {answer['pid']}")
 
 
 def _answered(
@@ -124,20 +124,20 @@ def down_options(parser: Options) -> None:
 def down(call: Call) -> None:
     from orchestrator.daemon import is_up
 
-    told = _asked(_root(call), "down")
+    answer = _asked(_root(call), "down")
     end = time.monotonic() + PATIENCE
     while is_up(_root(call)):
         if time.monotonic() > end:
             raise StoreError(
-                f"the daemon, process {told['pid']}, was asked to go down and is still up"
+                f"the daemon, process {answer['pid']}, was asked to go down and is still up"
             )
         time.sleep(0.02)
-    left = (
-        f"; for `orchestrator up` or `resume` to go on with: {', '.join(told['runs'])}"
-        if told["runs"]
+    runs_left = (
+        f"; for `orchestrator up` or `resume` to go on with: {', '.join(answer['runs'])}"
+        if answer["runs"]
         else ""
     )
-    call.show(told, f"down{left}")
+    call.show(answer, f"down{runs_left}")
 
 
 def status_options(parser: Options) -> None:
@@ -145,14 +145,14 @@ def status_options(parser: Options) -> None:
 
 
 def status(call: Call) -> None:
-    told = _asked(_root(call), "status")
-    runs = ", ".join(told["runs"]) or "none"
-    jobs = f"; it is at: {', '.join(told['jobs'])}" if told["jobs"] else ""
-    left = "".join(
-        f"\n{clean(f'{run} {why}')}" for run, why in told.get("left", {}).items()
+    answer = _asked(_root(call), "status")
+    runs = ", ".join(answer["runs"]) or "none"
+    jobs = f"; it is at: {', '.join(answer['jobs'])}" if answer["jobs"] else ""
+    waiting = "".join(
+        f"\n{clean(f'{run} {why}')}" for run, why in answer.get("left", {}).items()
     )
-    up = f"up as process {told['pid']} for {told['seconds']:.0f} s"
-    call.show(told, f"{up}; it holds these runs: {runs}{jobs}{left}")
+    up = f"up as process {answer['pid']} for {answer['seconds']:.0f} s"
+    call.show(answer, f"{up}; it holds these runs: {runs}{jobs}{waiting}")
 
 
 def _asked(root: str, do: str) -> dict[str, Any]:

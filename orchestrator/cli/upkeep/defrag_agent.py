@@ -112,13 +112,13 @@ def _planned(call: Call, folder: str) -> int:
     lines = [f"+ {item.section}: {item.text}" for item in plan.added]
     lines += [f"- {text}  ({reason})" for text, reason in plan.removed]
     lines += [f"> the note of {on} into the archive" for on in plan.filed]
-    shown = {
+    fields = {
         "added": plan.added,
         "removed": plan.removed,
         "filed": [on.isoformat() for on in plan.filed],
     }
     call.show(
-        shown,
+        fields,
         lambda: (
             "\n".join(clean(line.replace("\n", " ")) for line in lines)
             or "nothing to do"
@@ -133,13 +133,13 @@ def _installed(call: Call, folder: str) -> int:
     if call.args.install:
         root = os.path.abspath(call.memory.store.root or call.root)
         changed = install(folder, f"synapse --root {shlex.quote(root)} defrag")
-        said = (
+        state = (
             "calls `synapse defrag` now"
             if changed
             else "calls `synapse defrag` already"
         )
     else:
         changed = uninstall(folder)
-        said = "is as it was before" if changed else "has no block of ours"
-    call.show({"changed": changed}, clean(f"{os.path.join(folder, PAGE)} {said}"))
+        state = "is as it was before" if changed else "has no block of ours"
+    call.show({"changed": changed}, clean(f"{os.path.join(folder, PAGE)} {state}"))
     return 0

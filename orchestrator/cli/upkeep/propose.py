@@ -51,20 +51,20 @@ def propose(call: Call) -> int:
 
     store = call.memory.store
     if call.args.plan:
-        found, _ = portions(store)
-        told = {
-            "calls": len(found),
-            "entries": [[entry.id for entry in portion] for portion in found],
+        groups, _ = portions(store)
+        fields = {
+            "calls": len(groups),
+            "entries": [[entry.id for entry in portion] for portion in groups],
         }
-        call.show(told, f"{sum(map(len, found))} entries in {len(found)} calls")
+        call.show(fields, f"{sum(map(len, groups))} entries in {len(groups)} calls")
         return 0
-    asked = _wanted(call)
-    if asked is None:
+    options = _wanted(call)
+    if options is None:
         raise Usage(
             "no engine is named to propose: give --engine NAME, such as anthropic, or write"
             " `consolidation: {semantic: {engine: NAME}}` in synapse.yaml"
         )
-    report = consolidate(call.memory, clock.day(store.clock()), asked, by_hand=True)
+    report = consolidate(call.memory, clock.day(store.clock()), options, by_hand=True)
     if not report.ran:
         raise Conflict("somebody is at it just now; look again later")
     call.show(lambda: report, lambda: _text(report))
@@ -79,25 +79,25 @@ def _wanted(call: Call) -> Wanted | None:
     if not args.engine and declared is None:
         return None
     base = declared if declared and not args.engine else Wanted(args.engine)
-    given = {
+    overrides = {
         "model": args.model,
         "max_tokens": args.max_tokens,
         "max_usd": args.max_usd,
     }
     return base._replace(
-        **{name: value for name, value in given.items() if value is not None}
+        **{name: value for name, value in overrides.items() if value is not None}
     )
 
 
 def _text(report: Report) -> str:
     lines = []
-    for each in report.outcomes:
-        of = ", ".join(each.proposal.sources)
+    for outcome in report.outcomes:
+        of = ", ".join(outcome.proposal.sources)
         lines.append(
-            f"{each.state} {each.id or each.proposal.kind} of {of}: {each.reason}"
+            f"{outcome.state} {outcome.id or outcome.proposal.kind} of {of}: {outcome.reason}"
         )
     cost = "" if report.spent.cost is None else f", ${report.spent.cost:.4f}"
-    staged = sum(each.state == "staged" for each in report.outcomes)
+    staged = sum(outcome.state == "staged" for outcome in report.outcomes)
     lines.append(
         f"{staged} staged, {len(report.outcomes) - staged} not; {report.asked} calls,"
         f" {report.malformed}"

@@ -79,17 +79,17 @@ def _run(call: Call, plan: Plan) -> int:
             "there is no nightly job: synapse.yaml says `schedule: {defrag: off}`"
         )
     on = due(plan.defrag, zone_of(plan.zone), store.clock())
-    before = {each.state for each in past(store, plan, 1)}
+    before = {job.state for job in past(store, plan, 1)}
     done = spend(call.memory, on)
-    said = (
+    text = (
         f"the night of {on} was done before"
         if before == {"done"}
         else f"the night of {on} is done"
     )
     if not done:
-        said = f"the night of {on} is being run by somebody else"
+        text = f"the night of {on} is being run by somebody else"
     if not (call.args.quiet and before == {"done"}):
-        call.show({"date": on.isoformat(), "done": done}, said)
+        call.show({"date": on.isoformat(), "done": done}, text)
     return 0 if done else HELD
 
 
@@ -110,28 +110,28 @@ def _unit(call: Call, plan: Plan) -> str:
 
 
 def _as_json(call: Call, plan: Plan) -> dict[str, Any]:
-    told: dict[str, Any] = {"zone": plan.zone, "at": None, "next": None, "runs": []}
+    fields: dict[str, Any] = {"zone": plan.zone, "at": None, "next": None, "runs": []}
     if plan.defrag is not None:
         on, at = _next(call, plan)
-        told["at"] = plan.defrag.isoformat("minutes")
-        told["next"] = {
+        fields["at"] = plan.defrag.isoformat("minutes")
+        fields["next"] = {
             "date": on,
             "at": clock.seconds(at),
             "local": _local(at, plan).isoformat(),
         }
-    told["daemon"] = _daemon(call)
-    told["runs"] = [
-        _run_json(each) for each in past(call.memory.store, plan, call.args.days)
+    fields["daemon"] = _daemon(call)
+    fields["runs"] = [
+        _run_json(job) for job in past(call.memory.store, plan, call.args.days)
     ]
-    return told
+    return fields
 
 
-def _run_json(each: Past) -> dict[str, Any]:
+def _run_json(job: Past) -> dict[str, Any]:
     times = {
         name: at and clock.seconds(at)
-        for name, at in (("began", each.began), ("ended", each.ended))
+        for name, at in (("began", job.began), ("ended", job.ended))
     }
-    return {**each._asdict(), **times, "seconds": _took(each)}
+    return {**job._asdict(), **times, "seconds": _took(job)}
 
 
 def _text(call: Call, plan: Plan) -> str:
@@ -145,40 +145,40 @@ def _text(call: Call, plan: Plan) -> str:
         if pid
         else "nobody: start `orchestrator up`, or see --systemd and --cron"
     )
-    told = (
+    next_run = (
         f"next: the night of {on}, at {_local(at, plan):%Y-%m-%d %H:%M} {plan.zone}, in"
         f" {wait}, by {who}"
     )
     width = columns()
     lines = (
-        wrap(told, width, break_long_words=False, break_on_hyphens=False)
+        wrap(next_run, width, break_long_words=False, break_on_hyphens=False)
         if width
-        else [told]
+        else [next_run]
     )
-    rows = [_row(each, plan) for each in past(call.memory.store, plan, call.args.days)]
+    rows = [_row(job, plan) for job in past(call.memory.store, plan, call.args.days)]
     return "\n".join([*lines, *([grid(HEADERS, rows, ("took",))] if rows else [])])
 
 
-def _row(each: Past, plan: Plan) -> list[str]:
-    began = f"{_local(each.began, plan):%m-%d %H:%M}" if each.began else "-"
-    took = _took(each)
+def _row(job: Past, plan: Plan) -> list[str]:
+    began = f"{_local(job.began, plan):%m-%d %H:%M}" if job.began else "-"
+    took = _took(job)
     pairs = [
         (name, value)
-        for name, value in each.told.items()
+        for name, value in job.told.items()
         if name not in ("cursor", "after")
     ]
-    told = ", ".join(
+    figures_text = ", ".join(
         f"{name} {_figure(value)}" for name, value in pairs if value is not None
     )
-    what = told or (f"in phase {each.phase}" if each.phase else "-")
+    result = figures_text or (f"in phase {job.phase}" if job.phase else "-")
     figures = [began, "-" if took is None else lasted(int(took * 1_000_000))]
     return [
-        each.date,
-        each.job,
-        each.state,
+        job.date,
+        job.job,
+        job.state,
         *figures,
-        ", ".join(map(_short, each.holders)) or "-",
-        what,
+        ", ".join(map(_short, job.holders)) or "-",
+        result,
     ]
 
 
@@ -204,11 +204,11 @@ def _short(holder: str) -> str:
     )
 
 
-def _took(each: Past) -> float | None:
+def _took(job: Past) -> float | None:
     return (
         None
-        if each.began is None or each.ended is None
-        else (each.ended - each.began) / 1_000_000
+        if job.began is None or job.ended is None
+        else (job.ended - job.began) / 1_000_000
     )
 
 

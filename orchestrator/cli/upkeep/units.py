@@ -37,7 +37,8 @@ CRON = """\
 def systemd(root: str, python: str, name: str, at: time, zone: str) -> str:
     """A service and a timer. Whatever else runs nights may go on: each local date has one."""
     escaped = " ".join(
-        f'"{word}"' if " " in word else word for word in _words(root, python)
+        f'"{argument}"' if " " in argument else argument
+        for argument in _words(root, python)
     ).replace("%", "%%")
     return SYSTEMD.format(
         name=name,

@@ -36,7 +36,7 @@ def init(call: Call) -> None:
         files = {f"agents/{id}.yaml": text for id, text in AGENTS.items()} | {
             "team.yaml": TEAM
         }
-        made = [
+        new_files = [
             name
             for name, text in files.items()
             if _written(os.path.join(root, name), text)
@@ -45,10 +45,13 @@ def init(call: Call) -> None:
         raise StoreError(f"{root} cannot be written: {error}") from error
     with core.open(root) as memory:
         memory.store.fresh(force=True)
-    where = (
+    shown_root = (
         os.path.relpath(root) if call.args.directory is None else call.args.directory
     )
-    call.show(lambda: {"root": root, "files": made}, lambda: clean(_told(where, made)))
+    call.show(
+        lambda: {"root": root, "files": new_files},
+        lambda: clean(_told(shown_root, new_files)),
+    )
 
 
 def _written(path: str, text: str) -> bool:
@@ -61,15 +64,15 @@ def _written(path: str, text: str) -> bool:
     return True
 
 
-def _told(root: str, made: list[str]) -> str:
-    named = "" if root == "shared-memory" else f"--root {root} "
+def _told(root: str, files: list[str]) -> str:
+    option = "" if root == "shared-memory" else f"--root {root} "
     lines = [
         f"{root} is ready"
-        + (": " + ", ".join(made) if made else "; nothing in it was changed")
+        + (": " + ", ".join(files) if files else "; nothing in it was changed")
     ]
     return "\n".join(
         [
             *lines,
-            f'Try: orchestrator {named}team --project hello --brief "Say what you know"',
+            f'Try: orchestrator {option}team --project hello --brief "Say what you know"',
         ]
     )

@@ -108,12 +108,12 @@ def run(call: Call) -> int:
         )
     with supervisor(call, engine) as boss:
         work = with_servers(boss, args.mcp, lambda: boss.spawn(task))
-        lived = live(boss, work, quiet=args.quiet or call.json)
-    result: Result = lived.value
+        ending = live(boss, work, quiet=args.quiet or call.json)
+    result: Result = ending.value
     call.show(result.fields, lambda: clean_text(result.text))
     if not args.quiet or not result.done:
         call.note(describe_result(result))
-    return lived.code(result.done)
+    return ending.code(result.done)
 
 
 def _task(call: Call) -> Task:
@@ -122,8 +122,8 @@ def _task(call: Call) -> Task:
     args = call.args
     text = read_text(args.task)
     names = "view_budget max_tokens max_usd max_turns timeout memory_tools intent force".split()
-    more: dict[str, Any] = {name: getattr(args, name) for name in names}
-    return Task(text, args.agent, args.project, **more)
+    options: dict[str, Any] = {name: getattr(args, name) for name in names}
+    return Task(text, args.agent, args.project, **options)
 
 
 # -- before the spend ------------------------------------------------------------------------------
@@ -144,44 +144,44 @@ def _dry_run(call: Call, task: Task, engine: str) -> int:
         dict(call.memory.store.settings.other).get("engines"), engine
     )
     model = model_of(engine, call.args.model) or options.get("model")
-    found = preview(call.memory, task, engine, takes_tools(kind), model)
+    estimate = preview(call.memory, task, engine, takes_tools(kind), model)
     call.show(
-        lambda: _as_json(found),
-        lambda: clean_text(f"{found.prompt.text}\n{_estimate(found)}"),
+        lambda: _as_json(estimate),
+        lambda: clean_text(f"{estimate.prompt.text}\n{_estimate(estimate)}"),
     )
     return 0
 
 
-def _as_json(found: Preview) -> dict[str, Any]:
+def _as_json(estimate: Preview) -> dict[str, Any]:
     return {
-        "prompt": found.prompt.text,
-        "receipt": found.receipt,
-        "engine": found.engine,
-        "model": found.model,
+        "prompt": estimate.prompt.text,
+        "receipt": estimate.receipt,
+        "engine": estimate.engine,
+        "model": estimate.model,
         "cost": {
-            "first_turn_at_most": found.turn,
-            "run": found.run,
-            "turns": found.turns,
+            "first_turn_at_most": estimate.turn,
+            "run": estimate.run,
+            "turns": estimate.turns,
         },
     }
 
 
-def _estimate(found: Preview) -> str:
+def _estimate(estimate: Preview) -> str:
     from orchestrator.prompts.receipt import explain
 
-    if found.turn is None:
+    if estimate.turn is None:
         price = (
-            f"the price of {found.model} is not known"
-            if found.model
+            f"the price of {estimate.model} is not known"
+            if estimate.model
             else "not known, for no model is named"
         )
     else:
         price = (
-            f"the first turn at most {money(found.turn)}; {money(found.run)} for a run"
-            f" of about {_turns(found.turns)}"
+            f"the first turn at most {money(estimate.turn)}; {money(estimate.run)} for a run"
+            f" of about {_turns(estimate.turns)}"
         )
-    told = explain(found.receipt).rstrip("\n")
-    return f"{'-' * 78}\nNothing was called and nothing was written.\n\n{told}\n\nPrice: {price}"
+    explanation = explain(estimate.receipt).rstrip("\n")
+    return f"{'-' * 78}\nNothing was called and nothing was written.\n\n{explanation}\n\nPrice: {price}"
 
 
 def _turns(turns: float) -> str:

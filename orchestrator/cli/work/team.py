@@ -48,13 +48,13 @@ def team(call: Call) -> int:
     )
     with Supervisor(call.memory, engine=acts, model=model) as boss:
         work = who.run(boss, brief, args.project, args.force)
-        lived = live(boss, work, quiet=args.quiet or call.json)
-    report: Report = lived.value
+        ending = live(boss, work, quiet=args.quiet or call.json)
+    report: Report = ending.value
     call.show(lambda: _as_json(report), lambda: _shown(report))
     for result in report.runs:
         if not result.done:
             call.note(describe_result(result))
-    return lived.code(report.done)
+    return ending.code(report.done)
 
 
 def _as_json(report: Report) -> dict[str, object]:

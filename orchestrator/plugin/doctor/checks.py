@@ -45,15 +45,15 @@ def examine(target: Target, is_up: bool) -> list[Finding]:
     """
     checks: list[Callable[[], Iterator[Finding]]] = [lambda: configuration(target)]
     if target.client != AGENTS_MD:
-        known = facts.load(target.client)
-        checks.insert(0, lambda: program(target, known))
+        facts_of_client = facts.load(target.client)
+        checks.insert(0, lambda: program(target, facts_of_client))
     if target.client != AGENTS_MD and _is_installed(target):
         checks += [
             lambda: of_the_client(target),
             lambda: workspace(target),
-            lambda: hook(target, known, is_up),
-            lambda: events(target, known),
-            lambda: cost(target, known),
+            lambda: hook(target, facts_of_client, is_up),
+            lambda: events(target, facts_of_client),
+            lambda: cost(target, facts_of_client),
         ]
     return [finding for check in checks for finding in _safely(check)]
 
@@ -89,9 +89,9 @@ def _safely(check: Callable[[], Iterator[Finding]]) -> list[Finding]:
 # -- the client ------------------------------------------------------------------------------------
 
 
-def program(target: Target, known: Facts) -> Iterator[Finding]:
+def program(target: Target, client_facts: Facts) -> Iterator[Finding]:
     """Look for the client, and at its version."""
-    command = str(known.raw.get("command", target.client))
+    command = str(client_facts.raw.get("command", target.client))
     path = shutil.which(command, path=target.env.get("PATH"))
     if path is None:
         yield Finding(
@@ -101,22 +101,22 @@ def program(target: Target, known: Facts) -> Iterator[Finding]:
             f"install it, or put it on PATH: {command}",
         )
         return
-    version = _version([path, *known.raw.get("version", ["--version"])], target)
+    version = _version([path, *client_facts.raw.get("version", ["--version"])], target)
     if version is None:
         yield Finding(
             "client",
             "warn",
-            f"{path} does not say its version; seen working: {known.verified}",
+            f"{path} does not say its version; seen working: {client_facts.verified}",
         )
-    elif _parts(version) == _parts(known.verified):
+    elif _parts(version) == _parts(client_facts.verified):
         yield Finding("client", "ok", f"{command} {version}")
     else:
-        age = "newer" if _parts(version) > _parts(known.verified) else "older"
-        mend = f"if something fails below, use {known.verified}"
+        age = "newer" if _parts(version) > _parts(client_facts.verified) else "older"
+        mend = f"if something fails below, use {client_facts.verified}"
         yield Finding(
             "client",
             "warn",
-            f"{command} {version} is {age} than {known.verified}, the version tried",
+            f"{command} {version} is {age} than {client_facts.verified}, the version tried",
             mend,
         )
 
@@ -138,15 +138,15 @@ def _version(words: Sequence[str], target: Target) -> str | None:
 
 
 def _parts(version: str) -> list[int]:
-    return [int(part) for part in _NUMBER.findall(version)[0].split(".")]
+    return [int(number) for number in _NUMBER.findall(version)[0].split(".")]
 
 
 def configuration(target: Target) -> Iterator[Finding]:
     """Compare what is on the disk with what an installation would write."""
     mend = f"orchestrator install {target.client}{' --user' if target.user else ''}"
     if record.key_of(target) not in record.read(target):
-        place = "for this user" if target.user else f"in {target.project}"
-        yield Finding("configuration", "fail", f"not installed {place}", mend)
+        location = "for this user" if target.user else f"in {target.project}"
+        yield Finding("configuration", "fail", f"not installed {location}", mend)
         return
     try:
         prepared = apply.prepare(target, module_of(target.client).plan(target))
@@ -224,18 +224,21 @@ def workspace(target: Target) -> Iterator[Finding]:
 # -- the hook --------------------------------------------------------------------------------------
 
 
-def hook(target: Target, known: Facts, is_up: bool) -> Iterator[Finding]:
+def hook(target: Target, client_facts: Facts, is_up: bool) -> Iterator[Finding]:
     """Start the hook's program on a workspace that is thrown away, and on this one with an event
     that means nothing."""
     mend = f"orchestrator install {target.client}; then look into {_log(target)}"
-    alone = programs.start(target, known)
-    if alone.problem:
-        yield Finding("hook", "fail", alone.problem, mend)
+    own_reply = programs.start(target, client_facts)
+    if own_reply.problem:
+        yield Finding("hook", "fail", own_reply.problem, mend)
         return
     yield Finding(
-        "hook", "ok", f"answers a start in {alone.milliseconds:.0f} ms on its own"
+        "hook", "ok", f"answers a start in {own_reply.milliseconds:.0f} ms on its own"
     )
-    longest, cap = programs.longest(known, alone.answers), cap_of_start(known)
+    longest, cap = (
+        programs.longest(client_facts, own_reply.answers),
+        cap_of_start(client_facts),
+    )
     verdict = "ok" if longest <= cap else "fail"
     yield Finding(
         "caps",
@@ -243,15 +246,16 @@ def hook(target: Target, known: Facts, is_up: bool) -> Iterator[Finding]:
         f"{longest} of {cap} characters at a start with more to say than fits",
     )
     if is_up and target.root is not None:
-        there = programs.nothing(target, known)
+        daemon_reply = programs.nothing(target, client_facts)
         detail = (
-            there.problem or f"answers in {there.milliseconds:.0f} ms with the daemon"
+            daemon_reply.problem
+            or f"answers in {daemon_reply.milliseconds:.0f} ms with the daemon"
         )
         yield Finding(
             "hook, daemon",
-            "fail" if there.problem else "ok",
+            "fail" if daemon_reply.problem else "ok",
             detail,
-            mend if there.problem else "",
+            mend if daemon_reply.problem else "",
         )
     elif target.root is not None:
         yield Finding(
@@ -288,35 +292,39 @@ def _log(target: Target) -> str:
     return os.path.join(base, "synapse", "hooks.log")
 
 
-def events(target: Target, known: Facts) -> Iterator[Finding]:
+def events(target: Target, client_facts: Facts) -> Iterator[Finding]:
     """Say when each event of the client last reached us."""
     if target.root is None:
         return
-    fired: dict[str, float] = {}
+    last_times: dict[str, float] = {}
     for _, session in state.sessions(target.root):
         if session.client == target.client:
             for name, moment in session.fired.items():
-                fired[name] = max(moment, fired.get(name, 0.0))
-    if not fired:
+                last_times[name] = max(moment, last_times.get(name, 0.0))
+    if not last_times:
         mend = f"begin a session in {target.project}, say something, and ask again"
         yield Finding("events", "warn", "none has come yet", mend)
         return
     now = time.time()
-    seen = ", ".join(
+    times = ", ".join(
         f"{name} {_ago(now - moment)}"
-        for name, moment in sorted(fired.items(), key=lambda pair: -pair[1])
+        for name, moment in sorted(last_times.items(), key=lambda pair: -pair[1])
     )
-    starts = [name for name, about in known.events.items() if about.name == "start"]
-    missing = [name for name in starts if name not in fired]
+    starts = [
+        name
+        for name, event_facts in client_facts.events.items()
+        if event_facts.name == "start"
+    ]
+    missing = [name for name in starts if name not in last_times]
     if missing:
         yield Finding(
             "events",
             "warn",
-            f"{', '.join(missing)} never came; {seen}",
+            f"{', '.join(missing)} never came; {times}",
             "begin a new session",
         )
     else:
-        yield Finding("events", "ok", seen)
+        yield Finding("events", "ok", times)
 
 
 def _ago(seconds: float) -> str:
@@ -329,7 +337,7 @@ def _ago(seconds: float) -> str:
 # -- what it costs ---------------------------------------------------------------------------------
 
 
-def cost(target: Target, known: Facts) -> Iterator[Finding]:
+def cost(target: Target, client_facts: Facts) -> Iterator[Finding]:
     """Say what the plugin adds to each request, and count the view that a session would get now."""
     tools = programs.tools(target)
     if isinstance(tools, str):
@@ -341,12 +349,12 @@ def cost(target: Target, known: Facts) -> Iterator[Finding]:
         yield Finding("mcp server", "fail", tools, mend)
     else:
         yield Finding("mcp server", "ok", f"starts, and has {len(tools)} tools")
-    yield Finding("adds", "ok", adds(known.raw))
-    if "older" in known.raw:
-        yield Finding("adds, older models", "ok", adds(known.raw["older"]))
+    yield Finding("adds", "ok", adds(client_facts.raw))
+    if "older" in client_facts.raw:
+        yield Finding("adds, older models", "ok", adds(client_facts.raw["older"]))
     if target.root is not None:
         with core.open(target.root) as memory:
-            text = "\n".join(view_of_lead(memory, known))
+            text = "\n".join(view_of_lead(memory, client_facts))
         count = f"{Tokens().count(text):,} tokens, once in a conversation, as the memory is now"
         yield Finding(
             "view", "ok", count if text else "none: the memory has nothing to say yet"
@@ -370,23 +378,33 @@ def adds(measured: Mapping[str, Any]) -> str:
     return f"{counts} = {share}its own {main:,}; {of_agent}{agent:,} in a sub-agent"
 
 
-def view_of_lead(memory: Memory, known: Facts) -> tuple[str, ...]:
+def view_of_lead(memory: Memory, client_facts: Facts) -> tuple[str, ...]:
     """Return what a main conversation would be given now; nothing is kept of it."""
     declared = clients(dict(memory.store.settings.other))
     agent = memory.store.agents().get(declared.lead)
     if agent is None:
         return ()
     context = Context(
-        ClientRuns(memory, ClientSession(known.client, "doctor")), known.length
+        ClientRuns(memory, ClientSession(client_facts.client, "doctor")),
+        client_facts.length,
     )
     return context.opening(
-        agent, memory.as_agent(agent.id), "", cap_of_start(known), (), known.parts
+        agent,
+        memory.as_agent(agent.id),
+        "",
+        cap_of_start(client_facts),
+        (),
+        client_facts.parts,
     ).parts
 
 
-def cap_of_start(known: Facts) -> int:
+def cap_of_start(client_facts: Facts) -> int:
     """Return how much the client takes at a start."""
     return min(
-        (about.cap for about in known.events.values() if about.name == "start"),
+        (
+            event_facts.cap
+            for event_facts in client_facts.events.values()
+            if event_facts.name == "start"
+        ),
         default=0,
     )

@@ -37,12 +37,12 @@ class Tried(NamedTuple):
     problem: str = ""
 
 
-def start(target: Target, known: Facts) -> Tried:
+def start(target: Target, client_facts: Facts) -> Tried:
     """Return how the hook answers the start of a session, alone, with much to say."""
     with tempfile.TemporaryDirectory(prefix="synapse-doctor-") as folder:
         root = os.path.join(folder, "shared-memory")
         fill(root)
-        words = [
+        command = [
             target.python,
             "-I",
             "-S",
@@ -52,30 +52,34 @@ def start(target: Target, known: Facts) -> Tried:
             root,
         ]
         name = next(
-            event for event, about in known.events.items() if about.name == "start"
+            event
+            for event, event_facts in client_facts.events.items()
+            if event_facts.name == "start"
         )
-        payloads = [payload(known, name, folder, number) for number in range(TIMES)]
-        tried = run(words, payloads, target.env, folder)
-        if tried.problem:
-            return tried
-        if not all("synapse-doctor" in answer for answer in tried.answers):
-            return tried._replace(
+        payloads = [
+            payload(client_facts, name, folder, number) for number in range(TIMES)
+        ]
+        trial = run(command, payloads, target.env, folder)
+        if trial.problem:
+            return trial
+        if not all("synapse-doctor" in answer for answer in trial.answers):
+            return trial._replace(
                 problem=f"a start was answered without the memory{fault(root)}"
             )
-        return tried
+        return trial
 
 
-def nothing(target: Target, known: Facts) -> Tried:
+def nothing(target: Target, client_facts: Facts) -> Tried:
     """Return how the installed hook answers an event that it knows nothing of: with nothing."""
-    tried = run(
+    trial = run(
         [target.hook],
-        [payload(known, _NONSENSE, target.project, 0)] * TIMES,
+        [payload(client_facts, _NONSENSE, target.project, 0)] * TIMES,
         target.env,
         target.project,
     )
-    if not tried.problem and any(tried.answers):
-        return tried._replace(problem="an event that means nothing was answered")
-    return tried
+    if not trial.problem and any(trial.answers):
+        return trial._replace(problem="an event that means nothing was answered")
+    return trial
 
 
 def fill(root: str) -> None:
@@ -92,7 +96,7 @@ def fill(root: str) -> None:
             seat.append(text, namespace="blockers/doctor", priority="critical")
 
 
-def payload(known: Facts, name: str, folder: str, number: int) -> str:
+def payload(client_facts: Facts, name: str, folder: str, number: int) -> str:
     """Return an event as the client would send it."""
     fields = {
         "event": name,
@@ -102,17 +106,17 @@ def payload(known: Facts, name: str, folder: str, number: int) -> str:
     }
     values: dict[str, Any] = {}
     for field, value in fields.items():
-        if field in known.fields:
-            *above, last = known.fields[field].split(".")
+        if field in client_facts.fields:
+            *parents, last = client_facts.fields[field].split(".")
             inner = values
-            for key in above:
+            for key in parents:
                 inner = inner.setdefault(key, {})
             inner[last] = value
     return json.dumps(values)
 
 
 def run(
-    words: Sequence[str], payloads: Sequence[str], env: Mapping[str, str], folder: str
+    command: Sequence[str], payloads: Sequence[str], env: Mapping[str, str], folder: str
 ) -> Tried:
     """Return how a program answers these events, one after another."""
     env = {
@@ -123,7 +127,7 @@ def run(
         began = time.perf_counter()
         try:
             done = subprocess.run(
-                words,
+                command,
                 input=text.encode(),
                 env=env,
                 cwd=folder,
@@ -131,14 +135,14 @@ def run(
                 timeout=WITHIN,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
-            return Tried(0.0, (), f"{words[0]} did not run: {error}")
+            return Tried(0.0, (), f"{command[0]} did not run: {error}")
         times.append((time.perf_counter() - began) * 1000)
         if done.returncode:
             return Tried(
                 0.0,
                 (),
                 (
-                    f"{words[0]} ended with {done.returncode}:"
+                    f"{command[0]} ended with {done.returncode}:"
                     f" {done.stderr.decode(errors='replace')[-200:]}"
                 ),
             )
@@ -157,11 +161,11 @@ def fault(root: str) -> str:
         return ""
 
 
-def longest(known: Facts, answers: Sequence[str]) -> int:
+def longest(client_facts: Facts, answers: Sequence[str]) -> int:
     """Return the length of the longest text in answers, as the client counts it."""
     return max(
         (
-            known.length(text)
+            client_facts.length(text)
             for answer in answers
             for text in _texts(json.loads(answer))
         ),
@@ -184,12 +188,12 @@ def tools(target: Target) -> list[dict[str, Any]] | str:
     """Return the tools of the installed MCP server, or what went wrong with it."""
     try:
         with _server(target) as process:
-            about = {
+            params = {
                 "protocolVersion": PROTOCOL,
                 "capabilities": {},
                 "clientInfo": {"name": "doctor", "version": "1"},
             }
-            _call(process, 1, "initialize", about)
+            _call(process, 1, "initialize", params)
             _send(process, {"jsonrpc": "2.0", "method": "notifications/initialized"})
             listed = _call(process, 2, "tools/list", {})
             return list(listed["tools"])
@@ -244,10 +248,10 @@ def _call(
     while time.monotonic() < end:
         if not select.select([process.stdout], [], [], 0.2)[0]:
             continue
-        part = os.read(process.stdout.fileno(), 1 << 16)
-        if not part:
+        chunk = os.read(process.stdout.fileno(), 1 << 16)
+        if not chunk:
             raise EOFError
-        buffer += part
+        buffer += chunk
         *lines, buffer = buffer.split(b"\n")
         for line in lines:
             answer = json.loads(line)

@@ -69,9 +69,9 @@ class Facts(NamedTuple):
 
     def tool(self, name: str) -> ToolFacts:
         """Return what is known of a tool: by its name, else by the first pattern that it fits."""
-        known = self.tools.get(name)
-        if known is not None or not name:
-            return known or ToolFacts()
+        tool_facts = self.tools.get(name)
+        if tool_facts is not None or not name:
+            return tool_facts or ToolFacts()
         return next(
             (
                 tool

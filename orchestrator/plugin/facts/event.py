@@ -83,24 +83,24 @@ def read_event(
     """Return the event that a client's JSON tells of; None for one that nothing is done about."""
     names = facts.fields
     hook = _text(payload.get(names["event"]))
-    about = facts.events.get(hook)
+    event_facts = facts.events.get(hook)
     session = _text(payload.get(names["session"]))
-    if about is None or not session:
+    if event_facts is None or not session:
         return None
-    if _is_any(about.skip, names, payload):
+    if _is_any(event_facts.skip, names, payload):
         return None
     name = next(
         (
-            other
-            for other, patterns in about.also.items()
+            our_name
+            for our_name, patterns in event_facts.also.items()
             if _is_any(patterns, names, payload)
         ),
-        about.name,
+        event_facts.name,
     )
     values: dict[str, Any] = {
         field: _text(payload.get(names[field])) for field in _FIELDS if field in names
     }
-    if about.name == "agent-stop" and "agent_transcript" in names:
+    if event_facts.name == "agent-stop" and "agent_transcript" in names:
         values["transcript"] = _text(payload.get(names["agent_transcript"]))
     for field, pattern in facts.strip.items():
         values[field] = re.sub(
@@ -144,9 +144,9 @@ def _is_any(
 def reply_json(facts: Facts, event: Event, reply: Reply) -> str:
     """Return what the client's hook prints; nothing where nothing is said. An answer that the event
     cannot take in this client is left out."""
-    about = facts.events[event.hook]
+    event_facts = facts.events[event.hook]
     answer: dict[str, Any] = {}
-    for form in about.forms:
+    for form in event_facts.forms:
         text = getattr(reply, form)
         if text:
             values = {
@@ -155,7 +155,8 @@ def reply_json(facts: Facts, event: Event, reply: Reply) -> str:
                 "$input": _input(facts, event, reply),
             }
             _merge(
-                answer, _filled(about.output.get(form) or facts.output[form], values)
+                answer,
+                _filled(event_facts.output.get(form) or facts.output[form], values),
             )
     return json.dumps(answer, ensure_ascii=True) if answer else ""
 

@@ -29,17 +29,17 @@ def answer(
     identity: str = "",
 ) -> str:
     """Return what the client's hook prints for an event, or WAIT."""
-    known = facts.load(client)
-    event = read_event(known, payload, pid, identity)
+    client_facts = facts.load(client)
+    event = read_event(client_facts, payload, pid, identity)
     if event is None:
         return ""
-    starts = known.parts > 1 and event.name in ("start", "agent-start")
-    more = ""
+    starts = client_facts.parts > 1 and event.name in ("start", "agent-start")
+    second_text = ""
     try:
-        reply, more = respond.respond(memory, known, event)
+        reply, second_text = respond.respond(memory, client_facts, event)
         if reply.wait:
             return WAIT
-        return reply_json(known, event, reply)
+        return reply_json(client_facts, event, reply)
     except StoreBusy:
         starts = False  # who answers instead leaves the rest
         raise
@@ -47,7 +47,7 @@ def answer(
         if starts and memory.store.root and not memory.store.readonly:
             _leave(
                 more_path(memory.store.root, event),
-                reply_json(known, event, Reply(context=more)),
+                reply_json(client_facts, event, Reply(context=second_text)),
             )
 
 

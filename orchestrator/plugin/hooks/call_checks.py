@@ -78,9 +78,9 @@ class CallChecks:
                 for name, value in arguments.items()
                 if name.lower() in COMMANDS
             }
-        known = frozenset(worker.seen)
+        seen_ids = frozenset(worker.seen)
         entries = self.findings.moments(
-            self.workers.seat(worker), call, arguments, known
+            self.workers.seat(worker), call, arguments, seen_ids
         )
         entries = entries[:AT_ONCE]  # the others at the next call
         worker.add("seen", [entry.id for entry in entries])
@@ -121,9 +121,11 @@ class CallChecks:
                 return
             holder = None
         if holder is None or self.findings.is_gone(holder):
-            over = {holder.run} if holder else set()
+            superseded_runs = {holder.run} if holder else set()
             try:
-                claims.take(seat.pen, work, EDIT_MINUTES, None, None, now, over)
+                claims.take(
+                    seat.pen, work, EDIT_MINUTES, None, None, now, superseded_runs
+                )
                 worker.add("editing", [work])
                 return
             except Conflict:
@@ -145,7 +147,7 @@ class CallChecks:
                 run["run"] != worker.run
                 and similar(str(run["task"])[:LONGEST], event.prompt[:LONGEST]) >= ALIKE
             )
-            known = f"alike {run['run']} {run['state']}"
+            key = f"alike {run['run']} {run['state']}"
             done = (
                 run["state"] == "ended"
                 and run.get("status") == "done"
@@ -154,20 +156,20 @@ class CallChecks:
             live = run["state"] == "running" and lives(
                 self.workers.root, str(run.get("holder"))
             )
-            if not same or known in worker.told or not (done or live):
+            if not same or key in worker.told or not (done or live):
                 continue
-            worker.add("told", [known])
+            worker.add("told", [key])
             if live:
                 yield f"{run['agent']} is at work on the same (run {run['run']}).", None
             else:
                 entry = self.store.index.entry(str(run.get("entry")), now)
-                seen = entry if entry is not None and visible(entry, agent) else None
+                result = entry if entry is not None and visible(entry, agent) else None
                 yield (
                     (
                         f"{run['agent']} has done the same (run {run['run']}, entry"
                         f" {run.get('entry')})."
                     ),
-                    seen,
+                    result,
                 )
 
     def _concerning(self, worker: Worker, event: Event) -> list[Entry]:
@@ -196,13 +198,13 @@ class CallChecks:
             self.store.index, agent, path, now, self.store.index.horizon
         ):
             text = f"{entry.topic or ''}\n{entry.body}"
-            known = (
+            is_known = (
                 entry.id in worker.seen
                 or entry.author == worker.agent
                 or entry.trust == "unverified"
             )
             if (
-                not known
+                not is_known
                 and visible(entry, agent)
                 and any(name in text for name in names)
             ):
@@ -222,11 +224,11 @@ class CallChecks:
 
     def after(self, worker: Worker, event: Event) -> None:
         """Keep what a call gave that holds for everybody."""
-        known = worker.at.pop(event.call, None) if event.call else None
-        if known is None or event.kind not in SHARED:
+        call = worker.at.pop(event.call, None) if event.call else None
+        if call is None or event.kind not in SHARED:
             return
         act, seat = _act(event), self.workers.seat(worker)
-        look = Look(claimed=bool(known["claimed"]), files={})
+        look = Look(claimed=bool(call["claimed"]), files={})
         if event.result.strip():
             self.findings.keep(seat, act, _once(worker, event), event.result, look)
         elif look.claimed:

@@ -83,7 +83,7 @@ class Context:
         scale: float,
     ) -> View:
         worth = selection.worth(selection.expected(agent.role, ()), scale)
-        asked: dict[str, Any] = {
+        options: dict[str, Any] = {
             "about": text,
             "without": frozenset(without),
             "moments": False,
@@ -93,27 +93,27 @@ class Context:
             return seat.briefing(
                 int((selection.CRITICALS + selection.MOST) * scale),
                 worth=worth,
-                **asked,
+                **options,
             )
         except OverBudget:
             return _empty(seat)
 
     def _divided(self, agent: Agent, view: View, cap: int) -> tuple[str, ...]:
         """Return the view's text in as few parts as the cap allows, each ending with an entry."""
-        parts: list[str] = []
+        texts: list[str] = []
         body = ""
         for piece in _pieces(view.text):
-            if body and self.length(self._framed(agent, body + piece, not parts)) > cap:
-                parts.append(self._framed(agent, body, not parts))
+            if body and self.length(self._framed(agent, body + piece, not texts)) > cap:
+                texts.append(self._framed(agent, body, not texts))
                 body = ""
             body += piece
-        return (*parts, self._framed(agent, body, not parts))
+        return (*texts, self._framed(agent, body, not texts))
 
     def _framed(self, agent: Agent, body: str, first: bool) -> str:
-        drawn = fence(self.secret, agent.id, body)
-        more = {"agent": agent, "project": self.workers.project} if first else {}
+        marks = fence(self.secret, agent.id, body)
+        variables = {"agent": agent, "project": self.workers.project} if first else {}
         return render.fenced(
-            FIRST if first else MORE, drawn, body, self.templates, "view", **more
+            FIRST if first else MORE, marks, body, self.templates, "view", **variables
         )
 
     def note_shown(self, worker: Worker, view: View, how: str) -> None:
@@ -137,21 +137,25 @@ class Context:
         reader = Reader(
             agent, tuple(worker.about), frozenset(worker.seen), worker.cursor
         )
-        came = [
+        arrivals = [
             (entry, tier)
             for _, entry, tier in ear.news({worker.run: reader})
             if entry.id not in worker.seen
         ]
         worker.cursor = ear.cursor
-        known = [
+        known_ids = [
             entry.id
-            for entry, _ in came
+            for entry, _ in arrivals
             if entry.body.strip() in text or self._is_result(entry, worker)
         ]
-        worker.add("seen", known)
+        worker.add("seen", known_ids)
         worker.add(
             "due",
-            [f"{tier} {entry.id}" for entry, tier in came if entry.id not in known],
+            [
+                f"{tier} {entry.id}"
+                for entry, tier in arrivals
+                if entry.id not in known_ids
+            ],
         )
         return self._due(worker)
 
@@ -160,22 +164,22 @@ class Context:
         noted on the way: its report, which the client gives, has what of that matters.
         """
         workers = self.workers.session.workers
-        noted = entry.priority == "info" and entry.addressees == ("all",)
-        if worker is not workers.get(MAIN) or not (noted or "run" in entry.tags):
+        is_note = entry.priority == "info" and entry.addressees == ("all",)
+        if worker is not workers.get(MAIN) or not (is_note or "run" in entry.tags):
             return False
         return any(
-            entry.run == each.run for each in workers.values() if each is not worker
+            entry.run == other.run for other in workers.values() if other is not worker
         )
 
     def _due(self, worker: Worker) -> list[News]:
-        due = [each.partition(" ") for each in worker.due]
+        waiting = [item.partition(" ") for item in worker.due]
         index, now = self.store.index, self.store.clock()
         news = [
             News(entry, 0, tier)
-            for tier, _, id in due
+            for tier, _, id in waiting
             if id not in worker.seen and (entry := index.entry(id, now)) is not None
         ]
-        return sorted(news, key=lambda each: (NOW, SOON, wake.BESIDE).index(each.tier))
+        return sorted(news, key=lambda item: (NOW, SOON, wake.BESIDE).index(item.tier))
 
     def told(self, worker: Worker, news: Sequence[News], cap: int) -> str:
         """Return the text that tells a worker of the news, as much as the client takes, and note
@@ -183,31 +187,31 @@ class Context:
         """
         reader = self.workers.reader(worker)
         entries = wake.standing(self.store, news, reader)
-        gone = {each.entry.id for each in news} - {entry.id for entry in entries}
+        obsolete = {item.entry.id for item in news} - {entry.id for entry in entries}
         blocks = [
             pointer(entry) if self.length(block.text) > cap // 2 else block
             for entry, block in zip(
                 entries, wake.blocks(entries, news, commands=True), strict=True
             )
         ]
-        kept: list[tuple[Entry, Block]] = []
+        pairs: list[tuple[Entry, Block]] = []
         text = ""
         for pair in list(zip(entries, blocks, strict=True))[: wake.AT_ONCE]:
             longer = render.wake(
-                [block for _, block in (*kept, pair)],
+                [block for _, block in (*pairs, pair)],
                 reader,
                 self.secret,
                 self.templates,
             )
             if self.length(longer) <= cap:
-                kept, text = [*kept, pair], longer
-        given = {entry.id for entry, _ in kept} | gone
+                pairs, text = [*pairs, pair], longer
+        done_ids = {entry.id for entry, _ in pairs} | obsolete
         worker.due = [
-            each for each in worker.due if each.partition(" ")[2] not in given
+            item for item in worker.due if item.partition(" ")[2] not in done_ids
         ]
-        worker.add("seen", [entry.id for entry, _ in kept])
-        shown = [entry.id for entry, block in kept if block.form != POINTER]
-        if shown:
+        worker.add("seen", [entry.id for entry, _ in pairs])
+        whole_ids = [entry.id for entry, block in pairs if block.form != POINTER]
+        if whole_ids:
             fields = {
                 "agent": worker.agent,
                 "run": worker.run,
@@ -215,7 +219,7 @@ class Context:
                 "state": "rendered",
             }
             self.workers.seat(worker).pen.write(
-                Pending("delivery", worker.agent, fields | {"ids": shown})
+                Pending("delivery", worker.agent, fields | {"ids": whole_ids})
             )
         return text
 

@@ -45,14 +45,14 @@ def _shown_only(memory: Memory, facts: Facts, event: Event) -> Reply:
     """
     if event.name not in ("start", "agent-start"):
         return NOTHING
-    known = ClientRuns(memory, ClientSession(event.client, event.session))
+    client_runs = ClientRuns(memory, ClientSession(event.client, event.session))
     settings = clients(dict(memory.store.settings.other))
     kind = None if event.name == "start" else event.type or ""
     agent = memory.store.agents().get(settings.agent_of(kind, memory.store.agents()))
     if agent is None:
         return NOTHING
     cap = facts.events[event.hook].cap
-    opening = Context(known, facts.length).opening(
+    opening = Context(client_runs, facts.length).opening(
         agent, memory.as_agent(agent.id), event.prompt, cap, (), 1
     )
     return Reply(context=opening.parts[0] if opening.parts else "")
@@ -100,23 +100,23 @@ class _Answer:
         """A session begins, or its conversation was emptied: the view, without what it still
         has.
         """
-        known = self.session.workers.get(MAIN)
-        if known is not None and self.event.source == "clear":
+        earlier = self.session.workers.get(MAIN)
+        if earlier is not None and self.event.source == "clear":
             self.workers.end_all(self.event.client)
         worker = self.workers.of(self.event)
         worker.transcript = self.event.transcript or worker.transcript
-        if known is not None and self.event.source == "resume":
-            worker.add("seen", known.seen)  # its conversation has them
+        if earlier is not None and self.event.source == "resume":
+            worker.add("seen", earlier.seen)  # its conversation has them
         elif self.event.source == "compact":
             worker.seen = []
         return self._opened(worker, "")
 
     def _agent_start(self) -> Reply:
         """A sub-agent begins: its view, by the words of what it was asked."""
-        asked = self.event.prompt or self._asked()
-        worker = self.workers.of(self.event, asked)
-        worker.about = [asked[: state.LONGEST]] if asked else []
-        return self._opened(worker, asked)
+        task = self.event.prompt or self._asked()
+        worker = self.workers.of(self.event, task)
+        worker.about = [task[: state.LONGEST]] if task else []
+        return self._opened(worker, task)
 
     def _asked(self) -> str:
         """Return what the sub-agent that begins was asked: of the spawns of its type, the
@@ -136,8 +136,8 @@ class _Answer:
         )
         self.context.note_shown(worker, opening.view, self.event.name)
         worker.cursor, worker.opened = max(worker.cursor, opening.view.cursor), True
-        first, *more = opening.parts or ("",)
-        self.more = "".join(more)
+        first, *later_parts = opening.parts or ("",)
+        self.more = "".join(later_parts)
         return Reply(context=first)
 
     # -- turns -------------------------------------------------------------------------------------
@@ -175,10 +175,10 @@ class _Answer:
         if reason := self.workers.runs.over(self.workers.run(worker)):
             return Reply(deny=f"Stopped: {reason}", stop=reason)
         if self.event.kind == "spawn":
-            asked = self.event.prompt[: state.LONGEST]
+            task = self.event.prompt[: state.LONGEST]
             spawn = {
                 "type": self.event.type or "",
-                "prompt": asked,
+                "prompt": task,
                 "call": self.event.call or "",
             }
             self.session.spawns = [*self.session.spawns, spawn][-50:]
@@ -253,14 +253,14 @@ class _Answer:
         worker = self.session.workers.get(spawn["agent"]) if spawn else None
         if spawn is None or worker is None:
             return
-        said = spawns.outcome(self.facts.tool(self.event.tool), self.event.result)
+        outcome = spawns.outcome(self.facts.tool(self.event.tool), self.event.result)
         worker.transcript = child_transcript(
             self.event.client, self.event.transcript, self.event.prompt
         )
         self.looks.give_back(worker)
         self.workers.end(
             spawn["agent"],
-            _outcome(said) if isinstance(said, str) else said,
+            _outcome(outcome) if isinstance(outcome, str) else outcome,
             self.event.client,
         )
 
@@ -296,7 +296,7 @@ class _Answer:
         """Return what came for a worker that has to be heard before it ends; said once in a row."""
         if self.event.going_on or "again" not in self.about.forms:
             return ""
-        news = [each for each in self.context.listen(worker) if each.tier != BESIDE]
+        news = [item for item in self.context.listen(worker) if item.tier != BESIDE]
         return self.context.told(worker, news, self.about.cap) if news else ""
 
     def _end(self) -> Reply:

@@ -55,10 +55,10 @@ def prepare(target: Target, changes: Sequence[Change]) -> Prepared:
     edits, files = _files(target, _by_path(changes), before)
     for path, written in before.files.items():
         if path not in files:  # an earlier version had it
-            gone, note = _taken_back(
+            undo_edits, note = _taken_back(
                 target, path, written, _kept_by(installs, key, path)
             )
-            edits += gone
+            edits += undo_edits
             notes += note
     commands = _commands(changes, target, notes)
     same = [ran.do for ran in commands] == [ran.do for ran in before.commands]
@@ -106,7 +106,7 @@ def _file(
     _refuse_foreign(target, path, data, changes, was)
     pieces = was.pieces if was is not None else []
     texts = [change for change in changes if not isinstance(change, Mode)]
-    made = (
+    merged = (
         merge.merge(path, data, texts, pieces)
         if texts
         else merge.Merged(data or b"", [], data)
@@ -127,9 +127,9 @@ def _file(
             [*(was.folders if was is not None else []), *write.missing_folders(path)]
         )
     )
-    base = None if made.base is None else digest(made.base)
-    return Edit(path, data, made.data, mode), Written(
-        base, digest(made.data), made.pieces, folders, earlier
+    base = None if merged.base is None else digest(merged.base)
+    return Edit(path, data, merged.data, mode), Written(
+        base, digest(merged.data), merged.pieces, folders, earlier
     )
 
 
@@ -141,11 +141,11 @@ def _refuse_foreign(
     was: Written | None,
 ) -> None:
     """Raise Conflict where a whole file of ours would take the place of somebody's."""
-    whole = next((change for change in changes if isinstance(change, File)), None)
+    whole_file = next((change for change in changes if isinstance(change, File)), None)
     if (
-        whole is None
+        whole_file is None
         or data is None
-        or data == whole.text.encode()
+        or data == whole_file.text.encode()
         or _is_below(path, target.folder)
     ):
         return
@@ -193,14 +193,14 @@ def prepare_removal(target: Target, changes: Sequence[Change] = ()) -> Prepared:
     key = record.key_of(target)
     if key not in installs:
         paths = {
-            path: wanted
-            for path, wanted in _by_path(changes).items()
+            path: path_changes
+            for path, path_changes in _by_path(changes).items()
             if not _kept_by(installs, key, path)
         }
         edits = [
             edit
-            for path, wanted in paths.items()
-            for edit in _unrecorded(target, path, wanted)
+            for path, path_changes in paths.items()
+            for edit in _unrecorded(target, path, path_changes)
         ]
         write.refuse_unwritable(edits)
         return Prepared(target, edits, [], [], installs, [])
@@ -208,8 +208,10 @@ def prepare_removal(target: Target, changes: Sequence[Change] = ()) -> Prepared:
     edits = []
     notes: list[str] = []
     for path, written in reversed(before.files.items()):
-        gone, note = _taken_back(target, path, written, _kept_by(installs, key, path))
-        edits += gone
+        undo_edits, note = _taken_back(
+            target, path, written, _kept_by(installs, key, path)
+        )
+        edits += undo_edits
         notes += note
     undo = []
     for ran in reversed(before.commands):
@@ -235,9 +237,9 @@ def _unrecorded(
     texts = [change for change in changes if not isinstance(change, Mode)]
     if data is None or not texts:
         return []
-    whole = next((change for change in texts if isinstance(change, File)), None)
-    if whole is not None:
-        is_ours = data == whole.text.encode() or _is_below(path, target.folder)
+    whole_file = next((change for change in texts if isinstance(change, File)), None)
+    if whole_file is not None:
+        is_ours = data == whole_file.text.encode() or _is_below(path, target.folder)
         return [Edit(path, data, None)] if is_ours else []
     return [Edit(path, data, merge.take_out_marked(path, data, texts))]
 
@@ -400,9 +402,9 @@ def _tidy(target: Target) -> None:
         os.path.dirname(target.folder),
         record.folder_of(target),
     ):
-        for place, _, _ in os.walk(folder, topdown=False):
+        for subfolder, _, _ in os.walk(folder, topdown=False):
             try:
-                os.rmdir(place)
+                os.rmdir(subfolder)
             except OSError:
                 pass  # something is in it
 

@@ -80,10 +80,8 @@ def assets(target: Target) -> list[File]:
                 text = filled(
                     target, file.read(), json_strings=name.endswith((".json", ".toml"))
                 )
-            place = os.path.join(target.folder, os.path.relpath(path, source))
-            files.append(
-                File(place, text, 0o755 if os.access(path, os.X_OK) else 0o644)
-            )
+            goal = os.path.join(target.folder, os.path.relpath(path, source))
+            files.append(File(goal, text, 0o755 if os.access(path, os.X_OK) else 0o644))
     return files
 
 

@@ -57,9 +57,9 @@ def module_of(client: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name != f"orchestrator.plugin.install.clients.{name}":
             raise
-        known = ", ".join((*CLIENTS, AGENTS_MD))
+        clients = ", ".join((*CLIENTS, AGENTS_MD))
         raise NotFound(
-            f"{client} cannot be installed: one of {known} can", id=client
+            f"{client} cannot be installed: one of {clients} can", id=client
         ) from None
 
 
@@ -125,15 +125,15 @@ def _ignored(place: Place, prepared: Prepared) -> Prepared | None:
     """Return what has git leave out the workspace and the files, where they are new."""
     git, root = places.git_target(place), place.target.root
     if git is None or root is None or place.target.client == AGENTS_MD:
-        made = [root] if place.new and root else []
+        new_paths = [root] if place.new and root else []
     else:
-        made = [
+        new_paths = [
             edit.path
             for edit in prepared.edits
             if edit.old is None and not edit.path.startswith(root + os.sep)
         ]
-        made += [root] if place.new else []
-    blocks = places.exclude(place, made)
+        new_paths += [root] if place.new else []
+    blocks = places.exclude(place, new_paths)
     return apply.prepare(git, blocks) if git is not None and blocks else None
 
 

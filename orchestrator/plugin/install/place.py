@@ -124,14 +124,14 @@ def _owner(path: str) -> str:
 def _team(root: str) -> tuple[Clients, tuple[Agent, ...]]:
     """Return whom the clients' agents are here, and those of them who have to be registered."""
     declared = declared_in(root)
-    known = {
+    registered = {
         name.removesuffix(".yaml") for name in _names(os.path.join(root, "agents"))
     }
     project = declared.project_of(root)
     missing = [
         member(getattr(declared, field), field == "lead", project)
         for field in TEAM
-        if getattr(declared, field) not in known
+        if getattr(declared, field) not in registered
     ]
     return declared, tuple(missing)
 

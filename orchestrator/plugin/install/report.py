@@ -31,14 +31,14 @@ def differences(done: Done, full: bool = False) -> str:
     """Return the unified differences of the files that others write too; with `full` of all that is
     written or removed."""
     folder = done.place.target.folder + os.sep
-    parts: list[str] = []
+    lines: list[str] = []
     for edit in done.edits if full else done.prepared.edits:
         is_shared = None not in (edit.old, edit.new) and not edit.path.startswith(
             folder
         )
         if edit.old != edit.new and (full or is_shared):
-            parts += _difference(edit)
-    return "\n".join(parts)
+            lines += _difference(edit)
+    return "\n".join(lines)
 
 
 def _difference(edit: Edit) -> Iterator[str]:
@@ -59,10 +59,10 @@ def folded(line: str) -> list[str]:
     piece but the first begins with the line's sign and a mark."""
     pieces, sign = [], line[:1]
     while len(line) > WIDTH and not line.startswith(("---", "+++")):
-        place = line.rfind(" ", 24, WIDTH + 1)
-        place = place if place > 0 else WIDTH
-        pieces.append(line[:place])
-        line = f"{sign}… {line[place:].lstrip()}"
+        cut = line.rfind(" ", 24, WIDTH + 1)
+        cut = cut if cut > 0 else WIDTH
+        pieces.append(line[:cut])
+        line = f"{sign}… {line[cut:].lstrip()}"
     return [*pieces, line]
 
 
@@ -110,8 +110,8 @@ def removed(done: Done, dry_run: bool) -> str:
     """Return what was taken out, and what stays."""
     target, title = done.place.target, TITLES[done.place.target.client]
     if not done.changes:
-        where = "for this user" if target.user else f"in {target.project}"
-        return f"{title} is not set up {where}: there is nothing to undo."
+        location = "for this user" if target.user else f"in {target.project}"
+        return f"{title} is not set up {location}: there is nothing to undo."
     first = f"{title} is as it was before the installation."
     if target.client == AGENTS_MD:
         first = "The block is out of AGENTS.md."
@@ -157,13 +157,13 @@ def _files(done: Done) -> list[str]:
     for edit in sorted(done.edits, key=lambda edit: edit.path.startswith(ours)):
         groups.setdefault((_what(edit), _group(done, edit)), []).append(edit)
     lines = []
-    for (what, folder), edits in groups.items():
-        one = f"{what} {shown(edits[0].path)}"
+    for (verb, folder), edits in groups.items():
+        one = f"{verb} {shown(edits[0].path)}"
         lines.append(
             _cut(
                 one
                 if len(edits) == 1
-                else f"{what} {shown(folder)}{os.sep} ({len(edits)} files)"
+                else f"{verb} {shown(folder)}{os.sep} ({len(edits)} files)"
             )
         )
     if len(lines) > MOST_FILES:
@@ -200,8 +200,8 @@ def _what(edit: Edit) -> str:
 
 def _commands(done: Done) -> list[str]:
     prepared = done.prepared
-    words = [ran.undo for ran in prepared.undo] + [ran.do for ran in prepared.do]
-    return [_cut(f"ran      {' '.join(command)}") for command in words if command]
+    commands = [ran.undo for ran in prepared.undo] + [ran.do for ran in prepared.do]
+    return [_cut(f"ran      {' '.join(command)}") for command in commands if command]
 
 
 def _wrapped(texts: list[str], head: str = "note     ") -> list[str]:

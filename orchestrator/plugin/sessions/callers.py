@@ -26,13 +26,13 @@ def seat_of(
     """Return the seat of the conversation that calls. Where no hook has told of one, the lead's, in
     no run: its client has no hooks that run."""
     memory.store.fresh()
-    known = _worker(memory, client, caller, pid)
-    if known is None:
-        named = lead in memory.store.agents()
+    conversation = _worker(memory, client, caller, pid)
+    if conversation is None:
+        is_registered = lead in memory.store.agents()
         return memory.as_agent(
-            lead if named else clients(dict(memory.store.settings.other)).lead
+            lead if is_registered else clients(dict(memory.store.settings.other)).lead
         )
-    session, worker = known
+    session, worker = conversation
     workers = ClientRuns(memory, session)
     return (
         workers.seat(worker)
@@ -47,21 +47,21 @@ def _worker(
     """Return the session and the worker of a call: by its thread, by its id, or by the client's
     process.
     """
-    root, wanted = memory.store.root or "", caller.session
+    root, caller_id = memory.store.root or "", caller.session
     holder = client_holder(pid)
-    others: list[tuple[ClientSession, Worker]] = []
+    candidates: list[tuple[ClientSession, Worker]] = []
     for session in _newest(root, client):
         main = session.workers.get(MAIN)
-        if wanted in session.workers and wanted != MAIN:
-            return session, session.workers[wanted]
+        if caller_id in session.workers and caller_id != MAIN:
+            return session, session.workers[caller_id]
         key = session.calls.get(caller.call or "")
-        if key in session.workers and wanted in ("", session.session):
+        if key in session.workers and caller_id in ("", session.session):
             return session, session.workers[key]
-        if main is not None and wanted == session.session:
+        if main is not None and caller_id == session.session:
             return session, main
-        if main is not None and not wanted and session.holder == holder:
-            others.append((session, _at_work(memory, session) or main))
-    return others[0] if len(others) == 1 else None
+        if main is not None and not caller_id and session.holder == holder:
+            candidates.append((session, _at_work(memory, session) or main))
+    return candidates[0] if len(candidates) == 1 else None
 
 
 def _at_work(memory: Memory, session: ClientSession) -> Worker | None:
@@ -82,7 +82,9 @@ def _at_work(memory: Memory, session: ClientSession) -> Worker | None:
 
 def _newest(root: str, client: str) -> Iterator[ClientSession]:
     """Yield the client's sessions, those first that were heard of last."""
-    known = [session for _, session in state.sessions(root) if session.client == client]
+    sessions = [
+        session for _, session in state.sessions(root) if session.client == client
+    ]
     yield from sorted(
-        known, key=lambda session: -max(session.fired.values(), default=0.0)
+        sessions, key=lambda session: -max(session.fired.values(), default=0.0)
     )

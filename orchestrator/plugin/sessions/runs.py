@@ -80,13 +80,13 @@ class ClientRuns:
             run = self._begun(event.client, key)
             if run is None:
                 agents = self.store.agents()
-                named = self.settings.agent_of(kind, agents)
-                named = (
+                agent_name = self.settings.agent_of(kind, agents)
+                agent_name = (
                     event.identity
                     if key == MAIN and event.identity in agents
-                    else named
+                    else agent_name
                 )
-                agent = self._free(named, key == MAIN)
+                agent = self._free(agent_name, key == MAIN)
                 task = Task(
                     text[: state.LONGEST] or f"A session of {event.client}",
                     agent.id,
@@ -99,10 +99,10 @@ class ClientRuns:
                     key,
                     self.store.index.cursor(),
                 )
-                about = {"engine": event.client, "model": None, "host": HOST}
-                about |= {"attached": event.session, "conversation": key}
+                fields = {"engine": event.client, "model": None, "host": HOST}
+                fields |= {"attached": event.session, "conversation": key}
                 run = self.runs.begin(
-                    id, task, agent, self.session.holder, parent, None, **about
+                    id, task, agent, self.session.holder, parent, None, **fields
                 )
         worker = Worker(run.agent, run.id, run.epoch, kind, self.store.index.cursor())
         worker.transcript = event.transcript
@@ -117,14 +117,14 @@ class ClientRuns:
         """Return the run that this conversation has by the log: what was kept of it was lost, or
         the hook that began it came to no end.
         """
-        wanted = client, self.session.session, key, self.session.holder
+        key_fields = client, self.session.session, key, self.session.holder
         for run in self.store.index.query.runs(state="running"):
             if (
                 tuple(
                     run.get(field)
                     for field in ("engine", "attached", "conversation", "holder")
                 )
-                == wanted
+                == key_fields
             ):
                 return self.runs.get(str(run["run"]))
         return None
@@ -139,8 +139,8 @@ class ClientRuns:
             running = self.store.index.query.runs(state="running", agent=id)
             if any(lives(self.root, str(run.get("holder"))) for run in running):
                 continue
-            known = agents.get(id)
-            return known or self.memory.register(
+            registered = agents.get(id)
+            return registered or self.memory.register(
                 model._replace(id=id, name=None, user=None, shift=0)
             )
         raise Conflict(f"{MOST} agents named {base} are at work: nobody more can begin")
@@ -154,9 +154,9 @@ class ClientRuns:
         return self.store.agents()[worker.agent].joined(self.project)
 
     def run(self, worker: Worker) -> Run:
-        found = self.runs.get(worker.run)
-        assert found is not None  # a worker has begun one
-        return found
+        run = self.runs.get(worker.run)
+        assert run is not None  # a worker has begun one
+        return run
 
     def report(self, worker: Worker, outcome: Outcome, part: str = "") -> str | None:
         """Write what a worker leaves into the memory, once for each part of its run; the entry's
@@ -164,10 +164,10 @@ class ClientRuns:
         """
         self._output(worker, outcome.text, part)
         id, seat = None, self.seat(worker)
-        whole = outcome._replace(
+        flat_outcome = outcome._replace(
             text=writeback.flattened(outcome.text)
         )  # a client's reports are lists
-        for note in writeback.settle(worker.run, self.project, whole):
+        for note in writeback.settle(worker.run, self.project, flat_outcome):
             entry = seat.append(
                 note.body,
                 note.namespace,
@@ -249,33 +249,37 @@ def sweep(memory: Memory) -> list[str]:
     for client, id in sorted(
         {(str(run.fields["engine"]), str(run.fields["attached"])) for run in running}
     ):
-        known = state.load(state.path_of(root, client, id))
+        session = state.load(state.path_of(root, client, id))
         with suppress(SynapseError):
-            ended += _ended(memory, known) if known else []
-        kept = [worker.run for worker in known.workers.values()] if known else []
+            ended += _ended(memory, session) if session else []
+        known_runs = (
+            [worker.run for worker in session.workers.values()] if session else []
+        )
         lost = [
             run
             for run in running
-            if run.fields["attached"] == id and run.id not in kept
+            if run.fields["attached"] == id and run.id not in known_runs
         ]
         ended += _lost(memory, [run for run in lost if run.fields["engine"] == client])
     return ended
 
 
-def _ended(memory: Memory, known: ClientSession) -> list[str]:
+def _ended(memory: Memory, stored: ClientSession) -> list[str]:
     """End the runs of a session whose client is gone, or long silent; their ids."""
     root = memory.store.root or ""
-    idle = time.time() - max(known.fired.values(), default=0.0) > IDLE
-    if not known.holder or (_is_here(root, known.holder, known.host) and not idle):
+    idle = time.time() - max(stored.fired.values(), default=0.0) > IDLE
+    if not stored.holder or (_is_here(root, stored.holder, stored.host) and not idle):
         return []
-    with state.held(root, known.client, known.session) as session:
+    with state.held(root, stored.client, stored.session) as session:
         workers = ClientRuns(memory, session)
         running = [
-            each.run for each in session.workers.values() if workers.is_running(each)
+            worker.run
+            for worker in session.workers.values()
+            if workers.is_running(worker)
         ]
-        gone = not _is_here(root, session.holder, session.host)
-        if running and (gone or idle):
-            workers.end_all(session.client, "stopped", GONE if gone else QUIET)
+        is_gone = not _is_here(root, session.holder, session.host)
+        if running and (is_gone or idle):
+            workers.end_all(session.client, "stopped", GONE if is_gone else QUIET)
             return running
     return []
 
@@ -305,18 +309,28 @@ def _file(part: str) -> str:
     return OUTPUT if not part else f"turn-{part}.md"
 
 
-def _figures(used: Spent | None, worker: Worker, memory: Memory) -> dict[str, Any]:
+def _figures(spending: Spent | None, worker: Worker, memory: Memory) -> dict[str, Any]:
     """Return what a run's record says of tokens: the client's own report, and what we added to
     it.
     """
-    used = _since(used, worker.before)
-    usage = used.usage if used else Usage(estimated=True)
-    turns = used.turns if used else 0
-    given = worker.given // 4  # tokens, estimated: prose has four characters in one
-    billed = given * max(turns, 1)
+    spending = _since(spending, worker.before)
+    usage = spending.usage if spending else Usage(estimated=True)
+    turns = spending.turns if spending else 0
+    given_tokens = (
+        worker.given // 4
+    )  # tokens, estimated: prose has four characters in one
+    billed = given_tokens * max(turns, 1)
     work = max(usage.input_tokens + usage.output_tokens - billed, 0)
-    overhead = [billed, 0, work, given, 0, max(work // max(turns, 1), 0), "estimate"]
-    model = used.model if used else None
+    overhead = [
+        billed,
+        0,
+        work,
+        given_tokens,
+        0,
+        max(work // max(turns, 1), 0),
+        "estimate",
+    ]
+    model = spending.model if spending else None
     return {
         "usage": usage._asdict(),
         "model": model,
@@ -348,6 +362,6 @@ def _since(used: Spent | None, before: list[float]) -> Spent | None:
 def _cost(usage: Usage, model: str | None, memory: Memory) -> float | None:
     if usage.cost is not None or not model:
         return usage.cost
-    given = prices.declared(dict(memory.store.settings.other))
-    price = prices.price(model, at=memory.store.clock(), given=given)
+    own_prices = prices.declared(dict(memory.store.settings.other))
+    price = prices.price(model, at=memory.store.clock(), given=own_prices)
     return prices.cost(price, usage) if price else None

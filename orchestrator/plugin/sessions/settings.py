@@ -55,9 +55,9 @@ class Clients(NamedTuple):
         if type in self.agents:
             return self.agents[type]
         name = component(type.rpartition(":")[2])
-        known, lead = registered.get(name), registered.get(self.lead)
+        agent, lead = registered.get(name), registered.get(self.lead)
         limit = _authority(lead) if lead else ROLES[LEAD_ROLE].authority
-        return name if known and _authority(known) < limit else self.default
+        return name if agent and _authority(agent) < limit else self.default
 
     def project_of(self, root: str) -> str:
         """Return the project that the sessions of a workspace work on: by its own name, or that of
@@ -83,9 +83,9 @@ def clients(settings: Mapping[str, Any]) -> Clients:
         )
     for key in sorted(map(str, values)):
         if key not in Clients._fields and not key.startswith(EXTENSION):
-            other = f"it is one of {', '.join(Clients._fields)}"
+            choices = f"it is one of {', '.join(Clients._fields)}"
             raise InvalidEntry(
-                f"clients: there is no key {key!r}: {hint(key, Clients._fields, other)}"
+                f"clients: there is no key {key!r}: {hint(key, Clients._fields, choices)}"
             )
     agents = values.get("agents") or {}
     if not isinstance(agents, Mapping):
@@ -97,13 +97,13 @@ def clients(settings: Mapping[str, Any]) -> Clients:
         for name in ("lead", "default", "project")
         if values.get(name)
     }
-    named = {str(type): str(agent) for type, agent in agents.items()}
-    for name in (*fields.values(), *named.values()):
+    by_type = {str(type): str(agent) for type, agent in agents.items()}
+    for name in (*fields.values(), *by_type.values()):
         if not is_component(name):
             raise InvalidEntry(
                 f"clients: {name!r} is no name of an agent or project: a-z, 0-9, '_' and '-'"
             )
-    return Clients(**fields, agents=named)
+    return Clients(**fields, agents=by_type)
 
 
 def component(name: str) -> str:

@@ -53,10 +53,10 @@ def begun(session: ClientSession, event: Event) -> Event:
 
 def opened(session: ClientSession, child: Event, prompt: str) -> None:
     """Remember a sub-agent by the prompt that it is given, which its call's end tells again."""
-    asked = child.prompt[:LONGEST]
+    task = child.prompt[:LONGEST]
     spawn = {
         "type": child.type or "",
-        "prompt": asked,
+        "prompt": task,
         "agent": child.agent or "",
         "key": key_of(prompt),
     }

@@ -65,11 +65,11 @@ class Worker:
         self, name: str, values: Iterator[str] | list[str] | tuple[str, ...]
     ) -> None:
         """Remember these in one of the lists, the newest of them."""
-        known = getattr(self, name)
+        present = getattr(self, name)
         setattr(
             self,
             name,
-            [*known, *(value for value in values if value not in known)][-MOST:],
+            [*present, *(value for value in values if value not in present)][-MOST:],
         )
 
 
@@ -97,9 +97,9 @@ class ClientSession:
                 worker.agent, worker.run, worker.epoch, worker.type, worker.cursor
             )
             kept.over = True
-        over = [each for each, known in self.workers.items() if known.over]
-        for each in over[:-ENDED]:
-            del self.workers[each]
+        ended = [name for name, other in self.workers.items() if other.over]
+        for name in ended[:-ENDED]:
+            del self.workers[name]
 
     def note_call(self, call: str, worker: str) -> None:
         """Remember whose call this is, the newest of them."""
@@ -120,9 +120,9 @@ def held(root: str, client: str, session: str) -> Iterator[ClientSession]:
     """Yield what is known of a session while no other hook has it; keep it afterwards."""
     path = path_of(root, client, session)
     with locked(f"{path}.lock"):
-        known = load(path) or ClientSession(client, session)
-        yield known
-        _store(path, known)
+        session_state = load(path) or ClientSession(client, session)
+        yield session_state
+        _store(path, session_state)
 
 
 @contextmanager
@@ -176,8 +176,10 @@ def load(path: str) -> ClientSession | None:
         session = _filled(ClientSession(values["client"], values["session"]), values)
         workers = values["workers"].items()
         session.workers = {
-            key: _filled(Worker(each["agent"], each["run"], each["epoch"]), each)
-            for key, each in workers
+            key: _filled(
+                Worker(fields["agent"], fields["run"], fields["epoch"]), fields
+            )
+            for key, fields in workers
         }
         return session
     except (OSError, ValueError, TypeError, AttributeError, KeyError):
@@ -194,8 +196,8 @@ def sessions(root: str) -> Iterator[tuple[str, ClientSession]]:
     for name in names:
         if name.endswith(".json"):
             path = os.path.join(folder, name)
-            if (known := load(path)) is not None:
-                yield path, known
+            if (session := load(path)) is not None:
+                yield path, session
 
 
 def remove_stale(root: str) -> None:
@@ -214,16 +216,20 @@ def _filled(made: T, values: dict[str, Any]) -> T:
     """Return a new value with the fields that a file has of it; those of other versions are left
     out.
     """
-    known = vars(made)
-    known.update(
+    attributes = vars(made)
+    attributes.update(
         {
             name: value
             for name, value in values.items()
-            if isinstance(value, type(known.get(name, made)))
+            if isinstance(value, type(attributes.get(name, made)))
         }
     )
-    known.update(
-        {name: value for name, value in values.items() if known.get(name, made) is None}
+    attributes.update(
+        {
+            name: value
+            for name, value in values.items()
+            if attributes.get(name, made) is None
+        }
     )
     return made
 

@@ -61,10 +61,10 @@ def posted(session: str, text: str, env: Mapping[str, str]) -> bool:
 
 def dropped(session: str, text: str, folder: str) -> bool:
     """Leave a file for the plugin; it is taken back where nobody takes it in time."""
-    place = os.path.join(folder, "wakes")
-    path = os.path.join(place, f"{time.time_ns()}-{uuid4().hex[:8]}.json")
+    inbox = os.path.join(folder, "wakes")
+    path = os.path.join(inbox, f"{time.time_ns()}-{uuid4().hex[:8]}.json")
     try:
-        os.makedirs(place, mode=0o700, exist_ok=True)
+        os.makedirs(inbox, mode=0o700, exist_ok=True)
         with open(f"{path}.new", "w", encoding="utf-8") as file:
             json.dump({"session": session, "text": text}, file)
         os.rename(f"{path}.new", path)

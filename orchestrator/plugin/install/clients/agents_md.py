@@ -40,11 +40,11 @@ def plan(target: Target) -> list[Change]:
     declared = declared_in(root)
     values = {"agent": declared.default, "project": declared.project_of(root)}
     folder = os.path.relpath(root, target.project)
-    place = folder if not folder.startswith("..") else os.path.basename(root)
+    shown_root = folder if not folder.startswith("..") else os.path.basename(root)
     return [
         Block(
             os.path.join(target.project, FILE),
-            TEXT.format(root=place, **values),
+            TEXT.format(root=shown_root, **values),
             "markdown",
         )
     ]
@@ -55,12 +55,12 @@ def refresh(target: Target) -> list[str]:
     block that somebody removed stays away, and one that cannot be written is left for the next."""
     written = []
     for project in record.read(target):
-        place = target._replace(project=project)
+        project_target = target._replace(project=project)
         path = os.path.join(project, FILE)
         try:
             if not _has_block(path):
                 continue
-            prepared = apply.prepare(place, plan(place))
+            prepared = apply.prepare(project_target, plan(project_target))
             if prepared.changes:
                 apply.carry_out(prepared)
                 written.append(path)

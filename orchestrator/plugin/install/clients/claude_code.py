@@ -78,12 +78,12 @@ def settings_path(target: Target) -> str:
 
 def notes(target: Target) -> list[str]:
     """Return what the user has to know after the installation."""
-    shown = "In the next session, /synapse:status shows who is at work."
+    status_note = "In the next session, /synapse:status shows who is at work."
     if target.user or is_trusted(target):
-        return [shown]
+        return [status_note]
     return [
         "Claude Code loads it once you trust this folder: run `claude` here.",
-        shown,
+        status_note,
     ]
 
 
@@ -132,10 +132,10 @@ def is_trusted(target: Target) -> bool:
     while True:
         if _at(projects, folder).get("hasTrustDialogAccepted") is True:
             return True
-        above = os.path.dirname(folder)
-        if above == folder:
+        parent = os.path.dirname(folder)
+        if parent == folder:
             return False
-        folder = above
+        folder = parent
 
 
 def _state_path(target: Target) -> str:

@@ -48,27 +48,29 @@ def plan(target: Target) -> list[Change]:
 def hooks(target: Target) -> dict[str, Any]:
     """Return the hooks of each event, as `hooks.json` has them."""
     groups: dict[str, Any] = {}
-    known = facts.load("codex")
-    for name, about in known.events.items():
-        seconds = LAST_SECONDS if about.name == "end" else SECONDS
+    client_facts = facts.load("codex")
+    for name, event_facts in client_facts.events.items():
+        seconds = LAST_SECONDS if event_facts.name == "end" else SECONDS
         hook: dict[str, Any] = {
             "type": "command",
             "command": shlex.quote(target.hook),
             "timeout": seconds,
         }
-        if limit := known.raw["events"][name].get("limit"):
+        if limit := client_facts.raw["events"][name].get("limit"):
             hook["additionalContextLimit"] = limit
-        group: dict[str, Any] = {"matcher": about.matcher} if about.matcher else {}
+        group: dict[str, Any] = (
+            {"matcher": event_facts.matcher} if event_facts.matcher else {}
+        )
         groups[name] = [{**group, "hooks": [hook]}]
     return groups
 
 
 def notes(target: Target) -> list[str]:
     """Return what the user has to do, and to know."""
-    where = "" if target.user else ", or in a folder that codex does not trust,"
+    untrusted = "" if target.user else ", or in a folder that codex does not trust,"
     return [
         "At its next start codex asks about new hooks: choose `Trust all`.",
-        f"Until then{where} it skips them without a word (`codex exec` too).",
+        f"Until then{untrusted} it skips them without a word (`codex exec` too).",
     ]
 
 
@@ -92,8 +94,8 @@ def _trust(target: Target) -> Iterator[Finding]:
     """Yield what Codex says of our hooks: that it knows all of them, and which it will run."""
     if shutil.which("codex", path=target.env.get("PATH")) is None:
         return
-    known = _known_hooks(target)
-    if known is None:
+    hooks = _known_hooks(target)
+    if hooks is None:
         yield Finding(
             "hooks trusted",
             "warn",
@@ -101,7 +103,7 @@ def _trust(target: Target) -> Iterator[Finding]:
             "try /hooks in codex",
         )
         return
-    ours = [hook for hook in known if target.folder in str(hook.get("command"))]
+    ours = [hook for hook in hooks if target.folder in str(hook.get("command"))]
     missing = len(facts.load("codex").events) - len(ours)
     waiting = [
         hook for hook in ours if hook.get("trustStatus") not in ("trusted", "managed")
@@ -135,16 +137,16 @@ def _trust(target: Target) -> Iterator[Finding]:
 
 def _known_hooks(target: Target) -> list[Mapping[str, Any]] | None:
     """Return the hooks that Codex knows for the project; None where it does not answer."""
-    about = {
+    params = {
         "clientInfo": {"name": "synapse", "version": "0"},
         "capabilities": {"experimentalApi": True},
     }
-    asked = (
-        {"id": 0, "method": "initialize", "params": about},
+    requests = (
+        {"id": 0, "method": "initialize", "params": params},
         {"method": "initialized"},
         {"id": 1, "method": "hooks/list", "params": {"cwds": [target.project]}},
     )
-    text = "".join(f"{json.dumps(each)}\n" for each in asked)
+    text = "".join(f"{json.dumps(request)}\n" for request in requests)
     answer = _conversation(["codex", "app-server"], text, target)
     entries = answer.get("result", {}).get("data", []) if answer else None
     if entries is None:
@@ -207,8 +209,9 @@ def _sandbox(target: Target) -> Iterator[Finding]:
     ]
     root = os.path.realpath(target.root)
     if any(
-        os.path.commonpath((root, os.path.realpath(each))) == os.path.realpath(each)
-        for each in roots
+        os.path.commonpath((root, os.path.realpath(writable)))
+        == os.path.realpath(writable)
+        for writable in roots
     ):
         yield Finding(
             "shells",

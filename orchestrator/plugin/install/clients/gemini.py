@@ -25,16 +25,16 @@ EVERYWHERE = "!/*"  # a rule that switches an extension off in every folder
 def plan(target: Target) -> list[Change]:
     """Return what an installation is: the extension, and where it is at work."""
     name = name_of(target)
-    place = os.path.join(extensions(target), name)
+    extension = os.path.join(extensions(target), name)
     changes: list[Change] = [
         *programs(target),
-        File(os.path.join(place, "hooks", "hooks.json"), hooks(target)),
+        File(os.path.join(extension, "hooks", "hooks.json"), hooks(target)),
     ]
     for file in assets(target):
         text = file.text.replace("@NAME@", name)
         changes.append(
             File(
-                os.path.join(place, os.path.relpath(file.path, target.folder)),
+                os.path.join(extension, os.path.relpath(file.path, target.folder)),
                 text,
                 file.mode,
             )
@@ -63,10 +63,10 @@ def examine(target: Target) -> list[Finding]:
     """Return whether the extension is where Gemini looks for it, and its hooks are not switched
     off.
     """
-    place = os.path.join(extensions(target), name_of(target))
-    there = os.path.isdir(place)
-    mend = "" if there else "orchestrator install gemini"
-    findings = [Finding("extension", "ok" if there else "fail", place, mend)]
+    extension = os.path.join(extensions(target), name_of(target))
+    exists = os.path.isdir(extension)
+    mend = "" if exists else "orchestrator install gemini"
+    findings = [Finding("extension", "ok" if exists else "fail", extension, mend)]
     for path in (
         os.path.join(home(target), "settings.json"),
         os.path.join(target.project, ".gemini/settings.json"),
@@ -87,9 +87,9 @@ def hooks(target: Target) -> str:
     program = shlex.quote(target.hook)
     command = f"test ! -x {program} || exec {program}"
     entries = {}
-    for event, about in facts.load(CLIENT).events.items():
+    for event, event_facts in facts.load(CLIENT).events.items():
         hook = {"type": "command", "name": "synapse", "command": command}
-        matcher = {"matcher": about.matcher} if about.matcher else {}
+        matcher = {"matcher": event_facts.matcher} if event_facts.matcher else {}
         entries[event] = [
             {**matcher, "hooks": [{**hook, "timeout": HOOK_MILLISECONDS}]}
         ]

@@ -56,7 +56,7 @@ def examine(target: Target) -> list[Finding]:
 
 def config(target: Target) -> str:
     """Return OpenClaw's configuration file."""
-    named = target.env.get("OPENCLAW_CONFIG_PATH")
-    return named or os.path.join(
+    path = target.env.get("OPENCLAW_CONFIG_PATH")
+    return path or os.path.join(
         target.config("OPENCLAW_STATE_DIR", ".openclaw"), "openclaw.json"
     )

@@ -27,19 +27,21 @@ class Span(NamedTuple):
 
 def block(text: str, style: str) -> str:
     """Return a block with its marked lines."""
-    left, right = _FORMS[style]
-    return f"{left}{BEGIN} {_NOTE}{right}\n{text.strip(chr(10))}\n{left}{END}{right}\n"
+    opening, closing = _FORMS[style]
+    return f"{opening}{BEGIN} {_NOTE}{closing}\n{text.strip(chr(10))}\n{opening}{END}{closing}\n"
 
 
 def span(text: str, style: str) -> Span | None:
     """Return where the block is, None where there is none. Clash where it has no end, or where
     there are two."""
-    left, _ = _FORMS[style]
+    opening, _ = _FORMS[style]
     begins = list(
-        re.finditer(rf"^{re.escape(left + BEGIN)}\b[^\n]*$", text, re.MULTILINE)
+        re.finditer(rf"^{re.escape(opening + BEGIN)}\b[^\n]*$", text, re.MULTILINE)
     )
     ends = list(
-        re.finditer(rf"^{re.escape(left + END)}\b[^\n]*(?:\n|\Z)", text, re.MULTILINE)
+        re.finditer(
+            rf"^{re.escape(opening + END)}\b[^\n]*(?:\n|\Z)", text, re.MULTILINE
+        )
     )
     if not begins and not ends:
         return None
@@ -47,7 +49,7 @@ def span(text: str, style: str) -> Span | None:
         first = (begins or ends)[0]
         raise Clash(
             (
-                f"there have to be one line `{left}{BEGIN}` and one `{left}{END}` below"
+                f"there have to be one line `{opening}{BEGIN}` and one `{opening}{END}` below"
                 f" it: remove those that are too many"
             ),
             text.count("\n", 0, first.start()) + 1,
@@ -59,22 +61,22 @@ def put(text: str, body: str, style: str) -> tuple[str, str]:
     """Return the text with the block, at the place of the one that is there, else at the end; and
     the white space that was put before it."""
     eol = "\r\n" if "\r\n" in text else "\n"
-    made = block(body, style).replace("\n", eol)
-    there = None if style == "toml" else span(text, style)
-    if there is not None:
-        return text[: there.start] + made + text[there.end :], ""
+    fenced = block(body, style).replace("\n", eol)
+    current = None if style == "toml" else span(text, style)
+    if current is not None:
+        return text[: current.start] + fenced + text[current.end :], ""
     lead = ""
     if text.strip("\ufeff"):
         lead = ("" if text.endswith("\n") else eol) + ("" if style == "lines" else eol)
-    return text + lead + made, lead
+    return text + lead + fenced, lead
 
 
 def take_out(text: str, body: str, style: str, lead: str | None) -> str:
     """Return the text without the block."""
-    there = _whole(text, body) if style == "toml" else span(text, style)
-    if there is None:
+    current = _whole(text, body) if style == "toml" else span(text, style)
+    if current is None:
         return _without_tables(text, body, lead) if style == "toml" else text
-    before, after = text[: there.start], text[there.end :]
+    before, after = text[: current.start], text[current.end :]
     if lead is None:
         lead = "\n" if before.endswith("\n\n") and style != "lines" else ""
     if lead and before.endswith(lead):
@@ -108,13 +110,15 @@ def _within(theirs: Any, ours: Any) -> bool:
 def _whole(text: str, body: str) -> Span | None:
     """Return where the block is as we wrote it, None where somebody wrote into it."""
     try:
-        there = span(text, "toml")
+        current = span(text, "toml")
     except Clash:
         return None
-    if there is None:
+    if current is None:
         return None
-    written = text[there.start : there.end].replace("\r\n", "\n")
-    return there if _parts(written)[1:-1] == _parts(block(body, "toml"))[1:-1] else None
+    written = text[current.start : current.end].replace("\r\n", "\n")
+    return (
+        current if _parts(written)[1:-1] == _parts(block(body, "toml"))[1:-1] else None
+    )
 
 
 def _without_tables(text: str, body: str, lead: str | None) -> str:
@@ -122,32 +126,32 @@ def _without_tables(text: str, body: str, lead: str | None) -> str:
     its file anew loses a comment before a table, and puts its own tables before the last comment.
     """
     ours = {
-        _key(part): _plain(part)
-        for part in _parts(body)
-        if part.lstrip().startswith("[")
+        _key(section): _plain(section)
+        for section in _parts(body)
+        if section.lstrip().startswith("[")
     }
     is_known = lead is not None or f"# {BEGIN}" in text or f"# {END}" in text
-    kept, is_last = [], False
-    for part in _parts(text):
-        key = _key(part)
-        is_same = key in ours and _plain(part) == ours[key]
-        is_last = part.lstrip().startswith((f"# {BEGIN}", f"# {END}")) or (
+    remaining, is_last = [], False
+    for section in _parts(text):
+        key = _key(section)
+        is_same = key in ours and _plain(section) == ours[key]
+        is_last = section.lstrip().startswith((f"# {BEGIN}", f"# {END}")) or (
             is_same or (is_known and key in ours and not key.startswith("[["))
         )
         if not is_last:
-            kept.append(part)
-    left = "".join(kept)
+            remaining.append(section)
+    result = "".join(remaining)
     if (
-        len(kept) < len(_parts(text))
+        len(remaining) < len(_parts(text))
         and is_last
         and lead
-        and _ends_blank(left)
-        and left.endswith(lead)
+        and _ends_blank(result)
+        and result.endswith(lead)
     ):
-        left = left[: -len(lead)]
-    if left != text:
-        _toml(left)
-    return left
+        result = result[: -len(lead)]
+    if result != text:
+        _toml(result)
+    return result
 
 
 def _ends_blank(text: str) -> bool:
@@ -161,9 +165,9 @@ def _parts(text: str) -> list[str]:
     marks = list(
         re.finditer(rf"^# (?:{BEGIN}|{END})\b[^\n]*(?:\n|\Z)", text, re.MULTILINE)
     )
-    starts |= {place for mark in marks for place in (mark.start(), mark.end())}
-    places = [0, *sorted(starts - {0}), len(text)]
-    return [text[start:end] for start, end in pairwise(places) if start < end]
+    starts |= {position for mark in marks for position in (mark.start(), mark.end())}
+    positions = [0, *sorted(starts - {0}), len(text)]
+    return [text[start:end] for start, end in pairwise(positions) if start < end]
 
 
 def _key(part: str) -> str:
@@ -205,10 +209,10 @@ def _clashing(theirs: str, body: str) -> tuple[str, int]:
     """Return the table of ours that cannot stand beside theirs, and the line of theirs."""
     for header in _HEADER.finditer(body):
         name = header.group().strip().strip("[]").strip()
-        parts = [part.strip() for part in name.split(".")]
-        for size in range(len(parts), 0, -1):
-            path = r"\s*\.\s*".join(re.escape(part) for part in parts[:size])
-            last = re.escape(parts[size - 1])
+        keys = [key.strip() for key in name.split(".")]
+        for size in range(len(keys), 0, -1):
+            path = r"\s*\.\s*".join(re.escape(key) for key in keys[:size])
+            last = re.escape(keys[size - 1])
             match = re.search(
                 rf"^[ \t]*(\[\[?\s*{path}\s*\]|(?:{path}|{last})\s*[=.])",
                 theirs,

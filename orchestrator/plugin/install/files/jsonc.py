@@ -93,10 +93,10 @@ class Node(NamedTuple):
 
 def parse(text: str) -> Node:
     """Return the one value of a text; Malformed says what is wrong, and in which line."""
-    node, place = _value(text, _skip(text, 0), 0)
-    place = _skip(text, place)
-    if place < len(text):
-        raise Malformed("more text after the end", line_of(text, place))
+    node, end = _value(text, _skip(text, 0), 0)
+    end = _skip(text, end)
+    if end < len(text):
+        raise Malformed("more text after the end", line_of(text, end))
     return node
 
 
@@ -116,34 +116,34 @@ def dumps(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def line_of(text: str, place: int) -> int:
+def line_of(text: str, position: int) -> int:
     """Return the number of the line that a place is in."""
-    return text.count("\n", 0, place) + 1
+    return text.count("\n", 0, position) + 1
 
 
 # -- reading ---------------------------------------------------------------------------------------
 
 
-def _skip(text: str, place: int) -> int:
+def _skip(text: str, position: int) -> int:
     """Return the place behind white space and comments."""
-    match = _SKIP.match(text, place)
-    end = match.end() if match else place
+    match = _SKIP.match(text, position)
+    end = match.end() if match else position
     if text.startswith("/*", end):
         raise Malformed("a comment that does not end", line_of(text, end))
     return end
 
 
-def _value(text: str, place: int, depth: int) -> tuple[Node, int]:
+def _value(text: str, position: int, depth: int) -> tuple[Node, int]:
     if depth > DEEPEST:
-        raise Malformed(f"more than {DEEPEST} levels", line_of(text, place))
-    first = text[place : place + 1]
+        raise Malformed(f"more than {DEEPEST} levels", line_of(text, position))
+    first = text[position : position + 1]
     if first in ("{", "["):
-        node = _container(text, place, depth)
+        node = _container(text, position, depth)
     elif first in ('"', "'"):
-        string, end = _string(text, place)
-        node = Node("value", place, end, string)
+        string, end = _string(text, position)
+        node = Node("value", position, end, string)
     else:
-        node = _scalar(text, place)
+        node = _scalar(text, position)
     return node, node.end
 
 
@@ -152,41 +152,43 @@ def _container(text: str, start: int, depth: int) -> Node:
     kind, close = ("object", "}") if text[start] == "{" else ("list", "]")
     items: list[tuple[Key, Node]] = []
     heads: list[int] = []
-    place, comma = _skip(text, start + 1), False
-    while text[place : place + 1] != close:
-        if place >= len(text):
+    position, comma = _skip(text, start + 1), False
+    while text[position : position + 1] != close:
+        if position >= len(text):
             raise Malformed(f"the {kind} does not end", line_of(text, start))
         if items and not comma:
-            raise Malformed("a comma is missing", line_of(text, place))
-        heads.append(place)
+            raise Malformed("a comma is missing", line_of(text, position))
+        heads.append(position)
         name: Key = len(items)
         if kind == "object":
-            name, place = _name(text, place)
-            place = _skip(text, place)
-            if text[place : place + 1] != ":":
-                raise Malformed("a colon is missing", line_of(text, place))
-            place = _skip(text, place + 1)
-        node, place = _value(text, place, depth + 1)
+            name, position = _name(text, position)
+            position = _skip(text, position)
+            if text[position : position + 1] != ":":
+                raise Malformed("a colon is missing", line_of(text, position))
+            position = _skip(text, position + 1)
+        node, position = _value(text, position, depth + 1)
         items.append((name, node))
-        place = _skip(text, place)
-        comma = text[place : place + 1] == ","
-        place = _skip(text, place + 1) if comma else place
-    return Node(kind, start, place + 1, None, tuple(items), tuple(heads), comma)
+        position = _skip(text, position)
+        comma = text[position : position + 1] == ","
+        position = _skip(text, position + 1) if comma else position
+    return Node(kind, start, position + 1, None, tuple(items), tuple(heads), comma)
 
 
-def _name(text: str, place: int) -> tuple[str, int]:
-    if text[place] in "\"'":
-        return _string(text, place)
-    match = _NAME.match(text, place)
+def _name(text: str, position: int) -> tuple[str, int]:
+    if text[position] in "\"'":
+        return _string(text, position)
+    match = _NAME.match(text, position)
     if match is None:
-        raise Malformed("the name of a member is missing", line_of(text, place))
+        raise Malformed("the name of a member is missing", line_of(text, position))
     return match.group(), match.end()
 
 
-def _string(text: str, place: int) -> tuple[str, int]:
-    match = _STRING.match(text, place)
+def _string(text: str, position: int) -> tuple[str, int]:
+    match = _STRING.match(text, position)
     if match is None:
-        raise Malformed("a string that does not end in its line", line_of(text, place))
+        raise Malformed(
+            "a string that does not end in its line", line_of(text, position)
+        )
     body = _ESCAPE.sub(_unescape, match.group()[1:-1])
     if any("\ud800" <= char <= "\udfff" for char in body):
         body = body.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
@@ -200,15 +202,15 @@ def _unescape(match: re.Match[str]) -> str:
     return _ESCAPES.get(body, body)
 
 
-def _scalar(text: str, place: int) -> Node:
-    match = _WORD.match(text, place)
-    word = match.group() if match else ""
-    if word in _LITERALS:
-        return Node("value", place, place + len(word), _LITERALS[word])
-    if word and _NUMBER.match(word):
-        return Node("value", place, place + len(word), Number(word))
-    problem = f"{word[:20]!r} is no value" if word else "a value is missing"
-    raise Malformed(problem, line_of(text, place))
+def _scalar(text: str, position: int) -> Node:
+    match = _WORD.match(text, position)
+    token = match.group() if match else ""
+    if token in _LITERALS:
+        return Node("value", position, position + len(token), _LITERALS[token])
+    if token and _NUMBER.match(token):
+        return Node("value", position, position + len(token), Number(token))
+    problem = f"{token[:20]!r} is no value" if token else "a value is missing"
+    raise Malformed(problem, line_of(text, position))
 
 
 # -- putting in ------------------------------------------------------------------------------------
@@ -246,30 +248,32 @@ def insert(
             pointer, key, value
         )
     if inline:
-        place = node.start + 1
-        return text[:place] + member + text[place:], Insertion(pointer, key, value)
-    place = _skip(text, node.start + 1)
-    space = len(text[node.start + 1 : place]) - len(
-        text[node.start + 1 : place].rstrip()
+        position = node.start + 1
+        return text[:position] + member + text[position:], Insertion(
+            pointer, key, value
+        )
+    position = _skip(text, node.start + 1)
+    space = len(text[node.start + 1 : position]) - len(
+        text[node.start + 1 : position].rstrip()
     )
-    place -= space
-    tail = "" if "\n" in text[place : place + space] else eol + outer
-    made = text[:place] + eol + indent + member + tail + text[place:]
-    return made, Insertion(pointer, key, value, tail)
+    position -= space
+    tail = "" if "\n" in text[position : position + space] else eol + outer
+    result = text[:position] + eol + indent + member + tail + text[position:]
+    return result, Insertion(pointer, key, value, tail)
 
 
 def _append(text: str, node: Node, member: str, lead: str) -> str:
     """Put a member behind the last. The comma goes right behind that, the member behind what else
     stands in its line."""
     end = node.items[-1][1].end
-    behind = text.index(",", _skip(text, end)) + 1 if node.trailing else end
-    line = behind
+    after_comma = text.index(",", _skip(text, end)) + 1 if node.trailing else end
+    line = after_comma
     if lead:
         comment = re.compile(r"(?:[^\S\n]*(?://[^\n]*|/\*[^\n]*?\*/))*").match(
-            text, behind
+            text, after_comma
         )
-        line = comment.end() if comment else behind
-        while line > behind and text[line - 1] in "\r \t":
+        line = comment.end() if comment else after_comma
+        while line > after_comma and text[line - 1] in "\r \t":
             line -= 1
     lead = lead or (" " if _spaced(text) else "")
     comma = "" if node.trailing else ","
@@ -352,19 +356,21 @@ def remove(text: str, pointer: Pointer, tail: str = "") -> str:
     and the white space that was put behind it."""
     node = at(parse(text), pointer[:-1])
     assert node is not None
-    place = _place(node, pointer[-1])
-    head, end = node.heads[place], node.items[place][1].end
+    index = _place(node, pointer[-1])
+    head, end = node.heads[index], node.items[index][1].end
     start = _lead(text, head)
-    gap = text[node.items[place - 1][1].end if place else node.start + 1 : start]
-    is_last = place == len(node.items) - 1
+    gap = text[node.items[index - 1][1].end if index else node.start + 1 : start]
+    is_last = index == len(node.items) - 1
     after = _skip(text, end)
     if not is_last or node.trailing:
         return text[:start] + _rest(gap, text[end:after] + text[after + 1 :])
-    if place == 0:
-        behind = text[end:]
-        behind = behind[len(tail) :] if tail and behind.startswith(tail) else behind
-        return text[:start] + _rest(gap, behind)
-    before = node.items[place - 1][1].end
+    if index == 0:
+        remainder = text[end:]
+        remainder = (
+            remainder[len(tail) :] if tail and remainder.startswith(tail) else remainder
+        )
+        return text[:start] + _rest(gap, remainder)
+    before = node.items[index - 1][1].end
     comma = text.index(",", _skip(text, before))
     return text[:comma] + text[comma + 1 : start] + _rest(gap, text[end:])
 
@@ -391,14 +397,14 @@ def _rest(gap: str, rest: str) -> str:
 
 
 def _place(node: Node, key: Key) -> int:
-    return max(place for place, (name, _) in enumerate(node.items) if name == key)
+    return max(index for index, (name, _) in enumerate(node.items) if name == key)
 
 
 def at(node: Node, pointer: Pointer) -> Node | None:
     """Return the value at a pointer, None where nothing is."""
     for key in pointer:
-        below = node.get(key)
-        if below is None:
+        child = node.get(key)
+        if child is None:
             return None
-        node = below
+        node = child
     return node

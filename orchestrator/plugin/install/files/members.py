@@ -53,8 +53,8 @@ def _put(text: str, pointer: Pointer, members: Mapping[str, Any]) -> Members:
             text, piece = jsonc.insert(text, pointer, key, value)
             pieces.append(piece)
         elif isinstance(value, Mapping) and theirs.kind == "object":
-            text, more = _put(text, (*pointer, key), value)
-            pieces += more
+            text, nested = _put(text, (*pointer, key), value)
+            pieces += nested
         elif isinstance(value, list) and theirs.kind == "list":
             for item in value:
                 if jsonc.plain(item) not in [node.value for _, node in theirs.items]:
@@ -62,9 +62,9 @@ def _put(text: str, pointer: Pointer, members: Mapping[str, Any]) -> Members:
                     pieces.append(piece)
         elif theirs.value != jsonc.plain(value):
             line = jsonc.line_of(text, theirs.start)
-            shown = text[theirs.start : theirs.end].replace("\n", " ")[:40]
+            their_text = text[theirs.start : theirs.end].replace("\n", " ")[:40]
             raise Clash(
-                f"{_dotted((*pointer, key))} is {shown}, and it has to be {value!r:.40}",
+                f"{_dotted((*pointer, key))} is {their_text}, and it has to be {value!r:.40}",
                 line,
             )
     return Members(text, tuple(pieces))
@@ -125,7 +125,7 @@ def _of_piece(root: Node, piece: Insertion, mark: str) -> list[tuple[Pointer, st
     pointer = (*piece.pointer, piece.key)
     if _names(piece.key, mark) or _is_ours(node, value, mark):
         return [(pointer, piece.tail)]
-    return [(below, "") for below in reversed(_inside(node, pointer, value, mark))]
+    return [(inner, "") for inner in reversed(_inside(node, pointer, value, mark))]
 
 
 def _inside(
@@ -154,20 +154,20 @@ def _is_ours(node: Node, value: Any, mark: str, in_list: bool = False) -> bool:
     if not node.items:
         return isinstance(value, dict | list) and bool(value)
     if node.kind == "list":
-        known = value if isinstance(value, list) else []
+        our_items = value if isinstance(value, list) else []
         return all(
-            item.value in known or _is_ours(item, None, mark, True)
+            item.value in our_items or _is_ours(item, None, mark, True)
             for _, item in node.items
         )
     if any(_speaks(item, mark) for _, item in node.items):
         return True
-    parts = [
+    verdicts = [
         _names(key, mark)
         or _is_ours(item, value.get(key) if isinstance(value, dict) else None, mark)
         for key, item in node.items
         if item.kind != "value" or not in_list
     ]
-    return bool(parts) and all(parts)
+    return bool(verdicts) and all(verdicts)
 
 
 def _speaks(node: Node, mark: str) -> bool:

@@ -33,24 +33,24 @@ def merge(
 ) -> Merged:
     """Return the file with our changes in it, those of an earlier installation replaced. Conflict
     names the file and the line where that cannot be done."""
-    whole = next((change for change in changes if isinstance(change, File)), None)
-    if whole is not None:
-        return Merged(whole.text.encode(), [{"kind": "file"}], None)
+    whole_file = next((change for change in changes if isinstance(change, File)), None)
+    if whole_file is not None:
+        return Merged(whole_file.text.encode(), [{"kind": "file"}], None)
     text = None if data is None else decoded(path, data)
     try:
         base = without(text, old, changes)
-        made, pieces = _put(text, base, changes, old)
-        again = without(made, pieces, ())
+        merged, pieces = _put(text, base, changes, old)
+        restored = without(merged, pieces, ())
     except (Malformed, Clash) as problem:
         raise Conflict(
             f"{path}:{problem.line}: {problem}", path=path, line=problem.line
         ) from None
-    if again != base:
+    if restored != base:
         raise Conflict(
             f"{path}: what would be put in could not be taken out again to the byte",
             path=path,
         )
-    return Merged(made.encode(), pieces, None if base is None else base.encode())
+    return Merged(merged.encode(), pieces, None if base is None else base.encode())
 
 
 def undo(path: str, data: bytes, pieces: Sequence[Piece]) -> bytes | None:
@@ -136,36 +136,36 @@ def _put(
     text: str | None, base: str | None, changes: Sequence[Text], old: Sequence[Piece]
 ) -> tuple[str, list[Piece]]:
     """Return the text with all changes in it. What is there as it is to be stays where it is."""
-    kept = _as_is(text, changes, old)
-    if text is not None and kept is not None:
-        return text, kept
-    made, pieces = base, []
+    unchanged = _as_is(text, changes, old)
+    if text is not None and unchanged is not None:
+        return text, unchanged
+    merged, pieces = base, []
     for change in changes:
         if (
             isinstance(change, Block)
             and text is not None
             and (lead := _lead_of(text, change, old)) is not None
         ):
-            made, _ = fence.put(text, change.text, change.style)
-            return made, [p for p in old if p["kind"] == "start"] + [
+            merged, _ = fence.put(text, change.text, change.style)
+            return merged, [p for p in old if p["kind"] == "start"] + [
                 _block_piece(change, lead)
             ]
-        if made is None or (
-            isinstance(change, Json) and not made.strip("\ufeff \t\r\n")
+        if merged is None or (
+            isinstance(change, Json) and not merged.strip("\ufeff \t\r\n")
         ):
             is_json = isinstance(change, Json)
-            pieces.append({"kind": "start", "before": made, "json": is_json})
-            made = (made or "") + ("{\n}\n" if is_json else "")
+            pieces.append({"kind": "start", "before": merged, "json": is_json})
+            merged = (merged or "") + ("{\n}\n" if is_json else "")
         if isinstance(change, Json):
-            made, insertions = members.put(made, change.members)
+            merged, insertions = members.put(merged, change.members)
             pieces += [_piece(insertion, change.mark) for insertion in insertions]
         elif isinstance(change, Block):
             if change.style == "toml":
-                fence.check_toml(made, change.text)
-            made, lead = fence.put(made, change.text, change.style)
+                fence.check_toml(merged, change.text)
+            merged, lead = fence.put(merged, change.text, change.style)
             pieces.append(_block_piece(change, lead))
-    assert made is not None
-    return made, pieces
+    assert merged is not None
+    return merged, pieces
 
 
 def _lead_of(text: str, change: Block, old: Sequence[Piece]) -> str | None:
@@ -192,18 +192,18 @@ def _as_is(
         if isinstance(change, Json):
             root = jsonc.parse(text)
             marks = members.marked(root, change.mark)
-            wanted = sum(_marks(piece, change.mark) for piece in _of(old, "json"))
-            is_there = members.has_all(root, change.members) and marks == wanted
+            expected = sum(_marks(piece, change.mark) for piece in _of(old, "json"))
+            is_there = members.has_all(root, change.members) and marks == expected
         elif isinstance(change, Block) and change.style == "toml":
             is_there = change.text in [
                 piece["text"] for piece in _of(old, "block")
             ] and fence.holds(text, change.text)
         elif isinstance(change, Block):
-            place = fence.span(text, change.style)
+            current = fence.span(text, change.style)
             block = (
                 ""
-                if place is None
-                else text[place.start : place.end].replace("\r\n", "\n")
+                if current is None
+                else text[current.start : current.end].replace("\r\n", "\n")
             )
             is_there = block.rstrip("\n") == fence.block(
                 change.text, change.style

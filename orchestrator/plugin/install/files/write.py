@@ -109,7 +109,7 @@ def write(edits: Sequence[Edit]) -> Wrote:
     somebody since it was read, those before it are put back."""
     refuse_unwritable(edits)
     done: list[Edit] = []
-    made: list[str] = []
+    new_folders: list[str] = []
     try:
         for edit in edits:
             if read(edit.path) != edit.old:
@@ -123,11 +123,11 @@ def write(edits: Sequence[Edit]) -> Wrote:
             folders = missing_folders(edit.path) if edit.new is not None else []
             for folder in folders:
                 os.mkdir(folder)
-                made.append(folder)
+                new_folders.append(folder)
             done.append(edit._replace(mode=was))
             _replace(edit)
     except (OSError, Conflict) as error:
-        put_back(done, made)
+        put_back(done, new_folders)
         if isinstance(error, Conflict):
             raise
         raise StoreError(
@@ -135,14 +135,14 @@ def write(edits: Sequence[Edit]) -> Wrote:
         ) from error
     for edit in done:
         _prune(edit)
-    return Wrote(done, made)
+    return Wrote(done, new_folders)
 
 
-def put_back(done: Sequence[Edit], made: Sequence[str] = ()) -> None:
+def put_back(done: Sequence[Edit], new_folders: Sequence[str] = ()) -> None:
     """Give files their earlier bytes again, and remove the folders that were made."""
     for edit in reversed(done):
         _replace(Edit(edit.path, edit.new, edit.old, edit.mode))
-    for folder in reversed(made):
+    for folder in reversed(new_folders):
         _remove_empty(folder)
 
 
