@@ -40,25 +40,25 @@ def main(words: list[str]) -> None:
         if not os.environ.get(
             "SYNAPSE_RUN"
         ):  # a run of our own supervisor is told by it
-            payload = read(sys.stdin.fileno())
-            root = place(words, payload)
+            payload = read_payload(sys.stdin.fileno())
+            root = find_workspace(words, payload)
             if root is not None:
-                pid = parent()
+                pid = client_process()
                 if "--away" in words:
-                    leave()
+                    detach()
                 request = {"client": client, "payload": payload, "pid": pid}
                 request["identity"] = os.environ.pop(
                     "SYNAPSE_AGENT", ""
                 )  # this process acts for the operator
                 text = (
-                    more(root, client, payload)
+                    second_answer(root, client, payload)
                     if "--more" in words
-                    else awaited(root, request)
+                    else answer_or_wait(root, request)
                 )
                 sys.stdout.write(text)
                 sys.stdout.flush()
     except BaseException as error:
-        note(root, client, error, began)
+        log_error(root, client, error, began)
     finish()
 
 
@@ -71,7 +71,7 @@ def finish() -> None:
     os._exit(0)
 
 
-def leave() -> None:
+def detach() -> None:
     """Go on in a process of its own: a client that ends does not wait for its hooks, and kills
     them.
     """
@@ -83,7 +83,7 @@ def leave() -> None:
         os.dup2(nowhere, descriptor)
 
 
-def read(descriptor: int) -> dict[str, Any]:
+def read_payload(descriptor: int) -> dict[str, Any]:
     """Return the event as text, within a time and a size."""
     import select
 
@@ -107,7 +107,7 @@ def read(descriptor: int) -> dict[str, Any]:
     return payload
 
 
-def place(words: list[str], payload: dict[str, Any]) -> str | None:
+def find_workspace(words: list[str], payload: dict[str, Any]) -> str | None:
     """Return the workspace of the event's folder; None where there is none."""
     if "--root" in words:
         return words[words.index("--root") + 1]
@@ -123,28 +123,28 @@ def place(words: list[str], payload: dict[str, Any]) -> str | None:
         return None
 
 
-def awaited(root: str, request: dict[str, Any]) -> str:
+def answer_or_wait(root: str, request: dict[str, Any]) -> str:
     """Return the answer; while another agent is at the same call, wait a while for its result."""
     end = time.monotonic() + WAIT_WITHIN
-    text = answered(root, request)
+    text = answer_event(root, request)
     while text == WAIT:
         time.sleep(WAIT_EACH)
         request["payload"]["synapse_waited"] = time.monotonic() > end
-        text = answered(root, request)
+        text = answer_event(root, request)
     return text
 
 
-def answered(root: str, request: dict[str, Any]) -> str:
+def answer_event(root: str, request: dict[str, Any]) -> str:
     """Return the daemon's answer, or this process' own."""
     try:
-        return ask(
+        return ask_daemon(
             root, {"do": "hook", "until": time.monotonic() + BEGUN_WITHIN, **request}
         )
     except (OSError, ValueError, KeyError):
-        return alone(root, **request)
+        return answer_here(root, **request)
 
 
-def ask(root: str, request: dict[str, Any]) -> str:
+def ask_daemon(root: str, request: dict[str, Any]) -> str:
     """Return what the daemon answers; OSError where none does."""
     path = os.path.join(root, "runs", ".daemon.sock")
     if os.path.islink(path):
@@ -167,7 +167,7 @@ def ask(root: str, request: dict[str, Any]) -> str:
     return str(reply["answer"])
 
 
-def alone(
+def answer_here(
     root: str, client: str, payload: dict[str, Any], pid: int, identity: str
 ) -> str:
     """Return the answer that is made here, with the packages of this interpreter."""
@@ -185,7 +185,7 @@ def alone(
         return answer(memory, client, payload, pid, identity)
 
 
-def more(root: str, client: str, payload: dict[str, Any]) -> str:
+def second_answer(root: str, client: str, payload: dict[str, Any]) -> str:
     """Return what the first hook of a start had no room for, once it is known."""
     sys.path.insert(0, PACKAGES)
     from orchestrator.plugin.facts import load
@@ -207,7 +207,7 @@ def more(root: str, client: str, payload: dict[str, Any]) -> str:
     return ""
 
 
-def parent() -> int:
+def client_process() -> int:
     """Return the process of the client: the first above this one that is no shell."""
     pid = os.getppid()
     for _ in range(4):
@@ -226,7 +226,9 @@ def parent() -> int:
     return pid
 
 
-def note(root: str | None, client: str, error: BaseException, began: float) -> None:
+def log_error(
+    root: str | None, client: str, error: BaseException, began: float
+) -> None:
     """Add a line to the log that says what went wrong; nowhere to write is no matter."""
     try:
         path = os.path.join(root, "runs", ".hooks.log") if root else ""

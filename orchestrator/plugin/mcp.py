@@ -45,10 +45,10 @@ def main(words: list[str]) -> int:
     own = (os.environ.get if supervised else os.environ.pop)(
         "SYNAPSE_AGENT", ""
     ) or lead
-    pid = hook.parent()
+    pid = hook.client_process()
 
     def opens() -> synapse.Memory:
-        root = hook.place(words, {"cwd": os.getcwd()})
+        root = hook.find_workspace(words, {"cwd": os.getcwd()})
         if root is None:
             raise NotFound(
                 f"no workspace is in {os.getcwd()} or above it: `orchestrator install"

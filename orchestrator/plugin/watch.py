@@ -53,18 +53,18 @@ def main(words: Sequence[str]) -> int:
         ):  # a run of our own supervisor is told by it
             return 0
         rules = _rules(client)
-        pid = _client(rules, hook.parent)
+        pid = _client(rules, hook.client_process)
         ends = Ends(pid)
         if mode == "rewake" and not _is_rewaken(rules, pid, ends):
             return 0
-        root = hook.place(
+        root = hook.find_workspace(
             list(words), {"cwd": os.environ.get(rules.get("folder", "")) or os.getcwd()}
         )
         if root is None:
             return 0
         return _waited(root, client, pid, ends, mode)
     except BaseException as error:
-        hook.note(root, client, error, began)
+        hook.log_error(root, client, error, began)
         return 0
 
 
@@ -269,7 +269,7 @@ class Watch:
         from orchestrator.plugin.sessions import state
 
         newest = None
-        for path, session in state.sessions(self.root):
+        for path, session in state.stored_sessions(self.root):
             if session.client == self.client and session.holder == self.holder:
                 try:
                     changed = os.stat(path).st_mtime

@@ -449,7 +449,7 @@ def processes(project):
 
 def idle(project):
     """Tell whether the newest event of the session was the end of a turn."""
-    known = [session for _, session in state.sessions(project.root)]
+    known = [session for _, session in state.stored_sessions(project.root)]
     return bool(known) and max(known[0].fired, key=known[0].fired.get) == "Stop"
 
 

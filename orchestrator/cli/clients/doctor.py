@@ -48,7 +48,7 @@ def doctor(call: Call) -> int:
         client: [finding._asdict() for finding in results]
         for client, results in findings.items()
     }
-    call.show(lambda: {"clients": data}, lambda: clean(_text(findings)))
+    call.show(lambda: {"clients": data}, lambda: clean(_format_findings(findings)))
     return (
         WRONG
         if any(
@@ -83,18 +83,19 @@ def _is_up(target: Target) -> bool:
     return target.root is not None and os.path.isdir(target.root) and is_up(target.root)
 
 
-def _text(findings: dict[str, list[Finding]]) -> str:
+def _format_findings(findings: dict[str, list[Finding]]) -> str:
     if not findings:
         return (
             "No client is installed here: orchestrator install claude-code\n"
             "What is installed for all of your projects: orchestrator doctor --user"
         )
     return "\n\n".join(
-        "\n".join([client, *_lines(results)]) for client, results in findings.items()
+        "\n".join([client, *_format_client(results)])
+        for client, results in findings.items()
     )
 
 
-def _lines(findings: list[Finding]) -> Iterator[str]:
+def _format_client(findings: list[Finding]) -> Iterator[str]:
     import textwrap
 
     for finding in findings:

@@ -41,7 +41,7 @@ def install(call: Call) -> None:
 
     location = _place(call)
     done = installer.install(location, call.args.dry_run)
-    _show(call, done, report.installed(done, call.args.dry_run))
+    _show(call, done, report.format_installation(done, call.args.dry_run))
 
 
 uninstall_options = install_options
@@ -51,7 +51,7 @@ def uninstall(call: Call) -> None:
     from orchestrator.plugin.install import installer, report
 
     done = installer.uninstall(_place(call), call.args.dry_run)
-    _show(call, done, report.removed(done, call.args.dry_run))
+    _show(call, done, report.format_removal(done, call.args.dry_run))
 
 
 def _place(call: Call) -> Place:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from orchestrator.cli.frame.describe import describe_result
-from orchestrator.cli.frame.engines import chosen, supervisor, with_servers
+from orchestrator.cli.frame.engines import choose_engine, open_supervisor, with_servers
 from orchestrator.cli.frame.options import engine_options, tool_options
 from synapse.cli.call import Call
 from synapse.cli.options import Options
@@ -27,12 +27,12 @@ def resume_options(parser: Options) -> None:
 
 
 def resume(call: Call) -> int:
-    from orchestrator.cli.frame.live import live
+    from orchestrator.cli.frame.live import run_and_show
 
     args = call.args
-    with supervisor(call, chosen(args.engine)) as boss:
-        work = with_servers(boss, args.mcp, lambda: _resumed(boss))
-        ending = live(boss, work, quiet=args.quiet or call.json)
+    with open_supervisor(call, choose_engine(args.engine)) as boss:
+        work = with_servers(boss, args.mcp, lambda: _resume_all(boss))
+        ending = run_and_show(boss, work, quiet=args.quiet or call.json)
     results, waiting = ending.value
     lines = [describe_result(result) for result in results]
     lines += [clean(f"{run}: {why}") for run, why in waiting.items()]
@@ -47,7 +47,7 @@ def resume(call: Call) -> int:
     return ending.code(not waiting and all(result.done for result in results))
 
 
-async def _resumed(boss: Supervisor) -> tuple[list[Result], dict[str, str]]:
+async def _resume_all(boss: Supervisor) -> tuple[list[Result], dict[str, str]]:
     """Return what came of the runs that were gone on with, and what the others wait for."""
     resumed, waiting = await boss.recover()
     return [await boss.result(run) for run in resumed], waiting

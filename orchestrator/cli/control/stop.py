@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orchestrator.cli.frame.describe import one, runs
+from orchestrator.cli.frame.describe import find_run, find_runs
 from orchestrator.runs.lease import lives
 from synapse.cli.call import Call
 from synapse.cli.options import Options, Usage
@@ -35,9 +35,9 @@ def stop(call: Call) -> None:
     if bool(args.runs) == args.all:
         raise Usage("which? Name runs, or give --all")
     targets = (
-        [one(call, name) for name in args.runs]
+        [find_run(call, name) for name in args.runs]
         if args.runs
-        else runs(call, state="running")
+        else find_runs(call, state="running")
     )
     if ended := [
         str(run["run"]) for run in targets if run["state"] != "running" and args.runs

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Fields = Mapping[str, Any]
 
 
-class Told(NamedTuple):
+class RunRow(NamedTuple):
     """One run. `fields` are its records, laid over one another; the figures are as of now."""
 
     fields: Fields
@@ -76,16 +76,20 @@ class Told(NamedTuple):
         }
 
 
-def told(call: Call, runs: Iterable[Fields]) -> list[Told]:
+def run_rows(call: Call, runs: Iterable[Fields]) -> list[RunRow]:
     now = call.memory.store.clock()
-    rows = [_told(call, run, now) for run in runs]
-    waits = _waits(call) if any(row.running and not row.held for row in rows) else {}
+    rows = [_run_row(call, run, now) for run in runs]
+    waits = (
+        _missing_needs(call)
+        if any(row.running and not row.held for row in rows)
+        else {}
+    )
     return [
         row._replace(waits=waits[row.id]) if row.id in waits else row for row in rows
     ]
 
 
-def _waits(call: Call) -> dict[str, str]:
+def _missing_needs(call: Call) -> dict[str, str]:
     """Return what each run waits for that `resume`, called here as it is, would leave alone."""
     from orchestrator.engines.protocol import declared
     from orchestrator.prompts.templates import version_at
@@ -115,7 +119,7 @@ def _waits(call: Call) -> dict[str, str]:
     return waiting(orphans, lacks)
 
 
-def waiting_lines(rows: Iterable[Told]) -> list[str]:
+def waiting_lines(rows: Iterable[RunRow]) -> list[str]:
     """Return a line for each run that waits for what is not here."""
     lines = (clean(f"{row.id} {row.waits}") for row in rows if row.waits)
     return [
@@ -124,26 +128,26 @@ def waiting_lines(rows: Iterable[Told]) -> list[str]:
     ]
 
 
-def _told(call: Call, run: Fields, now: int) -> Told:
+def _run_row(call: Call, run: Fields, now: int) -> RunRow:
     duration = (run.get("ended_at") or now) - run["at"]
     usage = run.get("usage")
     if usage is None:
-        lines = ledger.read(folder(call, run["run"]).lines(LEDGER))
+        lines = ledger.read(run_folder(call, run["run"]).lines(LEDGER))
         usage, cost = ledger.spent(lines)
         is_held = run["state"] != "running" or lives(
             call.memory.store.root or call.root, str(run.get("holder"))
         )
-        return Told(run, len(lines), usage, cost, duration, is_held)
-    return Told(run, run.get("turns", 0), Usage(**usage), run.get("cost"), duration)
+        return RunRow(run, len(lines), usage, cost, duration, is_held)
+    return RunRow(run, run.get("turns", 0), Usage(**usage), run.get("cost"), duration)
 
 
-def runs(call: Call, **wanted: Any) -> list[dict[str, Any]]:
+def find_runs(call: Call, **wanted: Any) -> list[dict[str, Any]]:
     """The newest first."""
     call.memory.store.fresh()
     return call.memory.store.index.query.runs(**wanted)
 
 
-def one(call: Call, name: str) -> Fields:
+def find_run(call: Call, name: str) -> Fields:
     """Return the run of this name, else the only one whose name begins so, else the one that the
     agent of this name is at.
     """
@@ -168,11 +172,11 @@ def one(call: Call, name: str) -> Fields:
     return matches[0]
 
 
-def folder(call: Call, run: str) -> Folder:
+def run_folder(call: Call, run: str) -> Folder:
     return Folder(call.memory.store.root or call.root, run)
 
 
-def first_line(row: Told) -> str:
+def describe_outcome(row: RunRow) -> str:
     """What came of it in a line, or what it is at."""
     fields = row.fields
     names = ("summary", "why") if fields.get("status") == "done" else ("why", "summary")
@@ -181,7 +185,7 @@ def first_line(row: Told) -> str:
     )
 
 
-def below(runs: Iterable[Fields]) -> dict[str | None, list[Fields]]:
+def by_parent(runs: Iterable[Fields]) -> dict[str | None, list[Fields]]:
     """The runs by their parents, oldest first; under None those whose parent is not among them."""
     ordered = sorted(runs, key=lambda run: int(run["seq"]))
     ids = {run["run"] for run in ordered}
@@ -200,9 +204,9 @@ def describe_result(result: Result) -> str:
     """How it ended and what it took, in a line or two."""
     repeated = ", as it did before (--force repeats it)" if result.repeated else ""
     lines = [
-        f"{result.run or 'not begun'}: {result.status}{repeated}; {tokens(result.usage)}"
-        f" tokens, {money(result.cost)}, "
-        f"overhead {share(result.overhead)}"
+        f"{result.run or 'not begun'}: {result.status}{repeated}; {format_tokens(result.usage)}"
+        f" tokens, {format_money(result.cost)}, "
+        f"overhead {format_overhead(result.overhead)}"
     ]
     lines += [result.why] if result.why else []
     return clean("\n".join(lines).replace("\n", "; "))
@@ -211,31 +215,33 @@ def describe_result(result: Result) -> str:
 # -- figures as people read them -------------------------------------------------------------------
 
 
-def money(cost: float | None) -> str:
+def format_money(cost: float | None) -> str:
     if cost is None:
         return "-"
     return f"${cost:.2f}" if cost >= 1 or cost == 0 else f"${cost:.4f}"
 
 
-def tokens(usage: Usage) -> str:
+def format_tokens(usage: Usage) -> str:
     """All that were taken; `~` where some of it is our own count, for nobody reported it."""
-    return about(number(usage.input_tokens + usage.output_tokens), usage.estimated)
+    return mark_estimate(
+        format_count(usage.input_tokens + usage.output_tokens), usage.estimated
+    )
 
 
-def about(figure: str, estimated: bool) -> str:
+def mark_estimate(figure: str, estimated: bool) -> str:
     return f"~{figure}" if estimated else figure
 
 
-def share(overhead: Overhead) -> str:
-    return about(f"{overhead.billed:.1%}", overhead.counting != "exact")
+def format_overhead(overhead: Overhead) -> str:
+    return mark_estimate(f"{overhead.billed:.1%}", overhead.counting != "exact")
 
 
-def number(count: int) -> str:
+def format_count(count: int) -> str:
     """With separators; from a million on as 1.2M."""
     return f"{count:,}" if count < 1_000_000 else f"{count / 1_000_000:.1f}M"
 
 
-def lasted(micros: int) -> str:
+def format_duration(micros: int) -> str:
     seconds = max(micros, 0) / 1_000_000
     if seconds < 1:
         return f"{seconds * 1_000:.0f}ms"

@@ -23,7 +23,7 @@ KEYS = (("anthropic", "ANTHROPIC_API_KEY"), ("openai", "OPENAI_API_KEY"))
 MODELS = {"anthropic": "claude-sonnet-5", "openai": "gpt-5.4-mini"}
 
 
-def chosen(name: str | None, env: Mapping[str, str] = os.environ) -> str:
+def choose_engine(name: str | None, env: Mapping[str, str] = os.environ) -> str:
     """The engine of this name; for `auto`, or none, the first that there is a key for."""
     if name not in (None, "auto"):
         return str(name)
@@ -36,13 +36,13 @@ def model_of(
     return model or models.get(engine) or MODELS.get(engine)
 
 
-def made(engine: str, script: str | None) -> str | Engine:
+def make_engine(engine: str, script: str | None) -> str | Engine:
     """The engine by its name; the scripted one with its script, where one is given."""
     if engine != "scripted" or not script:
         return engine
     from orchestrator.engines.scripted import Scripted
 
-    return Scripted(function(script))
+    return Scripted(import_function(script))
 
 
 def takes_tools(name: str) -> bool:
@@ -54,7 +54,7 @@ def takes_tools(name: str) -> bool:
     return bool(getattr(kind_of(name), "takes_tools", True))
 
 
-def function(dotted: str) -> Any:
+def import_function(dotted: str) -> Any:
     """`package.module:name`, from the installed packages or from the current directory."""
     import sys
     from importlib import import_module
@@ -70,15 +70,15 @@ def function(dotted: str) -> Any:
         raise Usage(f"{dotted} cannot be found: {error}") from error
 
 
-def supervisor(call: Call, engine: str) -> Supervisor:
+def open_supervisor(call: Call, engine: str) -> Supervisor:
     """A supervisor of this workspace, with what the options say."""
     from orchestrator.supervisor import Supervisor
 
     args = call.args
     model = model_of(engine, args.model)
-    tools = [function(name) for name in getattr(args, "tool", None) or ()]
+    tools = [import_function(name) for name in getattr(args, "tool", None) or ()]
     return Supervisor(
-        call.memory, engine=made(engine, args.script), model=model, tools=tools
+        call.memory, engine=make_engine(engine, args.script), model=model, tools=tools
     )
 
 

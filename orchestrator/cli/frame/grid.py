@@ -34,7 +34,7 @@ def grid(headers: Sequence[str], rows: Rows, right: Sequence[str] = ()) -> str:
     columns and then the first.
     """
     if sys.stdout.isatty():
-        return _drawn(headers, rows, right)
+        return _draw(headers, rows, right)
     cells = [list(headers), *([clean(cell) for cell in row] for row in rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(headers))]
     numbers = {column for column, header in enumerate(headers) if header in right}
@@ -45,7 +45,7 @@ def grid(headers: Sequence[str], rows: Rows, right: Sequence[str] = ()) -> str:
     return table(padded[0], padded[1:])
 
 
-def _drawn(headers: Sequence[str], rows: Rows, right: Sequence[str]) -> str:
+def _draw(headers: Sequence[str], rows: Rows, right: Sequence[str]) -> str:
     from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table

@@ -22,7 +22,7 @@ WATCH_EVERY = 0.2
 REASON = "stopped by the operator"
 
 
-class Lived(NamedTuple):
+class Ending(NamedTuple):
     """What came of it, and whether it was interrupted."""
 
     value: Any
@@ -32,24 +32,24 @@ class Lived(NamedTuple):
         return 0 if done else STOPPED if self.interrupted else NOT_DONE
 
 
-def live(
+def run_and_show(
     boss: Supervisor, work: Coroutine[Any, Any, Any], *, quiet: bool = False
-) -> Lived:
+) -> Ending:
     """Do it to its end, in an event loop of its own."""
     progress = Progress(sys.stderr, quiet=quiet)
     with progress:
-        return asyncio.run(_live(boss, work, progress))
+        return asyncio.run(_run(boss, work, progress))
 
 
-async def _live(
+async def _run(
     boss: Supervisor, work: Coroutine[Any, Any, Any], progress: Progress
-) -> Lived:
+) -> Ending:
     interrupted = asyncio.Event()
     async with boss:
         task = asyncio.create_task(work)
         watchers = [
-            asyncio.create_task(_watched(boss, progress)),
-            asyncio.create_task(_stopped(boss, interrupted)),
+            asyncio.create_task(_show_progress(boss, progress)),
+            asyncio.create_task(_stop_when_asked(boss, interrupted)),
         ]
         loop = asyncio.get_running_loop()
         for which in (signal.SIGINT, signal.SIGTERM):
@@ -65,11 +65,11 @@ async def _live(
             for watcher in watchers:
                 watcher.cancel()
             await asyncio.gather(*watchers, return_exceptions=True)
-        await _look(boss, progress)
-    return Lived(value, interrupted.is_set())
+        await _update(boss, progress)
+    return Ending(value, interrupted.is_set())
 
 
-async def _stopped(boss: Supervisor, interrupted: asyncio.Event) -> None:
+async def _stop_when_asked(boss: Supervisor, interrupted: asyncio.Event) -> None:
     """Asked to end: all that runs here is stopped, and says so in the memory. Asked twice, it is
     cut off.
     """
@@ -80,13 +80,13 @@ async def _stopped(boss: Supervisor, interrupted: asyncio.Event) -> None:
         await asyncio.sleep(WATCH_EVERY)
 
 
-async def _watched(boss: Supervisor, progress: Progress) -> None:
+async def _show_progress(boss: Supervisor, progress: Progress) -> None:
     while True:
         await asyncio.sleep(WATCH_EVERY)
-        await _look(boss, progress)
+        await _update(boss, progress)
 
 
-async def _look(boss: Supervisor, progress: Progress) -> None:
+async def _update(boss: Supervisor, progress: Progress) -> None:
     progress.show(
         await boss.desk(progress.look, boss.run_store.store, boss.run_store.holder.name)
     )

@@ -7,9 +7,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
-from orchestrator.cli.frame.describe import Fields, below, lasted, tokens
+from orchestrator.cli.frame.describe import (
+    Fields,
+    by_parent,
+    format_duration,
+    format_tokens,
+)
 from orchestrator.cli.frame.grid import STYLES
-from orchestrator.cli.frame.steps import ended, lines, taken
+from orchestrator.cli.frame.steps import format_end, format_step, turn_usage
 from orchestrator.engines.protocol import Usage
 from orchestrator.runs.folder import STEPS, Tail
 from orchestrator.runs.steps import read
@@ -24,7 +29,7 @@ if TYPE_CHECKING:
 NEWEST = 100  # runs that are looked through for new trees
 
 
-class Seen(NamedTuple):
+class RunProgress(NamedTuple):
     """A run as it stands: how deep it lies, what it took so far, the last thing that it did."""
 
     run: Fields
@@ -37,7 +42,7 @@ class Seen(NamedTuple):
     fresh: tuple[Step, ...]
 
 
-class _Followed:
+class _FollowedRun:
     """One run's steps so far."""
 
     def __init__(self, tail: Tail) -> None:
@@ -45,13 +50,13 @@ class _Followed:
         self.turns, self.usage = 0, Usage()
         self.last = ""
 
-    def go_on(self) -> list[Step]:
+    def read_new(self) -> list[Step]:
         steps = read(self.tail.lines())
         for step in steps:
             if step.kind == "turn":
                 self.turns += 1
-                self.usage += taken(step.fields)
-            for line in lines(step):
+                self.usage += turn_usage(step.fields)
+            for line in format_step(step):
                 self.last = line[6:]
         return steps
 
@@ -62,7 +67,7 @@ class Progress:
     def __init__(self, out: TextIO, *, quiet: bool = False) -> None:
         self.out, self.quiet = out, quiet
         self._roots: dict[str, None] = {}
-        self._followed: dict[str, _Followed] = {}
+        self._followed: dict[str, _FollowedRun] = {}
         self._over: set[str] = set()
         self._live: Live | None = None
 
@@ -83,7 +88,7 @@ class Progress:
 
     # -- looking -----------------------------------------------------------------------------------
 
-    def look(self, store: Store, holder: str) -> list[Seen]:
+    def look(self, store: Store, holder: str) -> list[RunProgress]:
         """The trees in which this supervisor holds runs, or held some, parents first."""
         store.index.catch_up()
         own_runs = (
@@ -94,9 +99,9 @@ class Progress:
         self._roots.update(
             dict.fromkeys(str(run["root"]) for run in reversed([*own_runs]))
         )
-        rows: list[Seen] = []
+        rows: list[RunProgress] = []
         for root in self._roots:
-            children = below(store.index.query.runs(root=root))
+            children = by_parent(store.index.query.runs(root=root))
             rows += self._tree(store, children.get(None, ()), children, 0)
         return rows
 
@@ -106,22 +111,22 @@ class Progress:
         runs: Iterable[Fields],
         grown: dict[str | None, list[Fields]],
         depth: int,
-    ) -> Iterator[Seen]:
+    ) -> Iterator[RunProgress]:
         for run in runs:
             yield self._seen(store, run, depth)
             yield from self._tree(
                 store, grown.get(str(run["run"]), ()), grown, depth + 1
             )
 
-    def _seen(self, store: Store, run: Fields, depth: int) -> Seen:
+    def _seen(self, store: Store, run: Fields, depth: int) -> RunProgress:
         id = str(run["run"])
         if id not in self._followed:
-            self._followed[id] = _Followed(Tail(store.root or "", id, STEPS))
+            self._followed[id] = _FollowedRun(Tail(store.root or "", id, STEPS))
         followed = self._followed[id]
-        fresh = tuple(followed.go_on())
+        fresh = tuple(followed.read_new())
         took = (run.get("ended_at") or store.clock()) - run["at"]
         last = str(run.get("summary") or run.get("why") or followed.last)
-        return Seen(
+        return RunProgress(
             run,
             depth,
             followed.turns,
@@ -134,30 +139,30 @@ class Progress:
 
     # -- showing -----------------------------------------------------------------------------------
 
-    def show(self, rows: list[Seen]) -> None:
+    def show(self, rows: list[RunProgress]) -> None:
         if self.quiet:
             return
         if self._live is not None:
             self._live.update(
-                _block(rows, self._live.console.width, self._live.console.height)
+                _table(rows, self._live.console.width, self._live.console.height)
             )
             return
         for row in rows:
             for line in self._news(row):
                 print(line, file=self.out, flush=True)
 
-    def _news(self, row: Seen) -> Iterator[str]:
+    def _news(self, row: RunProgress) -> Iterator[str]:
         """What is new of a run, a line each."""
         id = str(row.run["run"])
         for step in row.fresh:
-            for line in lines(step):
+            for line in format_step(step):
                 yield f"{id} {line.strip()}"
         if row.run["state"] == "ended" and id not in self._over:
             self._over.add(id)
-            yield f"{id} {ended(row.run).strip()}"
+            yield f"{id} {format_end(row.run).strip()}"
 
 
-def _block(rows: list[Seen], width: int, height: int) -> Any:
+def _table(rows: list[RunProgress], width: int, height: int) -> Any:
     """The runs as a table of one line each, as many of the newest as fit."""
     from rich.table import Table
     from rich.text import Text
@@ -174,7 +179,7 @@ def _block(rows: list[Seen], width: int, height: int) -> Any:
     table.add_column("", no_wrap=True, overflow="ellipsis", ratio=1)
     for row in rows[-max(height - 3, 3) :]:
         state = str(row.run.get("status") or row.run["state"])
-        figures = (str(row.turns), tokens(row.usage), lasted(row.took))
+        figures = (str(row.turns), format_tokens(row.usage), format_duration(row.took))
         name = "  " * row.depth + str(row.run["run"])
         table.add_row(
             name,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from orchestrator.cli.frame.describe import Fields, folder, one
+from orchestrator.cli.frame.describe import Fields, find_run, run_folder
 from orchestrator.prompts.render import Prompt
 from orchestrator.runs import steps
 from orchestrator.runs.folder import RECEIPT, STEPS, Folder
@@ -25,7 +25,7 @@ def receipt_options(parser: Options) -> None:
 def receipt(call: Call) -> None:
     from orchestrator.prompts.receipt import explain
 
-    run = one(call, call.args.run)
+    run = find_run(call, call.args.run)
     receipt = _receipt(call, run)
     call.show(lambda: {"receipt": receipt}, lambda: explain(receipt).rstrip("\n"))
 
@@ -33,7 +33,7 @@ def receipt(call: Call) -> None:
 def _receipt(call: Call, run: Fields) -> Receipt:
     from orchestrator.prompts.receipt import load
 
-    files = folder(call, str(run["run"]))
+    files = run_folder(call, str(run["run"]))
     if not files.has(RECEIPT):
         raise NotFound(f"run {run['run']} has no receipt", id=run["run"])
     return load(files.read(RECEIPT))
@@ -45,8 +45,8 @@ def replay_options(parser: Options) -> None:
 
 def replay(call: Call) -> None:
     """Byte for byte; on a terminal, what could move its cursor is spelled out."""
-    run = one(call, call.args.run)
-    prompt = _kept(call, run)
+    run = find_run(call, call.args.run)
+    prompt = _prompt(call, run)
     if call.json:
         return call.show(
             {"run": run["run"], **prompt._asdict(), "sha256": prompt.sha256}, ""
@@ -59,20 +59,20 @@ def replay(call: Call) -> None:
     return None
 
 
-def _kept(call: Call, run: Fields) -> Prompt:
+def _prompt(call: Call, run: Fields) -> Prompt:
     """The prompt whose hash the log holds: as the run's folder has it, else made again from the
     log.
     """
-    id, digest = str(run["run"]), _journalled(call, run)
-    stored = _stored(folder(call, id))
+    id, digest = str(run["run"]), _journalled_digest(call, run)
+    stored = _stored_prompt(run_folder(call, id))
     if digest is None:
         raise NotFound(f"run {id} has no prompt yet", id=id)
     from orchestrator.prompts import receipt
 
-    return receipt.replay(digest, stored, lambda: _again(call, run))
+    return receipt.replay(digest, stored, lambda: _derive_prompt(call, run))
 
 
-def _stored(files: Folder) -> Prompt | None:
+def _stored_prompt(files: Folder) -> Prompt | None:
     """As the run's folder has it; None where it is gone or damaged."""
     try:
         first = next(iter(steps.read(files.lines(STEPS))), None)
@@ -85,7 +85,7 @@ def _stored(files: Folder) -> Prompt | None:
         return None
 
 
-def _again(call: Call, run: Fields) -> Prompt:
+def _derive_prompt(call: Call, run: Fields) -> Prompt:
     """Made once more, by its receipt."""
     from orchestrator.prompts.fence import secret
     from orchestrator.prompts.receipt import derive
@@ -117,7 +117,7 @@ def _again(call: Call, run: Fields) -> Prompt:
     )
 
 
-def _journalled(call: Call, run: Fields) -> str | None:
+def _journalled_digest(call: Call, run: Fields) -> str | None:
     """The hash of the prompt that the log holds."""
     for record in call.memory.store.acts(str(run["agent"]), None, run["at"], None):
         fields = record.fields

@@ -8,15 +8,15 @@ from typing import Any
 
 from orchestrator.cli.frame.describe import (
     Fields,
-    Told,
-    below,
-    first_line,
-    lasted,
-    money,
-    one,
-    runs,
-    tokens,
-    told,
+    RunRow,
+    by_parent,
+    describe_outcome,
+    find_run,
+    find_runs,
+    format_duration,
+    format_money,
+    format_tokens,
+    run_rows,
     waiting_lines,
 )
 from orchestrator.cli.frame.grid import grid
@@ -48,45 +48,47 @@ def ps_options(parser: Options) -> None:
 def ps(call: Call) -> None:
     args = call.args
     state = None if args.all else "running"
-    records = runs(
+    records = find_runs(
         call,
         state=state,
         agent=args.agent,
         project=args.project,
         limit=args.limit or None,
     )
-    rows = told(call, records)
+    rows = run_rows(call, records)
     if args.all:
         call.show(
             lambda: {"runs": [row.json() for row in rows]},
-            lambda: listing(rows, everything=True),
+            lambda: format_runs(rows, everything=True),
         )
         return
-    undone = told(call, _undone(call))
+    undone = run_rows(call, _undone(call))
     call.show(
         lambda: {
             "runs": [row.json() for row in rows],
             "not_done": [row.json() for row in undone],
         },
-        lambda: listing(rows, everything=False) + _not_done(undone),
+        lambda: format_runs(rows, everything=False) + _format_undone(undone),
     )
 
 
 def _undone(call: Call) -> list[dict[str, Any]]:
     """Return the newest runs that ended in the last day, and otherwise than done."""
     since = call.memory.store.clock() - RECENT
-    ended = runs(call, state="ended", agent=call.args.agent, project=call.args.project)
+    ended = find_runs(
+        call, state="ended", agent=call.args.agent, project=call.args.project
+    )
     recent = [run for run in ended if run.get("ended_at", 0) >= since]
     return [run for run in recent if run.get("status") != "done"][:NEWEST]
 
 
-def _not_done(undone: list[Told]) -> str:
+def _format_undone(undone: list[RunRow]) -> str:
     if not undone:
         return ""
-    return f"\n\nended in the last 24 hours, and not done:\n{_reasons(undone)}"
+    return f"\n\nended in the last 24 hours, and not done:\n{_format_reasons(undone)}"
 
 
-def listing(rows: list[Told], *, everything: bool) -> str:
+def format_runs(rows: list[RunRow], *, everything: bool) -> str:
     """Return the table of these runs; with the reason why, where one ended otherwise than done."""
     if not rows:
         return (
@@ -97,16 +99,25 @@ def listing(rows: list[Told], *, everything: bool) -> str:
     table = grid(HEADERS, list(map(_row, rows)), ("turns", "tokens", "cost", "time"))
     undone = [row for row in rows if _why(row)]
     return "\n".join(
-        [table, *waiting_lines(rows), *(["", _reasons(undone)] if undone else [])]
+        [
+            table,
+            *waiting_lines(rows),
+            *(["", _format_reasons(undone)] if undone else []),
+        ]
     )
 
 
-def _row(row: Told) -> list[str]:
-    figures = [str(row.turns), tokens(row.usage), money(row.cost), lasted(row.took)]
+def _row(row: RunRow) -> list[str]:
+    figures = [
+        str(row.turns),
+        format_tokens(row.usage),
+        format_money(row.cost),
+        format_duration(row.took),
+    ]
     return [row.id, row.state, *figures, first(str(row.fields.get("task", "")))]
 
 
-def _why(row: Told) -> str:
+def _why(row: RunRow) -> str:
     return (
         ""
         if row.state in ("running", "closed", "orphaned", "done")
@@ -114,7 +125,7 @@ def _why(row: Told) -> str:
     )
 
 
-def _reasons(rows: list[Told]) -> str:
+def _format_reasons(rows: list[RunRow]) -> str:
     """Return each run with its state, and the whole of why it is not done below it."""
     lines = []
     for row in rows:
@@ -145,30 +156,32 @@ def tree(call: Call) -> None:
     children = _trees(call)
     rows = {
         row.id: row
-        for row in told(call, [run for tops in children.values() for run in tops])
+        for row in run_rows(call, [run for tops in children.values() for run in tops])
     }
     tops = [str(run["run"]) for run in children.get(None, ())]
     call.show(
-        lambda: {"trees": [_nested(top, rows, children) for top in tops]},
+        lambda: {"trees": [_tree_json(top, rows, children) for top in tops]},
         lambda: (
-            "\n".join([*_drawn(tops, rows, children), *waiting_lines(rows.values())])
+            "\n".join(
+                [*_format_trees(tops, rows, children), *waiting_lines(rows.values())]
+            )
             or "no runs"
         ),
     )
 
 
-def _drawn(
-    tops: list[str], rows: dict[str, Told], children: dict[str | None, list[Fields]]
+def _format_trees(
+    tops: list[str], rows: dict[str, RunRow], children: dict[str | None, list[Fields]]
 ) -> Iterator[str]:
     for top in tops:
-        yield from drawn(top, rows, children, columns() or 0)
+        yield from format_tree(top, rows, children, columns() or 0)
 
 
 def _trees(call: Call) -> dict[str | None, list[Fields]]:
     """The runs below the one that was asked for, or the newest trees; by parent."""
     if call.args.run:
-        top = one(call, call.args.run)
-        children = below(runs(call, root=top["root"]))
+        top = find_run(call, call.args.run)
+        children = by_parent(find_runs(call, root=top["root"]))
         tree: dict[str | None, list[Fields]] = {None: [top]}
         pending = [str(top["run"])]
         while pending:
@@ -176,15 +189,15 @@ def _trees(call: Call) -> dict[str | None, list[Fields]]:
             tree[id] = children.get(id, [])
             pending += [str(run["run"]) for run in tree[id]]
         return tree
-    children = below(runs(call))
+    children = by_parent(find_runs(call))
     if call.args.limit:
         children[None] = children.get(None, [])[-call.args.limit :]
     return children
 
 
-def drawn(
+def format_tree(
     top: str,
-    rows: dict[str, Told],
+    rows: dict[str, RunRow],
     by_parent: dict[str | None, list[Fields]],
     width: int,
     lead: str = "",
@@ -192,12 +205,14 @@ def drawn(
 ) -> Iterator[str]:
     """The lines of a tree: each run with its state, and what it left or is at."""
     row = rows[top]
-    figures = f"{tokens(row.usage)} tokens, {money(row.cost)}, {lasted(row.took)}"
-    yield short(f"{lead}{turn}{top}  {row.state}  {figures}  {first_line(row)}", width)
+    figures = f"{format_tokens(row.usage)} tokens, {format_money(row.cost)}, {format_duration(row.took)}"
+    yield short(
+        f"{lead}{turn}{top}  {row.state}  {figures}  {describe_outcome(row)}", width
+    )
     inner = lead + {"": "", "├─ ": "│  ", "└─ ": "   "}[turn]
     children = [str(run["run"]) for run in by_parent.get(top, ())]
     for child in children:
-        yield from drawn(
+        yield from format_tree(
             child,
             rows,
             by_parent,
@@ -207,10 +222,10 @@ def drawn(
         )
 
 
-def _nested(
-    top: str, rows: dict[str, Told], by_parent: dict[str | None, list[Fields]]
+def _tree_json(
+    top: str, rows: dict[str, RunRow], by_parent: dict[str | None, list[Fields]]
 ) -> dict[str, object]:
     children = [
-        _nested(str(run["run"]), rows, by_parent) for run in by_parent.get(top, ())
+        _tree_json(str(run["run"]), rows, by_parent) for run in by_parent.get(top, ())
     ]
     return {**rows[top].json(), "children": children}

@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from orchestrator.cli.frame.describe import (
-    Told,
-    about,
-    folder,
-    money,
-    number,
-    runs,
-    told,
+    RunRow,
+    find_runs,
+    format_count,
+    format_money,
+    mark_estimate,
+    run_folder,
+    run_rows,
 )
 from orchestrator.cli.frame.grid import grid
 from orchestrator.runs import ledger
@@ -85,8 +85,8 @@ def stats(call: Call) -> None:
 
     by = call.args.by
     since = parse_since(call.args.since, call.memory.store.clock()) or 0
-    rows = told(call, [run for run in runs(call) if run["at"] >= since])
-    groups: dict[str, list[Told]] = {}
+    rows = run_rows(call, [run for run in find_runs(call) if run["at"] >= since])
+    groups: dict[str, list[RunRow]] = {}
     for row in rows:
         groups.setdefault(str(row.fields.get(by) or "-"), []).append(row)
     reported = None if by == "model" else _blockers(call, by, since)
@@ -102,11 +102,11 @@ def stats(call: Call) -> None:
     total = _sum(call, "in all", rows, sum(_blockers(call, "agent", since).values()))
     call.show(
         lambda: {"by": by, "groups": sums, "all": total},
-        lambda: _drawn(by, sums, total),
+        lambda: _format_stats(by, sums, total),
     )
 
 
-def _drawn(by: str, sums: list[Sum], total: Sum) -> str:
+def _format_stats(by: str, sums: list[Sum], total: Sum) -> str:
     if not sums:
         return "no runs"
     rows = [_row(group) for group in (*sums, *([total] if len(sums) > 1 else []))]
@@ -120,23 +120,23 @@ def _drawn(by: str, sums: list[Sum], total: Sum) -> str:
 def _row(group: Sum) -> list[str]:
     counts = (group.runs, group.done, group.blocked, group.failed, group.running)
     blockers = "-" if group.blockers is None else str(group.blockers)
-    tokens = about(number(group.tokens), group.estimated)
+    tokens = mark_estimate(format_count(group.tokens), group.estimated)
     overhead = (
         "-"
         if group.overhead is None
-        else about(f"{group.overhead:.1%}", group.estimated)
+        else mark_estimate(f"{group.overhead:.1%}", group.estimated)
     )
     return [
         group.name,
         *map(str, counts),
         blockers,
         tokens,
-        money(group.cost),
+        format_money(group.cost),
         overhead,
     ]
 
 
-def _sum(call: Call, name: str, rows: list[Told], blockers: int | None) -> Sum:
+def _sum(call: Call, name: str, rows: list[RunRow], blockers: int | None) -> Sum:
     states = [row.state for row in rows]
     costs = [row.cost for row in rows if row.cost is not None]
     spent = [overhead for row in rows if (overhead := _overhead(call, row)) is not None]
@@ -149,8 +149,8 @@ def _sum(call: Call, name: str, rows: list[Told], blockers: int | None) -> Sum:
         len(rows),
         states.count("done"),
         states.count("blocked"),
-        _any(states, FAILED),
-        _any(states, ("running", "closed", "orphaned")),
+        _count_states(states, FAILED),
+        _count_states(states, ("running", "closed", "orphaned")),
         blockers,
         sum(row.tokens for row in rows),
         sum(costs) if costs else None,
@@ -175,12 +175,12 @@ def _blockers(call: Call, by: str, since: int) -> Counter[str]:
     return counts
 
 
-def _overhead(call: Call, row: Told) -> Overhead | None:
+def _overhead(call: Call, row: RunRow) -> Overhead | None:
     """From the record of its end, or from the ledger while it runs."""
     if not row.running:
         return Overhead(*row.fields["overhead"]) if row.fields.get("overhead") else None
-    return ledger.overhead(ledger.read(folder(call, row.id).lines(LEDGER)))
+    return ledger.overhead(ledger.read(run_folder(call, row.id).lines(LEDGER)))
 
 
-def _any(states: Iterable[str], wanted: tuple[str, ...]) -> int:
+def _count_states(states: Iterable[str], wanted: tuple[str, ...]) -> int:
     return sum(state in wanted for state in states)

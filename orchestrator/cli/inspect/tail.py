@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-from orchestrator.cli.frame.describe import one
-from orchestrator.cli.frame.steps import ended, lines
+from orchestrator.cli.frame.describe import find_run
+from orchestrator.cli.frame.steps import format_end, format_step
 from orchestrator.runs import steps
 from orchestrator.runs.folder import STEPS, Tail
 from orchestrator.runs.steps import Step
@@ -26,7 +26,7 @@ def tail_options(parser: Options) -> None:
 
 def tail(call: Call) -> None:
     """Ends when the run does, or when nobody reads any more."""
-    run = one(call, call.args.run)
+    run = find_run(call, call.args.run)
     with Interruptible():
         for step in _steps(call, str(run["run"])):
             if call.json:
@@ -41,11 +41,11 @@ def tail(call: Call) -> None:
                     )
                 )
             else:
-                for line in lines(step):
+                for line in format_step(step):
                     call.say(short(line, columns() or 0))
             call.flush()
         if not call.json:
-            call.say(short(ended(one(call, str(run["run"]))), columns() or 0))
+            call.say(short(format_end(find_run(call, str(run["run"]))), columns() or 0))
 
 
 def _steps(call: Call, id: str) -> Iterator[Step]:
@@ -53,7 +53,7 @@ def _steps(call: Call, id: str) -> Iterator[Step]:
     grown = Tail(call.memory.store.root or call.root, id, STEPS)
     while True:
         is_last = (
-            not call.args.follow or one(call, id)["state"] == "ended"
+            not call.args.follow or find_run(call, id)["state"] == "ended"
         )  # before the look: nothing comes after
         yield from steps.read(grown.lines())
         if is_last:

@@ -8,13 +8,13 @@ from collections.abc import Iterable
 
 from orchestrator.cli.frame.describe import (
     Fields,
-    Told,
-    first_line,
-    folder,
-    money,
-    runs,
-    tokens,
-    told,
+    RunRow,
+    describe_outcome,
+    find_runs,
+    format_money,
+    format_tokens,
+    run_folder,
+    run_rows,
 )
 from orchestrator.cli.frame.grid import grid
 from orchestrator.runs import steps
@@ -33,28 +33,29 @@ def debts_options(parser: Options) -> None:
 
 
 def debts(call: Call) -> None:
-    rows = told(call, unread(call, runs(call, project=call.args.project)))
+    rows = run_rows(call, unread_runs(call, find_runs(call, project=call.args.project)))
     tokens, costs = (
         sum(row.tokens for row in rows),
         [row.cost for row in rows if row.cost is not None],
     )
     data = {"debts": rows, "tokens": tokens, "cost": sum(costs) if costs else None}
     call.show(
-        lambda: data | {"debts": [row.json() for row in rows]}, lambda: _drawn(rows)
+        lambda: data | {"debts": [row.json() for row in rows]},
+        lambda: _format_unread(rows),
     )
 
 
-def _drawn(runs: list[Told]) -> str:
+def _format_unread(runs: list[RunRow]) -> str:
     if not runs:
         return "no debts: every result was read"
     rows = [
         [
             row.id,
             row.state,
-            tokens(row.usage),
-            money(row.cost),
+            format_tokens(row.usage),
+            format_money(row.cost),
             str(row.fields["parent"]),
-            first_line(row),
+            describe_outcome(row),
         ]
         for row in runs
     ]
@@ -69,18 +70,18 @@ def questions(call: Call) -> None:
     entries = call.memory.questions()
     call.show(
         lambda: {"questions": [codec.entry_json(entry) for entry in entries]},
-        lambda: "\n\n".join(map(_asked, entries)) or "no questions",
+        lambda: "\n\n".join(map(_format_question, entries)) or "no questions",
     )
 
 
-def _asked(entry: Entry) -> str:
+def _format_question(entry: Entry) -> str:
     return (
         f"{block(entry, whole=True, width=columns())}\n    answer: synapse tell"
         f' {entry.author} --re {entry.id} "..."'
     )
 
 
-def unread(call: Call, records: list[dict[str, object]]) -> list[Fields]:
+def unread_runs(call: Call, records: list[dict[str, object]]) -> list[Fields]:
     """The runs that ended, after at least one turn, for a parent that ended too, and whose result
     nobody was told: not the parent as its result, and nobody, the operator included, by the entry
     that it left. A coding client hands its sub-agents' results on itself.
@@ -99,7 +100,7 @@ def unread(call: Call, records: list[dict[str, object]]) -> list[Fields]:
     ]
     if not candidates:
         return []
-    read = _read(call, by_id)
+    read = _delivered(call, by_id)
     deliveries = call.memory.store.index.query.deliveries
     return [
         run
@@ -109,10 +110,10 @@ def unread(call: Call, records: list[dict[str, object]]) -> list[Fields]:
     ]
 
 
-def _read(call: Call, ids: Iterable[str]) -> set[object]:
+def _delivered(call: Call, ids: Iterable[str]) -> set[object]:
     """All that these runs were told of: results by their runs, entries in prompts and wakes."""
     read: set[object] = set()
     for id in ids:
-        for step in steps.read(folder(call, id).lines(STEPS)):
+        for step in steps.read(run_folder(call, id).lines(STEPS)):
             read.update(step.fields.get("read", ()), step.fields.get("ids", ()))
     return read

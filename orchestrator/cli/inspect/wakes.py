@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from orchestrator.cli.frame.describe import lasted
+from orchestrator.cli.frame.describe import format_duration
 from orchestrator.cli.frame.grid import grid
 from synapse.cli.call import Call
 from synapse.cli.options import Options
@@ -55,18 +55,20 @@ def wakes(call: Call) -> None:
     args = call.args
     matches = [
         wake
-        for wake in _all(call, args.since)
+        for wake in _find_wakes(call, args.since)
         if args.agent in (None, wake.agent) and not (args.pending and wake.rendered)
     ]
     call.show(
         lambda: {"wakes": matches},
         lambda: (
-            grid(HEADERS, list(map(_row, matches))) if matches else _none(args.pending)
+            grid(HEADERS, list(map(_row, matches)))
+            if matches
+            else _format_none(args.pending)
         ),
     )
 
 
-def _none(pending: bool) -> str:
+def _format_none(pending: bool) -> str:
     return (
         "nothing waits: all that is critical was in a prompt"
         if pending
@@ -76,13 +78,13 @@ def _none(pending: bool) -> str:
 
 def _row(wake: Wake) -> list[str]:
     times = (
-        "-" if micros is None else lasted(micros)
+        "-" if micros is None else format_duration(micros)
         for micros in (wake.offered, wake.rendered, wake.acked)
     )
     return [wake.entry, wake.agent, wake.state, *times, wake.body.split("\n", 1)[0]]
 
 
-def _all(call: Call, since: str) -> Iterable[Wake]:
+def _find_wakes(call: Call, since: str) -> Iterable[Wake]:
     """The newest entries first."""
     store = call.memory.store
     store.fresh()
@@ -93,12 +95,12 @@ def _all(call: Call, since: str) -> Iterable[Wake]:
         for entry in query.all(store.index.horizon, now)
         if entry.priority == "critical"
     ]
-    reached = _reached(store.acts(None, None, floor, None))
+    reached = _delivery_times(store.acts(None, None, floor, None))
     running: dict[str, list[str]] = {}
     for run in query.runs(state="running"):
         running.setdefault(str(run["agent"]), []).append(str(run["project"]))
     agents = [
-        _at_work(agent, running.get(agent.id, ())) for agent in store.agents().values()
+        _joined(agent, running.get(agent.id, ())) for agent in store.agents().values()
     ]
     for entry in reversed([entry for entry in entries if entry.at >= floor]):
         reached_agents = {agent for id, agent in reached if id == entry.id}
@@ -113,7 +115,7 @@ def _all(call: Call, since: str) -> Iterable[Wake]:
             )
 
 
-def _at_work(agent: Agent, projects: Iterable[str]) -> Agent:
+def _joined(agent: Agent, projects: Iterable[str]) -> Agent:
     """Return the agent as a member of the projects that its runs are for."""
     for project in projects:
         agent = agent.joined(project)
@@ -134,7 +136,7 @@ def _wake(
     return Wake(entry.id, agent, state, run, offered, rendered, acked, entry.body)
 
 
-def _reached(
+def _delivery_times(
     acts: Iterable[Record],
 ) -> dict[tuple[str, str], dict[str, tuple[int, str | None]]]:
     """When each entry first came to each state with each agent, and in which run: by wakes, and by

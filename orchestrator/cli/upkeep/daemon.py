@@ -8,7 +8,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.cli.frame.engines import chosen, supervisor
+from orchestrator.cli.frame.engines import choose_engine, open_supervisor
 from orchestrator.cli.frame.options import engine_options
 from synapse.cli.call import Call
 from synapse.cli.options import Options
@@ -33,10 +33,10 @@ def up_options(parser: Options) -> None:
 
 def up(call: Call) -> None:
     if call.args.detach:
-        return _detached(call)
+        return _detach(call)
     import asyncio
 
-    with supervisor(call, chosen(call.args.engine)) as boss:
+    with open_supervisor(call, choose_engine(call.args.engine)) as boss:
         asyncio.run(_served(call, boss))
     return None
 
@@ -64,7 +64,7 @@ async def _served(call: Call, boss: Supervisor) -> None:
     await daemon.run()
 
 
-def _detached(call: Call) -> None:
+def _detach(call: Call) -> None:
     from orchestrator.daemon import UP_ALREADY, is_up
 
     root, args = _root(call), call.args
@@ -84,12 +84,12 @@ def _detached(call: Call) -> None:
             start_new_session=True,
             close_fds=True,
         )
-    answer = _answered(call, process, began)
+    answer = _await_status(call, process, began)
     process.returncode = 0  # it stays, and nobody waits for it
     call.show(answer, f"up as process {answer['pid']}")
 
 
-def _answered(
+def _await_status(
     call: Call, process: subprocess.Popen[bytes], began: int
 ) -> dict[str, Any]:
     """What the new daemon says, once it does; where it does not, the last that it wrote to its

@@ -68,7 +68,7 @@ def defrag_agent(call: Call) -> int:
     if args.context is not None and not 0 <= args.context <= 1:
         raise Usage("--context is a share, from 0 to 1")
     if args.install or args.uninstall:
-        return _installed(call, folder)
+        return _change_page(call, folder)
     from orchestrator.nightly.defrag_agent import NAP, nap_due
 
     if args.nap and not nap_due(args.context):
@@ -77,20 +77,20 @@ def defrag_agent(call: Call) -> int:
             f"no nap: the context is {args.context:.0%} full, and one is due above {NAP:.0%}",
         )
         return 0
-    return _planned(call, folder) if args.plan else _tidied(call, folder)
+    return _show_plan(call, folder) if args.plan else _tidy(call, folder)
 
 
-def _tidied(call: Call, folder: str) -> int:
+def _tidy(call: Call, folder: str) -> int:
     from datetime import datetime
 
     from orchestrator.nightly.defrag_agent import defrag_agent as cycle
 
     report = cycle(folder, datetime.now(), call.args.lines, call.args.days)
-    call.show(lambda: report, lambda: _told(report, call.args.lines))
+    call.show(lambda: report, lambda: _format_report(report, call.args.lines))
     return 0 if not report.critical else NOT_DONE
 
 
-def _told(report: Report, lines: int) -> str:
+def _format_report(report: Report, lines: int) -> str:
     first = (
         f"{report.verdict}: {report.added} added, {report.removed} removed,"
         f" {report.filed} notes archived"
@@ -102,7 +102,7 @@ def _told(report: Report, lines: int) -> str:
     return "\n".join(map(clean, (first, second, *report.warnings, *report.critical)))
 
 
-def _planned(call: Call, folder: str) -> int:
+def _show_plan(call: Call, folder: str) -> int:
     from datetime import datetime
 
     from orchestrator.nightly.defrag_agent import read
@@ -127,7 +127,7 @@ def _planned(call: Call, folder: str) -> int:
     return 0
 
 
-def _installed(call: Call, folder: str) -> int:
+def _change_page(call: Call, folder: str) -> int:
     from orchestrator.nightly.defrag_agent import PAGE, install, uninstall
 
     if call.args.install:

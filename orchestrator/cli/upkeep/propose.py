@@ -58,7 +58,7 @@ def propose(call: Call) -> int:
         }
         call.show(fields, f"{sum(map(len, groups))} entries in {len(groups)} calls")
         return 0
-    options = _wanted(call)
+    options = _options(call)
     if options is None:
         raise Usage(
             "no engine is named to propose: give --engine NAME, such as anthropic, or write"
@@ -67,11 +67,11 @@ def propose(call: Call) -> int:
     report = consolidate(call.memory, clock.day(store.clock()), options, by_hand=True)
     if not report.ran:
         raise Conflict("somebody is at it just now; look again later")
-    call.show(lambda: report, lambda: _text(report))
+    call.show(lambda: report, lambda: _format_report(report))
     return NOT_DONE if report.stopped else 0
 
 
-def _wanted(call: Call) -> Wanted | None:
+def _options(call: Call) -> Wanted | None:
     """What the settings say, with what was asked for in its place."""
     from orchestrator.nightly.semantic import Wanted, wanted
 
@@ -89,7 +89,7 @@ def _wanted(call: Call) -> Wanted | None:
     )
 
 
-def _text(report: Report) -> str:
+def _format_report(report: Report) -> str:
     lines = []
     for outcome in report.outcomes:
         of = ", ".join(outcome.proposal.sources)

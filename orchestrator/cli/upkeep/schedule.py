@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from textwrap import wrap
 from typing import Any
 
-from orchestrator.cli.frame.describe import lasted
+from orchestrator.cli.frame.describe import format_duration
 from orchestrator.cli.frame.grid import grid
 from orchestrator.nightly.job import Past, past, spend
 from orchestrator.nightly.schedule import (
@@ -65,13 +65,13 @@ def schedule(call: Call) -> int:
     if args.systemd or args.cron:
         call.say(_unit(call, plan).rstrip("\n"))
     elif args.run:
-        return _run(call, plan)
+        return _run_due(call, plan)
     else:
-        call.show(lambda: _as_json(call, plan), lambda: _text(call, plan))
+        call.show(lambda: _as_json(call, plan), lambda: _format_schedule(call, plan))
     return 0
 
 
-def _run(call: Call, plan: Plan) -> int:
+def _run_due(call: Call, plan: Plan) -> int:
     """What is due, in this process. 5 where somebody else is at it."""
     store = call.memory.store
     if plan.defrag is None:
@@ -131,14 +131,14 @@ def _run_json(job: Past) -> dict[str, Any]:
         name: at and clock.seconds(at)
         for name, at in (("began", job.began), ("ended", job.ended))
     }
-    return {**job._asdict(), **times, "seconds": _took(job)}
+    return {**job._asdict(), **times, "seconds": _seconds(job)}
 
 
-def _text(call: Call, plan: Plan) -> str:
+def _format_schedule(call: Call, plan: Plan) -> str:
     if plan.defrag is None:
         return "no nights: synapse.yaml says `schedule: {defrag: off}`"
     on, at = _next(call, plan)
-    wait = lasted(at - call.memory.store.clock())
+    wait = format_duration(at - call.memory.store.clock())
     pid = _daemon(call)
     who = (
         f"the daemon, process {pid}"
@@ -161,28 +161,28 @@ def _text(call: Call, plan: Plan) -> str:
 
 def _row(job: Past, plan: Plan) -> list[str]:
     began = f"{_local(job.began, plan):%m-%d %H:%M}" if job.began else "-"
-    took = _took(job)
+    took = _seconds(job)
     pairs = [
         (name, value)
         for name, value in job.told.items()
         if name not in ("cursor", "after")
     ]
     figures_text = ", ".join(
-        f"{name} {_figure(value)}" for name, value in pairs if value is not None
+        f"{name} {_format_figure(value)}" for name, value in pairs if value is not None
     )
     result = figures_text or (f"in phase {job.phase}" if job.phase else "-")
-    figures = [began, "-" if took is None else lasted(int(took * 1_000_000))]
+    figures = [began, "-" if took is None else format_duration(int(took * 1_000_000))]
     return [
         job.date,
         job.job,
         job.state,
         *figures,
-        ", ".join(map(_short, job.holders)) or "-",
+        ", ".join(map(_format_holder, job.holders)) or "-",
         result,
     ]
 
 
-def _figure(value: object) -> str:
+def _format_figure(value: object) -> str:
     """Return a value of a job's record as a person reads it; of a list of rows, how many there
     are.
     """
@@ -192,7 +192,7 @@ def _figure(value: object) -> str:
     return str(len(value)) if rows or not value else " ".join(map(str, value))
 
 
-def _short(holder: str) -> str:
+def _format_holder(holder: str) -> str:
     """Return the pid of a process of this machine, and of another machine the first label of its
     name.
     """
@@ -204,7 +204,7 @@ def _short(holder: str) -> str:
     )
 
 
-def _took(job: Past) -> float | None:
+def _seconds(job: Past) -> float | None:
     return (
         None
         if job.began is None or job.ended is None

@@ -39,7 +39,7 @@ def init(call: Call) -> None:
         new_files = [
             name
             for name, text in files.items()
-            if _written(os.path.join(root, name), text)
+            if _write_new(os.path.join(root, name), text)
         ]
     except OSError as error:
         raise StoreError(f"{root} cannot be written: {error}") from error
@@ -50,11 +50,11 @@ def init(call: Call) -> None:
     )
     call.show(
         lambda: {"root": root, "files": new_files},
-        lambda: clean(_told(shown_root, new_files)),
+        lambda: clean(_format_ready(shown_root, new_files)),
     )
 
 
-def _written(path: str, text: str) -> bool:
+def _write_new(path: str, text: str) -> bool:
     """Write a file that is not there yet."""
     try:
         with open(path, "x", encoding="utf-8") as file:
@@ -64,7 +64,7 @@ def _written(path: str, text: str) -> bool:
     return True
 
 
-def _told(root: str, files: list[str]) -> str:
+def _format_ready(root: str, files: list[str]) -> str:
     option = "" if root == "shared-memory" else f"--root {root} "
     lines = [
         f"{root} is ready"

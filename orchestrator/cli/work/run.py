@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.cli.frame.describe import clean_text, describe_result, money
+from orchestrator.cli.frame.describe import clean_text, describe_result, format_money
 from orchestrator.cli.frame.engines import (
-    chosen,
+    choose_engine,
     model_of,
-    supervisor,
+    open_supervisor,
     takes_tools,
     with_servers,
 )
@@ -96,19 +96,19 @@ def budget(text: str) -> int | str:
 
 def run(call: Call) -> int:
     args = call.args
-    task, engine = _task(call), chosen(args.engine)
+    task, engine = _task(call), choose_engine(args.engine)
     if args.dry_run:
         return _dry_run(call, task, engine)
-    from orchestrator.cli.frame.live import live
+    from orchestrator.cli.frame.live import run_and_show
 
     if engine == "scripted" and args.engine is None and not args.script:
         call.note(
             "no key is set (ANTHROPIC_API_KEY, OPENAI_API_KEY): a scripted agent only"
             " repeats its task"
         )
-    with supervisor(call, engine) as boss:
+    with open_supervisor(call, engine) as boss:
         work = with_servers(boss, args.mcp, lambda: boss.spawn(task))
-        ending = live(boss, work, quiet=args.quiet or call.json)
+        ending = run_and_show(boss, work, quiet=args.quiet or call.json)
     result: Result = ending.value
     call.show(result.fields, lambda: clean_text(result.text))
     if not args.quiet or not result.done:
@@ -177,7 +177,7 @@ def _estimate(estimate: Preview) -> str:
         )
     else:
         price = (
-            f"the first turn at most {money(estimate.turn)}; {money(estimate.run)} for a run"
+            f"the first turn at most {format_money(estimate.turn)}; {format_money(estimate.run)} for a run"
             f" of about {_turns(estimate.turns)}"
         )
     explanation = explain(estimate.receipt).rstrip("\n")

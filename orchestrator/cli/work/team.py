@@ -6,8 +6,13 @@ import os
 from textwrap import fill
 from typing import TYPE_CHECKING
 
-from orchestrator.cli.frame.describe import clean_text, describe_result, money, tokens
-from orchestrator.cli.frame.engines import chosen, made, model_of
+from orchestrator.cli.frame.describe import (
+    clean_text,
+    describe_result,
+    format_money,
+    format_tokens,
+)
+from orchestrator.cli.frame.engines import choose_engine, make_engine, model_of
 from orchestrator.cli.frame.grid import grid
 from orchestrator.cli.frame.options import engine_options, read_text
 from synapse.cli.call import Call
@@ -33,7 +38,7 @@ def team_options(parser: Options) -> None:
 
 
 def team(call: Call) -> int:
-    from orchestrator.cli.frame.live import live
+    from orchestrator.cli.frame.live import run_and_show
     from orchestrator.supervisor import Supervisor
     from orchestrator.team import Team
 
@@ -41,16 +46,16 @@ def team(call: Call) -> int:
     who = Team.from_yaml(
         args.file or os.path.join(call.memory.store.root or call.root, "team.yaml")
     )
-    engine = chosen(args.engine or who.engine)
+    engine = choose_engine(args.engine or who.engine)
     model, acts = (
         model_of(engine, args.model, who.models),
-        made(engine, args.script or who.script),
+        make_engine(engine, args.script or who.script),
     )
     with Supervisor(call.memory, engine=acts, model=model) as boss:
         work = who.run(boss, brief, args.project, args.force)
-        ending = live(boss, work, quiet=args.quiet or call.json)
+        ending = run_and_show(boss, work, quiet=args.quiet or call.json)
     report: Report = ending.value
-    call.show(lambda: _as_json(report), lambda: _shown(report))
+    call.show(lambda: _as_json(report), lambda: _format_report(report))
     for result in report.runs:
         if not result.done:
             call.note(describe_result(result))
@@ -68,12 +73,12 @@ def _as_json(report: Report) -> dict[str, object]:
     }
 
 
-def _shown(report: Report) -> str:
+def _format_report(report: Report) -> str:
     rows = [_row(result) for result in report.runs]
     end = f"The project is {report.status}{f': {clean_text(report.why)}' if report.why else ''}."
     return f"{clean_text(report.text)}\n\n{grid(HEADERS, rows, ('tokens', 'cost'))}\n\n{fill(end, WIDTH)}"
 
 
 def _row(result: Result) -> list[str]:
-    took = [tokens(result.usage), money(result.cost)]
+    took = [format_tokens(result.usage), format_money(result.cost)]
     return [result.run or "-", result.status, *took, result.why or result.summary]

@@ -49,13 +49,13 @@ def examine(target: Target, is_up: bool) -> list[Finding]:
         checks.insert(0, lambda: program(target, facts_of_client))
     if target.client != AGENTS_MD and _is_installed(target):
         checks += [
-            lambda: of_the_client(target),
+            lambda: client_checks(target),
             lambda: workspace(target),
             lambda: hook(target, facts_of_client, is_up),
             lambda: events(target, facts_of_client),
             lambda: cost(target, facts_of_client),
         ]
-    return [finding for check in checks for finding in _safely(check)]
+    return [finding for check in checks for finding in _run_check(check)]
 
 
 def _is_installed(target: Target) -> bool:
@@ -65,7 +65,7 @@ def _is_installed(target: Target) -> bool:
         return True  # its record is damaged, which the configuration's check tells
 
 
-def _safely(check: Callable[[], Iterator[Finding]]) -> list[Finding]:
+def _run_check(check: Callable[[], Iterator[Finding]]) -> list[Finding]:
     """Return a check's findings; one that it fell over is a finding too."""
     findings: list[Finding] = []
     try:
@@ -175,7 +175,7 @@ def configuration(target: Target) -> Iterator[Finding]:
         yield Finding("configuration", "ok", f"{files} installed")
 
 
-def of_the_client(target: Target) -> Iterator[Finding]:
+def client_checks(target: Target) -> Iterator[Finding]:
     """Ask the client's own module, which knows what only this client has: trust, switches."""
     function = getattr(module_of(target.client), "examine", None)
     if function is not None:
@@ -228,7 +228,7 @@ def hook(target: Target, client_facts: Facts, is_up: bool) -> Iterator[Finding]:
     """Start the hook's program on a workspace that is thrown away, and on this one with an event
     that means nothing."""
     mend = f"orchestrator install {target.client}; then look into {_log(target)}"
-    own_reply = programs.start(target, client_facts)
+    own_reply = programs.try_start(target, client_facts)
     if own_reply.problem:
         yield Finding("hook", "fail", own_reply.problem, mend)
         return
@@ -246,7 +246,7 @@ def hook(target: Target, client_facts: Facts, is_up: bool) -> Iterator[Finding]:
         f"{longest} of {cap} characters at a start with more to say than fits",
     )
     if is_up and target.root is not None:
-        daemon_reply = programs.nothing(target, client_facts)
+        daemon_reply = programs.try_unknown_event(target, client_facts)
         detail = (
             daemon_reply.problem
             or f"answers in {daemon_reply.milliseconds:.0f} ms with the daemon"
@@ -297,7 +297,7 @@ def events(target: Target, client_facts: Facts) -> Iterator[Finding]:
     if target.root is None:
         return
     last_times: dict[str, float] = {}
-    for _, session in state.sessions(target.root):
+    for _, session in state.stored_sessions(target.root):
         if session.client == target.client:
             for name, moment in session.fired.items():
                 last_times[name] = max(moment, last_times.get(name, 0.0))
@@ -339,7 +339,7 @@ def _ago(seconds: float) -> str:
 
 def cost(target: Target, client_facts: Facts) -> Iterator[Finding]:
     """Say what the plugin adds to each request, and count the view that a session would get now."""
-    tools = programs.tools(target)
+    tools = programs.list_tools(target)
     if isinstance(tools, str):
         mend = (
             installation()
@@ -349,9 +349,11 @@ def cost(target: Target, client_facts: Facts) -> Iterator[Finding]:
         yield Finding("mcp server", "fail", tools, mend)
     else:
         yield Finding("mcp server", "ok", f"starts, and has {len(tools)} tools")
-    yield Finding("adds", "ok", adds(client_facts.raw))
+    yield Finding("adds", "ok", describe_added(client_facts.raw))
     if "older" in client_facts.raw:
-        yield Finding("adds, older models", "ok", adds(client_facts.raw["older"]))
+        yield Finding(
+            "adds, older models", "ok", describe_added(client_facts.raw["older"])
+        )
     if target.root is not None:
         with core.open(target.root) as memory:
             text = "\n".join(view_of_lead(memory, client_facts))
@@ -361,7 +363,7 @@ def cost(target: Target, client_facts: Facts) -> Iterator[Finding]:
         )
 
 
-def adds(measured: Mapping[str, Any]) -> str:
+def describe_added(measured: Mapping[str, Any]) -> str:
     """Return what the plugin adds to each request of a client when the memory has nothing to say,
     as it was measured: clients do not send the tools of a server as they are.
     """

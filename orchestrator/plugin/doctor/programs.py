@@ -29,7 +29,7 @@ PROTOCOL = "2025-11-25"
 _NONSENSE = "SynapseDoctor"
 
 
-class Tried(NamedTuple):
+class Trial(NamedTuple):
     """How a program did: the median of its times, what it printed, and what was wrong."""
 
     milliseconds: float
@@ -37,11 +37,11 @@ class Tried(NamedTuple):
     problem: str = ""
 
 
-def start(target: Target, client_facts: Facts) -> Tried:
+def try_start(target: Target, client_facts: Facts) -> Trial:
     """Return how the hook answers the start of a session, alone, with much to say."""
     with tempfile.TemporaryDirectory(prefix="synapse-doctor-") as folder:
         root = os.path.join(folder, "shared-memory")
-        fill(root)
+        fill_workspace(root)
         command = [
             target.python,
             "-I",
@@ -59,19 +59,19 @@ def start(target: Target, client_facts: Facts) -> Tried:
         payloads = [
             payload(client_facts, name, folder, number) for number in range(TIMES)
         ]
-        trial = run(command, payloads, target.env, folder)
+        trial = run_hook(command, payloads, target.env, folder)
         if trial.problem:
             return trial
         if not all("synapse-doctor" in answer for answer in trial.answers):
             return trial._replace(
-                problem=f"a start was answered without the memory{fault(root)}"
+                problem=f"a start was answered without the memory{last_fault(root)}"
             )
         return trial
 
 
-def nothing(target: Target, client_facts: Facts) -> Tried:
+def try_unknown_event(target: Target, client_facts: Facts) -> Trial:
     """Return how the installed hook answers an event that it knows nothing of: with nothing."""
-    trial = run(
+    trial = run_hook(
         [target.hook],
         [payload(client_facts, _NONSENSE, target.project, 0)] * TIMES,
         target.env,
@@ -82,7 +82,7 @@ def nothing(target: Target, client_facts: Facts) -> Tried:
     return trial
 
 
-def fill(root: str) -> None:
+def fill_workspace(root: str) -> None:
     """Make a workspace with more entries than a client takes at a start."""
     with core.init(root) as memory:
         memory.register(Agent("lead", role="project-lead"))
@@ -115,9 +115,9 @@ def payload(client_facts: Facts, name: str, folder: str, number: int) -> str:
     return json.dumps(values)
 
 
-def run(
+def run_hook(
     command: Sequence[str], payloads: Sequence[str], env: Mapping[str, str], folder: str
-) -> Tried:
+) -> Trial:
     """Return how a program answers these events, one after another."""
     env = {
         name: value for name, value in env.items() if not name.startswith("SYNAPSE_")
@@ -135,10 +135,10 @@ def run(
                 timeout=WITHIN,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
-            return Tried(0.0, (), f"{command[0]} did not run: {error}")
+            return Trial(0.0, (), f"{command[0]} did not run: {error}")
         times.append((time.perf_counter() - began) * 1000)
         if done.returncode:
-            return Tried(
+            return Trial(
                 0.0,
                 (),
                 (
@@ -147,10 +147,10 @@ def run(
                 ),
             )
         answers.append(done.stdout.decode(errors="replace"))
-    return Tried(statistics.median(times), tuple(answers))
+    return Trial(statistics.median(times), tuple(answers))
 
 
-def fault(root: str) -> str:
+def last_fault(root: str) -> str:
     """Return the last line of a workspace's log of hooks."""
     try:
         with open(
@@ -184,7 +184,7 @@ def _texts(value: Any) -> Iterator[str]:
 # -- the MCP server --------------------------------------------------------------------------------
 
 
-def tools(target: Target) -> list[dict[str, Any]] | str:
+def list_tools(target: Target) -> list[dict[str, Any]] | str:
     """Return the tools of the installed MCP server, or what went wrong with it."""
     try:
         with _server(target) as process:

@@ -122,7 +122,7 @@ def read_event(
         kind=(tool.finds if subjects else "") or tool.kind,
         subjects=subjects,
         arguments=arguments,
-        result=_said(payload.get(names.get("result", "")))[:LONGEST_RESULT],
+        result=_result_text(payload.get(names.get("result", "")))[:LONGEST_RESULT],
         going_on=payload.get(names.get("going_on", "")) is True,
         pid=pid,
         waited=payload.get(WAITED) is True,
@@ -156,7 +156,7 @@ def reply_json(facts: Facts, event: Event, reply: Reply) -> str:
             }
             _merge(
                 answer,
-                _filled(event_facts.output.get(form) or facts.output[form], values),
+                _fill_form(event_facts.output.get(form) or facts.output[form], values),
             )
     return json.dumps(answer, ensure_ascii=True) if answer else ""
 
@@ -171,9 +171,9 @@ def _input(facts: Facts, event: Event, reply: Reply) -> Mapping[str, Any]:
     )
 
 
-def _filled(form: Any, values: Mapping[str, Any]) -> Any:
+def _fill_form(form: Any, values: Mapping[str, Any]) -> Any:
     if isinstance(form, Mapping):
-        return {key: _filled(value, values) for key, value in form.items()}
+        return {key: _fill_form(value, values) for key, value in form.items()}
     return values.get(form, form) if isinstance(form, str) else form
 
 
@@ -202,15 +202,15 @@ def _text(value: Any) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
-def _said(value: Any) -> str:
+def _result_text(value: Any) -> str:
     """Return the text of a tool's result, whatever form its client gives it."""
     if isinstance(value, str):
         return _text(value)
     if isinstance(value, Mapping):
         for name in ("text", "result", "content", "stdout", "output", "llmContent"):
-            if text := _said(value.get(name)):
+            if text := _result_text(value.get(name)):
                 return text
         return ""
     if isinstance(value, list):
-        return "\n".join(filter(None, map(_said, value)))
+        return "\n".join(filter(None, map(_result_text, value)))
     return ""

@@ -45,7 +45,7 @@ def answer(
         raise
     finally:
         if starts and memory.store.root and not memory.store.readonly:
-            _leave(
+            _write_second(
                 more_path(memory.store.root, event),
                 reply_json(client_facts, event, Reply(context=second_text)),
             )
@@ -62,7 +62,7 @@ def _key(event: Event) -> str:
     )[:80]
 
 
-def _leave(path: str, text: str) -> None:
+def _write_second(path: str, text: str) -> None:
     """Write the file whole, so that whoever waits for it reads all of it."""
     state.make_folder(os.path.dirname(path))
     aside = f"{path}.{os.getpid()}"

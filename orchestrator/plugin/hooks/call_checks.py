@@ -63,7 +63,7 @@ class CallChecks:
             for line, entry in self._alike(worker, event):
                 lines.append(line)
                 entries += [entry] if entry is not None else []
-        text = self.context.beside(worker, entries) if entries else ""
+        text = self.context.render_beside(worker, entries) if entries else ""
         return Reply(context="\n".join(filter(None, (*lines, text))))
 
     def _moment(self, worker: Worker, event: Event) -> str:
@@ -84,7 +84,7 @@ class CallChecks:
         )
         entries = entries[:AT_ONCE]  # the others at the next call
         worker.add("seen", [entry.id for entry in entries])
-        return self.context.held(worker, entries) if entries else ""
+        return self.context.render_moment(worker, entries) if entries else ""
 
     def _shared(self, worker: Worker, event: Event) -> Reply | None:
         """Return another agent's result of the same call, or that it is to be waited for; None

@@ -64,15 +64,15 @@ class Context:
         takes.
         """
         if cap < LEAST_CAP:
-            return Opening((), _empty(seat))
+            return Opening((), _empty_view(seat))
         scale = 1.0
         while scale > LEAST_SCALE:
             view = self._view(agent, seat, text, without, scale)
-            texts = self._divided(agent, view, cap) if view.included else ()
+            texts = self._divide(agent, view, cap) if view.included else ()
             if len(texts) <= parts and all(self.length(text) <= cap for text in texts):
                 return Opening(texts, view)
             scale *= 0.8 * min(parts / len(texts), 1.0)
-        return Opening((), _empty(seat))
+        return Opening((), _empty_view(seat))
 
     def _view(
         self,
@@ -96,20 +96,20 @@ class Context:
                 **options,
             )
         except OverBudget:
-            return _empty(seat)
+            return _empty_view(seat)
 
-    def _divided(self, agent: Agent, view: View, cap: int) -> tuple[str, ...]:
+    def _divide(self, agent: Agent, view: View, cap: int) -> tuple[str, ...]:
         """Return the view's text in as few parts as the cap allows, each ending with an entry."""
         texts: list[str] = []
         body = ""
-        for piece in _pieces(view.text):
-            if body and self.length(self._framed(agent, body + piece, not texts)) > cap:
-                texts.append(self._framed(agent, body, not texts))
+        for piece in _split_entries(view.text):
+            if body and self.length(self._frame(agent, body + piece, not texts)) > cap:
+                texts.append(self._frame(agent, body, not texts))
                 body = ""
             body += piece
-        return (*texts, self._framed(agent, body, not texts))
+        return (*texts, self._frame(agent, body, not texts))
 
-    def _framed(self, agent: Agent, body: str, first: bool) -> str:
+    def _frame(self, agent: Agent, body: str, first: bool) -> str:
         marks = fence(self.secret, agent.id, body)
         variables = {"agent": agent, "project": self.workers.project} if first else {}
         return render.fenced(
@@ -126,7 +126,7 @@ class Context:
 
     # -- the news ----------------------------------------------------------------------------------
 
-    def listen(self, worker: Worker, text: str = "") -> list[News]:
+    def collect_news(self, worker: Worker, text: str = "") -> list[News]:
         """Return what has come for a worker and was not given to it, the soonest first. What is
         read of the log is remembered as due until it is given. What stands in a text that the
         worker is reading is known to it, and so is what its own sub-agents leave, which its client
@@ -181,7 +181,7 @@ class Context:
         ]
         return sorted(news, key=lambda item: (NOW, SOON, wake.BESIDE).index(item.tier))
 
-    def told(self, worker: Worker, news: Sequence[News], cap: int) -> str:
+    def render_news(self, worker: Worker, news: Sequence[News], cap: int) -> str:
         """Return the text that tells a worker of the news, as much as the client takes, and note
         that it did.
         """
@@ -223,18 +223,18 @@ class Context:
             )
         return text
 
-    def held(self, worker: Worker, entries: Sequence[Entry]) -> str:
+    def render_moment(self, worker: Worker, entries: Sequence[Entry]) -> str:
         """Return what a worker is told before a call that entries are for."""
         reader = self.workers.reader(worker)
-        return render.held(_short(entries), reader, self.secret, self.templates)
+        return render.held(_blocks(entries), reader, self.secret, self.templates)
 
-    def beside(self, worker: Worker, entries: Sequence[Entry]) -> str:
+    def render_beside(self, worker: Worker, entries: Sequence[Entry]) -> str:
         """Return entries that concern what a worker is about to read or to change."""
         reader = self.workers.reader(worker)
-        return render.wake(_short(entries), reader, self.secret, self.templates)
+        return render.wake(_blocks(entries), reader, self.secret, self.templates)
 
 
-def _short(entries: Sequence[Entry]) -> list[Block]:
+def _blocks(entries: Sequence[Entry]) -> list[Block]:
     """Return the entries whole, and long ones as pointers."""
     return [
         whole(entry) if len(entry.body) <= wake.LONG else pointer(entry)
@@ -242,12 +242,12 @@ def _short(entries: Sequence[Entry]) -> list[Block]:
     ]
 
 
-def _empty(seat: AgentMemory) -> View:
+def _empty_view(seat: AgentMemory) -> View:
     view = seat.briefing(only="critical", moments=False, quick=True)
     return view._replace(text="", tokens=0, included=())
 
 
-def _pieces(text: str) -> list[str]:
+def _split_entries(text: str) -> list[str]:
     """Return a view's text cut before each entry and each heading: what others wrote stands behind
     `>`.
     """

@@ -29,17 +29,19 @@ def respond(memory: Memory, facts: Facts, event: Event) -> tuple[Reply, str]:
     """Return what an event is answered, and what the second hook of a start adds to that."""
     memory.store.fresh()
     if memory.store.readonly:
-        return _shown_only(memory, facts, event), ""
+        return _reply_readonly(memory, facts, event), ""
     if event.name == "start":
         runs.sweep(memory)
         state.remove_stale(memory.store.root or "")
-    with state.held(memory.store.root or "", event.client, event.session) as session:
+    with state.hold_session(
+        memory.store.root or "", event.client, event.session
+    ) as session:
         session.cwd = event.cwd or session.cwd
         session.fired[event.hook] = time.time()
         return _Answer(memory, facts, event, session).made()
 
 
-def _shown_only(memory: Memory, facts: Facts, event: Event) -> Reply:
+def _reply_readonly(memory: Memory, facts: Facts, event: Event) -> Reply:
     """Return the view alone, where nothing can be written: no run begins, and nothing is
     remembered.
     """
@@ -84,7 +86,7 @@ class _Answer:
             "stop": self._stop,
             "end": self._end,
         }
-        if self.facts.calls and not self._placed():
+        if self.facts.calls and not self._place_event():
             return NOTHING, ""
         reply = answers[self.event.name]()
         worker = self.session.workers.get(self.event.agent or MAIN)
@@ -109,16 +111,16 @@ class _Answer:
             worker.add("seen", earlier.seen)  # its conversation has them
         elif self.event.source == "compact":
             worker.seen = []
-        return self._opened(worker, "")
+        return self._open(worker, "")
 
     def _agent_start(self) -> Reply:
         """A sub-agent begins: its view, by the words of what it was asked."""
-        task = self.event.prompt or self._asked()
+        task = self.event.prompt or self._spawned_prompt()
         worker = self.workers.of(self.event, task)
         worker.about = [task[: state.LONGEST]] if task else []
-        return self._opened(worker, task)
+        return self._open(worker, task)
 
-    def _asked(self) -> str:
+    def _spawned_prompt(self) -> str:
         """Return what the sub-agent that begins was asked: of the spawns of its type, the
         oldest.
         """
@@ -128,7 +130,7 @@ class _Answer:
                 return spawn["prompt"]
         return ""
 
-    def _opened(self, worker: Worker, text: str, parts: int | None = None) -> Reply:
+    def _open(self, worker: Worker, text: str, parts: int | None = None) -> Reply:
         agent, seat = self.workers.reader(worker), self.workers.seat(worker)
         parts = self.facts.parts if parts is None else parts
         opening = self.context.opening(
@@ -186,8 +188,8 @@ class _Answer:
         if self.event.kind == "spawn" and (reply.deny or self.facts.calls):
             self.session.spawns.pop()
         if self.event.kind == "spawn" and self.facts.calls and not reply.deny:
-            reply = reply._replace(prompt=self._called())
-        return self._fitting(worker, reply)
+            reply = reply._replace(prompt=self._begin_called())
+        return self._fit(worker, reply)
 
     def _after(self) -> Reply:
         worker = self.workers.of(self.event)
@@ -201,11 +203,11 @@ class _Answer:
         view, where its start was not heard of.
         """
         if not worker.opened:
-            return self._opened(worker, "\n".join(worker.about), 1).context
-        news = self.context.listen(worker, self.event.result)
-        return self.context.told(worker, news, self.about.cap) if news else ""
+            return self._open(worker, "\n".join(worker.about), 1).context
+        news = self.context.collect_news(worker, self.event.result)
+        return self.context.render_news(worker, news, self.about.cap) if news else ""
 
-    def _fitting(self, worker: Worker, reply: Reply) -> Reply:
+    def _fit(self, worker: Worker, reply: Reply) -> Reply:
         """Return a reply without what the event cannot take; a context waits for the call's result
         where the client takes none before, and one that is too long goes."""
         can, cap = self.about.forms, self.about.cap
@@ -220,7 +222,7 @@ class _Answer:
 
     # -- sub-agents that are calls -----------------------------------------------------------------
 
-    def _placed(self) -> bool:
+    def _place_event(self) -> bool:
         """Find the conversation of an event; False where nobody can say whose it is. A call of a
         sub-agent that came to its end ends the sub-agent; a turn's bounds end what was left open.
         """
@@ -231,29 +233,31 @@ class _Answer:
                     spawn["agent"], "stopped", spawns.ENDED, self.event.client
                 )
         if self.event.name == "after" and self.event.kind == "spawn":
-            self._returned()
-        placed = spawns.placed(self.session, self.event)
+            self._end_called()
+        placed = spawns.place_event(self.session, self.event)
         self.event = placed or self.event
         return placed is not None
 
-    def _called(self) -> str:
+    def _begin_called(self) -> str:
         """Begin the sub-agent that a call is; its prompt, with its view before it."""
-        child = spawns.begun(self.session, self.event)
+        child = spawns.begin(self.session, self.event)
         worker = self.workers.of(child, child.prompt)
         worker.about = [child.prompt[: state.LONGEST]] if child.prompt else []
-        view = self._opened(worker, child.prompt).context
+        view = self._open(worker, child.prompt).context
         prompt = f"{view}\n{child.prompt}" if view else child.prompt
         worker.given += len(view)
-        spawns.opened(self.session, child, prompt)
+        spawns.remember(self.session, child, prompt)
         return prompt if view else ""
 
-    def _returned(self) -> None:
+    def _end_called(self) -> None:
         """End the sub-agent whose call has come to its end."""
-        spawn = spawns.closed(self.session, self.event)
+        spawn = spawns.take_ended(self.session, self.event)
         worker = self.session.workers.get(spawn["agent"]) if spawn else None
         if spawn is None or worker is None:
             return
-        outcome = spawns.outcome(self.facts.tool(self.event.tool), self.event.result)
+        outcome = spawns.read_outcome(
+            self.facts.tool(self.event.tool), self.event.result
+        )
         worker.transcript = child_transcript(
             self.event.client, self.event.transcript, self.event.prompt
         )
@@ -269,7 +273,7 @@ class _Answer:
     def _agent_stop(self) -> Reply:
         """A sub-agent would end: first what it has to know, then what it leaves."""
         worker = self.workers.of(self.event)
-        if text := self._unheard(worker):
+        if text := self._unheard_news(worker):
             return Reply(again=text)
         worker.transcript = self.event.transcript or worker.transcript
         self.looks.give_back(worker)
@@ -283,7 +287,7 @@ class _Answer:
         stays.
         """
         worker = self.workers.of(self.event)
-        if text := self._unheard(worker):
+        if text := self._unheard_news(worker):
             return Reply(again=text)
         outcome = _outcome(self.event.message)
         self.looks.give_back(worker)
@@ -292,12 +296,14 @@ class _Answer:
         worker.acts = 0
         return NOTHING
 
-    def _unheard(self, worker: Worker) -> str:
+    def _unheard_news(self, worker: Worker) -> str:
         """Return what came for a worker that has to be heard before it ends; said once in a row."""
         if self.event.going_on or "again" not in self.about.forms:
             return ""
-        news = [item for item in self.context.listen(worker) if item.tier != BESIDE]
-        return self.context.told(worker, news, self.about.cap) if news else ""
+        news = [
+            item for item in self.context.collect_news(worker) if item.tier != BESIDE
+        ]
+        return self.context.render_news(worker, news, self.about.cap) if news else ""
 
     def _end(self) -> Reply:
         if self.session.workers:

@@ -55,8 +55,8 @@ def prepare(target: Target, changes: Sequence[Change]) -> Prepared:
     edits, files = _files(target, _by_path(changes), before)
     for path, written in before.files.items():
         if path not in files:  # an earlier version had it
-            undo_edits, note = _taken_back(
-                target, path, written, _kept_by(installs, key, path)
+            undo_edits, note = _undo_file(
+                target, path, written, _is_shared(installs, key, path)
             )
             edits += undo_edits
             notes += note
@@ -195,12 +195,12 @@ def prepare_removal(target: Target, changes: Sequence[Change] = ()) -> Prepared:
         paths = {
             path: path_changes
             for path, path_changes in _by_path(changes).items()
-            if not _kept_by(installs, key, path)
+            if not _is_shared(installs, key, path)
         }
         edits = [
             edit
             for path, path_changes in paths.items()
-            for edit in _unrecorded(target, path, path_changes)
+            for edit in _undo_marked(target, path, path_changes)
         ]
         write.refuse_unwritable(edits)
         return Prepared(target, edits, [], [], installs, [])
@@ -208,8 +208,8 @@ def prepare_removal(target: Target, changes: Sequence[Change] = ()) -> Prepared:
     edits = []
     notes: list[str] = []
     for path, written in reversed(before.files.items()):
-        undo_edits, note = _taken_back(
-            target, path, written, _kept_by(installs, key, path)
+        undo_edits, note = _undo_file(
+            target, path, written, _is_shared(installs, key, path)
         )
         edits += undo_edits
         notes += note
@@ -229,7 +229,7 @@ def prepare_removal(target: Target, changes: Sequence[Change] = ()) -> Prepared:
     return Prepared(target, edits, undo, [], installs, notes)
 
 
-def _unrecorded(
+def _undo_marked(
     target: Target, path: str, changes: Sequence[Text | Mode]
 ) -> list[Edit]:
     """Return the edit that takes out of a file what is ours by its marks."""
@@ -244,7 +244,7 @@ def _unrecorded(
     return [Edit(path, data, merge.take_out_marked(path, data, texts))]
 
 
-def _taken_back(
+def _undo_file(
     target: Target, path: str, written: Written, is_shared: bool
 ) -> tuple[list[Edit], list[str]]:
     """Return the edit that takes our part of a file back, and what to say of what stays."""
@@ -269,7 +269,7 @@ def _taken_back(
     return [Edit(path, data, new, bits, folders)], []
 
 
-def _kept_by(installs: Mapping[str, Install], key: str, path: str) -> bool:
+def _is_shared(installs: Mapping[str, Install], key: str, path: str) -> bool:
     """Tell whether another project's installation needs a file too."""
     return any(path in done.files for name, done in installs.items() if name != key)
 
@@ -288,7 +288,7 @@ def carry_out(prepared: Prepared) -> None:
     try:
         for ran in early:
             _run(ran.undo, ran, target)
-        edits = [_again(edit, target) if early else edit for edit in prepared.edits]
+        edits = [_reread(edit, target) if early else edit for edit in prepared.edits]
         _finish(prepared, write.write(edits))
     except BaseException:
         for ran in early:
@@ -311,11 +311,11 @@ def _finish(prepared: Prepared, wrote: Wrote) -> None:
     except BaseException:
         for ran in ended:
             _run_quietly(ran.undo, ran, prepared.target)
-        _back(wrote)
+        _put_back(wrote)
         raise
 
 
-def _again(edit: Edit, target: Target) -> Edit:
+def _reread(edit: Edit, target: Target) -> Edit:
     """Return an edit of a file that a client's command may have changed meanwhile."""
     data = write.read(edit.path)
     if data == edit.old:
@@ -327,7 +327,7 @@ def _again(edit: Edit, target: Target) -> Edit:
     )
 
 
-def _back(wrote: Wrote) -> None:
+def _put_back(wrote: Wrote) -> None:
     """Put files back as they were, whatever a client's command made of them."""
     write.put_back(
         [edit._replace(new=write.read(edit.path)) for edit in wrote.edits],

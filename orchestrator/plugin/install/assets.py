@@ -77,7 +77,7 @@ def assets(target: Target) -> list[File]:
         for name in sorted(names):
             path = os.path.join(folder, name)
             with open(path, encoding="utf-8") as file:
-                text = filled(
+                text = fill_template(
                     target, file.read(), json_strings=name.endswith((".json", ".toml"))
                 )
             goal = os.path.join(target.folder, os.path.relpath(path, source))
@@ -85,7 +85,7 @@ def assets(target: Target) -> list[File]:
     return files
 
 
-def filled(target: Target, text: str, json_strings: bool = False) -> str:
+def fill_template(target: Target, text: str, json_strings: bool = False) -> str:
     """Return a template with its placeholders filled in, escaped for strings of JSON and TOML where
     that is asked for: @HOOK@ @MCP@ @WATCH@ @FOLDER@ @PYTHON@ @ROOT@ @PROJECT@ @LEAD@ @VERSION@."""
     from orchestrator.plugin.install.version import version

@@ -83,7 +83,9 @@ def _at_work(memory: Memory, session: ClientSession) -> Worker | None:
 def _newest(root: str, client: str) -> Iterator[ClientSession]:
     """Yield the client's sessions, those first that were heard of last."""
     sessions = [
-        session for _, session in state.sessions(root) if session.client == client
+        session
+        for _, session in state.stored_sessions(root)
+        if session.client == client
     ]
     yield from sorted(
         sessions, key=lambda session: -max(session.fired.values(), default=0.0)

@@ -75,9 +75,9 @@ class ClientRuns:
             else None
         )
         kind = None if key == MAIN else event.type or ""
-        with state.locked(os.path.join(self.root, state.FOLDER, ".agents.lock")):
+        with state.hold_lock(os.path.join(self.root, state.FOLDER, ".agents.lock")):
             self.store.index.catch_up()
-            run = self._begun(event.client, key)
+            run = self._running_run(event.client, key)
             if run is None:
                 agents = self.store.agents()
                 agent_name = self.settings.agent_of(kind, agents)
@@ -86,7 +86,7 @@ class ClientRuns:
                     if key == MAIN and event.identity in agents
                     else agent_name
                 )
-                agent = self._free(agent_name, key == MAIN)
+                agent = self._free_agent(agent_name, key == MAIN)
                 task = Task(
                     text[: state.LONGEST] or f"A session of {event.client}",
                     agent.id,
@@ -109,11 +109,11 @@ class ClientRuns:
         if (
             key == MAIN
         ):  # a session that is gone on with has its earlier runs in the same transcript
-            worker.before = _counted(spent(event.client, event.transcript))
+            worker.before = _figures_before(spent(event.client, event.transcript))
         self.session.workers[key] = worker
         return worker
 
-    def _begun(self, client: str, key: str) -> Run | None:
+    def _running_run(self, client: str, key: str) -> Run | None:
         """Return the run that this conversation has by the log: what was kept of it was lost, or
         the hook that began it came to no end.
         """
@@ -129,7 +129,7 @@ class ClientRuns:
                 return self.runs.get(str(run["run"]))
         return None
 
-    def _free(self, base: str, main: bool) -> Agent:
+    def _free_agent(self, base: str, main: bool) -> Agent:
         """Return the agent of this name, or its first copy that has no conversation now; registered
         where it is not yet."""
         agents = self.store.agents()
@@ -173,7 +173,8 @@ class ClientRuns:
                 note.namespace,
                 priority=note.priority,
                 tags=note.tags,
-                evidence=note.evidence and note.evidence.replace(OUTPUT, _file(part)),
+                evidence=note.evidence
+                and note.evidence.replace(OUTPUT, _output_name(part)),
                 once=f"{worker.run}/{note.key}{part}",
             )
             id = entry.id
@@ -181,7 +182,9 @@ class ClientRuns:
 
     def _output(self, worker: Worker, text: str, part: str) -> None:
         if text:
-            Folder(self.root, worker.run).make().write(_file(part), text, sync=False)
+            Folder(self.root, worker.run).make().write(
+                _output_name(part), text, sync=False
+            )
 
     def end(self, key: str, outcome: Outcome, client: str) -> None:
         """End a worker's run: its entry, what it used by its client's transcript, its claims."""
@@ -251,7 +254,7 @@ def sweep(memory: Memory) -> list[str]:
     ):
         session = state.load(state.path_of(root, client, id))
         with suppress(SynapseError):
-            ended += _ended(memory, session) if session else []
+            ended += _end_session(memory, session) if session else []
         known_runs = (
             [worker.run for worker in session.workers.values()] if session else []
         )
@@ -260,17 +263,19 @@ def sweep(memory: Memory) -> list[str]:
             for run in running
             if run.fields["attached"] == id and run.id not in known_runs
         ]
-        ended += _lost(memory, [run for run in lost if run.fields["engine"] == client])
+        ended += _end_lost(
+            memory, [run for run in lost if run.fields["engine"] == client]
+        )
     return ended
 
 
-def _ended(memory: Memory, stored: ClientSession) -> list[str]:
+def _end_session(memory: Memory, stored: ClientSession) -> list[str]:
     """End the runs of a session whose client is gone, or long silent; their ids."""
     root = memory.store.root or ""
     idle = time.time() - max(stored.fired.values(), default=0.0) > IDLE
     if not stored.holder or (_is_here(root, stored.holder, stored.host) and not idle):
         return []
-    with state.held(root, stored.client, stored.session) as session:
+    with state.hold_session(root, stored.client, stored.session) as session:
         workers = ClientRuns(memory, session)
         running = [
             worker.run
@@ -290,7 +295,7 @@ def _is_here(root: str, holder: str, host: str) -> bool:
     return host not in ("", HOST) or lives(root, holder)
 
 
-def _lost(memory: Memory, runs: Sequence[Run]) -> list[str]:
+def _end_lost(memory: Memory, runs: Sequence[Run]) -> list[str]:
     """End those of these runs, of which nothing was kept, whose client is gone; their ids."""
     ended = []
     for run in runs:
@@ -305,7 +310,7 @@ def _lost(memory: Memory, runs: Sequence[Run]) -> list[str]:
     return ended
 
 
-def _file(part: str) -> str:
+def _output_name(part: str) -> str:
     return OUTPUT if not part else f"turn-{part}.md"
 
 
@@ -341,7 +346,7 @@ def _figures(spending: Spent | None, worker: Worker, memory: Memory) -> dict[str
     }
 
 
-def _counted(used: Spent | None) -> list[float]:
+def _figures_before(used: Spent | None) -> list[float]:
     """Return the figures of a transcript as a session's state keeps them."""
     return [] if used is None else [*used.usage[:4], used.usage.cost or 0.0, used.turns]
 

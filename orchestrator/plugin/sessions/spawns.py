@@ -21,7 +21,7 @@ CALL = "call-"
 ENDED = "its call has not come to an end"
 
 
-def placed(session: ClientSession, event: Event) -> Event | None:
+def place_event(session: ClientSession, event: Event) -> Event | None:
     """Return the event as that of the conversation it is of; None where nobody can say which it
     is.
     """
@@ -42,7 +42,7 @@ def open_calls(session: ClientSession) -> list[dict[str, str]]:
     return [spawn for spawn in session.spawns if spawn.get("agent")]
 
 
-def begun(session: ClientSession, event: Event) -> Event:
+def begin(session: ClientSession, event: Event) -> Event:
     """Return the event of the sub-agent that a call begins, under a name of our own."""
     numbers = [
         int(key.removeprefix(CALL)) for key in session.workers if key.startswith(CALL)
@@ -51,7 +51,7 @@ def begun(session: ClientSession, event: Event) -> Event:
     return event._replace(name="agent-start", agent=agent, call=None, transcript=None)
 
 
-def opened(session: ClientSession, child: Event, prompt: str) -> None:
+def remember(session: ClientSession, child: Event, prompt: str) -> None:
     """Remember a sub-agent by the prompt that it is given, which its call's end tells again."""
     task = child.prompt[:LONGEST]
     spawn = {
@@ -63,7 +63,7 @@ def opened(session: ClientSession, child: Event, prompt: str) -> None:
     session.spawns = [*session.spawns, spawn][-50:]
 
 
-def closed(session: ClientSession, event: Event) -> dict[str, str] | None:
+def take_ended(session: ClientSession, event: Event) -> dict[str, str] | None:
     """Return the sub-agent whose call has come to its end, which is forgotten; None where none is
     known.
     """
@@ -75,12 +75,12 @@ def closed(session: ClientSession, event: Event) -> dict[str, str] | None:
     return None
 
 
-def outcome(tool: ToolFacts, result: str) -> Outcome | str:
+def read_outcome(tool: ToolFacts, result: str) -> Outcome | str:
     """Return what a call's result says of its sub-agent: its last message, or how it was ended."""
     match = re.search(tool.answer, result) if tool.answer else None
     if match is None:
         return result
-    text = _plain(match["text"].strip())
+    text = _only_text(match["text"].strip())
     if tool.done and match["reason"] != tool.done:
         return Outcome("stopped", text, f"{match['reason'].lower()}: {text[:200]}")
     return text
@@ -91,7 +91,7 @@ def key_of(prompt: str) -> str:
     return sha256(prompt.encode("utf-8", "replace")).hexdigest()[:20]
 
 
-def _plain(text: str) -> str:
+def _only_text(text: str) -> str:
     """Return the one text of a JSON object that has only one, else the text as it is."""
     try:
         values = json.loads(text)

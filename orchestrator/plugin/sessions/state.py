@@ -116,17 +116,17 @@ def path_of(root: str, client: str, session: str) -> str:
 
 
 @contextmanager
-def held(root: str, client: str, session: str) -> Iterator[ClientSession]:
+def hold_session(root: str, client: str, session: str) -> Iterator[ClientSession]:
     """Yield what is known of a session while no other hook has it; keep it afterwards."""
     path = path_of(root, client, session)
-    with locked(f"{path}.lock"):
+    with hold_lock(f"{path}.lock"):
         session_state = load(path) or ClientSession(client, session)
         yield session_state
         _store(path, session_state)
 
 
 @contextmanager
-def locked(path: str) -> Iterator[None]:
+def hold_lock(path: str) -> Iterator[None]:
     """Hold a lock file. StoreBusy where somebody else does for longer than a hook may take."""
     make_folder(os.path.dirname(path))
     try:
@@ -137,7 +137,7 @@ def locked(path: str) -> Iterator[None]:
         raise StoreError(f"{path} cannot be made: {error}") from error
     try:
         end = time.monotonic() + WAIT
-        while not _taken(descriptor):
+        while not _try_lock(descriptor):
             if time.monotonic() > end:
                 raise StoreBusy(f"{path} is held by another hook of the session")
             time.sleep(0.005)
@@ -160,7 +160,7 @@ def make_folder(path: str) -> None:
         raise StoreError(f"{path} cannot be made: {error}") from error
 
 
-def _taken(descriptor: int) -> bool:
+def _try_lock(descriptor: int) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -173,12 +173,10 @@ def load(path: str) -> ClientSession | None:
     try:
         with open(path, encoding="utf-8") as file:
             values = json.load(file)
-        session = _filled(ClientSession(values["client"], values["session"]), values)
+        session = _fill(ClientSession(values["client"], values["session"]), values)
         workers = values["workers"].items()
         session.workers = {
-            key: _filled(
-                Worker(fields["agent"], fields["run"], fields["epoch"]), fields
-            )
+            key: _fill(Worker(fields["agent"], fields["run"], fields["epoch"]), fields)
             for key, fields in workers
         }
         return session
@@ -186,7 +184,7 @@ def load(path: str) -> ClientSession | None:
         return None
 
 
-def sessions(root: str) -> Iterator[tuple[str, ClientSession]]:
+def stored_sessions(root: str) -> Iterator[tuple[str, ClientSession]]:
     """Yield the sessions that files tell of, with the file of each."""
     folder = os.path.join(root, FOLDER)
     try:
@@ -212,7 +210,7 @@ def remove_stale(root: str) -> None:
             pass
 
 
-def _filled(made: T, values: dict[str, Any]) -> T:
+def _fill(made: T, values: dict[str, Any]) -> T:
     """Return a new value with the fields that a file has of it; those of other versions are left
     out.
     """

@@ -51,12 +51,12 @@ def child(parent: str, prompt: str) -> str | None:
         if name.endswith(".jsonl")
     ]
     for path in sorted(paths, key=os.path.getmtime, reverse=True):
-        if any(prompt and prompt in text for text in _asked(path)):
+        if any(prompt and prompt in text for text in _first_texts(path)):
             return path
     return None
 
 
-def _asked(path: str) -> list[str]:
+def _first_texts(path: str) -> list[str]:
     """Return the texts that a chat begins with."""
     texts: list[str] = []
     for line in objects(path):

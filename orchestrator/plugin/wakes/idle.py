@@ -145,7 +145,7 @@ class Wakes:
         if position == self._looked and not self._noticed:
             return []
         self._looked, noticed, wakes = position, dict[str, float](), []
-        for _, session in state.sessions(self.root):
+        for _, session in state.stored_sessions(self.root):
             key = f"{session.client} {session.session}"
             entries = [
                 entry

@@ -30,10 +30,10 @@ def wake(
     """Have a session's gateway give it a turn with this text; False where no gateway took it.
     `folder` is the plugin's, `session` the key of a main session such as agent:main:main.
     """
-    return posted(session, text, env) or dropped(session, text, folder)
+    return post(session, text, env) or drop_file(session, text, folder)
 
 
-def posted(session: str, text: str, env: Mapping[str, str]) -> bool:
+def post(session: str, text: str, env: Mapping[str, str]) -> bool:
     """Ask the gateway's /hooks/wake; False where it is not switched on or does not take it."""
     hooks, port = _address(env)
     agent = (
@@ -59,7 +59,7 @@ def posted(session: str, text: str, env: Mapping[str, str]) -> bool:
         return False
 
 
-def dropped(session: str, text: str, folder: str) -> bool:
+def drop_file(session: str, text: str, folder: str) -> bool:
     """Leave a file for the plugin; it is taken back where nobody takes it in time."""
     inbox = os.path.join(folder, "wakes")
     path = os.path.join(inbox, f"{time.time_ns()}-{uuid4().hex[:8]}.json")

@@ -399,7 +399,7 @@ def test_what_a_slow_daemon_did_not_answer_in_time_is_given_once(folder, memory)
         after = event(
             folder, "PostToolUse", tool_name="Bash", tool_input={}, tool_response="x"
         )
-        with state.locked(f"{state.path_of(root, 'claude-code', 's1')}.lock"):
+        with state.hold_lock(f"{state.path_of(root, 'claude-code', 's1')}.lock"):
             process = started(folder)
             process.stdin.write(json.dumps(after).encode())
             process.stdin.close()

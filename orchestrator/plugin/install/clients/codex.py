@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from orchestrator.plugin import facts
-from orchestrator.plugin.install.assets import assets, filled, programs
+from orchestrator.plugin.install.assets import assets, fill_template, programs
 from orchestrator.plugin.install.change import Block, Change, Finding, Json, Target
 
 HOOKS, CONFIG = "hooks.json", "config.toml"
@@ -40,7 +40,9 @@ def plan(target: Target) -> list[Change]:
         *assets(target),
         Json(os.path.join(folder, HOOKS), {"hooks": hooks(target)}, target.folder),
         Block(
-            os.path.join(folder, CONFIG), filled(target, MCP, json_strings=True), "toml"
+            os.path.join(folder, CONFIG),
+            fill_template(target, MCP, json_strings=True),
+            "toml",
         ),
     ]
 

@@ -82,14 +82,16 @@ def has_all(node: Node | None, members: Any) -> bool:
     return bool(node.value == jsonc.plain(members))
 
 
-def marked(node: Node, mark: str) -> int:
+def count_marks(node: Node, mark: str) -> int:
     """Return how many strings of a document hold the mark."""
     if node.kind == "value":
         return int(isinstance(node.scalar, str) and mark in node.scalar)
-    return sum(marked(item, mark) + _names(key, mark) for key, item in node.items)
+    return sum(
+        count_marks(item, mark) + _is_marked(key, mark) for key, item in node.items
+    )
 
 
-def _names(key: Key, mark: str) -> bool:
+def _is_marked(key: Key, mark: str) -> bool:
     """Tell whether the name of a member holds the mark."""
     return isinstance(key, str) and mark in key
 
@@ -123,7 +125,7 @@ def _of_piece(root: Node, piece: Insertion, mark: str) -> list[tuple[Pointer, st
     if node is None or container.kind != "object":
         return []
     pointer = (*piece.pointer, piece.key)
-    if _names(piece.key, mark) or _is_ours(node, value, mark):
+    if _is_marked(piece.key, mark) or _is_ours(node, value, mark):
         return [(pointer, piece.tail)]
     return [(inner, "") for inner in reversed(_inside(node, pointer, value, mark))]
 
@@ -159,10 +161,10 @@ def _is_ours(node: Node, value: Any, mark: str, in_list: bool = False) -> bool:
             item.value in our_items or _is_ours(item, None, mark, True)
             for _, item in node.items
         )
-    if any(_speaks(item, mark) for _, item in node.items):
+    if any(_holds_mark(item, mark) for _, item in node.items):
         return True
     verdicts = [
-        _names(key, mark)
+        _is_marked(key, mark)
         or _is_ours(item, value.get(key) if isinstance(value, dict) else None, mark)
         for key, item in node.items
         if item.kind != "value" or not in_list
@@ -170,7 +172,7 @@ def _is_ours(node: Node, value: Any, mark: str, in_list: bool = False) -> bool:
     return bool(verdicts) and all(verdicts)
 
 
-def _speaks(node: Node, mark: str) -> bool:
+def _holds_mark(node: Node, mark: str) -> bool:
     """Tell whether a member is a string with the mark, or a list in which one is: an object with
     such a member runs our program."""
     strings = (

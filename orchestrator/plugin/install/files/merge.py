@@ -36,7 +36,7 @@ def merge(
     whole_file = next((change for change in changes if isinstance(change, File)), None)
     if whole_file is not None:
         return Merged(whole_file.text.encode(), [{"kind": "file"}], None)
-    text = None if data is None else decoded(path, data)
+    text = None if data is None else decode(path, data)
     try:
         base = without(text, old, changes)
         merged, pieces = _put(text, base, changes, old)
@@ -55,19 +55,19 @@ def merge(
 
 def undo(path: str, data: bytes, pieces: Sequence[Piece]) -> bytes | None:
     """Return the file without what was put in, None where nothing else was ever in it."""
-    return _taken_out(path, data, pieces, ())
+    return _take_out(path, data, pieces, ())
 
 
 def take_out_marked(path: str, data: bytes, changes: Sequence[Text]) -> bytes | None:
     """Return the file without what is ours by its marks, where no record says what was put in."""
-    return _taken_out(path, data, (), changes)
+    return _take_out(path, data, (), changes)
 
 
-def _taken_out(
+def _take_out(
     path: str, data: bytes, pieces: Sequence[Piece], changes: Sequence[Text]
 ) -> bytes | None:
     try:
-        text = without(decoded(path, data), pieces, changes)
+        text = without(decode(path, data), pieces, changes)
     except (Malformed, Clash) as problem:
         raise Conflict(
             f"{path}:{problem.line}: {problem}", path=path, line=problem.line
@@ -75,7 +75,7 @@ def _taken_out(
     return None if text is None else text.encode()
 
 
-def decoded(path: str, data: bytes) -> str:
+def decode(path: str, data: bytes) -> str:
     """Return the text of a file; a byte order mark is its first character."""
     try:
         return data.decode()
@@ -136,7 +136,7 @@ def _put(
     text: str | None, base: str | None, changes: Sequence[Text], old: Sequence[Piece]
 ) -> tuple[str, list[Piece]]:
     """Return the text with all changes in it. What is there as it is to be stays where it is."""
-    unchanged = _as_is(text, changes, old)
+    unchanged = _unchanged_pieces(text, changes, old)
     if text is not None and unchanged is not None:
         return text, unchanged
     merged, pieces = base, []
@@ -171,7 +171,7 @@ def _put(
 def _lead_of(text: str, change: Block, old: Sequence[Piece]) -> str | None:
     """Return the white space that stands before a block which is replaced where it stands; None for
     one that is not there, and for TOML, where a client may have written into it."""
-    leads = [str(piece["lead"]) for piece in _of(old, "block")]
+    leads = [str(piece["lead"]) for piece in _of_kind(old, "block")]
     is_there = change.style != "toml" and fence.span(text, change.style) is not None
     return leads[0] if is_there and len(leads) == 1 else None
 
@@ -180,7 +180,7 @@ def _block_piece(change: Block, lead: str) -> Piece:
     return {"kind": "block", "text": change.text, "style": change.style, "lead": lead}
 
 
-def _as_is(
+def _unchanged_pieces(
     text: str | None, changes: Sequence[Text], old: Sequence[Piece]
 ) -> list[Piece] | None:
     """Return the recorded pieces where a file holds all that it is to hold, and nothing of ours
@@ -191,12 +191,14 @@ def _as_is(
     for change in changes:
         if isinstance(change, Json):
             root = jsonc.parse(text)
-            marks = members.marked(root, change.mark)
-            expected = sum(_marks(piece, change.mark) for piece in _of(old, "json"))
+            marks = members.count_marks(root, change.mark)
+            expected = sum(
+                _marks(piece, change.mark) for piece in _of_kind(old, "json")
+            )
             is_there = members.has_all(root, change.members) and marks == expected
         elif isinstance(change, Block) and change.style == "toml":
             is_there = change.text in [
-                piece["text"] for piece in _of(old, "block")
+                piece["text"] for piece in _of_kind(old, "block")
             ] and fence.holds(text, change.text)
         elif isinstance(change, Block):
             current = fence.span(text, change.style)
@@ -216,10 +218,10 @@ def _as_is(
 def _marks(piece: Piece, mark: str) -> int:
     """Return how often the mark stands in a piece."""
     value = piece["value"] if piece["key"] is None else {piece["key"]: piece["value"]}
-    return members.marked(jsonc.parse(jsonc.dumps(value)), mark)
+    return members.count_marks(jsonc.parse(jsonc.dumps(value)), mark)
 
 
-def _of(pieces: Sequence[Piece], kind: str) -> list[Piece]:
+def _of_kind(pieces: Sequence[Piece], kind: str) -> list[Piece]:
     return [piece for piece in pieces if piece["kind"] == kind]
 
 

@@ -280,13 +280,17 @@ def test_a_prompt_is_made_again_from_the_log(here, run):
 
 
 def test_which_engine_there_is_a_key_for():
-    assert engines.chosen(None, {}) == engines.chosen("auto", {}) == "scripted"
     assert (
-        engines.chosen(None, {"ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k"})
+        engines.choose_engine(None, {})
+        == engines.choose_engine("auto", {})
+        == "scripted"
+    )
+    assert (
+        engines.choose_engine(None, {"ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k"})
         == "anthropic"
     )
-    assert engines.chosen("auto", {"OPENAI_API_KEY": "k"}) == "openai"
-    assert engines.chosen("codex", {"OPENAI_API_KEY": "k"}) == "codex"
+    assert engines.choose_engine("auto", {"OPENAI_API_KEY": "k"}) == "openai"
+    assert engines.choose_engine("codex", {"OPENAI_API_KEY": "k"}) == "codex"
     assert engines.model_of("openai", None, {"openai": "mine"}) == "mine"
     assert engines.model_of("openai", "this", {"openai": "mine"}) == "this"
     assert engines.model_of("scripted", None) is None

@@ -20,7 +20,7 @@ from orchestrator.plugin.facts import clients, load
 from orchestrator.plugin.install import installer
 from orchestrator.plugin.install import place as places
 from orchestrator.plugin.install.change import Finding, Target
-from orchestrator.plugin.sessions.state import held
+from orchestrator.plugin.sessions.state import hold_session
 from synapse.mcp import installation
 from synapse.model.agents import Agent
 
@@ -149,21 +149,21 @@ def test_a_hook_that_answers_nothing_is_named(target: Target, tmp_path: Path) ->
 def test_the_installed_hook_says_nothing_to_what_it_does_not_know(
     target: Target,
 ) -> None:
-    assert programs.nothing(target, load(CLIENT)).problem == ""
+    assert programs.try_unknown_event(target, load(CLIENT)).problem == ""
     Path(target.hook).write_text("#!/bin/sh\necho '{}'\n")
-    assert "was answered" in programs.nothing(target, load(CLIENT)).problem
+    assert "was answered" in programs.try_unknown_event(target, load(CLIENT)).problem
     Path(target.hook).write_text("#!/bin/sh\nexit 2\n")
-    assert "ended with 2" in programs.nothing(target, load(CLIENT)).problem
+    assert "ended with 2" in programs.try_unknown_event(target, load(CLIENT)).problem
 
 
 def test_the_hook_goes_on_without_its_python(target: Target) -> None:
     gone = place()._replace(target=target._replace(python="/no/such/python"))
     installer.install(gone)
-    assert programs.nothing(target, load(CLIENT)).problem == ""
+    assert programs.try_unknown_event(target, load(CLIENT)).problem == ""
 
 
 def test_when_events_came_is_said(target: Target) -> None:
-    with held(target.root or "", CLIENT, "a session") as session:
+    with hold_session(target.root or "", CLIENT, "a session") as session:
         session.fired["SessionStart"] = 1.0
     finding = next(checks.events(target, load(CLIENT)))
     assert (
@@ -178,7 +178,7 @@ def test_when_events_came_is_said(target: Target) -> None:
 
 
 def test_a_start_that_never_came_is_told(target: Target) -> None:
-    with held(target.root or "", CLIENT, "a session") as session:
+    with hold_session(target.root or "", CLIENT, "a session") as session:
         session.fired["Stop"] = 1.0
     assert "SessionStart never came" in next(checks.events(target, load(CLIENT))).detail
 
@@ -219,7 +219,7 @@ def test_what_the_plugin_adds_is_told_of_every_client(client: str) -> None:
             *measured["adds"].values(),
             measured["baseline"]["request"],
         )
-        first = checks.adds(measured).partition(";")[0]
+        first = checks.describe_added(measured).partition(";")[0]
         assert f"{listing:,} " in first
         assert first.endswith(
             f" = {100 * (tools + listing) / own:.1f} % of its own {own:,}"

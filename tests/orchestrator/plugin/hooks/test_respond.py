@@ -649,7 +649,7 @@ def test_the_account_finds_a_policy_that_forgets_or_loses(
         monkeypatch.setattr(state.Worker, "add", lambda self, name, values: None)
     else:
         monkeypatch.setattr(
-            "orchestrator.plugin.hooks.context.Context.told",
+            "orchestrator.plugin.hooks.context.Context.render_news",
             lambda self, worker, news, cap: "",
         )
     steps = [
