@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from orchestrator.cli.frame.describe import describe_result
 from orchestrator.cli.frame.engines import choose_engine, open_supervisor, with_servers
 from orchestrator.cli.frame.options import engine_options, tool_options
-from synapse.cli.call import Call
-from synapse.cli.options import Options
-from synapse.cli.show import clean
+from synapse.cli.frame.call import Call
+from synapse.cli.frame.options import Options
+from synapse.cli.frame.show import clean
 
 if TYPE_CHECKING:
     from orchestrator.runs.task import Result

@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from synapse.cli.call import Call
-from synapse.cli.options import Usage
+from synapse.cli.frame.call import Call
+from synapse.cli.frame.options import Usage
 
 if TYPE_CHECKING:
     from orchestrator.engines.protocol import Engine

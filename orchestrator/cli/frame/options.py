@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from synapse.cli.options import Options, Usage
+from synapse.cli.frame.options import Options, Usage
 
 
 def tool_options(parser: Options) -> None:

@@ -15,7 +15,7 @@ from orchestrator.cli.frame.describe import (
 from orchestrator.engines.protocol import Usage
 from orchestrator.runs.ledger import load, used
 from orchestrator.runs.steps import Step
-from synapse.cli.show import clean, to_json
+from synapse.cli.frame.show import clean, to_json
 
 
 def format_step(step: Step) -> Iterator[str]:

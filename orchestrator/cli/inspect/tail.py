@@ -10,10 +10,10 @@ from orchestrator.cli.frame.steps import format_end, format_step
 from orchestrator.runs import steps
 from orchestrator.runs.folder import STEPS, Tail
 from orchestrator.runs.steps import Step
-from synapse.cli.call import Call
-from synapse.cli.following import Interruptible
-from synapse.cli.options import Options
-from synapse.cli.show import columns, short, to_json
+from synapse.cli.frame.call import Call
+from synapse.cli.frame.interrupt import Interruptible
+from synapse.cli.frame.options import Options
+from synapse.cli.frame.show import columns, short, to_json
 
 LOOK = 0.1
 

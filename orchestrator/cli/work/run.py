@@ -15,10 +15,10 @@ from orchestrator.cli.frame.engines import (
     with_servers,
 )
 from orchestrator.cli.frame.options import engine_options, read_text, tool_options
-from synapse.cli.call import Call
-from synapse.cli.options import Options
-from synapse.cli.parse import number as whole
-from synapse.cli.parse import seconds
+from synapse.cli.frame.call import Call
+from synapse.cli.frame.options import Options
+from synapse.cli.frame.parse import number as whole
+from synapse.cli.frame.parse import seconds
 
 if TYPE_CHECKING:
     from orchestrator.preview import Preview

@@ -15,9 +15,9 @@ from orchestrator.cli.frame.describe import (
 from orchestrator.cli.frame.engines import choose_engine, make_engine, model_of
 from orchestrator.cli.frame.grid import grid
 from orchestrator.cli.frame.options import engine_options, read_text
-from synapse.cli.call import Call
-from synapse.cli.options import Options
-from synapse.cli.show import WIDTH, fields
+from synapse.cli.frame.call import Call
+from synapse.cli.frame.options import Options
+from synapse.cli.frame.show import WIDTH, fields
 
 if TYPE_CHECKING:
     from orchestrator.runs.task import Result
