@@ -2,8 +2,8 @@
 sub-agent: with an empty memory, and with three critical entries. A token is one of o200k, of the
 whole request's JSON.
 
-`pytest -m soak tests/e2e/test_costs.py -s` prints the table that the README and the clients' facts
-are made of.
+`pytest -m soak tests/e2e/test_costs.py -s` prints the table of docs/how-to/coding-clients.md and of
+the clients' facts.
 """
 
 import html

@@ -196,7 +196,7 @@ def listed(tools):
 
 
 def test_what_the_tools_cost():
-    """Every client sends them with every request. The README says what they come to."""
+    """Every client sends them with every request. docs/how-to/mcp.md has the figure."""
     count = Tokens("o200k_base").count
     own = count(json.dumps(listed(offer()), separators=(",", ":")))
     cortex = count(json.dumps(listed(offer(compat="cortex")), separators=(",", ":")))

@@ -162,7 +162,7 @@ def test_a_call_has_a_time_limit():
 def test_functions_that_never_end_block_neither_others_nor_the_exit():
     code = """
 import asyncio, threading
-from orchestrator import tools
+from orchestrator.tools import functions as tools
 stuck = tools.tool_of(lambda: threading.Event().wait(), name="stuck", seconds=0.01)
 fine = tools.tool_of(lambda: "fine", name="fine")
 async def main():

@@ -1,0 +1,110 @@
+"""The verbs that decide about entries: `resolve`, `approve`, `reject`, `vouch`, `archive`,
+`restore`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from synapse.cli.frame.call import Call
+from synapse.cli.frame.options import Options
+from synapse.cli.frame.show import listing
+from synapse.system.typed import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from synapse.agent_memory import AgentMemory
+
+
+def resolve_options(parser: Options) -> None:
+    _ids(parser)
+    parser.add_argument("--note", metavar="TEXT", help="how it was done")
+
+
+def resolve(call: Call) -> None:
+    _each(call, "resolved", lambda me, id: me.resolve(id, call.args.note))
+
+
+def approve_options(parser: Options) -> None:
+    _ids(parser, nargs="*")
+
+
+def approve(call: Call) -> None:
+    if call.args.ids:
+        _each(call, "approved", lambda me, id: me.approve(id))
+    else:
+        _waiting(call)
+
+
+def reject_options(parser: Options) -> None:
+    _ids(parser)
+    parser.add_argument("--reason", metavar="TEXT", help="why")
+
+
+def reject(call: Call) -> None:
+    _each(call, "rejected", lambda me, id: me.reject(id, call.args.reason))
+
+
+def vouch_options(parser: Options) -> None:
+    _ids(parser)
+
+
+def vouch(call: Call) -> None:
+    _each(call, "vouched for", lambda me, id: me.vouch(id))
+
+
+def archive_options(parser: Options) -> None:
+    _ids(parser)
+    parser.add_argument(
+        "--reason", default="archived by hand", metavar="TEXT", help="why"
+    )
+
+
+def archive(call: Call) -> None:
+    ids: Sequence[str] = call.args.ids
+    call.actor().archive(ids, call.args.reason)
+    show_done(call, "archived", ids)
+
+
+def restore_options(parser: Options) -> None:
+    _ids(parser)
+
+
+def restore(call: Call) -> None:
+    ids: Sequence[str] = call.args.ids
+    call.actor().restore(ids)
+    show_done(call, "restored", ids)
+
+
+def _ids(parser: Options, nargs: str = "+") -> None:
+    add = parser.add_argument
+    add("ids", nargs=nargs, metavar="ID", help="the entries")
+    add(
+        "--from",
+        "--agent",
+        dest="agent",
+        metavar="AGENT",
+        help="who acts; else $SYNAPSE_AGENT",
+    )
+
+
+def _each(call: Call, what: str, act: Callable[[AgentMemory, str], Any]) -> None:
+    """Rule on each entry in turn. If one fails, the earlier rulings stand and have been printed."""
+    me = call.actor()
+    for id in call.args.ids:
+        act(me, id)
+        show_done(call, what, [id])
+
+
+def show_done(call: Call, what: str, ids: Sequence[str]) -> None:
+    for id in ids:
+        call.show({"id": id, "done": what}, f"{what} {id}")
+
+
+def _waiting(call: Call) -> None:
+    from synapse.formats import codec
+
+    staged = call.reader().staged()
+    call.show(
+        lambda: {"entries": [codec.entry_json(entry) for entry in staged]},
+        lambda: listing(staged) or "nothing waits for review",
+    )

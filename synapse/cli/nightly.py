@@ -1,0 +1,478 @@
+"""The verbs of nightly maintenance: `defrag`, `undo`, `reputation` and `stats`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from synapse.cli.frame.call import Call
+from synapse.cli.frame.options import Options
+from synapse.cli.frame.parse import number
+from synapse.cli.frame.progress import Progress
+from synapse.cli.frame.show import WIDTH
+from synapse.errors import Conflict, InvalidQuery
+from synapse.history.sentences import Act, sentence, undo_counts
+from synapse.model import clock
+from synapse.model.agents import OPERATOR
+from synapse.model.entry import SECOND
+from synapse.system.typed import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from synapse.consolidate import Account, Done, Measured, Night, Plan, Undone
+    from synapse.consolidate import Act as PlannedAct
+    from synapse.consolidate.metrics import Measure
+    from synapse.consolidate.reputation import Step
+
+
+_DOES = {
+    "archive": "would file away",
+    "merge": "would merge",
+    "escalate": "would escalate",
+    "warn": "would warn",
+}
+_DAY = 86_400 * SECOND
+_DID = {
+    "archive": "filed away",
+    "merge": "merged",
+    "escalate": "escalated",
+    "warn": "warned",
+}
+
+
+def defrag_options(parser: Options) -> None:
+    add = parser.add_argument
+    add("--plan", action="store_true", help="only say what would be done, and why")
+    add(
+        "--phase",
+        metavar="PHASES",
+        help="only these of scan, merge, archive, enforce, changelog, metrics",
+    )
+    add(
+        "--date",
+        metavar="DATE",
+        help="run the whole night of this local date, such as 2026-02-03, if it is not done",
+    )
+    add(
+        "--as-of",
+        metavar="WHEN",
+        help="by what is past its time at another time, such as 2026-03-01; with --plan",
+    )
+
+
+def defrag(call: Call) -> None:
+    _check(call)
+    if call.args.plan and not call.args.date:
+        plan = _planned(call)
+        acts, verbs, remarks, nothing = (
+            [act_json(act) for act in plan.acts],
+            _DOES,
+            plan.remarks,
+            "nothing to do",
+        )
+    else:
+        night = _night(call) if call.args.date else _carried(call)
+        acts, verbs, remarks = (
+            [done_json(done) for done in night.acts],
+            _DID,
+            night.remarks,
+        )
+        nothing = f"nothing to file away{_fresh(call, night.date)}"
+    extra = {"remarks": remarks} if remarks else {}
+    call.show(
+        lambda: {"acts": acts} | extra,
+        lambda: "\n".join([_lines(acts, verbs) or nothing, *map(_remark, remarks)]),
+    )
+
+
+def _check(call: Call) -> None:
+    """Refuse options that do not go together."""
+    if call.args.as_of and not call.args.plan:
+        raise InvalidQuery("--as-of only says what would be done: add --plan")
+
+
+def undo_options(parser: Options) -> None:
+    add = parser.add_argument
+    add(
+        "what",
+        metavar="WHAT",
+        help="the number of an act (`synapse audit`), the date of a night, or last",
+    )
+    add(
+        "--from",
+        "--agent",
+        dest="agent",
+        metavar="AGENT",
+        help="who acts; else $SYNAPSE_AGENT, else the operator",
+    )
+    add("--plan", action="store_true", help="only say what would be taken back")
+    add(
+        "--yes",
+        action="store_true",
+        help="on a terminal, do not ask before it takes back what was done last",
+    )
+
+
+def undo(call: Call) -> None:
+    from synapse.consolidate import undo as take_back
+
+    who = call.who(call.args.agent) or OPERATOR
+    if _asks(call) and not _agreed(
+        call, take_back(call.memory, "last", by=who, plan=True)
+    ):
+        return
+    done = take_back(call.memory, call.args.what, by=who, plan=call.args.plan)
+    call.show(lambda: {"undo": _undo_json(done)}, lambda: "\n".join(_undo_lines(done)))
+
+
+def _asks(call: Call) -> bool:
+    """Return whether somebody at a terminal is shown first what `last` means."""
+    args = call.args
+    return (
+        args.what == "last"
+        and not (args.plan or args.yes or call.json)
+        and call.interactive
+    )
+
+
+def _agreed(call: Call, planned: Undone) -> bool:
+    """Show what would be taken back, and return whether the answer is yes."""
+    call.say("\n".join(_undo_lines(planned)))
+    agreed = call.ask("Take this back? [y/N] ").strip().lower() in ("y", "yes")
+    if not agreed:
+        call.note("nothing was changed")
+    return agreed
+
+
+def _undo_lines(done: Undone) -> list[str]:
+    """Return what an undo did, or would do: which acts it takes back, then each entry with what
+    became of it.
+    """
+    head = "would undo" if done.seq is None else f"undo {done.seq}"
+    lines = [f"{head}: {undo_counts(done._asdict())}"]
+    lines += [f"  act   {act.seq} {sentence(Act(act))}" for act in done.acts]
+    for review, stands in done.reviews:
+        lines.append(
+            f"  review {review} {'stands again' if stands else 'counts no more'}"
+        )
+    changes = {
+        "back": done.back,
+        "away": done.away,
+        "shown": done.freed,
+        "hidden": done.held,
+    }
+    return [
+        *lines,
+        *(f"  {change:<6}{id}" for change, ids in changes.items() for id in ids),
+    ]
+
+
+def _undo_json(done: Undone) -> dict[str, Any]:
+    acts = [
+        {"seq": act.seq, "kind": act.kind, "by": act.by, "what": sentence(Act(act))}
+        for act in done.acts
+    ]
+    return done._asdict() | {"acts": acts}
+
+
+def act_json(act: PlannedAct) -> dict[str, Any]:
+    """Return a planned act as a JSON object: its entries, the reason, and what replaced them."""
+    heirs = act.heirs or ("",) * len(act.ids)
+    notes = act.notes or ("",) * len(act.ids)
+    entries = [
+        {"id": id} | ({"by": heir} if heir else {}) | ({"note": note} if note else {})
+        for id, heir, note in zip(act.ids, heirs, notes, strict=True)
+    ]
+    fields: dict[str, Any] = {
+        "phase": act.phase,
+        "kind": act.kind,
+        "reason": act.reason,
+        "entries": entries,
+    }
+    return fields | (
+        {"to": list(act.made.draft.addressees)}
+        if act.kind == "escalate" and act.made
+        else {}
+    )
+
+
+def done_json(done: Done) -> dict[str, Any]:
+    """Return a carried out act as a JSON object."""
+    return (
+        act_json(done.act)
+        | {"act": done.seqs[-1]}
+        | ({"wrote": done.id} if done.id else {})
+    )
+
+
+def _fresh(call: Call, date: str) -> str:
+    """Return in words what a run that filed nothing away wrote all the same."""
+    if "changelog" not in _phases(call.args.phase) or call.memory.store.root is None:
+        return ""
+    return f"; views/ and changelog/ are those of {date.replace('T', ' ')}"
+
+
+def _planned(call: Call) -> Plan:
+    from synapse.consolidate import gather, plan
+
+    store, when = call.memory.store, call.args.as_of
+    now = (clock.parse_since(when, store.clock()) if when else None) or store.clock()
+    with Progress():
+        return plan(gather(store, now), now, store.settings, _phases(call.args.phase))
+
+
+def _night(call: Call) -> Night:
+    """Run the nightly maintenance of a date, as the daemon would."""
+    from synapse.consolidate import night
+    from synapse.consolidate.nightly import date_of
+
+    args, now = call.args, call.memory.store.clock()
+    if args.plan or args.phase or args.as_of:
+        raise InvalidQuery(
+            "--date runs the whole night of a date, now: leave --plan, --phase and --as-of out"
+        )
+    if date_of(args.date) > clock.day(now + _DAY):
+        raise InvalidQuery(f"it is not {args.date} anywhere yet", date=args.date)
+    with Progress() as progress:
+        done = night(call.memory, args.date, now, progress.phase, progress.act)
+    if not done.ran:
+        raise Conflict(
+            f"the night of {args.date} is done, or somebody is at it; `synapse defrag`"
+            f" runs one by hand"
+        )
+    return done
+
+
+def _carried(call: Call) -> Night:
+    from synapse.consolidate import claim, run
+    from synapse.consolidate.nightly import JOB
+
+    phases, now = _phases(call.args.phase), call.memory.store.clock()
+    right = claim(call.memory, JOB, clock.day(now), now, again=True)
+    if right is None:
+        raise Conflict("somebody is consolidating just now; look again later")
+    with Progress() as progress:
+        return run(call.memory, right, now, progress.phase, phases, progress.act)
+
+
+def _phases(text: str | None) -> tuple[str, ...]:
+    from synapse.consolidate import PHASES
+
+    names = text.split(",") if text else PHASES
+    for name in names:
+        if name not in PHASES:
+            raise InvalidQuery(
+                f"phase {name!r} is not one of {', '.join(PHASES)}", phase=name
+            )
+    return tuple(names)
+
+
+def _remark(text: str) -> str:
+    return f"note: {text}"
+
+
+def _lines(acts: Sequence[dict[str, Any]], verbs: dict[str, str]) -> str:
+    """Return a line for each entry of the acts: what was done, to which, and why."""
+    lines = []
+    for act in acts:
+        number = f"{act['act']:>6}  " if "act" in act else ""
+        into = f" into {act['wrote']}" if "wrote" in act else ""
+        for entry in act["entries"]:
+            by = f" by {entry['by']}" if "by" in entry else ""
+            note = f" ({entry['note']})" if "note" in entry else ""
+            sentence = (
+                f"{verbs[act['kind']]} {entry['id']}{into}: {act['reason']}{by}{note}"
+            )
+            lines.append(f"{number}{act['phase']:<8} {sentence}")
+        if not act["entries"]:
+            lines.append(
+                f"{number}{act['phase']:<8} {verbs[act['kind']]}: {act['reason']}"
+            )
+    return "\n".join(lines)
+
+
+_REPUTATION_COLUMNS = ("agent", "declared", "stands at", "reviews", "next")
+_SAYS = {
+    "on": "reviewed by a night every 30 days",
+    "report": "only told of: `reputation: on` in synapse.yaml makes it count",
+    "off": "off in synapse.yaml: it moves nothing; this is what it would",
+}
+
+
+def reputation_options(parser: Options) -> None:
+    parser.add_argument(
+        "agent", nargs="?", metavar="AGENT", help="only this one, step by step"
+    )
+
+
+def reputation(call: Call) -> None:
+    from synapse.consolidate import accounts
+
+    rows, how = (
+        accounts(call.memory, call.args.agent),
+        call.memory.store.settings.reputation,
+    )
+    report = {"reputation": how, "agents": [account_json(account) for account in rows]}
+    call.show(
+        lambda: report,
+        lambda: _one(rows[0], how) if call.args.agent else _all(rows, how),
+    )
+
+
+def account_json(account: Account) -> dict[str, Any]:
+    """Return the reputation of an agent as a JSON object: reviews and steps with their records."""
+    reviews = [
+        {
+            "act": review.seq,
+            "since": clock.iso(review.since),
+            "until": clock.iso(review.until),
+            "move": review.move,
+            "stands": review.stands,
+            "steps": [_step_json(step) for step in review.steps],
+        }
+        for review in account.reviews
+    ]
+    extra = {
+        "since": clock.iso(account.since),
+        "reviews": reviews,
+        "steps": [_step_json(step) for step in account.steps],
+    }
+    return account._asdict() | extra
+
+
+def _step_json(step: Step) -> dict[str, Any]:
+    deed = step.deed
+    return deed._asdict() | {
+        "at": clock.iso(deed.at),
+        "move": step.move,
+        "why": step.why,
+    }
+
+
+def _all(rows_: Iterable[Account], how: str) -> str:
+    from synapse.cli.frame.table import table
+
+    rows = [
+        (
+            account.agent,
+            str(account.declared),
+            str(account.standing),
+            str(len(account.reviews)),
+            f"{account.move:+}",
+        )
+        for account in rows_
+    ]
+    return (
+        "\n".join([_SAYS[how], table(_REPUTATION_COLUMNS, rows)])
+        if rows
+        else "no agent is registered"
+    )
+
+
+def _one(account: Account, how: str) -> str:
+    lines = [
+        f"{account.agent}: declared {account.declared}, stands at {account.standing}; {_SAYS[how]}"
+    ]
+    for review in account.reviews:
+        turned = "" if review.stands else ", taken back"
+        lines.append(
+            f"review {review.seq}, {clock.day(review.since)} to {clock.day(review.until)}:"
+            f" {review.move:+}{turned}"
+        )
+        lines += map(_line, review.steps)
+    lines.append(f"since {clock.day(account.since)}: {account.move:+}")
+    lines += map(_line, account.steps)
+    return "\n".join(lines if account.steps else [*lines, "  nothing yet"])
+
+
+def _line(step: Step) -> str:
+    deed = step.deed
+    readers = f"; shown to {', '.join(deed.seen_by)}" if deed.seen_by else ""
+    records = ", ".join(map(str, deed.records))
+    return (
+        f"  {step.move:>+3}  {clock.day(deed.at)}  {deed.entry}  {step.why} (records"
+        f" {records}{readers})"
+    )
+
+
+FULLEST = 10
+LEGEND = """\
+written: since the night before; filed: filed away, merged ones among them
+disputed: entries that contradict an equal, shown until somebody settles it
+compressed: the share of the bytes that the night filed away"""
+_NIGHT_COLUMNS = (
+    "night",
+    "entries",
+    "KB",
+    "written",
+    "filed",
+    "merged",
+    "disputed",
+    "compressed",
+)
+
+
+def stats_options(parser: Options) -> None:
+    parser.add_argument(
+        "--nights",
+        type=number,
+        default=14,
+        metavar="N",
+        help="the newest so many in the table; else 14",
+    )
+
+
+def stats(call: Call) -> None:
+    from synapse.consolidate import measured
+
+    measurements = measured(call.memory)
+    report = {
+        "nights": [_json(measure) for measure in measurements.nights],
+        "warnings": [*measurements.worries, *measurements.remarks],
+    }
+    call.show(lambda: report, lambda: _text(measurements, call.args.nights))
+
+
+def _json(each: Measure) -> dict[str, object]:
+    names = ("name", "entries", "bytes", "before")
+    rows = [dict(zip(names, row, strict=True)) for row in each.namespaces]
+    return each._asdict() | {
+        "namespaces": rows,
+        "compression": round(each.compression, 4),
+    }
+
+
+def _text(measurements: Measured, nights: int) -> str:
+    from synapse.cli.frame.table import table
+    from synapse.consolidate.metrics import per_namespace, plot
+
+    lines = [
+        f"warning: {item}" for item in (*measurements.worries, *measurements.remarks)
+    ]
+    if not measurements.nights:
+        return "\n".join(
+            [*lines, "no night yet: `synapse defrag`, or have one run every night"]
+        )
+    lines += [
+        "entries",
+        *plot([item.entries for item in measurements.nights], WIDTH - 11),
+        "",
+    ]
+    lines.append(
+        table(_NIGHT_COLUMNS, [_row(item) for item in measurements.nights[-nights:]])
+    )
+    lines += ["", LEGEND]
+    fullest = per_namespace(measurements.nights[-1])[:FULLEST]
+    return "\n".join(
+        [*lines, "", table(("namespace", "entries", "bytes", "compressed"), fullest)]
+    )
+
+
+def _row(each: Measure) -> tuple[str, ...]:
+    counts = (
+        each.entries,
+        each.bytes // 1000,
+        each.written,
+        each.filed,
+        each.merged,
+        each.disputed,
+    )
+    return (each.date, *(f"{count:,}" for count in counts), f"{each.compression:.0%}")
