@@ -4,6 +4,7 @@ Every page (README.md and docs/) is run from its top in a folder of its own. The
 """
 
 import os
+import pydoc
 import re
 import shutil
 import subprocess
@@ -285,6 +286,47 @@ def test_the_drawing_has_every_layer_of_the_contracts():
     ]
     names = sorted(name for line in layers for name in re.findall(r"\w+", line))
     assert sorted(re.findall(r">([^<]+)</text>", read(generate.LAYERS))) == names
+
+
+@pytest.mark.parametrize("root", ["scenarios", "orchestrator", "synapse"])
+def test_the_architecture_names_every_layer(root):
+    text = (
+        read(DOCS / "architecture.md")
+        .partition(f"\n### {root}\n")[2]
+        .partition("\n#")[0]
+    )
+    cells = [
+        line.split(" | ")[0] for line in text.splitlines() if line.startswith("| `")
+    ]
+    named = [name for cell in cells for name in re.findall(r"`(\w+)`", cell)]
+    layers = {name for line in generate.layers()[root] for name in line}
+    assert sorted(named) == sorted(layers - {"__main__"})
+
+
+GUIDES = [ROOT / "CONTRIBUTING.md", DOCS / "architecture.md"]
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=name_of)
+def test_files_that_are_named_are_there(page):
+    paths = set(
+        re.findall(
+            r"`((?:synapse|orchestrator|scenarios|tests|docs)/[\w/.-]+)`", read(page)
+        )
+    )
+    assert paths
+    assert [
+        path for path in paths if "NAME" not in path and not (ROOT / path).exists()
+    ] == []
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=name_of)
+def test_modules_that_are_named_are_there(page):
+    """A name such as `synapse.testing.FrozenClock` leads to something."""
+    for name in re.findall(
+        r"`((?:synapse|orchestrator)(?:\.[a-zA-Z_]\w*)+)", read(page)
+    ):
+        if not name.endswith((".yaml", ".json")):
+            assert pydoc.locate(name) is not None, name
 
 
 def test_every_tool_of_an_agent_is_explained():
