@@ -24,38 +24,45 @@ _NEGATIONS = frozenset(
 )
 _OPERATORS = _NEGATIONS | frozenset(
     "must may might should shall can could would will if unless except only all every"
-    " each any some most many few several always often sometimes rarely usually or"
-    " either else instead than more less fewer least before after until since during"
-    " again still yet already almost nearly about approximately roughly maybe perhaps"
-    " probably possibly likely unlikely allegedly supposedly up down off over under"
-    " above below true false pass passes passed fail fails failed failing succeed"
-    " succeeds succeeded open opened closed enable enables enabled disable disables"
-    " disabled allow allows allowed deny denies denied start starts started stop stops"
-    " stopped add adds added remove removes removed increase increases increased"
-    " decrease decreases decreased old new today tomorrow yesterday tonight now later"
-    " why how who whom because".split()
+    " each any some most many few"
+    " several always often sometimes rarely usually or either else instead than more"
+    " less fewer least before after"
+    " until since during again still yet already almost nearly about approximately"
+    " roughly maybe perhaps probably"
+    " possibly likely unlikely allegedly supposedly up down off over under above"
+    " below true false pass"
+    " passes passed fail fails failed failing succeed succeeds succeeded open opened"
+    " closed enable enables enabled"
+    " disable disables disabled allow allows allowed deny denies denied start starts"
+    " started stop stops stopped add"
+    " adds added remove removes removed increase increases increased decrease"
+    " decreases decreased old new today"
+    " tomorrow yesterday tonight now later why how who whom because".split()
 )
 _SMALL = frozenset(
     "is are was were be been being am do does did has have had of at by for from to"
-    " with into onto via through per as that this these those it its they them their he"
-    " she him her his we us our you your i my there here which what when while once"
-    " where so then therefore however in on out".split()
+    " with into onto via through per as"
+    " that this these those it its they them their he she him her his we us our you"
+    " your i my there here which what"
+    " when while once where so then therefore however in on out".split()
 )
 CONTEXT = frozenset(
     "it its they them their this that these those he she him her his there here then"
-    " therefore however instead otherwise else same such above below former latter"
-    " again so".split()
+    " therefore however instead"
+    " otherwise else same such above below former latter again so".split()
 )
 _NUMBERS = {
     word: str(value)
     for value, word in enumerate(
         "zero one two three four five six seven eight nine ten eleven twelve thirteen"
-        " fourteen fifteen sixteen seventeen eighteen nineteen twenty".split()
+        " fourteen fifteen sixteen"
+        " seventeen eighteen nineteen twenty".split()
     )
 } | {
     word: word
     for word in "thirty forty fifty sixty hundred thousand million billion half twice double"
-    " first second third once".split()
+    " first second"
+    " third once".split()
     if word not in ("once", "second")
 }
 _UNITS = {
@@ -118,12 +125,12 @@ Words = tuple[Word, ...]
 
 def sentences(text: str) -> list[Words]:
     """The sentences of a text, each as its words; what only joins is left out."""
-    found: list[list[Word]] = []
+    result: list[list[Word]] = []
     for word in _words(text):
-        if word.stop or not found:
-            found.append([])
-        found[-1].append(word)
-    return [tuple(sentence) for sentence in found]
+        if word.stop or not result:
+            result.append([])
+        result[-1].append(word)
+    return [tuple(sentence) for sentence in result]
 
 
 def clauses(sentence: Words) -> list[Words]:
@@ -173,13 +180,17 @@ def _words(text: str) -> Iterator[Word]:
             number = None
             if unit:
                 token = token._replace(text="")
-        for made in _made(token.text, token.quoted) if token.text else ():
-            if made is None:
+        for single in _made(token.text, token.quoted) if token.text else ():
+            if single is None:
                 pause = pause or token.text.lower() in _PAUSES
                 continue
-            placed = made._replace(pause=pause or stop, stop=stop)
+            placed = single._replace(pause=pause or stop, stop=stop)
             stop = pause = False
-            if made.kind == SLOT and _NUMBER.fullmatch(made.key) and not token.after:
+            if (
+                single.kind == SLOT
+                and _NUMBER.fullmatch(single.key)
+                and not token.after
+            ):
                 number = placed
             else:
                 yield placed
@@ -194,20 +205,20 @@ def _words(text: str) -> Iterator[Word]:
 def _tokens(text: str) -> Iterator[_Token]:
     text = _BULLET.sub("", text).replace("’", "'")
     start = 0
-    for found in (*QUOTED.finditer(text), None):
-        plain = text[start : found.start() if found else len(text)]
+    for quotation in (*QUOTED.finditer(text), None):
+        plain = text[start : quotation.start() if quotation else len(text)]
         for line in plain.splitlines(keepends=True):
             for run in line.split():
                 bare = run.strip(_EDGES)
-                behind = run[len(run.rstrip(_EDGES)) :] if bare else run
+                marks = run[len(run.rstrip(_EDGES)) :] if bare else run
                 yield _Token(
-                    bare, False, run[0] in "([" or run in ("-", "–", "—"), behind
+                    bare, False, run[0] in "([" or run in ("-", "–", "—"), marks
                 )
             if line.endswith("\n"):
                 yield _Token("", False, False, "\n")
-        if found:
-            yield _Token(found.group(), True, False, "")
-            start = found.end()
+        if quotation:
+            yield _Token(quotation.group(), True, False, "")
+            start = quotation.end()
 
 
 def _made(bare: str, quoted: bool) -> Iterator[Word | None]:
