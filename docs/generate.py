@@ -137,7 +137,7 @@ def promises(design: str) -> Iterator[str]:
 
 # -- the drawing of the layers ---------------------------------------------------------------------
 
-ROW, PAD, WIDE, CHAR = 26, 10, 1000, 7.9
+ROW, PAD, WIDE, CHAR = 26, 10, 640, 7.9
 STYLE = """\
 <style>
   text { font: 13px ui-monospace, monospace; fill: #1f2937; }
