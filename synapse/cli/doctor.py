@@ -159,10 +159,10 @@ def findings_json(findings: Iterable[Finding]) -> dict[str, Any]:
 
 
 def findings_text(findings: Iterable[Finding]) -> str:
-    from synapse.cli.frame.table import drawn
+    from synapse.cli.frame.table import draw_table
 
     rows = [(finding.verdict, finding.check, finding.detail) for finding in findings]
-    return drawn(("verdict", "check", "detail"), rows)
+    return draw_table(("verdict", "check", "detail"), rows)
 
 
 def _sqlite() -> Iterator[Finding]:
@@ -243,9 +243,7 @@ def _settings(root: str, memory: Memory) -> Iterator[Finding]:
         if any(concerns(stray.path, RUN_BLOCKS) for stray in strays)
         else ""
     )
-    advice = (
-        f"reads and writes go on without them{runs}; docs/reference/settings.md has every key"
-    )
+    advice = f"reads and writes go on without them{runs}; docs/reference/settings.md has every key"
     yield from _some(
         "settings", "fail", [f"synapse.yaml: {stray.text}" for stray in strays], advice
     )
