@@ -14,15 +14,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from synapse.cli.parse import options_of
-from synapse.cli.parser import EVERYWHERE, parser_of
-
 from orchestrator.cli.verbs import GROUPS as ORCHESTRATOR_GROUPS
 from orchestrator.cli.verbs import VERBS as ORCHESTRATOR_VERBS
 from orchestrator.tools.functions import SPAWN, WAIT
 from scenarios.__main__ import _arguments as suite_parser
 from synapse import tools
-from synapse.cli.verbs import GROUPS, VERBS, Verb
+from synapse.cli.frame.parse import options_of
+from synapse.cli.frame.parser import EVERYWHERE, parser_of
+from synapse.cli.frame.program import Verb
+from synapse.cli.verbs import GROUPS, VERBS
 from synapse.formats import keys
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -137,7 +137,7 @@ def promises(design: str) -> Iterator[str]:
 
 # -- the drawing of the layers ---------------------------------------------------------------------
 
-ROW, PAD, WIDE, CHAR = 26, 10, 1000, 7.9
+ROW, PAD, WIDE, CHAR = 26, 10, 640, 7.9
 STYLE = """\
 <style>
   text { font: 13px ui-monospace, monospace; fill: #1f2937; }
