@@ -56,6 +56,6 @@ def take(server):
             finally:
                 await made.close()
 
-        return asyncio.run(asyncio.wait_for(step(), 20))
+        return asyncio.run(asyncio.wait_for(step(), 120))
 
     return taken
