@@ -21,7 +21,7 @@ def server():
     """Everything is cached there, however short it is, and a token is a character."""
     with ModelServer(lambda seen: "Done.", count=len, cache_minimum=0) as server:
         yield server
-        assert server.left()
+        assert server.left(60)
 
 
 @pytest.fixture
