@@ -273,6 +273,7 @@ def test_every_verb_has_its_section():
         title for title in titles if not title.startswith("brain-suite ")
     ) == sorted(named)
     assert "brain-suite run" in titles
+    assert set(generate.NOTES) <= set(titles)
 
 
 def test_the_drawing_has_every_layer_of_the_contracts():
