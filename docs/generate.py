@@ -1,6 +1,6 @@
 """Makes the parts of docs/ that follow from the code: settings, verbs, tools, promises, layers.
 
-`python -m docs.generate` writes them anew; tests/test_docs.py fails where a committed page differs.
+`python -m docs.generate` writes them anew; tests/test_site.py fails where a committed page differs.
 A page marks such a part with `<!-- generated: NAME -->` and `<!-- end -->`; what stands around the
 marks is written by hand.
 """
