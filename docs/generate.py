@@ -19,9 +19,10 @@ from orchestrator.cli.verbs import VERBS as ORCHESTRATOR_VERBS
 from orchestrator.tools.functions import SPAWN, WAIT
 from scenarios.__main__ import _arguments as suite_parser
 from synapse import tools
-from synapse.cli.parse import options_of
-from synapse.cli.parser import EVERYWHERE, parser_of
-from synapse.cli.verbs import GROUPS, VERBS, Verb
+from synapse.cli.frame.parse import options_of
+from synapse.cli.frame.parser import EVERYWHERE, parser_of
+from synapse.cli.frame.program import Verb
+from synapse.cli.verbs import GROUPS, VERBS
 from synapse.formats import keys
 
 ROOT = Path(__file__).resolve().parents[1]
