@@ -17,7 +17,7 @@ from orchestrator.plugin.state import MAIN, Worker
 from orchestrator.prompts import render, selection
 from orchestrator.prompts.fence import SECRET_BYTES, fence, secret
 from orchestrator.prompts.templates import Templates
-from orchestrator.wake import NOW, SOON, Ear, News, Reader
+from orchestrator.wake import NOW, SOON, News, NewsFeed, Reader
 from synapse.agent_memory import AgentMemory
 from synapse.errors import OverBudget
 from synapse.model.agents import Agent
@@ -132,7 +132,7 @@ class Context:
         worker is reading is known to it, and so is what its own sub-agents leave, which its client
         tells it.
         """
-        ear = Ear(self.store, quota=1 << 30, cursor=worker.cursor)
+        ear = NewsFeed(self.store, quota=1 << 30, cursor=worker.cursor)
         agent = self.workers.reader(worker)
         reader = Reader(
             agent, tuple(worker.about), frozenset(worker.seen), worker.cursor

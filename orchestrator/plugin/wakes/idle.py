@@ -19,7 +19,7 @@ from orchestrator.plugin.facts import Facts
 from orchestrator.plugin.settings import clients
 from orchestrator.plugin.state import MAIN, ClientSession
 from orchestrator.runs.lease import client_pid, lives
-from orchestrator.wake import NOW, Ear, News, Reader, standing
+from orchestrator.wake import NOW, News, NewsFeed, Reader, standing
 from synapse.core import Memory
 from synapse.model.entry import Entry
 
@@ -80,7 +80,7 @@ def due(memory: Memory, session: ClientSession) -> list[Entry]:
     agent = agent.joined(
         clients(dict(store.settings.other)).project_of(store.root or "")
     )
-    ear = Ear(store, quota=1 << 30, cursor=worker.cursor)
+    ear = NewsFeed(store, quota=1 << 30, cursor=worker.cursor)
     reader = Reader(agent, seen=frozenset(worker.seen), since=worker.cursor, woken=True)
     news = [
         News(entry, 0)
