@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from synapse.cli.verbs import WHERE, Program, Verb, listed
+from synapse.cli.frame.program import WHERE, Program, Verb, format_verbs
 
 GROUPS = {
     "clients": "Give a coding client the memory",
@@ -21,28 +21,28 @@ _TABLE = (
     _verb(
         "install",
         "clients",
-        "installing",
+        "clients.install",
         "give a coding client the memory",
         "orchestrator install claude-code",
     ),
     _verb(
         "uninstall",
         "clients",
-        "installing",
+        "clients.install",
         "take the memory out of a client again",
         "orchestrator uninstall claude-code",
     ),
     _verb(
         "doctor",
         "clients",
-        "examining",
+        "clients.doctor",
         "whether clients have the memory, and why not",
         "orchestrator doctor",
     ),
     _verb(
         "run",
         "do",
-        "running",
+        "work.run",
         "give a task to an agent, and wait for what comes of it",
         (
             "orchestrator run --agent eng-frontend --project brain-suite \\\n   "
@@ -52,128 +52,136 @@ _TABLE = (
     _verb(
         "team",
         "do",
-        "teaming",
+        "work.team",
         "give a brief to a team: plan, work, test, report",
         'orchestrator team --project shop --brief "A page that sells one book"',
     ),
     _verb(
         "init",
         "do",
-        "setup",
+        "work.init",
         "write an example workspace with a team",
         "orchestrator init",
     ),
     _verb(
         "ps",
         "see",
-        "seeing",
+        "inspect.runs",
         "the runs that are going on, or all",
         "orchestrator ps --all --limit 20",
     ),
-    _verb("tree", "see", "seeing", "who spawned whom", "orchestrator tree lead-1f0c"),
+    _verb(
+        "tree", "see", "inspect.runs", "who spawned whom", "orchestrator tree lead-1f0c"
+    ),
     _verb(
         "tail",
         "see",
-        "tailing",
+        "inspect.tail",
         "what a run did, step by step",
         "orchestrator tail eng-backend-9a31 --follow",
     ),
     _verb(
         "stats",
         "see",
-        "counting",
+        "inspect.stats",
         "runs, tokens, cost, overhead, blockers",
         "orchestrator stats --by department --since 7d",
     ),
     _verb(
         "receipt",
         "see",
-        "explaining",
+        "inspect.receipt",
         "what went into a prompt, and why",
         "orchestrator receipt lead-1f0c",
     ),
     _verb(
         "replay",
         "see",
-        "explaining",
+        "inspect.receipt",
         "the prompt a run began with",
         "orchestrator replay lead-1f0c > p.md",
     ),
     _verb(
         "wakes",
         "see",
-        "hearing",
+        "inspect.wakes",
         "how far what is critical got, to whom",
         "orchestrator wakes --since 24h",
     ),
     _verb(
         "debts",
         "see",
-        "owing",
+        "inspect.unread",
         "results that were paid for and that nobody read",
         "orchestrator debts",
     ),
-    _verb("questions", "see", "owing", "what agents ask you", "orchestrator questions"),
+    _verb(
+        "questions",
+        "see",
+        "inspect.unread",
+        "what agents ask you",
+        "orchestrator questions",
+    ),
     _verb(
         "stop",
         "end",
-        "ending",
+        "control.stop",
         "end runs, with all that they spawned",
         "orchestrator stop lead-1f0c",
     ),
     _verb(
         "resume",
         "end",
-        "running",
+        "control.resume",
         "go on with runs whose process died",
         "orchestrator resume --tool shop:look",
     ),
     _verb(
         "up",
         "keep",
-        "serving",
+        "upkeep.daemon",
         "stay: go on with what died, tidy the memory at night",
         "orchestrator up --detach",
     ),
     _verb(
         "down",
         "keep",
-        "serving",
+        "upkeep.daemon",
         "end what `up` began; its runs wait",
         "orchestrator down",
     ),
     _verb(
         "status",
         "keep",
-        "serving",
+        "upkeep.daemon",
         "whether it is up, and what it holds",
         "orchestrator status",
     ),
     _verb(
         "propose",
         "keep",
-        "proposing",
+        "upkeep.propose",
         "have an engine propose merges",
         "orchestrator propose --max-usd 0.2",
     ),
     _verb(
         "schedule",
         "keep",
-        "scheduling",
+        "upkeep.schedule",
         "when the memory is tidied, and was",
         "orchestrator schedule --days 30",
     ),
     _verb(
         "defrag-agent",
         "keep",
-        "tidying",
+        "upkeep.defrag_agent",
         "tidy an agent's own MEMORY.md and notes",
         "orchestrator defrag-agent ~/agents/scout --nap --context 0.8",
     ),
     _verb(
         "completion",
         "keep",
-        "completion",
+        "upkeep.completion",
         "print a completion script",
         "orchestrator completion bash",
     ),
@@ -189,7 +197,7 @@ def overview() -> str:
         "Teams of agents on a shared memory.",
         "",
     ]
-    return "\n".join([*lines, *listed(GROUPS, _TABLE), *_FOOT])
+    return "\n".join([*lines, *format_verbs(GROUPS, _TABLE), *_FOOT])
 
 
 _FOOT = (

@@ -32,9 +32,8 @@ from synapse.view.view import View
 
 CRITICALS = 2_000  # tokens that what is critical may take, whatever the task
 MOST = 2_000  # tokens of the rest of a view, with its frame
-LEAST = (
-    600  # tokens of what a clause of the task names, that are there whatever they save
-)
+# tokens of what a clause of the task names, that are there whatever they save
+LEAST = 600
 FIND_TURNS, FIND_TOKENS = (
     3,
     4_500,

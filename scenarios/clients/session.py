@@ -44,9 +44,8 @@ MODEL = "claude-sonnet-4-5"
 PAUSE = 0.2  # seconds that a model thinks
 PATIENCE = 180.0
 SETTLED_WITHIN = 10.0
-BESIDE = (
-    " hook additional context: "  # what the client writes before the text of a hook
-)
+# what the client writes before the text of a hook
+BESIDE = " hook additional context: "
 ANY = (Tool("any", "", {}),)
 
 Record = dict[str, Any]

@@ -118,13 +118,11 @@ class Live:
         self.offer, self.cassette, self.count_of = offer, cassette, count
         self.spent = 0.0
         self.tokens = 0  # sent and received, by the provider's report
-        self.broken: Exception | None = (
-            None  # why the run that is being played says nothing
-        )
+        # why the run that is being played says nothing
+        self.broken: Exception | None = None
         self.costs: dict[str, tuple[float, Turn]] = {}
-        self.unpriced = (
-            0  # sessions of clients whose cost nobody reported, and no price tells
-        )
+        # sessions of clients whose cost nobody reported, and no price tells
+        self.unpriced = 0
         self.dearest = (0.0, 0)  # what a client's session cost at most, and its tokens
         self.answered_by = ""  # the model that answered last, by its own report
         self._price = _price(self.model, offer) if self.model else None

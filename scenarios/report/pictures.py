@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from scenarios.measure import findings
-from scenarios.measure.findings import ISOLATED, Study, Table
+from scenarios.measure.findings import Table
 from scenarios.measure.statistics import Interval
+from scenarios.measure.study import ISOLATED, Study
 from scenarios.report import charts, summary, words
 from scenarios.report.charts import Bar, Frame, Measure, Point, Series
 from scenarios.report.report import Report

@@ -18,9 +18,11 @@ from typing import Any, NamedTuple
 from scenarios.data import ledger
 from scenarios.data.schema import Scenario
 from scenarios.measure import comparison, findings
-from scenarios.measure.findings import Findings, Study, Table, Threshold
+from scenarios.measure.findings import Findings, Table, Threshold
 from scenarios.measure.samples import Sample
-from scenarios.play.arms import ARMS, RIVAL
+from scenarios.measure.study import Study
+from scenarios.play.arm import RIVAL
+from scenarios.play.arms import ARMS
 from scenarios.report import plan
 
 SCHEMA = "brain-suite/report-v1"

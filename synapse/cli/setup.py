@@ -1,16 +1,24 @@
-"""`synapse init | register | agents`."""
+"""The verbs that set a workspace up: `init`, `register`, `agents`, `where`, `completion`."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Mapping
 
-from synapse.cli.call import Call
-from synapse.cli.options import Options, Usage
-from synapse.cli.parse import many, number
-from synapse.cli.show import clean, fields
+from synapse.cli.frame.call import Call
+from synapse.cli.frame.completion import SHELLS
+from synapse.cli.frame.options import Options, Usage
+from synapse.cli.frame.parse import many, number
+from synapse.cli.frame.show import clean, fields
+from synapse.errors import NotFound
 from synapse.model.agents import Agent, Skill, settled
 from synapse.model.entry import PRIORITIES
+from synapse.system import discovery
 from synapse.system.typed import Any
+
+_COMPLETION_CASES = """\
+        view) [[ $cur == -* ]] || words="$words $(_synapse_agents)" ;;
+        export|import) [[ $cur == -* ]] || { COMPREPLY=($(compgen -f -- "$cur")); return; } ;;"""
 
 
 def init_options(parser: Options) -> None:
@@ -19,81 +27,82 @@ def init_options(parser: Options) -> None:
         "directory",
         nargs="?",
         metavar="DIR",
-        help="where; else --root, else ./shared-memory if the project has none",
+        help="the new workspace (default: --root, else ./shared-memory)",
     )
 
 
 def init(call: Call) -> None:
     from synapse import core
-    from synapse.cli.scripts import write_scripts
 
     root = call.new_root()
-    there = os.path.exists(os.path.join(root, "synapse.yaml"))
+    existed = os.path.exists(os.path.join(root, "synapse.yaml"))
     with core.init(root):
         scripts = write_scripts(root)
-    what = "was a workspace already; nothing in it was changed" if there else "is ready"
+    state = (
+        "was a workspace already; nothing in it was changed" if existed else "is ready"
+    )
     call.show(
-        lambda: {"root": root, "scripts": scripts, "there": there},
-        lambda: clean(f"{root} {what}"),
+        lambda: {"root": root, "scripts": scripts, "there": existed},
+        lambda: clean(f"{root} {state}"),
     )
 
 
 def register_options(parser: Options) -> None:
     add = parser.add_argument
-    add("ids", nargs="?", metavar="ID", help="the agent, if not --id")
+    add("ids", nargs="?", metavar="ID", help="the agent, instead of --id")
     add("--id", metavar="ID", help="a-z, 0-9, _ and -")
-    add("--name", metavar="NAME", help="what people call it")
+    add("--name", metavar="NAME", help="the name that people use")
     add(
         "--role",
         metavar="R",
-        help="cto, project-lead, engineer, specialist or your own; else engineer",
+        help="cto, project-lead, engineer, specialist or your own (default: engineer)",
     )
-    add("--department", metavar="D", help="its department: a team that it is in")
-    add("--engine", metavar="E", help="what runs it, such as claude-code")
-    add("--model", metavar="M", help="with which model")
-    add("--authority", type=number, metavar="N", help="0 to 100; else the role's")
+    add("--department", metavar="D", help="its department, which is also a team")
+    add("--engine", metavar="E", help="the engine that runs it, such as claude-code")
+    add("--model", metavar="M", help="the model that it uses")
+    add("--authority", type=number, metavar="N", help="0 to 100 (default: the role's)")
     add(
         "--read",
         action="append",
         metavar="GLOB,...",
-        help="what it hears; else the role's",
+        help="namespaces it may read (default: the role's)",
     )
     add(
         "--write",
         action="append",
         metavar="GLOB,...",
-        help="where it may write; else the role's",
+        help="namespaces it may write (default: the role's)",
     )
     add(
         "--notify",
         action="append",
         metavar="P,...",
-        help=f"{', '.join(PRIORITIES)}; else critical",
+        help=f"{', '.join(PRIORITIES)} (default: critical)",
     )
     add(
         "--team",
         action="append",
         metavar="T,...",
-        help="teams it is in: it reads and writes what is theirs",
+        help="its teams, whose namespaces it reads and writes",
     )
     add(
         "--project",
         action="append",
         metavar="P,...",
-        help="projects it is on: it reads and writes what is theirs",
+        help="its projects, whose namespaces it reads and writes",
     )
     add(
         "--skill",
         action="append",
         metavar="S",
-        help="NAME=AUTHORITY:GLOB,...: authority only there",
+        help="NAME=AUTHORITY:GLOB,...: an authority for these namespaces",
     )
     add(
         "--review-required",
         action="store_true",
-        help="what it writes waits for approval",
+        help="everything it writes waits for approval",
     )
-    add("--user", metavar="U", help="the system user whose files are its own")
+    add("--user", metavar="U", help="the system user whose files count as its own")
 
 
 def register(call: Call) -> None:
@@ -104,7 +113,7 @@ def register(call: Call) -> None:
     if was and _says_nothing(call.args):
         _refuse_to_wipe(was, settled(declared))
     agent = call.memory.register(declared)
-    call.show(lambda: fields(agent), lambda: clean(described(agent)))
+    call.show(lambda: fields(agent), lambda: clean(format_agent(agent)))
     if was and (changes := differing(was._asdict(), agent._asdict())):
         call.note(
             clean(f"{agent.id} was declared before; what changed: {'; '.join(changes)}")
@@ -112,7 +121,7 @@ def register(call: Call) -> None:
 
 
 def _says_nothing(args: Any) -> bool:
-    """Return whether a line names an agent, and says nothing of it."""
+    """Return whether a command names an agent, and declares nothing of it."""
     return not any(
         value
         for name, value in vars(args).items()
@@ -131,9 +140,9 @@ def _refuse_to_wipe(was: Agent, declared: Agent) -> None:
 
 
 def agent_of(args: Any) -> Agent:
-    """The agent that the options declare."""
+    """Return the agent that the options declare."""
     if (args.id is None) == (args.ids is None):
-        raise Usage("which agent? Give --id ID")
+        raise Usage("missing --id ID")
     notify = many(args.notify)
     return Agent(
         args.id or args.ids,
@@ -155,15 +164,15 @@ def agent_of(args: Any) -> Agent:
 
 
 def skill(text: str) -> Skill:
-    """`database=80:api/*,db/*`."""
-    domain, equals, rest = text.partition("=")
-    authority, colon, globs = rest.partition(":")
+    """Read a skill such as `database=80:api/*,db/*`."""
+    domain, equals, grant = text.partition("=")
+    authority, colon, globs = grant.partition(":")
     if not (domain and equals and colon and authority.isdigit() and globs):
         raise Usage(f"--skill {text!r} is not of the form NAME=AUTHORITY:GLOB,...")
     return Skill(domain, int(authority), tuple(many([globs]) or ()))
 
 
-def described(agent: Agent) -> str:
+def format_agent(agent: Agent) -> str:
     lines = [
         f"{agent.id}: {agent.role}, authority {agent.authority}",
         f"  reads   {', '.join(agent.read or ()) or 'nothing'}",
@@ -181,32 +190,98 @@ def described(agent: Agent) -> str:
 
 
 def agents_options(parser: Options) -> None:
-    """None of its own."""
+    """Declare no options."""
 
 
 def agents(call: Call) -> None:
-    from synapse.cli.table import drawn
     from synapse.model import clock
 
-    seen = call.memory.last_seen()
-    found = sorted(call.memory.agents(), key=lambda agent: (-agent.rank, agent.id))
-    when = {
-        agent.id: clock.seconds(seen[agent.id]) if agent.id in seen else None
-        for agent in found
-    }
-    rows = [
-        [a.id, a.role, a.department or "-", str(a.authority), when[a.id] or "never"]
-        for a in found
-    ]
+    last_seen = {id: clock.seconds(at) for id, at in call.memory.last_seen().items()}
+    agents = sorted(call.memory.agents(), key=lambda agent: (-agent.rank, agent.id))
+    rows = [{**fields(agent), "last_seen": last_seen.get(agent.id)} for agent in agents]
+    call.show(lambda: {"agents": rows}, lambda: _format_agents(agents, last_seen))
+
+
+def _format_agents(agents: Iterable[Agent], last_seen: Mapping[str, str]) -> str:
+    from synapse.cli.frame.table import draw_table
+
+    rows = []
+    for agent in agents:
+        department, seen = agent.department or "-", last_seen.get(agent.id, "never")
+        rows.append((agent.id, agent.role, department, str(agent.authority), seen))
+    columns = ("id", "role", "department", "authority", "last seen")
+    return draw_table(columns, rows) if rows else "no agents"
+
+
+def completion_options(parser: Options) -> None:
+    """Declare the shell."""
+    parser.add_argument("shell", choices=SHELLS, help="bash or zsh")
+
+
+def completion(call: Call) -> None:
+    text = completion_script(call.args.shell)
     call.show(
-        lambda: {
-            "agents": [
-                {**fields(agent), "last_seen": when[agent.id]} for agent in found
-            ]
-        },
-        lambda: (
-            drawn(("id", "role", "department", "authority", "last seen"), rows)
-            if rows
-            else "no agents"
-        ),
+        lambda: {"shell": call.args.shell, "script": text}, lambda: text.rstrip("\n")
     )
+
+
+def completion_script(shell: str) -> str:
+    """Return the completion script of `synapse` for a shell."""
+    from synapse.cli.frame.completion import script
+    from synapse.cli.verbs import ALIASES, PROGRAM
+
+    return script(shell, PROGRAM, _COMPLETION_CASES, ALIASES)
+
+
+def where_options(parser: Options) -> None:
+    """Declare no options."""
+
+
+def where(call: Call) -> None:
+    """Print the root on a line of its own, for scripts, and below it the rule that gave it."""
+    location = call.location
+    root = os.path.abspath(location.root)
+    if not discovery.is_workspace(root):
+        problem = f"{root}, {location.reason}, is no workspace"
+        raise NotFound(f"{problem}; {discovery.advice(root)}", id=root)
+    data = {**fields(location), "root": root, "reason": location.reason}
+    call.show(data, clean(f"{root}\n  {location.reason}"))
+
+
+_SCRIPT = """\
+#!/bin/sh
+# Generated by `synapse init`: {command} on the workspace that this file is in.
+here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd -P) || exit 1
+SYNAPSE_ROOT=${{here%/*}}
+export SYNAPSE_ROOT
+if ! command -v {command} >/dev/null 2>&1; then
+    echo "{command}: not found; install synapse-orchestrator, or put its bin directory on PATH" >&2
+    exit 127
+fi
+exec {command} "$@"
+"""
+COMMANDS = ("synapse-write", "synapse-read", "synapse-view", "synapse-register")
+
+
+def text_of(command: str) -> str:
+    """Return the text of the script that runs a command on its workspace."""
+    return _SCRIPT.format(command=command)
+
+
+def write_scripts(root: str) -> list[str]:
+    """Write bin/*.sh, over whatever an older version left there; the paths."""
+    folder = os.path.join(os.path.expanduser(root), "bin")
+    os.makedirs(folder, exist_ok=True)
+    return [
+        _write(os.path.join(folder, f"{command}.sh"), text_of(command))
+        for command in COMMANDS
+    ]
+
+
+def _write(path: str, text: str) -> str:
+    fresh = f"{path}.new"
+    with open(fresh, "w", encoding="ascii") as file:
+        file.write(text)
+    os.chmod(fresh, 0o755)
+    os.replace(fresh, path)
+    return path

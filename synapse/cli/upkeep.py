@@ -1,12 +1,14 @@
-"""`synapse verify | repair | rebuild | doctor`."""
+"""The verbs that look after the store: `verify`, `repair`, `rebuild`, `embed` and `doctor`."""
 
 from __future__ import annotations
 
 import os
 
-from synapse.cli.call import Call
-from synapse.cli.options import Options
-from synapse.cli.show import clean, fields
+from synapse.cli.frame.call import Call
+from synapse.cli.frame.interrupt import Interruptible
+from synapse.cli.frame.options import Options
+from synapse.cli.frame.parse import number
+from synapse.cli.frame.show import clean, fields, to_json
 from synapse.errors import NotFound, StoreCorrupt
 from synapse.system.discovery import FOLDER
 from synapse.system.typed import TYPE_CHECKING, Any
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from synapse.model.results import Problem, Report
+    from synapse.search.semantic import Queue
+
 
 DAMAGED = StoreCorrupt.exit_code
 
@@ -24,36 +28,38 @@ def verify_options(parser: Options) -> None:
     add(
         "--head",
         metavar="HEAD",
-        help="what an earlier verify ended with: proves that no end was cut off",
+        help="the head that an earlier verify printed: proves that the log still contains it",
     )
 
 
 def verify(call: Call) -> int:
     report = call.memory.verify(call.args.head)
-    call.show(lambda: report_json(report), lambda: reported(report, "damaged"))
+    call.show(lambda: report_json(report), lambda: format_report(report, "damaged"))
     return 0 if report.ok else DAMAGED
 
 
 def repair_options(parser: Options) -> None:
-    """None of its own."""
+    """Declare no options."""
 
 
 def repair(call: Call) -> int:
     report = call.memory.repair()
-    call.show(lambda: report_json(report), lambda: reported(report, "still damaged"))
+    call.show(
+        lambda: report_json(report), lambda: format_report(report, "still damaged")
+    )
     return 0 if report.ok else DAMAGED
 
 
 def rebuild_options(parser: Options) -> None:
-    """None of its own."""
+    """Declare no options."""
 
 
 def rebuild(call: Call) -> int:
     done = call.memory.rebuild()
-    shown = f"{done.records} records indexed, digest {done.digest}"
+    summary = f"{done.records} records indexed, digest {done.digest}"
     call.show(
         lambda: fields(done),
-        lambda: "\n".join([shown, *_listed(done.problems, "damaged")]),
+        lambda: "\n".join([summary, *_format_problems(done.problems, "damaged")]),
     )
     return DAMAGED if done.problems else 0
 
@@ -62,7 +68,7 @@ def doctor_options(parser: Options) -> None:
     parser.add_argument(
         "--conformance",
         metavar="DIR",
-        help="instead check a directory that anything wrote",
+        help="check a directory written by any program instead",
     )
 
 
@@ -72,14 +78,14 @@ def doctor(call: Call) -> int:
     if call.args.conformance:
         findings = checks.conforming(os.path.expanduser(call.args.conformance))
     else:
-        findings = checks.examine(_root(call), call.open)
+        findings = checks.examine(_workspace_or_default(call), call.open)
     call.show(
         lambda: checks.findings_json(findings), lambda: checks.findings_text(findings)
     )
     return DAMAGED if any(finding.verdict == "fail" for finding in findings) else 0
 
 
-def _root(call: Call) -> str:
+def _workspace_or_default(call: Call) -> str:
     """Return the workspace, or where one would be: a doctor is called for what is not found,
     too.
     """
@@ -93,16 +99,50 @@ def report_json(report: Report) -> dict[str, Any]:
     return {"ok": report.ok, **fields(report)}
 
 
-def reported(report: Report, word: str) -> str:
-    """One line if all is well; else every problem, the first one first."""
+def format_report(report: Report, word: str) -> str:
+    """Return one line if all is well, else every problem in order."""
     mended = [f"put back: {clean(', '.join(report.mended))}"] if report.mended else []
     if report.ok:
         return "\n".join([*mended, f"ok: {report.records} records, head {report.head}"])
-    return "\n".join([*mended, *_listed(report.problems, word)])
+    return "\n".join([*mended, *_format_problems(report.problems, word)])
 
 
-def _listed(problems: Sequence[Problem], word: str) -> list[str]:
+def _format_problems(problems: Sequence[Problem], word: str) -> list[str]:
     if not problems:
         return []
-    lines = [f"  {clean(f'{where}: {what}')}" for where, what, _ in problems]
+    lines = [f"  {clean(f'{path}: {problem}')}" for path, problem, _ in problems]
     return [f"{word}: {len(lines)} problem{'s' * (len(lines) > 1)}", *lines]
+
+
+def embed_options(parser: Options) -> None:
+    add = parser.add_argument
+    add(
+        "--limit",
+        type=number,
+        metavar="N",
+        help="at most N entries (default: all that have no vectors)",
+    )
+    add(
+        "--follow",
+        action="store_true",
+        help="keep running and embed new entries until stopped",
+    )
+
+
+def embed(call: Call) -> None:
+    from synapse.search import semantic
+
+    store = call.memory.store
+    if not call.args.follow:
+        queue = semantic.embed(store, call.args.limit)
+        call.show(lambda: fields(queue), queue_line(queue))
+        return
+    with Interruptible():
+        for queue in semantic.follow(store):
+            call.say(to_json(fields(queue)) if call.json else queue_line(queue))
+            call.flush()
+
+
+def queue_line(queue: Queue) -> str:
+    refused = f", {queue.refused} refused" if queue.refused else ""
+    return f"{queue.embedded} embedded{refused}, {queue.waiting} waiting; {clean(queue.model)}"

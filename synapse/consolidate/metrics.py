@@ -1,18 +1,19 @@
-"""What the nights measured: how much there is, how fast it grows, how much they file away; and what
-to worry about.
+"""The figures of nightly runs: how much there is, how fast it grows, how much is filed away. Pure.
+
+They are computed at the end of a run, stored in its record, and read by `synapse stats` and
+`doctor`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from synapse.consolidate.acts import AppliedAct
 from synapse.index.unfiled import Weight
-from synapse.model.clock import day
-from synapse.model.entry import SECOND
+from synapse.model.clock import DAY, day
 from synapse.system.typed import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from synapse.consolidate.apply import Done
     from synapse.model.records import Record
 
 MANY, DEEP = (
@@ -23,11 +24,10 @@ IDLE_DAYS = 3
 WEEK = 7
 GROWTH = 2  # times as much written as filed away, for a week
 FEW = 100  # entries in a week that are no growth to speak of
-_DAY = 86_400 * SECOND
 
 
 class Measure(NamedTuple):
-    """What a night found and did."""
+    """The figures of one run."""
 
     date: str
     at: int
@@ -43,41 +43,43 @@ class Measure(NamedTuple):
 
     @property
     def compression(self) -> float:
-        """The share of bytes that the night filed away of what it found."""
-        found = [(size, was) for _, _, size, was in self.namespaces if was]
+        """Return the share of bytes that the run filed away."""
+        sizes = [(size, before) for _, _, size, before in self.namespaces if before]
         return (
-            1 - sum(size for size, _ in found) / sum(was for _, was in found)
-            if found
+            1 - sum(size for size, _ in sizes) / sum(before for _, before in sizes)
+            if sizes
             else 0.0
         )
 
 
-def measured(
+def measure_fields(
     before: Sequence[Weight],
     after: Sequence[Weight],
-    done: Iterable[Done],
+    done: Iterable[AppliedAct],
     written: int,
     disputed: int,
 ) -> dict[str, object]:
-    """The fields of a night's record."""
-    left = {weight.namespace: weight for weight in after}
+    """Return the figures as fields of the run's record."""
+    later = {weight.namespace: weight for weight in after}
     names = sorted({weight.namespace for weight in (*before, *after)})
-    was = {weight.namespace: weight.bytes for weight in before}
+    earlier = {weight.namespace: weight.bytes for weight in before}
     none = Weight("", 0, 0, 0)
     acts = list(done)
     return {
         "entries": sum(weight.entries for weight in after),
         "bytes": sum(weight.bytes for weight in after),
         "written": written,
-        "filed": sum(len(each.act.ids) for each in acts),
-        "merged": sum(len(each.act.ids) for each in acts if each.act.kind == "merge"),
+        "filed": sum(len(result.act.ids) for result in acts),
+        "merged": sum(
+            len(result.act.ids) for result in acts if result.act.kind == "merge"
+        ),
         "disputed": disputed,
         "namespaces": [
             [
                 name,
-                left.get(name, none).entries,
-                left.get(name, none).bytes,
-                was.get(name, 0),
+                later.get(name, none).entries,
+                later.get(name, none).bytes,
+                earlier.get(name, 0),
             ]
             for name in names
         ],
@@ -85,11 +87,11 @@ def measured(
 
 
 def measures(nights: Iterable[Record]) -> list[Measure]:
-    """What each finished night measured, oldest first."""
-    found = (
+    """Return the figures of each finished run, oldest first."""
+    finished = (
         (record, record.fields) for record in nights if "namespaces" in record.fields
     )
-    return [_measure(record, fields) for record, fields in found]
+    return [_measure(record, fields) for record, fields in finished]
 
 
 def _measure(record: Record, fields: Any) -> Measure:
@@ -106,7 +108,7 @@ def _measure(record: Record, fields: Any) -> Measure:
 
 
 def shape(namespaces: Iterable[str]) -> Iterator[str]:
-    """What is hard to follow about the namespaces that are in use."""
+    """Yield remarks on what is hard to follow about the namespaces in use."""
     used = sorted(namespaces)
     top = {name.split("/", 1)[0] for name in used}
     if len(top) > MANY:
@@ -118,15 +120,15 @@ def shape(namespaces: Iterable[str]) -> Iterator[str]:
     )
 
 
-def idleness(found: Sequence[Measure], since: int | None, now: int) -> Iterator[str]:
-    """What is wrong with the nights. `since` is when the first record of the log came."""
-    last = found[-1].at if found else since
-    if last is not None and now - last > IDLE_DAYS * _DAY:
+def idleness(runs: Sequence[Measure], since: int | None, now: int) -> Iterator[str]:
+    """Yield what is wrong with the runs. `since` is when the first record of the log came."""
+    last = runs[-1].at if runs else since
+    if last is not None and now - last > IDLE_DAYS * DAY:
         yield f"no night since {day(last)}: run `synapse defrag`, or have one run every night"
-    week = found[-WEEK:]
+    week = runs[-WEEK:]
     written, filed = (
-        sum(each.written for each in week),
-        sum(each.filed for each in week),
+        sum(measure.written for measure in week),
+        sum(measure.filed for measure in week),
     )
     if len(week) == WEEK and written > max(GROWTH * filed, FEW):
         yield (
@@ -136,10 +138,10 @@ def idleness(found: Sequence[Measure], since: int | None, now: int) -> Iterator[
 
 
 def plot(values: Sequence[int], width: int, height: int = 6) -> list[str]:
-    """A curve of blocks, the newest value at the right, with its highest value beside it."""
-    shown = values[-width:]
-    most = max(shown, default=0) or 1
-    eighths = [round(value * height * 8 / most) for value in shown]
+    """Return a curve of blocks, the newest value at the right, with its highest value beside it."""
+    recent = values[-width:]
+    most = max(recent, default=0) or 1
+    eighths = [round(value * height * 8 / most) for value in recent]
     lines = []
     for row in range(height - 1, -1, -1):
         label = (
@@ -148,14 +150,14 @@ def plot(values: Sequence[int], width: int, height: int = 6) -> list[str]:
         lines.append(
             f"{label} |"
             + "".join(
-                " ▁▂▃▄▅▆▇█"[min(max(each - row * 8, 0), 8)] for each in eighths
+                " ▁▂▃▄▅▆▇█"[min(max(eighth - row * 8, 0), 8)] for eighth in eighths
             ).rstrip()
         )
     return lines
 
 
 def per_namespace(measure: Measure) -> list[tuple[str, ...]]:
-    """The namespaces of a night as rows of a table, the fullest first."""
+    """Return the namespaces of a run as rows of a table, the fullest first."""
     rows = sorted(measure.namespaces, key=lambda row: (-row[2], row[0]))
     return [
         (name, f"{entries:,}", f"{size:,}", _share(was, size))

@@ -1,5 +1,5 @@
-"""What a night writes for people: the page of each day, the entry that tells of the night, the
-current views.
+"""What a nightly run writes for people: a page for each day, the entry on the run, the current
+views.
 
 All of it is derived: pages and views are written anew, the entry is written once.
 """
@@ -16,8 +16,8 @@ from synapse.index import unfiled
 from synapse.index.query import Filter
 from synapse.log.files import FilesLog
 from synapse.model.agents import CONSOLIDATOR, OPERATOR, Agent
-from synapse.model.clock import day
-from synapse.model.entry import SECOND, Draft
+from synapse.model.clock import DAY, day
+from synapse.model.entry import Draft
 from synapse.model.records import Guard, Pending, filings
 from synapse.system.typed import TYPE_CHECKING
 from synapse.view.block import escaped
@@ -30,34 +30,33 @@ if TYPE_CHECKING:
 
 CHANGELOG = "system/changelog"
 DAYS = 7  # so many pages at most, where no night ran for longer
-_DAY = 86_400 * SECOND
 
 
 def write(
     mem: Memory, date: str, night: str, floor: int, now: int, guard: Guard
 ) -> None:
-    """The entry, the pages of the days since the last night, the views of all agents and
-    departments.
-    """
-    tell(mem.store, night, floor, now, guard)
+    """Write the entry, the pages of the days since the last run, and the views of all agents and
+    departments."""
+    write_entry(mem.store, night, floor, now, guard)
     if isinstance(mem.store.log, FilesLog):
         write_days(mem.store, floor, now)
         write_views(mem)
 
 
-def tell(store: Store, night: str, floor: int, now: int, guard: Guard) -> None:
-    """What a night did, as an entry of its own. One that did no more than file away such entries
-    says nothing.
-    """
+def write_entry(store: Store, night: str, floor: int, now: int, guard: Guard) -> None:
+    """Write the entry that says what a run did. One that only filed away such entries writes
+    none."""
     query, counts = store.index.query, Counter[str]()
-    wanted = Filter(
+    own_entries = Filter(
         namespaces=(CHANGELOG,), author=CONSOLIDATOR, archived=True, limit=None
     )
-    told = {entry.id for entry in query.page(None, wanted, now, store.index.horizon)}
+    own_ids = {
+        entry.id for entry in query.page(None, own_entries, now, store.index.horizon)
+    }
     for act in unfiled.written_by(query, CONSOLIDATOR, floor):
         if act.fields.get("night") == night:
             counts[act.fields.get("reason", "")] += sum(
-                id not in told for id, _ in filings(act)
+                id not in own_ids for id, _ in filings(act)
             )
     lines = [
         f"- {count:,} filed away: {reason}"
@@ -87,23 +86,23 @@ def tell(store: Store, night: str, floor: int, now: int, guard: Guard) -> None:
 
 
 def write_days(store: Store, floor: int, now: int) -> None:
-    """A page for each day since the last night. Only what everybody may read is on it in words."""
+    """Write a page for each day since the last run. Only what everybody may read is quoted on
+    it."""
     assert isinstance(store.log, FilesLog)
-    since = (
-        max(store.log.at(floor).at if floor else 0, now - DAYS * _DAY) // _DAY * _DAY
-    )
+    since = max(store.log.at(floor).at if floor else 0, now - DAYS * DAY) // DAY * DAY
     acts = (
         _act(store, record, entry, now)
         for record, entry in unfiled.told(store.index.query, since)
     )
-    for date, found in groupby(
+    for date, group in groupby(
         (act for act in acts if is_told(act.record)), key=lambda act: day(act.record.at)
     ):
-        _place(store, f"changelog/{date}.md", f"# {date}\n\n{days(found, _item)}\n")
+        _place(store, f"changelog/{date}.md", f"# {date}\n\n{days(group, _item)}\n")
 
 
 def write_views(mem: Memory) -> None:
-    """The current view of each agent, and of each department what all of its agents may see."""
+    """Write the current view of each agent, and of each department what all of its agents may
+    see."""
     agents = mem.agents()
     for agent in agents:
         _place(
@@ -111,9 +110,9 @@ def write_views(mem: Memory) -> None:
             f"views/{agent.id}.md",
             mem.as_agent(agent.id).briefing().markdown(),
         )
-    operator, taken = mem.as_agent(OPERATOR), {agent.id for agent in agents}
+    operator, agent_ids = mem.as_agent(OPERATOR), {agent.id for agent in agents}
     for name in sorted(
-        {agent.department for agent in agents if agent.department} - taken
+        {agent.department for agent in agents if agent.department} - agent_ids
     ):
         _place(
             mem.store, f"views/{name}.md", operator.briefing(department=name).markdown()
@@ -121,7 +120,7 @@ def write_views(mem: Memory) -> None:
 
 
 def _act(store: Store, record: Record, entry: Entry | None, now: int) -> Act:
-    """With the words of the entry, where it was said to all; one that was staged is looked up."""
+    """Return the act with its entry, where that is to all; one that was staged is looked up."""
     if entry is None and record.kind == "entry":
         entry = store.index.entry(ids_of(record)[0], now)
     return Act(record, entry if entry and entry.addressees == ("all",) else None)

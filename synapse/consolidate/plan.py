@@ -1,7 +1,7 @@
-"""The plan of a night: what would be done to the memory, entry by entry, and why. Pure: a state in,
-acts out.
+"""The plan of a nightly run: what would be done to the memory, entry by entry, and why. Pure.
 
-Nothing here may read the log, ask the time, or write. Every act is one that can be taken back.
+A state in, acts out: nothing here may read the log, ask the time, or write. Every act can be
+undone.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain, groupby
 
 from synapse.authority import MERGED, SEALED, is_merged, visible
-from synapse.consolidate.acts import Act, Made, filing, without
+from synapse.consolidate.acts import Act, NewEntry, archive_acts, without
 from synapse.consolidate.heading import fitting, portions, room_beside
 from synapse.consolidate.limits import Room, enforce, remarks
-from synapse.consolidate.similarity import gist, similarity
+from synapse.consolidate.similarity import fingerprint, similarity
 from synapse.index.unfiled import Lapsed, Outdone
 from synapse.model.agents import CONSOLIDATOR, OPERATOR, Agent, Settings, authority_in
-from synapse.model.clock import seconds
+from synapse.model.clock import DAY, seconds
 from synapse.model.entry import NEVER, RANK, SECOND, TRUST, Draft, Entry
 from synapse.system.digest import sha256
 from synapse.system.typed import NamedTuple
@@ -26,22 +26,19 @@ THRESHOLD = 0.85
 ESCALATED = "escalated"
 # be it merged at once, or by whoever goes on where another died
 ALIKE = "says the same as the newest of them"
-DAY = 86_400 * SECOND
 IDLE = 30 * DAY  # then a thread is filed away
 _QUOTE = 2_000
 
 
 class State(NamedTuple):
-    """What a plan is made from: the memory at one moment, as far as a night may have to do with
-    it.
-    """
+    """What a plan is made from: the part of the memory, at one moment, that a run may change."""
 
     cursor: int = 0
     live: Sequence[Sequence[Entry]] = ()  # those that may say the same, together
-    half: Sequence[
+    unfinished_merges: Sequence[
         tuple[str, str]
     ] = ()  # sources of merged entries that are not filed away, each with its heir
-    outdone: Sequence[Outdone] = ()
+    superseded: Sequence[Outdone] = ()
     lapsed: Sequence[Lapsed] = ()
     idle: Sequence[str] = ()  # messages of threads in which nobody writes any more
     blockers: Sequence[
@@ -53,9 +50,7 @@ class State(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What is to be done, in this order, to the memory as it was at a cursor; and what there is to
-    remark on.
-    """
+    """The acts to carry out, in this order, on the memory as it was at a cursor; and remarks."""
 
     acts: tuple[Act, ...]
     cursor: int
@@ -69,21 +64,21 @@ class Plan(NamedTuple):
 def plan(
     state: State, now: int, settings: Settings, phases: Collection[str] = PHASES
 ) -> Plan:
-    """Everything that these phases have to do. No entry is filed away twice."""
+    """Return everything that these phases have to do. No entry is filed away twice."""
     acts: list[Act] = []
-    taken: set[str] = set()
-    kept = {id for id, phase in state.spared if phase == "enforce"}
+    filed: set[str] = set()
+    restored = {id for id, phase in state.spared if phase == "enforce"}
     steps: dict[str, Callable[[], Iterator[Act]]] = {
         "merge": lambda: _merge(state, now),
         "archive": lambda: _archive(state, settings),
-        "enforce": lambda: enforce(state.room, now, settings, taken | kept),
+        "enforce": lambda: enforce(state.room, now, settings, filed | restored),
     }
     for name, step in steps.items():
         for act in step() if name in phases else ():
-            gone = [id in taken or (id, name) in state.spared for id in act.ids]
-            if not any(gone) or (not all(gone) and act.made is None):
-                taken.update(act.ids)
-                acts.append(without(act, gone))
+            excluded = [id in filed or (id, name) in state.spared for id in act.ids]
+            if not any(excluded) or (not all(excluded) and act.new_entry is None):
+                filed.update(act.ids)
+                acts.append(without(act, excluded))
     noted = remarks(state.room, settings) if "enforce" in phases else ()
     return Plan(tuple(acts), state.cursor, now, tuple(noted))
 
@@ -92,13 +87,12 @@ def plan(
 
 
 def _merge(state: State, now: int) -> Iterator[Act]:
-    """File away what was outdone; finish merges that were begun; make one entry of those that say
-    the same.
-    """
-    by_reason = sorted(state.outdone, key=lambda each: each.reason)
-    for reason, found in groupby(by_reason, key=lambda each: each.reason):
-        yield from filing("merge", reason, [(each.id, each.by) for each in found])
-    yield from filing("merge", ALIKE, state.half)
+    """Yield acts that file away what was superseded, finish merges that were begun, and merge
+    entries that say the same."""
+    by_reason = sorted(state.superseded, key=lambda row: row.reason)
+    for reason, rows in groupby(by_reason, key=lambda row: row.reason):
+        yield from archive_acts("merge", reason, [(row.id, row.by) for row in rows])
+    yield from archive_acts("merge", ALIKE, state.unfinished_merges)
     for group in chain(*map(near_duplicates, state.live)):
         if all((entry.id, "merge") not in state.spared for entry in group):
             for alike in portions(group):
@@ -108,48 +102,52 @@ def _merge(state: State, now: int) -> Iterator[Act]:
                         "merge",
                         tuple(entry.id for entry in alike),
                         ALIKE,
-                        made=merged(alike, now),
+                        new_entry=merged(alike, now),
                     )
 
 
-def unended(acts: Collection[Act]) -> bool:
-    """Whether entries may be left that say the same: there were too many for one to name them all,
-    or some had to wait for a merge that was begun.
-    """
-    if any(act.reason == ALIKE and act.made is None for act in acts):
+def may_have_more_merges(acts: Collection[Act]) -> bool:
+    """Return whether entries may be left that say the same: there were too many for one to name
+    them all, or some had to wait for a merge that was begun."""
+    if any(act.reason == ALIKE and act.new_entry is None for act in acts):
         return True
     drafts = [
-        act.made.draft for act in acts if act.kind == "merge" and act.made is not None
+        act.new_entry.draft
+        for act in acts
+        if act.kind == "merge" and act.new_entry is not None
     ]
-    return len({(draft.namespace, gist(draft.body).words) for draft in drafts}) < len(
-        drafts
-    )
+    return len(
+        {(draft.namespace, fingerprint(draft.body).words) for draft in drafts}
+    ) < len(drafts)
 
 
 def near_duplicates(entries: Iterable[Entry]) -> list[list[Entry]]:
-    """The groups of entries that may become one, each oldest first, in the order of the log."""
+    """Return the groups of entries that may become one, each oldest first, in the order of the
+    log."""
     groups: dict[
         str, list[Entry]
     ] = {}  # by a digest: the words of a hundred thousand entries are much to hold
     for entry in entries:
         if may_merge(entry):
-            key = sha256(repr((place(entry), gist(entry.body).words)).encode())
+            key = sha256(
+                repr((merge_key(entry), fingerprint(entry.body).words)).encode()
+            )
             groups.setdefault(key, []).append(entry)
-    found = (
-        _close(sorted(group, key=lambda entry: entry.seq))
+    candidates = (
+        _close_to_newest(sorted(group, key=lambda entry: entry.seq))
         for group in groups.values()
         if len(group) > 1
     )
     return sorted(
-        (alike for alike in found if len(alike) > 1), key=lambda alike: alike[0].seq
+        (alike for alike in candidates if len(alike) > 1),
+        key=lambda alike: alike[0].seq,
     )
 
 
 def may_merge(entry: Entry) -> bool:
-    """Whether an entry may go into another at all. What is critical, private, under a topic, or not
-    vouched for stays itself: a merge would wake again, widen, settle a dispute, or lower what
-    others rely on.
-    """
+    """Return whether an entry may go into another at all. A critical, private, unverified or
+    disputed entry, or one under a topic, stays itself: a merge would wake agents again, widen its
+    audience, settle a dispute, or lower what others rely on."""
     if entry.author == CONSOLIDATOR and not is_merged(entry):
         return False
     plain = (
@@ -161,10 +159,9 @@ def may_merge(entry: Entry) -> bool:
     return plain and entry.priority != "critical" and entry.trust != "unverified"
 
 
-def merged(alike: Sequence[Entry], now: int) -> Made:
-    """One entry that says what these say, in the words of the newest, and counts for no more than
-    the least.
-    """
+def merged(alike: Sequence[Entry], now: int) -> NewEntry:
+    """Return one entry that says what these say, in the words of the newest, with the least of
+    their authorities."""
     newest, until = alike[-1], max(entry.expires for entry in alike)
     room = room_beside(newest) // 4
     draft = Draft(
@@ -182,11 +179,11 @@ def merged(alike: Sequence[Entry], now: int) -> Made:
         when=newest.when,
         timestamp=newest.timestamp,
     )
-    return _made(draft, alike, min(entry.authority for entry in alike))
+    return _new_entry(draft, alike, min(entry.authority for entry in alike))
 
 
-def place(entry: Entry) -> tuple[object, ...]:
-    """What besides its words has to be the same."""
+def merge_key(entry: Entry) -> tuple[object, ...]:
+    """Return what has to be the same, besides the words, for two entries to be merged."""
     return (
         entry.namespace,
         entry.scope,
@@ -197,11 +194,13 @@ def place(entry: Entry) -> tuple[object, ...]:
     )
 
 
-def _close(group: list[Entry]) -> list[Entry]:
-    """Those of one gist that are close to the newest of them."""
-    newest = gist(group[-1].body)
+def _close_to_newest(group: list[Entry]) -> list[Entry]:
+    """Return those entries of one fingerprint that are close to the newest of them."""
+    newest = fingerprint(group[-1].body)
     return [
-        entry for entry in group if similarity(gist(entry.body), newest) >= THRESHOLD
+        entry
+        for entry in group
+        if similarity(fingerprint(entry.body), newest) >= THRESHOLD
     ]
 
 
@@ -209,13 +208,12 @@ def _close(group: list[Entry]) -> list[Entry]:
 
 
 def _archive(state: State, settings: Settings) -> Iterator[Act]:
-    """File away what is past its time; a critical blocker that nobody resolved is escalated
-    first.
-    """
+    """Yield acts that file away what has expired; a critical blocker that nobody resolved is
+    escalated first."""
     open_blockers = {entry.id for entry, _ in state.blockers}
     for entry, first in state.blockers:
-        rung = next_above(entry, first, state.agents, settings)
-        if rung is None:
+        recipients = next_above(entry, first, state.agents, settings)
+        if recipients is None:
             yield Act(
                 "archive",
                 "archive",
@@ -223,13 +221,17 @@ def _archive(state: State, settings: Settings) -> Iterator[Act]:
                 "past its time; the operator was told",
             )
         else:
-            reason = f"past its time and unresolved: told {' and '.join(rung)}"
+            reason = f"past its time and unresolved: told {' and '.join(recipients)}"
             yield Act(
-                "archive", "escalate", (entry.id,), reason, made=escalation(entry, rung)
+                "archive",
+                "escalate",
+                (entry.id,),
+                reason,
+                new_entry=escalation(entry, recipients),
             )
-    past = [(each.id, "") for each in state.lapsed if each.id not in open_blockers]
-    yield from filing("archive", "past its time", past)
-    yield from filing(
+    past = [(row.id, "") for row in state.lapsed if row.id not in open_blockers]
+    yield from archive_acts("archive", "past its time", past)
+    yield from archive_acts(
         "archive",
         f"nobody wrote in its thread for {IDLE // DAY} days",
         [(id, "") for id in state.idle],
@@ -239,37 +241,40 @@ def _archive(state: State, settings: Settings) -> Iterator[Act]:
 def next_above(
     entry: Entry, first: Entry, agents: Sequence[Agent], settings: Settings
 ) -> tuple[str, ...] | None:
-    """Whom an unresolved blocker goes to: the agents of the next higher authority that may see what
-    it was first, else the operator; None where it was the operator's already.
-    """
-    below = entry.authority
+    """Return whom an unresolved blocker goes to: the agents of the next higher authority that may
+    see the first blocker, else the operator; None where it was the operator's already."""
+    authority = entry.authority
     if is_escalation(entry):
         if entry.addressees == (f"agent:{OPERATOR}",):
             return None
-        told = [agent for agent in agents if f"agent:{agent.id}" in entry.addressees]
-        below = max(
-            (authority_in(agent, entry.namespace, settings.flat) for agent in told),
+        addressed = [
+            agent for agent in agents if f"agent:{agent.id}" in entry.addressees
+        ]
+        authority = max(
+            (
+                authority_in(agent, entry.namespace, settings.flat)
+                for agent in addressed
+            ),
             default=100,
         )
     ranks = {
         agent.id: authority_in(agent, entry.namespace, settings.flat)
         for agent in agents
     }
-    above = [
+    superiors = [
         agent.id
         for agent in agents
-        if ranks[agent.id] > below and visible(first, agent)
+        if ranks[agent.id] > authority and visible(first, agent)
     ]
-    lowest = min((ranks[id] for id in above), default=0)
-    return tuple(f"agent:{id}" for id in sorted(above) if ranks[id] == lowest) or (
+    lowest = min((ranks[id] for id in superiors), default=0)
+    return tuple(f"agent:{id}" for id in sorted(superiors) if ranks[id] == lowest) or (
         f"agent:{OPERATOR}",
     )
 
 
-def escalation(entry: Entry, rung: tuple[str, ...]) -> Made:
-    """The blocker, passed on. It reaches nobody who might not have seen the blocker itself, but the
-    operator.
-    """
+def escalation(entry: Entry, recipients: tuple[str, ...]) -> NewEntry:
+    """Return the blocker, passed on. It reaches nobody who might not have seen the blocker itself,
+    but the operator."""
     body = (
         entry.body
         if len(entry.body) <= _QUOTE
@@ -285,13 +290,13 @@ def escalation(entry: Entry, rung: tuple[str, ...]) -> Made:
         namespace=entry.namespace,
         author=CONSOLIDATOR,
         priority=entry.priority,
-        addressees=fitting(rung, room),
+        addressees=fitting(recipients, room),
         tags=fitting((ESCALATED, *entry.tags), room),
         related=fitting((entry.id, *entry.related), room),
         derived_from=(entry.id,),
         scope=entry.scope,
     )
-    return _made(draft, (entry,), entry.authority)
+    return _new_entry(draft, (entry,), entry.authority)
 
 
 def is_escalation(entry: Entry) -> bool:
@@ -305,7 +310,7 @@ def is_escalation(entry: Entry) -> bool:
 # -- both ------------------------------------------------------------------------------------------
 
 
-def _made(draft: Draft, sources: Sequence[Entry], authority: int) -> Made:
-    return Made(
+def _new_entry(draft: Draft, sources: Sequence[Entry], authority: int) -> NewEntry:
+    return NewEntry(
         draft, authority, min((entry.trust for entry in sources), key=TRUST.index)
     )

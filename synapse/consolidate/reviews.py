@@ -1,6 +1,5 @@
-"""Where agents stand: the review that a night writes down where reputation is on, and the account
-of it for people.
-"""
+"""Reviews of reputation: the record that a nightly run writes where it is on, and the account for
+people."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Review(NamedTuple):
-    """What one review moved for an agent. `stands` is false where it was taken back."""
+    """The change of one agent's authority by one review. `stands` is false where it was undone."""
 
     seq: int
     at: int
@@ -41,7 +40,8 @@ class Review(NamedTuple):
 
 
 class Account(NamedTuple):
-    """An agent's standing: what is declared, what the reviews moved, what the next one would."""
+    """An agent's authority: as declared, as moved by the reviews, and what the next one would
+    move."""
 
     agent: str
     declared: int
@@ -53,28 +53,27 @@ class Account(NamedTuple):
 
 
 def accounts(mem: Memory, agent: str | None = None) -> list[Account]:
-    """The standing of every agent, or of one, step by step with the records behind it."""
+    """Return the account of every agent, or of one, step by step with the records behind it."""
     operators_alone("look into reputations")
     store = mem.store
     store.fresh()
-    known = store.index.query.declared
-    if agent is not None and agent not in known:
+    agents = store.index.query.declared
+    if agent is not None and agent not in agents:
         raise NotFound(
             f"there is no agent {agent}; `synapse agents` lists them", id=agent
         )
     now, past = store.clock(), facts.reviews(store.index.query)
     since = _since(past, now)
-    found = steps(_deeds(store, since, now), since, now, _counted(past))
+    open_steps = steps(_deeds(store, since, now), since, now, _counted(past))
     return [
-        _account(store, known[id], past, since, found)
-        for id in ([agent] if agent else sorted(known))
+        _account(store, agents[id], past, since, open_steps)
+        for id in ([agent] if agent else sorted(agents))
     ]
 
 
 def review(store: Store, night: str, now: int, guard: Guard) -> Record | None:
     """Write down what a whole period moved, once; None where none has passed, or reputation is not
-    on.
-    """
+    on."""
     if store.settings.reputation != "on":
         return None
     store.index.catch_up()
@@ -83,9 +82,9 @@ def review(store: Store, night: str, now: int, guard: Guard) -> Record | None:
     first = store.log.at(1).at if store.index.cursor() else now
     if now - (since if past else first) < PERIOD:
         return None
-    found = steps(_deeds(store, since, now), since, now, _counted(past))
+    period_steps = steps(_deeds(store, since, now), since, now, _counted(past))
     moves = {
-        agent.id: _move(store, agent, found)
+        agent.id: _move(store, agent, period_steps)
         for agent in store.index.query.declared.values()
     }
     fields = {
@@ -94,7 +93,7 @@ def review(store: Store, night: str, now: int, guard: Guard) -> Record | None:
         "since": since,
         "until": now,
         "moves": {id: move for id, move in moves.items() if move},
-        "steps": [_plain(step) for step in found if step.move],
+        "steps": [_plain(step) for step in period_steps if step.move],
     }
     record = store.log.append(
         Pending("review", CONSOLIDATOR, fields), once=f"review:{night}", unless=guard
@@ -104,14 +103,13 @@ def review(store: Store, night: str, now: int, guard: Guard) -> Record | None:
 
 
 def _since(past: list[tuple[Record, bool]], now: int) -> int:
-    """Where the period that is open began: at the last review, be it one that was taken back, else
-    a period ago.
-    """
+    """Return where the open period began: at the last review, be it one that was undone, else a
+    period ago."""
     return max((record.fields["until"] for record, _ in past), default=now - PERIOD)
 
 
 def _counted(past: list[tuple[Record, bool]]) -> frozenset[tuple[str, str]]:
-    """The entries that moved a standing before."""
+    """Return the entries that moved an authority before, each with `gain` or `loss`."""
     old = (_step(plain) for record, _ in past for plain in record.fields["steps"])
     return frozenset(
         (step.deed.entry, "gain" if step.move > 0 else "loss") for step in old
@@ -126,9 +124,9 @@ def _deeds(store: Store, since: int, until: int) -> Iterator[Deed]:
         (ACTED, facts.acted_on),
     ):
         for fact in ask(query, since, until):
-            seen = facts.seen_by(query, fact.entry, fact.at)
+            readers = facts.seen_by(query, fact.entry, fact.at)
             yield Deed(
-                kind, fact.author, fact.entry, fact.at, fact.by, seen, fact.records
+                kind, fact.author, fact.entry, fact.at, fact.by, readers, fact.records
             )
 
 
@@ -137,53 +135,55 @@ def _account(
     agent: Agent,
     past: list[tuple[Record, bool]],
     since: int,
-    found: list[Step],
+    open_steps: list[Step],
 ) -> Account:
-    own = tuple(step for step in found if step.deed.agent == agent.id)
+    own = tuple(step for step in open_steps if step.deed.agent == agent.id)
     reviews = tuple(_review(agent.id, record, stands) for record, stands in past)
     declared = general_authority(agent, store.settings.flat)
     shift = store.shift(agent.id)
-    standing = general_authority(agent._replace(shift=shift), store.settings.flat)
+    authority = general_authority(agent._replace(shift=shift), store.settings.flat)
     return Account(
         agent.id,
         declared,
-        standing,
+        authority,
         reviews,
         since,
         own,
-        reputation.moved(standing, own),
+        reputation.total_move(authority, own),
     )
 
 
 def _review(agent: str, record: Record, stands: bool) -> Review:
-    given = record.fields
-    own = tuple(step for step in map(_step, given["steps"]) if step.deed.agent == agent)
+    fields = record.fields
+    own = tuple(
+        step for step in map(_step, fields["steps"]) if step.deed.agent == agent
+    )
     return Review(
         record.seq,
         record.at,
-        given["since"],
-        given["until"],
-        given["moves"].get(agent, 0),
+        fields["since"],
+        fields["until"],
+        fields["moves"].get(agent, 0),
         own,
         stands,
     )
 
 
-def _move(store: Store, agent: Agent, found: list[Step]) -> int:
-    standing = general_authority(
+def _move(store: Store, agent: Agent, period_steps: list[Step]) -> int:
+    authority = general_authority(
         agent._replace(shift=store.shift(agent.id)), store.settings.flat
     )
-    return reputation.moved(
-        standing, (step for step in found if step.deed.agent == agent.id)
+    return reputation.total_move(
+        authority, (step for step in period_steps if step.deed.agent == agent.id)
     )
 
 
 def _plain(step: Step) -> Mapping[str, Any]:
-    """A step as it stands in a review: what it was made of, and what it moved."""
+    """Return a step as a review stores it: its deed, and how much it moved."""
     return {**step.deed._asdict(), "move": step.move, "why": step.why}
 
 
 def _step(plain: Mapping[str, Any]) -> Step:
-    given = {name: plain[name] for name in Deed._fields}
-    given |= {name: tuple(given[name]) for name in ("seen_by", "records")}
-    return Step(Deed(**given), plain["move"], plain["why"])
+    values = {name: plain[name] for name in Deed._fields}
+    values |= {name: tuple(values[name]) for name in ("seen_by", "records")}
+    return Step(Deed(**values), plain["move"], plain["why"])

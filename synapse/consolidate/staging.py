@@ -1,13 +1,12 @@
-"""Staging what passed judgement: a proposal waits, as an entry, for somebody above its sources; all
-else stays.
-"""
+"""Staging of proposals: one that was accepted waits, as an entry, for the approval of an agent
+above its sources."""
 
 from __future__ import annotations
 
 from synapse import successors
 from synapse.authority import is_merged
-from synapse.consolidate.acts import Made
-from synapse.consolidate.apply import written
+from synapse.consolidate.acts import NewEntry
+from synapse.consolidate.apply import admit_new_entry
 from synapse.consolidate.proposal import Verdict
 from synapse.core import operators_alone
 from synapse.errors import Conflict, QueueFull
@@ -24,18 +23,19 @@ if TYPE_CHECKING:
 def stage(
     mem: Memory, verdict: Verdict, night: str, guard: Guard | None = None
 ) -> Entry | None:
-    """The staged entry; None where the same sources were proposed before, whatever became of that.
-    QueueFull where too many wait.
-    """
+    """Return the staged entry; None where the same sources were proposed before, whatever became of
+    that. QueueFull where too many wait."""
     operators_alone("propose")
-    store, made = mem.store, verdict.made
-    if made is None:
+    store, new_entry = mem.store, verdict.new_entry
+    if new_entry is None:
         raise Conflict(f"the proposal was rejected: {verdict.reason}")
     once = f"proposal:{verdict.proposal.key}"
     if store.index.first(CONSOLIDATOR, once) is not None:
         return None
-    about = {"phase": "merge", "night": night, "why": verdict.reason}
-    pending = Pending("entry", CONSOLIDATOR, about, _entry(store, made), key="staging")
+    fields = {"phase": "merge", "night": night, "why": verdict.reason}
+    pending = Pending(
+        "entry", CONSOLIDATOR, fields, _entry(store, new_entry), key="staging"
+    )
     try:
         record = store.log.append(
             pending, once=once, unless=all_of(guard, store.has_room)
@@ -53,20 +53,20 @@ def stage(
 
 
 def withdraw(mem: Memory, guard: Guard | None = None) -> list[tuple[str, str]]:
-    """Turn away proposals whose sources have changed since: each with the reason."""
+    """Reject proposals whose sources have changed since, and return them, each with the reason."""
     operators_alone("withdraw proposals")
-    store, gone = mem.store, list[tuple[str, str]]()
+    store, withdrawn = mem.store, list[tuple[str, str]]()
     store.expire_staged()
     for entry in filter(is_merged, store.index.query.staged()):
         if reason := successors.outdated(store, entry):
             store.act("reject", CONSOLIDATOR, guard, entry=entry.id, reason=reason)
-            gone.append((entry.id, reason))
+            withdrawn.append((entry.id, reason))
     store.index.catch_up()
-    return gone
+    return withdrawn
 
 
 def waiting(store: Store) -> frozenset[str]:
-    """The entries that a proposal waits for already."""
+    """Return the entries that are the sources of a waiting proposal."""
     return frozenset(
         id
         for entry in store.index.query.staged()
@@ -75,5 +75,5 @@ def waiting(store: Store) -> frozenset[str]:
     )
 
 
-def _entry(store: Store, made: Made) -> Entry:
-    return written(store, made)._replace(staged=True)
+def _entry(store: Store, made: NewEntry) -> Entry:
+    return admit_new_entry(store, made)._replace(staged=True)

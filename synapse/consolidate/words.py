@@ -1,4 +1,4 @@
-"""A text word by word, for whoever compares two: what each word is, and where one may pause. Pure.
+"""A text as words, for comparing two texts: the kind of each word, and where one may pause. Pure.
 
 A word is a *slot* (a number with its unit, a name, a date, an id, an address, a quoted string), an
 *operator* (a negation, a condition, a quantity, a modal, a sign), *small* (what only joins), or
@@ -24,38 +24,45 @@ _NEGATIONS = frozenset(
 )
 _OPERATORS = _NEGATIONS | frozenset(
     "must may might should shall can could would will if unless except only all every"
-    " each any some most many few several always often sometimes rarely usually or"
-    " either else instead than more less fewer least before after until since during"
-    " again still yet already almost nearly about approximately roughly maybe perhaps"
-    " probably possibly likely unlikely allegedly supposedly up down off over under"
-    " above below true false pass passes passed fail fails failed failing succeed"
-    " succeeds succeeded open opened closed enable enables enabled disable disables"
-    " disabled allow allows allowed deny denies denied start starts started stop stops"
-    " stopped add adds added remove removes removed increase increases increased"
-    " decrease decreases decreased old new today tomorrow yesterday tonight now later"
-    " why how who whom because".split()
+    " each any some most many few"
+    " several always often sometimes rarely usually or either else instead than more"
+    " less fewer least before after"
+    " until since during again still yet already almost nearly about approximately"
+    " roughly maybe perhaps probably"
+    " possibly likely unlikely allegedly supposedly up down off over under above"
+    " below true false pass"
+    " passes passed fail fails failed failing succeed succeeds succeeded open opened"
+    " closed enable enables enabled"
+    " disable disables disabled allow allows allowed deny denies denied start starts"
+    " started stop stops stopped add"
+    " adds added remove removes removed increase increases increased decrease"
+    " decreases decreased old new today"
+    " tomorrow yesterday tonight now later why how who whom because".split()
 )
 _SMALL = frozenset(
     "is are was were be been being am do does did has have had of at by for from to"
-    " with into onto via through per as that this these those it its they them their he"
-    " she him her his we us our you your i my there here which what when while once"
-    " where so then therefore however in on out".split()
+    " with into onto via through per as"
+    " that this these those it its they them their he she him her his we us our you"
+    " your i my there here which what"
+    " when while once where so then therefore however in on out".split()
 )
 CONTEXT = frozenset(
     "it its they them their this that these those he she him her his there here then"
-    " therefore however instead otherwise else same such above below former latter"
-    " again so".split()
+    " therefore however instead"
+    " otherwise else same such above below former latter again so".split()
 )
 _NUMBERS = {
     word: str(value)
     for value, word in enumerate(
         "zero one two three four five six seven eight nine ten eleven twelve thirteen"
-        " fourteen fifteen sixteen seventeen eighteen nineteen twenty".split()
+        " fourteen fifteen sixteen"
+        " seventeen eighteen nineteen twenty".split()
     )
 } | {
     word: word
     for word in "thirty forty fifty sixty hundred thousand million billion half twice double"
-    " first second third once".split()
+    " first second"
+    " third once".split()
     if word not in ("once", "second")
 }
 _UNITS = {
@@ -97,9 +104,8 @@ _EDGES = ".,;:!?()[]*_\"'“”‘’…"
 
 
 class Word(NamedTuple):
-    """`key` is what has to be the same; `stem` is what a paraphrase may keep of it. `pause`: one
-    may pause before it; `stop`: a sentence begins with it.
-    """
+    """One word. `key` is what has to be the same; `stem` is what a paraphrase may keep of it.
+    `pause`: one may pause before it; `stop`: a sentence begins with it."""
 
     key: str
     stem: str
@@ -109,7 +115,7 @@ class Word(NamedTuple):
 
     @property
     def loose(self) -> str:
-        """The key, singular or plural alike."""
+        """Return the key, singular or plural alike."""
         return self.key if self.kind == SLOT else singular(self.key)
 
 
@@ -117,17 +123,17 @@ Words = tuple[Word, ...]
 
 
 def sentences(text: str) -> list[Words]:
-    """The sentences of a text, each as its words; what only joins is left out."""
-    found: list[list[Word]] = []
+    """Return the sentences of a text, each as its words; what only joins is left out."""
+    result: list[list[Word]] = []
     for word in _words(text):
-        if word.stop or not found:
-            found.append([])
-        found[-1].append(word)
-    return [tuple(sentence) for sentence in found]
+        if word.stop or not result:
+            result.append([])
+        result[-1].append(word)
+    return [tuple(sentence) for sentence in result]
 
 
 def clauses(sentence: Words) -> list[Words]:
-    """A sentence in the pieces between its pauses."""
+    """Return the pieces of a sentence between its pauses."""
     starts = [place for place, word in enumerate(sentence) if word.pause or place == 0]
     return [
         sentence[start:end]
@@ -135,8 +141,8 @@ def clauses(sentence: Words) -> list[Words]:
     ]
 
 
-def meant(words: Iterable[Word]) -> tuple[str, ...]:
-    """What these words say, by their stems."""
+def stems(words: Iterable[Word]) -> tuple[str, ...]:
+    """Return the stems of the words that carry meaning."""
     return tuple(word.stem for word in words if word.kind != SMALL)
 
 
@@ -152,8 +158,7 @@ def singular(word: str) -> str:
 
 class _Token(NamedTuple):
     """A run without spaces, or a quoted string, whole. `after`: the marks behind it, a line's end
-    among them.
-    """
+    among them."""
 
     text: str
     quoted: bool
@@ -162,7 +167,7 @@ class _Token(NamedTuple):
 
 
 def _words(text: str) -> Iterator[Word]:
-    """The words, each with where it stands; a unit goes to its number."""
+    """Yield the words, each with where it stands; a unit goes to its number."""
     stop = pause = True
     number: Word | None = None
     for token in _tokens(text):
@@ -173,13 +178,17 @@ def _words(text: str) -> Iterator[Word]:
             number = None
             if unit:
                 token = token._replace(text="")
-        for made in _made(token.text, token.quoted) if token.text else ():
-            if made is None:
+        for single in _words_of(token.text, token.quoted) if token.text else ():
+            if single is None:
                 pause = pause or token.text.lower() in _PAUSES
                 continue
-            placed = made._replace(pause=pause or stop, stop=stop)
+            placed = single._replace(pause=pause or stop, stop=stop)
             stop = pause = False
-            if made.kind == SLOT and _NUMBER.fullmatch(made.key) and not token.after:
+            if (
+                single.kind == SLOT
+                and _NUMBER.fullmatch(single.key)
+                and not token.after
+            ):
                 number = placed
             else:
                 yield placed
@@ -194,24 +203,24 @@ def _words(text: str) -> Iterator[Word]:
 def _tokens(text: str) -> Iterator[_Token]:
     text = _BULLET.sub("", text).replace("’", "'")
     start = 0
-    for found in (*QUOTED.finditer(text), None):
-        plain = text[start : found.start() if found else len(text)]
+    for quotation in (*QUOTED.finditer(text), None):
+        plain = text[start : quotation.start() if quotation else len(text)]
         for line in plain.splitlines(keepends=True):
             for run in line.split():
                 bare = run.strip(_EDGES)
-                behind = run[len(run.rstrip(_EDGES)) :] if bare else run
+                marks = run[len(run.rstrip(_EDGES)) :] if bare else run
                 yield _Token(
-                    bare, False, run[0] in "([" or run in ("-", "–", "—"), behind
+                    bare, False, run[0] in "([" or run in ("-", "–", "—"), marks
                 )
             if line.endswith("\n"):
                 yield _Token("", False, False, "\n")
-        if found:
-            yield _Token(found.group(), True, False, "")
-            start = found.end()
+        if quotation:
+            yield _Token(quotation.group(), True, False, "")
+            start = quotation.end()
 
 
-def _made(bare: str, quoted: bool) -> Iterator[Word | None]:
-    """The words of a token: none where it only joins, two where a negation hangs on it."""
+def _words_of(bare: str, quoted: bool) -> Iterator[Word | None]:
+    """Yield the words of a token: none where it only joins, two where a negation hangs on it."""
     low = bare.lower()
     if quoted:
         yield Word(bare, bare, SLOT)
@@ -226,10 +235,10 @@ def _made(bare: str, quoted: bool) -> Iterator[Word | None]:
             "won't": "will",
             "shan't": "shall",
         }.get(low, low[:-3])
-        yield from _made(base, False)
+        yield from _words_of(base, False)
         yield Word(NOT, NOT, OPERATOR)
     elif low.endswith("'s"):
-        yield from _made(bare[:-2], False)
+        yield from _words_of(bare[:-2], False)
     elif low in _NUMBERS:
         yield Word(_NUMBERS[low], _NUMBERS[low], SLOT)
     elif low in _OPERATORS:

@@ -1,9 +1,9 @@
-"""What the operator declares, as text: agents/*.yaml and synapse.yaml. Errors name the file and the
-field.
+"""The operator's files, agents/*.yaml and synapse.yaml, as values and back. Errors name the file
+and the field.
 
 An agent's file has the two blocks of the specification (`agent:`, `subscriptions:`), or all of it
-flat. `keys` has every key there is. One of synapse.yaml that is not there is kept, and named; one
-of an agent's file is an error.
+flat. `keys` has every key there is. An unknown key of synapse.yaml is kept, and named; one of an
+agent's file is an error.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ MAX_FILE = 64 << 10
 _DEPTH = 6
 _SETTINGS = frozenset(
     "protocol name workspace namespaces ttl authority staging users size_limits quota"
-    " global_write semantic reputation".split()
+    " global_write semantic"
+    " reputation".split()
 )
 
 
@@ -48,7 +49,7 @@ _SETTINGS = frozenset(
 
 
 def render_agent(agent: Agent) -> str:
-    """The file of an agent, in the two blocks of the specification."""
+    """Return the file of an agent, in the two blocks of the specification."""
     who: Fields = {"id": agent.id, "name": agent.name, "role": agent.role}
     who |= {
         name: getattr(agent, name)
@@ -61,7 +62,7 @@ def render_agent(agent: Agent) -> str:
     }
     globs = (("read", agent.read), ("write", agent.write), ("notify", agent.notify))
     blocks["subscriptions"] = {
-        name: list(found) for name, found in globs if found is not None
+        name: list(values) for name, values in globs if values is not None
     }
     skills: list[Value] = [
         {
@@ -76,9 +77,8 @@ def render_agent(agent: Agent) -> str:
 
 
 def parse_agent(text: str, path: str = "") -> Agent:
-    """The agent that a file declares, as far as the file goes: a role's rights are not filled in
-    yet.
-    """
+    """Return the agent that a file declares, as far as the file goes: a role's rights are not
+    filled in yet."""
     fields: Fields = _load(text, path)
     reader = _Reader(without_extensions(fields, agent_table()), path)
     reader.problems += [stray.text for stray in strays(fields, agent_table())]
@@ -156,7 +156,7 @@ def parse_settings(text: str, path: str = "") -> Settings:
     """Return the settings in a synapse.yaml; InvalidEntry lists the values that cannot be. Keys
     that are not known are kept. NewerProtocol where its `protocol` is beyond what is known here.
     """
-    found, problems = _settings(_load(text, path), path, Settings())
+    settings, problems = _settings(_load(text, path), path, Settings())
     if problems:
         texts = [problem.text for problem in problems]
         raise InvalidEntry(
@@ -164,7 +164,7 @@ def parse_settings(text: str, path: str = "") -> Settings:
             path=path,
             problems=texts,
         )
-    return found
+    return settings
 
 
 def read_settings(
@@ -177,8 +177,8 @@ def read_settings(
         fields = _load(text, path)
     except InvalidEntry as error:
         return last, (Stray("", str(error).removeprefix(f"{path}: ")),)
-    found, problems = _settings(fields, path, last)
-    return found, (*problems, *strays(fields, SETTINGS))
+    settings, problems = _settings(fields, path, last)
+    return settings, (*problems, *strays(fields, SETTINGS))
 
 
 def read_protocol(text: str, path: str) -> int:
@@ -187,9 +187,9 @@ def read_protocol(text: str, path: str) -> int:
     """
     fields = _load(text, path)
     reader = _Reader(fields, path)
-    found = _protocol(fields.get("protocol"), reader)
+    protocol = _protocol(fields.get("protocol"), reader)
     reader.finish()
-    return found
+    return protocol
 
 
 def _settings(
@@ -201,49 +201,49 @@ def _settings(
     problems: list[Stray] = []
     fields = without_extensions(fields, SETTINGS)
 
-    def taken(key: str, read: Callable[[_Reader], T], otherwise: T) -> T:
+    def read_key(key: str, read: Callable[[_Reader], T], otherwise: T) -> T:
         reader = _Reader(fields, path)
         value = read(reader)
         problems.extend(Stray(key, problem) for problem in reader.problems)
         return otherwise if reader.problems else value
 
     default = Settings()
-    found = Settings(
-        protocol=taken(
+    settings = Settings(
+        protocol=read_key(
             "protocol",
             lambda reader: _protocol(fields.get("protocol"), reader),
             last.protocol,
         ),
-        name=taken(
+        name=read_key(
             "name",
             lambda reader: (
                 reader.text("name") or reader.text("workspace") or default.name
             ),
             last.name,
         ),
-        ttl=taken("ttl", _ttls, last.ttl),
-        flat=taken("authority", _flat, last.flat),
-        staging_ttl=taken(
+        ttl=read_key("ttl", _ttls, last.ttl),
+        flat=read_key("authority", _flat, last.flat),
+        staging_ttl=read_key(
             "staging", lambda reader: _staging(reader)[0], last.staging_ttl
         ),
-        staging_limit=taken(
+        staging_limit=read_key(
             "staging", lambda reader: _staging(reader)[1], last.staging_limit
         ),
-        users=taken("users", lambda reader: reader.pairs("users"), last.users),
-        sizes=taken("size_limits", _sizes, last.sizes),
-        quota=taken("quota", _quota, last.quota),
-        global_write=taken("global_write", _global_write, last.global_write),
-        semantic=taken(
+        users=read_key("users", lambda reader: reader.pairs("users"), last.users),
+        sizes=read_key("size_limits", _sizes, last.sizes),
+        quota=read_key("quota", _quota, last.quota),
+        global_write=read_key("global_write", _global_write, last.global_write),
+        semantic=read_key(
             "semantic",
             lambda reader: _semantic(fields.get("semantic"), reader),
             last.semantic,
         ),
-        reputation=taken("reputation", _reputation, last.reputation),
+        reputation=read_key("reputation", _reputation, last.reputation),
         other=tuple(
             (key, value) for key, value in fields.items() if _is_other(key, value)
         ),
     )
-    return found, list(dict.fromkeys(problems))
+    return settings, list(dict.fromkeys(problems))
 
 
 def _ttls(reader: _Reader) -> tuple[tuple[str, str], ...]:
@@ -252,9 +252,9 @@ def _ttls(reader: _Reader) -> tuple[tuple[str, str], ...]:
         if isinstance(reader.fields.get("namespaces"), dict)
         else ()
     )
-    found = tuple(dict((*block, *reader.pairs("ttl"))).items())
-    reader.check(Settings(ttl=found))
-    return found
+    pairs = tuple(dict((*block, *reader.pairs("ttl"))).items())
+    reader.check(Settings(ttl=pairs))
+    return pairs
 
 
 def _flat(reader: _Reader) -> bool:
@@ -271,18 +271,18 @@ def _staging(reader: _Reader) -> tuple[str, int]:
         reader.fields.get("staging") or {}, reader.path, "staging: ", reader.problems
     )
     default = Settings()
-    found = (
+    values = (
         block.text("ttl") or default.staging_ttl,
         _or(block.number("limit"), default.staging_limit),
     )
-    reader.check(Settings(staging_ttl=found[0]))
-    return found
+    reader.check(Settings(staging_ttl=values[0]))
+    return values
 
 
 def _global_write(reader: _Reader) -> int:
-    found = _or(reader.number("global_write"), Settings().global_write)
-    reader.check(Settings(global_write=found))
-    return found
+    authority = _or(reader.number("global_write"), Settings().global_write)
+    reader.check(Settings(global_write=authority))
+    return authority
 
 
 def _semantic(value: Value, above: _Reader) -> Semantic:
@@ -319,14 +319,14 @@ def _semantic_fields(semantic: Semantic) -> Fields:
 
 
 def _is_other(key: str, value: Value) -> bool:
-    """Whether a setting is only kept; a plain list of namespaces declares nothing that is used
-    here.
-    """
+    """Return whether a setting is only kept; a plain list of namespaces declares nothing that is
+    used here."""
     return key not in _SETTINGS or (key == "namespaces" and isinstance(value, list))
 
 
 def _sizes(reader: _Reader) -> tuple[tuple[str, str], ...]:
-    """`size_limits: off`, or a block: names that are known, and globs of namespaces."""
+    """Return the size limits: `size_limits: off`, or a block of known names and globs of
+    namespaces."""
     if _off(reader.fields.get("size_limits")):
         return tuple((name, "off") for name in SIZES)
     pairs = reader.pairs("size_limits")
@@ -343,9 +343,8 @@ def _sizes(reader: _Reader) -> tuple[tuple[str, str], ...]:
 
 
 def _quota(reader: _Reader) -> tuple[tuple[str, str], ...]:
-    """Entries a day: `quota: 200` for each agent, or a block of agents, `default` for the
-    others.
-    """
+    """Return the entries a day: `quota: 200` for each agent, or a block of agents, `default` for
+    the others."""
     value = reader.fields.get("quota")
     if value is None or _off(value):
         return ()
@@ -362,19 +361,19 @@ def _quota(reader: _Reader) -> tuple[tuple[str, str], ...]:
 
 def _reputation(reader: _Reader) -> str:
     value = reader.fields.get("reputation")
-    word = (
+    mode = (
         "on"
         if value is True
         else "off"
         if value is False
         else reader.text("reputation") or REPUTATION[0]
     )
-    if word not in REPUTATION:
+    if mode not in REPUTATION:
         reader.problems.append(
-            f"reputation {word!r} is not valid: write {', '.join(REPUTATION)}"
+            f"reputation {mode!r} is not valid: write {', '.join(REPUTATION)}"
         )
         return REPUTATION[0]
-    return word
+    return mode
 
 
 def _off(value: Value) -> bool:
@@ -384,7 +383,8 @@ def _off(value: Value) -> bool:
 
 
 def _protocol(value: Value, reader: _Reader) -> int:
-    """`protocol: synapse`, or none, is the specification's own workspace, older than ours."""
+    """Return the protocol's number. `protocol: synapse`, or none, is the specification's own
+    workspace, older than ours."""
     if value is None or value == "synapse":
         return 0
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
@@ -409,21 +409,20 @@ def _or(value: int | None, default: int) -> int:
 
 
 def _load(text: str, path: str) -> Fields:
-    where = f"{path}: " if path else ""
+    prefix = f"{path}: " if path else ""
     try:
         if len(text) > MAX_FILE:
             raise InvalidEntry(f"longer than {MAX_FILE >> 10} KiB")
         return yaml.load(text.removeprefix("\ufeff"), depth=_DEPTH, typed=True)
     except InvalidEntry as error:
         raise InvalidEntry(
-            f"{where}{error}", path=path, problems=[str(error)]
+            f"{prefix}{error}", path=path, problems=[str(error)]
         ) from None
 
 
 class _Reader:
-    """The fields of one mapping, taken by name and kind. What is wrong is collected and raised at
-    the end.
-    """
+    """The fields of one mapping, taken by name and kind. Problems are collected and raised at the
+    end."""
 
     def __init__(
         self,
@@ -471,10 +470,10 @@ class _Reader:
 
     def flag(self, name: str) -> bool:
         value = self.fields.get(name)
-        word = "false" if value is None else str(value).lower()
-        if word not in ("true", "yes", "on", "false", "no", "off"):
+        text = "false" if value is None else str(value).lower()
+        if text not in ("true", "yes", "on", "false", "no", "off"):
             self._wrong(name, "true or false")
-        return word in ("true", "yes", "on")
+        return text in ("true", "yes", "on")
 
     def many(self, name: str) -> tuple[str, ...] | None:
         value = self.fields.get(name)
@@ -502,16 +501,16 @@ class _Reader:
 
     def mappings(self, name: str) -> list[Fields]:
         value = self.fields.get(name)
-        found = (
+        blocks = (
             [item for item in value if isinstance(item, dict)]
             if isinstance(value, list)
             else []
         )
         if value is not None and (
-            not isinstance(value, list) or len(found) < len(value)
+            not isinstance(value, list) or len(blocks) < len(value)
         ):
             self._wrong(name, "a list of blocks")
-        return found
+        return blocks
 
     def check(self, settings: Settings) -> None:
         """Note what is wrong with settings that were read."""

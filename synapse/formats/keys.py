@@ -1,9 +1,8 @@
 """Every key that the operator's files may have, and what each means.
 
-`declared` and the orchestrator compare files with these tables, and SETTINGS.md is made of them:
-`python -m synapse.formats.keys > synapse/SETTINGS.md`. `*` stands for a name of the user's. A key
-that begins with `x-` is an extension's: it may stand wherever names are not the user's own, and
-nothing here reads it.
+`declared` and the orchestrator compare files with these tables, and `docs/generate.py` makes
+docs/reference/settings.md of them. `*` stands for a name of the user's. A key that begins with `x-`
+is an extension's: it may stand wherever names are not the user's own, and nothing here reads it.
 """
 
 from __future__ import annotations
@@ -36,7 +35,9 @@ _BOUNDS = {
 
 
 def _bounds(block: str, whose: str) -> dict[str, str]:
-    return {f"{block}.{name}": f"{what}: {whose}" for name, what in _BOUNDS.items()}
+    return {
+        f"{block}.{name}": f"{meaning}: {whose}" for name, meaning in _BOUNDS.items()
+    }
 
 
 SETTINGS: Mapping[str, str] = {
@@ -156,7 +157,7 @@ def concerns(path: str, blocks: Collection[str]) -> bool:
     knows.
     """
     top = path.partition(".")[0]
-    return top in blocks or top not in {known.partition(".")[0] for known in SETTINGS}
+    return top in blocks or top not in {key.partition(".")[0] for key in SETTINGS}
 
 
 def strays(fields: Mapping[str, Any], table: Mapping[str, str]) -> Iterator[Stray]:
@@ -186,9 +187,9 @@ def _pruned(value: Any, tree: Tree) -> Any:
         return [_pruned(item, tree) for item in value]
     if not isinstance(value, Mapping) or not tree:
         return value
-    kept = (key for key in value if not is_extension(key, tree))
+    names = (key for key in value if not is_extension(key, tree))
     return {
-        key: _pruned(value[key], tree.get(key) or tree.get("*") or {}) for key in kept
+        key: _pruned(value[key], tree.get(key) or tree.get("*") or {}) for key in names
     }
 
 
@@ -202,68 +203,30 @@ def agent_table() -> dict[str, str]:
     return {**AGENT, **flat}
 
 
-def _strays(fields: Mapping[str, Any], tree: Tree, above: str) -> Iterator[Stray]:
+def _strays(fields: Mapping[str, Any], tree: Tree, prefix: str) -> Iterator[Stray]:
     names = [name for name in tree if name != "*"]
     for key, value in fields.items():
         close = None if key in tree else closest(key, names)
-        below = tree.get(key) if key in tree else tree.get("*")
+        subtree = tree.get(key) if key in tree else tree.get("*")
         if is_extension(key, tree):
             continue
-        if below is None or (close is not None and "/" not in key and names):
-            yield Stray(f"{above}{key}", _unknown(f"{above}{key}", close, names))
+        if subtree is None or (close is not None and "/" not in key and names):
+            yield Stray(f"{prefix}{key}", _unknown(f"{prefix}{key}", close, names))
             continue
         for inner in value if isinstance(value, list) else [value]:
-            if below and isinstance(inner, Mapping):
-                yield from _strays(inner, below, f"{above}{key}.")
+            if subtree and isinstance(inner, Mapping):
+                yield from _strays(inner, subtree, f"{prefix}{key}.")
 
 
 def _unknown(path: str, close: str | None, names: list[str]) -> str:
-    meant = f"did you mean {close}?" if close else f"it is one of {', '.join(names)}"
-    return f"{path} is not known: {meant} (a key of your own begins with {EXTENSION})"
+    advice = f"did you mean {close}?" if close else f"it is one of {', '.join(names)}"
+    return f"{path} is not known: {advice} (a key of your own begins with {EXTENSION})"
 
 
 def _tree(table: Mapping[str, str]) -> Tree:
     root: Tree = {}
     for path in table:
-        place = root
-        for part in path.split("."):
-            place = place.setdefault(part, {})
+        branch = root
+        for name in path.split("."):
+            branch = branch.setdefault(name, {})
     return root
-
-
-def page() -> str:
-    """Return SETTINGS.md."""
-    lines = [_HEAD.rstrip("\n")]
-    for title, table in (
-        ("synapse.yaml", SETTINGS),
-        ("agents/{id}.yaml", AGENT),
-        ("team.yaml", TEAM),
-    ):
-        lines += ["", f"## {title}", "", "| key | what it says |", "|---|---|"]
-        lines += [f"| `{path}` | {text} |" for path, text in table.items()]
-    return "\n".join(lines) + "\n"
-
-
-_HEAD = """\
-# Settings
-
-Every key that the files of the operator may have. This page is made of `synapse/formats/keys.py`, which the
-checks go by (`python -m synapse.formats.keys > synapse/SETTINGS.md`). `*` stands for a name of yours; the two blocks
-of an agent's file may be left out, and its keys then stand flat.
-
-* **A key that is not here is an error**, and says what was probably meant. One that begins with `x-` is your own: it
-  may stand wherever there is no `*`, and nothing reads it.
-* **The memory goes on.** Where `synapse.yaml` has a key that is not known, or a value that cannot be, reads and writes
-  take the rest of the file, and for a bad value the last good one, else the default. Every command says so in a line
-  on standard error, and `synapse doctor` names all of it.
-* **A file in `agents/` that has a mistake is not taken** until it is corrected: what was declared before holds, and
-  who was never declared is not registered.
-* **No run begins by settings that are not understood.** The orchestrator refuses while a key at the top of
-  `synapse.yaml` is not known, or anything in `limits`, `prices`, `engines`, `tools`, `schedule`, `backup` or
-  `consolidation` is wrong: a misspelt limit is none.
-"""
-
-if __name__ == "__main__":
-    import sys
-
-    sys.stdout.write(page())

@@ -47,9 +47,8 @@ from synapse.system.lock import Barred, lock_in
 
 SEGMENT_BYTES = 64 << 20
 _READERS = 16
-_NEAR = (
-    200  # records that are passed over in less time than it takes to look for a place
-)
+# records that are passed over in less time than it takes to look for a place
+_NEAR = 200
 # ends a torn line; without the sign, one that lacks its end alone would read as whole
 _TORN = b"~\n"
 
@@ -93,9 +92,8 @@ class Journal:
         self.doubts = 0  # how often they were, or may have been
         self.stamp = (0, 0, 0)
         self.place = (0, 0)
-        self.view: list[bytes] | None = (
-            None  # our side's lines, where the files hold two histories
-        )
+        # our side's lines, where the files hold two histories
+        self.view: list[bytes] | None = None
         self.retired: list[
             int
         ] = []  # of replaced files: somebody may still be reading there

@@ -14,43 +14,40 @@ _AT_ONCE = 500
 
 
 def told(store: Store, entries: Sequence[Entry]) -> list[Message]:
-    """Entries that are messages, with who read, acknowledged and answered them, and when they were
-    first said.
-    """
+    """Return entries as messages: who read, acknowledged and answered them, and when they were
+    first sent."""
     if not entries:
         return []
     store.index.catch_up()
-    found: list[Message] = []
+    messages: list[Message] = []
     for start in range(0, len(entries), _AT_ONCE):
-        part = entries[start : start + _AT_ONCE]
-        marks = mailbox.marks(store.index.query, [entry.seq for entry in part])
-        for entry in part:
+        batch = entries[start : start + _AT_ONCE]
+        marks = mailbox.marks(store.index.query, [entry.seq for entry in batch])
+        for entry in batch:
             first = first_of(store, entry)
             updated = None if first is entry else entry.at
-            each = (
+            marked = (
                 marks[name].get(entry.seq, ())
                 for name in ("receipts", "acks", "reactions")
             )
-            found.append(Message(entry, said_at(first), updated, *each))
-    return found
+            messages.append(Message(entry, said_at(first), updated, *marked))
+    return messages
 
 
 def first_of(store: Store, entry: Entry) -> Entry:
-    """The first version of an item."""
-    seen = {entry.id}
-    while entry.replaces and entry.replaces[0] not in seen:
+    """Return the first version of an item."""
+    visited = {entry.id}
+    while entry.replaces and entry.replaces[0] not in visited:
         older = store.index.query.entry(entry.replaces[0], 0)
         if older is None:
             break
-        seen.add(older.id)
+        visited.add(older.id)
         entry = older
     return entry
 
 
 def everything(store: Store, thread: str | None = None) -> list[Message]:
-    """Every message that was not replaced, filed away or not, the oldest first; of one thread, or
-    of all.
-    """
+    """Return every current message, archived ones too, oldest first; of one thread, or of all."""
     store.fresh()
     query, cursor = store.index.query, store.index.cursor()
     if thread is not None:

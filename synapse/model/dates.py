@@ -1,5 +1,4 @@
-"""Times as people say them: `last tuesday`, `yesterday`, `since 2026-02-01`, `2026-02`. Pure; all
-in UTC.
+"""Phrases for times: `last tuesday`, `yesterday`, `since 2026-02-01`, `2026-02`. Pure; all in UTC.
 
 A phrase means a span: from a microsecond on, up to another one. An open end is None. Reads take it
 for `since`, so nothing heavy is imported before a phrase needs it.
@@ -8,7 +7,7 @@ for `since`, so nothing heavy is imported before a phrase needs it.
 from __future__ import annotations
 
 from synapse.errors import InvalidEntry, InvalidQuery
-from synapse.model.clock import micros
+from synapse.model.clock import DAY, micros
 from synapse.model.entry import SECOND, parse_ttl
 from synapse.system.typed import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 else:
     When = object  # only annotations name it
 
-DAY = 86_400 * SECOND
 _EPOCH = 719_163  # the ordinal of 1970-01-01
 WEEKDAYS = (
     "monday",
@@ -34,8 +32,7 @@ WEEKDAYS = (
     "sunday",
 )
 MONTHS = (
-    "january", "february", "march", "april", "may", "june", "july", "august", "september",
-    "october", "november",
+    "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
     "december",
 )  # fmt: skip
 _UNITS = {"second": "s", "minute": "m", "hour": "h", "day": "d", "week": "w"}
@@ -56,26 +53,26 @@ EXAMPLES = (
 
 
 class Span(NamedTuple):
-    """Some stretch of time: from `start` on, up to `end`, which is not in it."""
+    """A stretch of time: from `start` on, up to `end`, which is not in it."""
 
     start: int | None
     end: int | None
 
 
 def span(phrase: str, now: int) -> Span:
-    """What a phrase means at a moment; InvalidQuery with examples where it means nothing."""
+    """Return the span that a phrase means; InvalidQuery with examples where it means nothing."""
     text = " ".join(phrase[:MAX].lower().split())
-    head, _, rest = text.partition(" ")
+    head, _, remainder = text.partition(" ")
     if (
         head in ("since", "from", "after")
         and " to " not in text
         and " until " not in text
     ):
-        found = span(rest, now)
-        return Span(found.end if head == "after" else found.start, None)
+        meaning = span(remainder, now)
+        return Span(meaning.end if head == "after" else meaning.start, None)
     if head in ("until", "till", "before"):
-        found = span(rest, now)
-        return Span(None, found.start if head == "before" else found.end)
+        meaning = span(remainder, now)
+        return Span(None, meaning.start if head == "before" else meaning.end)
     text = text.removeprefix("from ").removeprefix("between ")
     for joint in (" to ", " until ", " till ", " and ", "..", " - "):
         first, found_joint, last = text.partition(joint)
@@ -86,21 +83,21 @@ def span(phrase: str, now: int) -> Span:
 
 def since(when: When, now: int) -> int | None:
     """Return the start of what a phrase means; `24h` counts back from now."""
-    known = _microseconds(when)
-    return known if not isinstance(when, str) else span(when, now).start
+    moment = _microseconds(when)
+    return moment if not isinstance(when, str) else span(when, now).start
 
 
 def until(when: When, now: int) -> int | None:
     """Return the end of what a phrase means: `until yesterday` takes that day in."""
-    known = _microseconds(when)
+    moment = _microseconds(when)
     if not isinstance(when, str):
-        return known
-    found = span(when, now)
-    return found.end if found.end is not None else found.start
+        return moment
+    meaning = span(when, now)
+    return meaning.end if meaning.end is not None else meaning.start
 
 
 def day_of(at: int) -> date:
-    """The day of a moment."""
+    """Return the day of a moment."""
     from datetime import date
 
     return date.fromordinal(at // DAY + _EPOCH)
@@ -131,10 +128,10 @@ def _point(text: str, phrase: str, now: int) -> Span:
             return Span(now - length, None)
     except InvalidEntry:
         pass
-    found = _iso(text) or _relative(text, now) or _calendar(text, now)
-    if found is None:
+    result = _iso(text) or _relative(text, now) or _calendar(text, now)
+    if result is None:
         raise InvalidQuery(f"{phrase!r} is no time: {EXAMPLES}", when=phrase)
-    return found
+    return result
 
 
 def _iso(text: str) -> Span | None:
@@ -162,14 +159,15 @@ def _relative(text: str, now: int) -> Span | None:
     return _ago(ago, now) if ago else None
 
 
-def _ago(found: re.Match[str], now: int) -> Span:
-    """`3 days ago` is that day, `the last 3 days` are all since; hours and less reach up to now."""
-    count = int(found[1]) if found[1].isdigit() else 1
-    days = {"month": 30, "year": 365}.get(found[2])
+def _ago(match: re.Match[str], now: int) -> Span:
+    """Return the span of `3 days ago`, which is that day, or of `the last 3 days`, which reaches up
+    to now."""
+    count = int(match[1]) if match[1].isdigit() else 1
+    days = {"month": 30, "year": 365}.get(match[2])
     length = (
-        (days * count * DAY) if days else parse_ttl(f"{count}{_UNITS[found[2]]}") or 0
+        (days * count * DAY) if days else parse_ttl(f"{count}{_UNITS[match[2]]}") or 0
     )
-    if found[0].endswith("ago") and found[2] in ("day", "week"):
+    if match[0].endswith("ago") and match[2] in ("day", "week"):
         return _days((now - length) // DAY + _EPOCH, 1)
     return Span(now - length, None)
 
@@ -186,24 +184,25 @@ def _stretch(today: date, last: bool, unit: str) -> Span:
 
 
 def _calendar(text: str, now: int) -> Span | None:
-    """A month or a day by its name. Without a year it is the latest that has begun."""
+    """Return the span of a month or a day by its name. Without a year it is the latest that has
+    begun."""
     today = day_of(now)
     if text.isdigit() and len(text) == 4:
         return _month(int(text), 1, 12)
-    found = _match(_DAY, text)
-    if found and (month := _number(found[2] or found[3])):
-        return _named_day(today, month, int(found[1] or found[4]), found[5])
-    found = _match(_MONTH, text)
-    if found is None:
+    match = _match(_DAY, text)
+    if match and (month := _number(match[2] or match[3])):
+        return _named_day(today, month, int(match[1] or match[4]), match[5])
+    match = _match(_MONTH, text)
+    if match is None:
         return None
-    if found[1]:
-        return _month(int(found[1]), int(found[2]))
-    month = _number(found[4])
+    if match[1]:
+        return _month(int(match[1]), int(match[2]))
+    month = _number(match[4])
     if not month:
         return None
-    current = month == today.month and found[3] != "last"
+    current = month == today.month and match[3] != "last"
     return _month(
-        int(found[5] or today.year - (month >= today.month and not current)), month
+        int(match[5] or today.year - (month >= today.month and not current)), month
     )
 
 
@@ -211,10 +210,10 @@ def _named_day(today: date, month: int, day: int, year: str | None) -> Span | No
     from datetime import date
 
     try:
-        found = date(int(year or today.year), month, day)
+        named = date(int(year or today.year), month, day)
         return _days(
             (
-                found if year or found <= today else found.replace(year=today.year - 1)
+                named if year or named <= today else named.replace(year=today.year - 1)
             ).toordinal(),
             1,
         )
@@ -223,7 +222,8 @@ def _named_day(today: date, month: int, day: int, year: str | None) -> Span | No
 
 
 def _number(name: str) -> int:
-    """The number of a month by its name or the first three letters of it; 0 for any other word."""
+    """Return the number of a month by its name or the first three letters of it; 0 for any other
+    word."""
     return next(
         (n for n, month in enumerate(MONTHS, 1) if name == month or name == month[:3]),
         0,

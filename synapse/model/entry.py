@@ -1,4 +1,5 @@
-"""The entry: what one agent tells the others. Values and the small grammars of their fields. Pure.
+"""The entry, which is what one agent writes for the others, and the small grammars of its fields.
+Values, pure.
 
 Values are named tuples, not dataclasses: importing `dataclasses` pulls in `inspect` and costs a
 cold shell command a quarter of its time, and a page of fifty entries is built twice as fast.
@@ -94,12 +95,12 @@ class Entry(NamedTuple):
 
     @property
     def to(self) -> str | tuple[str, ...]:
-        """The addressee as it is written: one name, or several."""
+        """Return the addressee as it is written: one name, or several."""
         return self.addressees[0] if len(self.addressees) == 1 else self.addressees
 
     @property
     def supersedes(self) -> str | tuple[str, ...] | None:
-        """The id that this entry replaces; several when it settles a dispute."""
+        """Return the id that this entry replaces; several when it settles a dispute."""
         return one_or_many(self.replaces)
 
 
@@ -108,11 +109,11 @@ def one_or_many(values: tuple[str, ...]) -> str | tuple[str, ...] | None:
 
 
 def parse_ttl(text: str) -> int | None:
-    """Microseconds of a time to live such as `30m`, `24h` or `7d`; None is for ever."""
-    word = text.strip().lower()
-    if word in _FOREVER:
+    """Return the microseconds of a time to live such as `30m`, `24h` or `7d`; None is for ever."""
+    normalized = text.strip().lower()
+    if normalized in _FOREVER:
         return None
-    number, unit = word[:-1], word[-1:]
+    number, unit = normalized[:-1], normalized[-1:]
     if unit not in _UNITS or not number.isascii() or not number.isdigit():
         raise InvalidEntry(
             f"ttl {text!r} is not valid: write a number and s, m, h, d or w, or 'never'",
@@ -135,12 +136,12 @@ def check_priority(text: str) -> str:
 
 
 def mint(day: str, number: int) -> str:
-    """The id of the day's n-th entry; it grows past 999, so ids are never sorted as text."""
+    """Return the id of the day's n-th entry; it grows past 999, so ids are never sorted as text."""
     return f"syn-{day}-{number:03d}"
 
 
 def minted(id: str) -> tuple[str, int] | None:
-    """The day and number of an id of our own form, else None."""
+    """Return the day and number of an id of our own form, else None."""
     parts = id.split("-")
     if (
         len(parts) != 5
@@ -153,34 +154,33 @@ def minted(id: str) -> tuple[str, int] | None:
 
 
 def addressees(to: str | Iterable[str] | None) -> tuple[str, ...]:
-    """`to:` as a sorted tuple of `all`, `team:x`, `agent:y`; a bare name is an agent's. None is
-    everybody; a list of nobody is a mistake: what somebody was to hear alone, all would.
-    """
+    """Return `to:` as a sorted tuple of `all`, `team:x`, `agent:y`; a bare name is an agent's. None
+    is everybody; an empty list is a mistake, for all would read what was meant for somebody."""
     names = [to] if isinstance(to, str) else list(to or ())
     if not all(isinstance(name, str) for name in names):
         raise InvalidEntry(
             f"to {names!r:.60} is not a list of names: write one such as ['eng-a', 'team:web']"
         )
-    found = sorted(
+    unique = sorted(
         {
-            _addressee(part.strip())
+            _addressee(name_part.strip())
             for name in names
-            for part in name.split(",")
-            if part.strip()
+            for name_part in name.split(",")
+            if name_part.strip()
         }
     )
-    if to is not None and not found:
+    if to is not None and not unique:
         raise InvalidEntry("to whom? Name an agent, a team, several, or all", to=to)
-    return ("all",) if not found or "all" in found else tuple(found)
+    return ("all",) if not unique or "all" in unique else tuple(unique)
 
 
 def _addressee(name: str) -> str:
     if name in ("all", "*"):
         return "all"
-    kind, colon, rest = name.partition(":")
-    kind, rest = (kind, rest) if colon else ("agent", name)
-    if kind in ("team", "agent") and ns.is_component(rest):
-        return f"{kind}:{rest}"
+    kind, colon, id = name.partition(":")
+    kind, id = (kind, id) if colon else ("agent", name)
+    if kind in ("team", "agent") and ns.is_component(id):
+        return f"{kind}:{id}"
     raise InvalidEntry(
         f"to {name!r} is not valid: write all, team:NAME, agent:ID or a list of them",
         to=name,
@@ -188,10 +188,10 @@ def _addressee(name: str) -> str:
 
 
 def words(values: str | Iterable[str] | None) -> tuple[str, ...]:
-    """A list given as `a, b` or as a sequence, as a tuple without empties or repeats."""
-    parts = values.split(",") if isinstance(values, str) else list(values or ())
-    if not all(isinstance(part, str) for part in parts):
+    """Return a list given as `a, b` or as a sequence as a tuple without empties or repeats."""
+    items = values.split(",") if isinstance(values, str) else list(values or ())
+    if not all(isinstance(item, str) for item in items):
         raise InvalidEntry(
-            f"{parts!r:.60} is not a list of texts: write one such as ['api', 'v2']"
+            f"{items!r:.60} is not a list of texts: write one such as ['api', 'v2']"
         )
-    return tuple(dict.fromkeys(part.strip() for part in parts if part.strip()))
+    return tuple(dict.fromkeys(item.strip() for item in items if item.strip()))

@@ -1,9 +1,7 @@
-"""The kinds of entries: what each has of its own beside an entry's fields, its ids, and where its
-files stand. Pure.
+"""The kinds of entries: the fields, the ids and the folder of each. Pure.
 
 A message, a fact and an atom are entries with a `kind` and with fields of their own (`more`). Only
-fields that stand in `FIELDS` are known: an unknown one in a dropped file is ignored, as it is in an
-entry.
+fields in `FIELDS` are known: an unknown one in a dropped file is ignored, as it is in an entry.
 """
 
 from __future__ import annotations
@@ -32,15 +30,12 @@ URGENCY = {
 FIELDS: Mapping[str, Mapping[str, str]] = {
     ENTRY: {},
     MESSAGE: {
-        "thread": "text", "parent": "id", "subject": "text", "urgency": "text",
-        "attachments": "json",
+        "thread": "text", "parent": "id", "subject": "text", "urgency": "text", "attachments": "json",
         "metadata": "json",
     },
-    FACT: {"categories": "list", "importance": "number", "confidence": "number", "source": "text",
-    "cites": "list"},
+    FACT: {"categories": "list", "importance": "number", "confidence": "number", "source": "text", "cites": "list"},
     ATOM: {
-        "subject": "text", "action": "text", "outcome": "text", "consequences": "text",
-        "confidence": "number",
+        "subject": "text", "action": "text", "outcome": "text", "consequences": "text", "confidence": "number",
         "source": "text", "cites": "list",
     },
 }  # fmt: skip
@@ -53,9 +48,8 @@ _ENTRY_ID = frozenset(
 
 
 class More(dict[str, Any]):
-    """The fields that a kind has of its own. Never changes, so that an entry stays a value: it has
-    a hash, and lists within are tuples.
-    """
+    """The fields that a kind has of its own. It cannot be changed and has a hash, as an entry
+    needs; lists in it are tuples."""
 
     __slots__ = ()
 
@@ -76,10 +70,10 @@ NO_MORE = More()
 
 
 def frozen(value: Any) -> Any:
-    """A JSON value as one that cannot change."""
+    """Return a JSON value as one that cannot change."""
     if isinstance(value, Mapping):
         return (
-            More({str(name): frozen(each) for name, each in value.items()})
+            More({str(name): frozen(item) for name, item in value.items()})
             if value
             else NO_MORE
         )
@@ -90,16 +84,15 @@ def frozen(value: Any) -> Any:
 
 
 def is_id(text: str) -> bool:
-    """Whether the text can be the id of an entry of any kind, in any of the three generations of
-    the format.
-    """
+    """Return whether the text can be the id of an entry of any kind, in any of the three
+    generations of the format."""
     if text.startswith("syn-"):
         return 5 <= len(text) <= 80 and _ENTRY_ID.issuperset(text)
     return kind_of(text) is not None
 
 
 def kind_of(id: str) -> str | None:
-    """The kind whose ids look like this one."""
+    """Return the kind whose ids look like this one."""
     if id.startswith("syn-"):
         return ENTRY if is_id(id) else None
     head, mark, digits = id.partition("_")
@@ -108,14 +101,14 @@ def kind_of(id: str) -> str | None:
 
 
 def new_id(kind: str, random: bytes) -> str:
-    """An id of this kind from six random bytes."""
+    """Return an id of this kind from six random bytes."""
     return (
         next(prefix for prefix, of in _PREFIX.items() if of == kind) + random[:6].hex()
     )
 
 
 def new_thread(random: bytes) -> str:
-    """A thread's id, in the form of a random UUID, from sixteen random bytes."""
+    """Return a thread's id, in the form of a random UUID, from sixteen random bytes."""
     raw = bytearray(random[:16])
     raw[6], raw[8] = raw[6] & 0x0F | 0x40, raw[8] & 0x3F | 0x80
     text = raw.hex()
@@ -132,16 +125,16 @@ def thread_from(name: str) -> str:
 
 
 def is_thread(text: str) -> bool:
-    parts = text.removeprefix("thr_").split("-")
+    groups = text.removeprefix("thr_").split("-")
     return (
         text.startswith("thr_")
-        and list(map(len, parts)) == [8, 4, 4, 4, 12]
-        and _HEX.issuperset("".join(parts))
+        and list(map(len, groups)) == [8, 4, 4, 4, 12]
+        and _HEX.issuperset("".join(groups))
     )
 
 
 def place(id: str, fields: Mapping[str, Any]) -> str:
-    """Where the file of a live entry stands, by the fields of its record."""
+    """Return the path of a live entry's file, by the fields of its record."""
     kind = fields.get("kind", ENTRY)
     if kind == MESSAGE:
         return f"messages/{fields['more']['thread']}/{id}.md"
@@ -151,22 +144,20 @@ def place(id: str, fields: Mapping[str, Any]) -> str:
 
 
 def of_folder(folder: str) -> tuple[tuple[str, ...], str, str | None]:
-    """What may stand in a folder of files: the kinds, the namespace, and for messages the
-    thread.
-    """
-    top, _, rest = folder.partition("/")
+    """Return what may stand in a folder of files: the kinds, the namespace, and for messages the
+    thread."""
+    top, _, inner = folder.partition("/")
     if top == "messages":
-        return (MESSAGE,), MAIL, rest
-    return (ENTRY,) if top == "entries" else (FACT, ATOM), rest, None
+        return (MESSAGE,), MAIL, inner
+    return (ENTRY,) if top == "entries" else (FACT, ATOM), inner, None
 
 
 # -- their own fields ------------------------------------------------------------------------------
 
 
 def check(kind: str, namespace: str, more: Mapping[str, Any], priority: str) -> More:
-    """The fields of a kind in their canonical form; InvalidEntry says what is wrong with them, or
-    with the place.
-    """
+    """Return the fields of a kind in their canonical form; InvalidEntry says what is wrong with
+    them, or with the namespace."""
     if not isinstance(kind, str) or kind not in FIELDS:
         raise InvalidEntry(f"kind {kind!r} is not one of {', '.join(KINDS)}", kind=kind)
     if (kind == MESSAGE) != (namespace.partition("/")[0] == MAIL) or (
@@ -176,23 +167,23 @@ def check(kind: str, namespace: str, more: Mapping[str, Any], priority: str) -> 
             f"messages stand in the namespace {MAIL}, and nothing else does",
             namespace=namespace,
         )
-    known = FIELDS[kind]
+    forms = FIELDS[kind]
     for name in more:
-        if name not in known:
+        if name not in forms:
             raise InvalidEntry(
-                f"{name!r} is no field of {_a(kind)}; it has {', '.join(known) or 'none'}",
+                f"{name!r} is no field of {_a(kind)}; it has {', '.join(forms) or 'none'}",
                 field=name,
             )
-    kept = {
-        name: _checked(name, known[name], more[name])
-        for name in known
+    checked = {
+        name: _checked(name, forms[name], more[name])
+        for name in forms
         if more.get(name) not in (None, "", (), [])
     }
-    return frozen(_message(kept, priority) if kind == MESSAGE else kept)  # type: ignore[no-any-return]
+    return frozen(_message(checked, priority) if kind == MESSAGE else checked)  # type: ignore[no-any-return]
 
 
 def _message(more: dict[str, Any], priority: str) -> dict[str, Any]:
-    """A message is in a thread, and says how urgent it is in its own words."""
+    """Return the fields of a message: it is in a thread, and has an urgency."""
     if not is_thread(more.get("thread", "")):
         raise InvalidEntry(
             f"thread {more.get('thread')!r} is not a thread's id, which is thr_ and a UUID"
@@ -200,10 +191,10 @@ def _message(more: dict[str, Any], priority: str) -> dict[str, Any]:
     if "parent" in more and kind_of(more["parent"]) != MESSAGE:
         raise InvalidEntry(f"parent {more['parent']!r} is not the id of a message")
     default = {"critical": "urgent", "important": "action"}.get(priority, "normal")
-    word = more.setdefault("urgency", default)
-    if URGENCY.get(word) != priority:
+    urgency = more.setdefault("urgency", default)
+    if URGENCY.get(urgency) != priority:
         raise InvalidEntry(
-            f"urgency {word!r} does not go with priority {priority}: it is one of"
+            f"urgency {urgency!r} does not go with priority {priority}: it is one of"
             f" {', '.join(URGENCY)}"
         )
     return more
@@ -220,16 +211,16 @@ def _checked(name: str, form: str, value: Any) -> Any:
         return value
     if form == "json":
         return _json(name, value)
-    parts = list(value) if form == "list" and not isinstance(value, str) else [value]
-    for part in parts:
-        _text(name, part)
-        if form == "id" and not is_id(part):
-            raise InvalidEntry(f"{name} {part!r} is not the id of an entry", field=name)
-    return tuple(parts) if form == "list" else value
+    items = list(value) if form == "list" and not isinstance(value, str) else [value]
+    for item in items:
+        _text(name, item)
+        if form == "id" and not is_id(item):
+            raise InvalidEntry(f"{name} {item!r} is not the id of an entry", field=name)
+    return tuple(items) if form == "list" else value
 
 
 def text(name: str, value: Any) -> str:
-    """The value, if it is a text that can be stored."""
+    """Return the value, if it is a text that can be stored."""
     _text(name, value)
     return str(value)
 
@@ -265,15 +256,15 @@ def _a(kind: str) -> str:
 
 
 def lines(kind: str, more: Mapping[str, Any]) -> str:
-    """The kind and its fields as front matter, a line each."""
+    """Return the kind and its fields as front matter, a line each."""
     if kind == ENTRY:
         return ""
-    found = (
+    fields = (
         f"{name}: {_scalar(form, more[name])}\n"
         for name, form in FIELDS[kind].items()
         if name in more
     )
-    return f"kind: {kind}\n{''.join(found)}"
+    return f"kind: {kind}\n{''.join(fields)}"
 
 
 def _scalar(form: str, value: Any) -> str:
@@ -290,9 +281,8 @@ def _scalar(form: str, value: Any) -> str:
 
 
 def read(fields: Mapping[str, Any], problems: list[str]) -> tuple[str, dict[str, Any]]:
-    """The kind that front matter names, and the kind's own fields; what cannot be read goes to the
-    problems.
-    """
+    """Return the kind that front matter names, and the kind's own fields; what cannot be read goes
+    to the problems."""
     kind = fields.get("kind")
     if kind is None:
         return ENTRY, {}
@@ -316,7 +306,7 @@ def _read(name: str, form: str, value: Any) -> Any:
         return _checked(
             name,
             form,
-            [each.strip() for each in value.split(",")]
+            [item.strip() for item in value.split(",")]
             if isinstance(value, str)
             else value,
         )
@@ -331,12 +321,12 @@ def _read(name: str, form: str, value: Any) -> Any:
 
 
 def known_names() -> Iterable[str]:
-    """Every name that front matter of some kind may hold beside an entry's own."""
+    """Return every name that front matter of some kind may hold beside an entry's own."""
     return ("kind", *_ANY)
 
 
 def texts(more: Mapping[str, Any]) -> Iterator[str]:
-    """What of a kind's own fields is text that people search for."""
+    """Yield the fields of a kind that people search for."""
     for name in ("subject", "action", "outcome", "consequences"):
         if name in more:
             yield more[name]
@@ -344,11 +334,11 @@ def texts(more: Mapping[str, Any]) -> Iterator[str]:
 
 
 def is_folder(folder: str) -> bool:
-    """Whether files of entries stand in this folder, or in folders below it."""
-    top, _, rest = folder.partition("/")
+    """Return whether files of entries stand in this folder, or in folders below it."""
+    top, _, inner = folder.partition("/")
     if top == "messages":
-        return not rest or is_thread(rest)
-    return top in ("entries", "knowledge") and (not rest or ns.is_namespace(rest))
+        return not inner or is_thread(inner)
+    return top in ("entries", "knowledge") and (not inner or ns.is_namespace(inner))
 
 
 def is_plan(path: str) -> bool:

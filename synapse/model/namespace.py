@@ -28,19 +28,19 @@ _REST = _FIRST | frozenset("_-")
 
 
 def is_component(text: str) -> bool:
-    """Whether the text is one segment of a namespace, or an agent's id."""
+    """Return whether the text is one segment of a namespace, or an agent's id."""
     return (
         0 < len(text) <= MAX_COMPONENT and text[0] in _FIRST and _REST.issuperset(text)
     )
 
 
 def is_namespace(text: str) -> bool:
-    parts = text.split("/")
-    return len(parts) <= MAX_LEVELS and all(map(is_component, parts))
+    segments = text.split("/")
+    return len(segments) <= MAX_LEVELS and all(map(is_component, segments))
 
 
 def check(text: str) -> str:
-    """The namespace itself, or InvalidEntry saying what a namespace looks like."""
+    """Return the namespace itself, or raise InvalidEntry saying what a namespace looks like."""
     if is_namespace(text):
         return text
     raise InvalidEntry(
@@ -53,9 +53,9 @@ def check(text: str) -> str:
 
 
 def is_glob(text: str) -> bool:
-    parts = text.split("/")
-    return len(parts) <= MAX_LEVELS + 1 and all(
-        part == "*" or is_component(part) for part in parts
+    segments = text.split("/")
+    return len(segments) <= MAX_LEVELS + 1 and all(
+        segment == "*" or is_component(segment) for segment in segments
     )
 
 
@@ -69,7 +69,8 @@ def check_glob(text: str) -> str:
 
 
 def matches(glob: str, namespace: str) -> bool:
-    """Whether the glob covers the namespace. A last `*` covers the whole subtree and its root."""
+    """Return whether the glob covers the namespace. A last `*` covers the whole subtree and its
+    root."""
     if glob == "*" or glob == namespace:
         return True
     pattern, path = glob.split("/"), namespace.split("/")
@@ -87,9 +88,8 @@ def matches_any(globs: Iterable[str], namespace: str) -> bool:
 
 
 def default_ttl(namespace: str, overrides: dict[str, str] | None = None) -> str:
-    """The time to live of an entry that names none: the longest declared prefix, else the built-in
-    table.
-    """
+    """Return the time to live of an entry that names none: the longest declared prefix, else the
+    built-in table."""
     best, ttl = -1, PREFIX_TTL.get(namespace.split("/", 1)[0], DEFAULT_TTL)
     for glob, declared in (overrides or {}).items():
         if (

@@ -1,10 +1,9 @@
-"""What annotations and values need of `typing`, without loading it, which took a seventh of a cold
-command.
+"""The names of `typing` that annotations and values need, without loading it, which took a seventh
+of a cold command.
 
 To a type checker these names are typing's own. At run time the same class statements make the same
-named tuples, by `collections.namedtuple`, but that annotations stay the text they are, which needs
-`from __future__ import annotations`; what a type checker refuses is not looked for. Imports nothing
-of ours.
+named tuples, by `collections.namedtuple`, but annotations stay text, which needs `from __future__
+import annotations`. Imports nothing of ours.
 """
 
 from __future__ import annotations
@@ -30,13 +29,13 @@ else:
                 return super().__new__(cls, name, bases, body)
             fields = body.pop("__annotations__")
             defaults = [body.pop(field) for field in fields if field in body]
-            made = namedtuple(
+            new_class = namedtuple(
                 name, fields, defaults=defaults, module=body["__module__"]
             )
-            made.__annotations__ = made.__new__.__annotations__ = fields
+            new_class.__annotations__ = new_class.__new__.__annotations__ = fields
             for key, value in body.items():
-                setattr(made, key, value)
-            return made
+                setattr(new_class, key, value)
+            return new_class
 
     class NamedTuple(metaclass=_Named):
         """The base to name."""

@@ -155,7 +155,7 @@ def test_a_call_has_a_time_limit():
     for function in (lambda: release.wait(30), sleep):
         with pytest.raises(ToolFailed, match=r"slow took longer than 0\.05 s"):
             carry_out(function, name="slow", seconds=0.05)
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 20  # seconds, of 90
     release.set()
 
 
@@ -215,7 +215,7 @@ class Node:
         ("positional", "cannot be given by its name"),
         ("rest", "cannot be given by its name"),
     ],
-    ids=str,
+    ids=range(7),
 )
 def test_what_cannot_be_a_tool_is_said_when_it_is_registered(function, told):
     def takes_bytes(x: bytes): ...

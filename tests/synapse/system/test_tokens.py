@@ -16,7 +16,7 @@ from synapse.errors import InvalidQuery, SynapseError
 from synapse.system import tokens
 from synapse.system.tokens import TABLES, Tokens, digest, upper_bound
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 COUNTERS = {encoding: Tokens(encoding) for encoding in TABLES}
 encodings = pytest.mark.parametrize("encoding", TABLES)
 
@@ -166,9 +166,9 @@ def test_long_runs_are_fast(encoding):
         "!" * 100_000,
         "🙂" * 50_000,
     ):
-        start = time.perf_counter()
+        start = time.thread_time()
         count, bounded = COUNTERS[encoding].measure([text])
-        assert time.perf_counter() - start < 1
+        assert time.thread_time() - start < 1
         assert 0 < count[0] <= len(text.encode())
         assert not bounded
 

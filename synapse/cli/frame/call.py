@@ -1,0 +1,233 @@
+"""One call of the shell: whose it is, which workspace it means, where its output goes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
+
+from synapse.cli.frame.options import Usage
+from synapse.cli.frame.program import DEFAULTS, Verb
+from synapse.errors import Conflict, Forbidden
+from synapse.model.agents import OPERATOR
+from synapse.system.typed import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from synapse.agent_memory import AgentMemory
+    from synapse.core import Memory
+    from synapse.system.discovery import Location
+
+
+class Call:
+    """The arguments of one call, and the memory that it opens when first asked. Closes it at its
+    end.
+    """
+
+    def __init__(
+        self,
+        verb: Verb,
+        args: SimpleNamespace,
+        env: Mapping[str, str],
+        operators: frozenset[str] = frozenset(),
+        defaults: tuple[str, ...] = DEFAULTS,
+    ) -> None:
+        self.args, self.verb = args, verb.name
+        self.defaults = defaults
+        self._location: Location | None = None
+        self.json: bool = args.json
+        self._env = env
+        self._memory: Memory | None = None
+        if self.run and verb.name in operators:
+            raise Forbidden(
+                (
+                    f"SYNAPSE_RUN is set: a spawned run may not call `{verb.program}"
+                    f" {verb.name}`, the operator may"
+                ),
+                agent=env.get("SYNAPSE_AGENT"),
+                action=verb.name,
+            )
+
+    def __enter__(self) -> Call:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: object,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._memory is not None:
+            try:
+                self._note_complaints(self._memory)
+                if self.root.endswith(".log") and not self._memory.store.readonly:
+                    self._keep_tables(self._memory)
+            finally:
+                self._memory.close()
+
+    def _note_complaints(self, memory: Memory) -> None:
+        """Say in a line that a file of the operator's has a mistake; not to a run, which cannot
+        mend it.
+        """
+        complaints = (
+            {} if self.run or self.verb == "doctor" else memory.store.complaints
+        )
+        if complaints:
+            from synapse.cli.frame.show import clean
+
+            path, texts = next(iter(complaints.items()))
+            count = sum(map(len, complaints.values())) - 1
+            remainder = f"; {count} more" if count else ""
+            self.note(
+                clean(f"{path}: {texts[0]}{remainder}; `synapse doctor` names all")
+            )
+
+    def _keep_tables(self, memory: Memory) -> None:
+        """Update the tables of a brain after a command. If that fails, the next command does it."""
+        from synapse.compat.tables import Tables, path_of
+        from synapse.errors import SynapseError
+
+        path = path_of(memory.store)
+        if path is not None and os.path.exists(path):
+            try:
+                tables = Tables(memory.store, path)
+                try:
+                    tables.sync()
+                finally:
+                    tables.close()
+            except SynapseError as problem:
+                self.note(f"{path} is behind: {problem}")
+
+    @property
+    def run(self) -> str | None:
+        """Return the spawned run that this shell is in; it acts only as its own agent."""
+        return self._env.get("SYNAPSE_RUN") or None
+
+    @property
+    def root(self) -> str:
+        return self.location.root
+
+    @property
+    def location(self) -> Location:
+        """Return the workspace that this call means, and why that one."""
+        if self._location is None:
+            from synapse.system import discovery
+
+            if self.args.root == "":
+                raise Usage("--root is empty")
+            self._location = discovery.locate(self.args.root, defaults=self.defaults)
+        return self._location
+
+    def new_root(self) -> str:
+        """Return where `init` makes a workspace: never in the home directory unless that is said,
+        and no second one in a project unless its directory is named.
+        """
+        directory = (
+            self.args.directory or self.args.root or self._env.get("SYNAPSE_ROOT")
+        )
+        if directory:
+            return os.path.abspath(os.path.expanduser(directory))
+        from synapse.system import discovery
+
+        existing, root = discovery.of_project(), os.path.abspath(discovery.FOLDER)
+        if existing is not None and os.path.realpath(existing.root) != root:
+            raise Conflict(
+                f"this folder has a workspace already: {existing.root}"
+                f" ({existing.reason});"
+                f" {discovery.other_than(existing.root)}",
+                root=existing.root,
+            )
+        return root
+
+    @property
+    def memory(self) -> Memory:
+        return self.open() if self._memory is None else self._memory
+
+    def open(self) -> Memory:
+        from synapse import core
+
+        self._memory = core.open(self.root)
+        self._memory.store.index.say = self.note
+        return self._memory
+
+    def who(self, named: str | None) -> str | None:
+        """Return the agent that the call acts as: `named`, else $SYNAPSE_AGENT, else None."""
+        if named == "":
+            raise Usage("the agent's name is empty")
+        own = self._env.get("SYNAPSE_AGENT") or None
+        if self.run and not own:
+            raise Forbidden(
+                "SYNAPSE_RUN is set without SYNAPSE_AGENT: the run has no agent to act as",
+                action="act",
+            )
+        if self.run and named not in (None, own):
+            raise Forbidden(
+                f"this run acts as {own}, not as {named}",
+                agent=own,
+                action=f"act as {named}",
+            )
+        return named or own
+
+    def actor(self) -> AgentMemory:
+        """Return the memory of the agent that writes: `--from`, else $SYNAPSE_AGENT. It is
+        required."""
+        who = self.who(self.args.agent)
+        if who is None:
+            raise Usage("missing --from AGENT (or set SYNAPSE_AGENT)")
+        return self.memory.as_agent(who)
+
+    def reader(self) -> AgentMemory:
+        """Return the memory of the agent that reads: `--agent`, else $SYNAPSE_AGENT, else the
+        operator."""
+        return self.memory.as_agent(self.who(self.args.agent) or OPERATOR)
+
+    def agent(self) -> str:
+        """Return the agent that the call is about, which must be named."""
+        who = self.who(self.args.agent)
+        if who is None:
+            raise Usage("missing --agent AGENT (or set SYNAPSE_AGENT)")
+        return who
+
+    def show(
+        self, data: object | Callable[[], object], text: str | Callable[[], str]
+    ) -> None:
+        """Print the one or the other form; what is costly to make comes as a function."""
+        if self.json:
+            from synapse.cli.frame.show import to_json
+
+            self.say(to_json(data() if callable(data) else data))
+        elif output := text() if callable(text) else text:
+            self.say(output)
+
+    def say(self, line: str) -> None:
+        """Print a line."""
+        print(line)
+
+    @property
+    def interactive(self) -> bool:
+        """Return whether a person can answer: input and output are both a terminal."""
+        return all(
+            stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout)
+        )
+
+    def ask(self, question: str) -> str:
+        """Return the answer of whoever sits at the terminal; empty where there is none."""
+        try:
+            return input(question)
+        except EOFError:
+            return ""
+
+    def flush(self) -> None:
+        sys.stdout.flush()
+
+    def note(self, line: str) -> None:
+        """Print a line for people on standard error, unless JSON was asked for."""
+        if not self.json:
+            print(line, file=sys.stderr)
+
+    def show_done(self, act: str, ids: Sequence[str]) -> None:
+        """Print that an act was done to each of the items."""
+        for id in ids:
+            self.show({"id": id, "done": act}, f"{act} {id}")

@@ -1,0 +1,190 @@
+"""The verbs `write` and `tell`: an agent writes an entry, the operator speaks to agents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import SimpleNamespace
+
+from synapse.cli.frame.call import Call
+from synapse.cli.frame.options import Options
+from synapse.cli.frame.parse import many
+from synapse.cli.frame.streams import read_body
+from synapse.errors import NotFound
+from synapse.formats import codec
+from synapse.model.agents import OPERATOR
+from synapse.model.entry import PRIORITIES, SCOPES, addressees
+from synapse.system.typed import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from synapse.agent_memory import AgentMemory
+    from synapse.model.entry import Entry
+
+
+def write_options(parser: Options) -> None:
+    add = parser.add_argument
+    add(
+        "body",
+        nargs="?",
+        metavar="BODY",
+        help="the text; without it, or with -, standard input is read",
+    )
+    add(
+        "--from",
+        dest="agent",
+        metavar="AGENT",
+        help="the author (default: $SYNAPSE_AGENT)",
+    )
+    add(
+        "--namespace",
+        required=True,
+        metavar="PATH",
+        help="where the entry belongs, such as api/endpoints",
+    )
+    add(
+        "--priority",
+        default="info",
+        metavar="P",
+        help=f"{', '.join(PRIORITIES)} (default: info)",
+    )
+    add("--tags", action="append", metavar="T,...", help="tags to filter by")
+    add(
+        "--ttl",
+        metavar="SPAN",
+        help="30m, 24h, 7d, 4w or never (default: the namespace's)",
+    )
+    add(
+        "--to",
+        action="append",
+        metavar="WHOM",
+        help="all, team:NAME, agent:ID, or several (default: all)",
+    )
+    add(
+        "--topic",
+        metavar="WORD",
+        help="the topic; two live entries on one topic are in conflict",
+    )
+    add(
+        "--supersedes",
+        action="append",
+        metavar="ID,...",
+        help="entries that this one replaces",
+    )
+    add(
+        "--related", action="append", metavar="ID,...", help="entries that it refers to"
+    )
+    add(
+        "--derived-from",
+        action="append",
+        metavar="ID,...",
+        help="entries that it was made from; they limit its trust",
+    )
+    add("--evidence", metavar="TEXT", help="the evidence: a link, a commit, a file")
+    add(
+        "--when",
+        action="append",
+        metavar="M,...",
+        help="show it before such a tool call, such as `run git push`",
+    )
+    add(
+        "--scope",
+        default="public",
+        metavar="S",
+        help=f"{', '.join(SCOPES)} (default: public)",
+    )
+    add("--pii", action="store_true", help="the entry holds personal data")
+    add(
+        "--once",
+        metavar="KEY",
+        help="a retry with the same key returns the first entry",
+    )
+
+
+def write(call: Call) -> None:
+    me, fields = call.actor(), _fields(call.args)
+    if strangers := unknown_names(addressees(fields["to"]), me):
+        raise NotFound(
+            (
+                f"there is no agent and no team {', '.join(strangers)}: nothing was"
+                f" written; `synapse agents` lists them"
+            ),
+            to=", ".join(strangers),
+        )
+    entry = me.append(read_body(call.args.body), call.args.namespace, **fields)
+    if entry.topic or entry.replaces:
+        entry = me.get(entry.id)
+    call.show(lambda: codec.entry_json(entry), entry.id)
+    for note in author_notes(entry, me):
+        call.note(note)
+
+
+def tell_options(parser: Options) -> None:
+    add = parser.add_argument
+    add(
+        "whom",
+        metavar="WHOM",
+        help="the receiver: team:NAME, agent:ID or only the name",
+    )
+    add("text", metavar="TEXT", help="the text; - reads standard input")
+    add(
+        "--priority",
+        default="critical",
+        metavar="P",
+        help=f"{', '.join(PRIORITIES)} (default: critical)",
+    )
+    add(
+        "--re",
+        metavar="ID",
+        help="the question or entry that this answers",
+    )
+
+
+def tell(call: Call) -> None:
+    args = call.args
+    entry = call.memory.tell(
+        args.whom, read_body(args.text), priority=args.priority, re=args.re
+    )
+    call.show(lambda: codec.entry_json(entry), entry.id)
+
+
+def _fields(args: SimpleNamespace) -> dict[str, Any]:
+    names = ("tags", "related", "derived_from", "supersedes")
+    lists = {name: many(getattr(args, name)) or () for name in names}
+    plain = {
+        name: getattr(args, name)
+        for name in ("priority", "ttl", "topic", "scope", "pii", "evidence", "once")
+    }
+    return {
+        "to": many(args.to),
+        "when": args.when and (many(args.when) or ""),
+        **lists,
+        **plain,
+    }
+
+
+def author_notes(entry: Entry, me: AgentMemory) -> list[str]:
+    """Return what the author should know beside the id: review, dispute, replacement."""
+    if entry.staged:
+        return [
+            (
+                f"{entry.id} waits for review: only its author and reviewers see it until"
+                f" it is approved"
+            )
+        ]
+    lines = []
+    if entry.disputed:
+        lines.append(
+            f"{entry.id} is in dispute with {', '.join(entry.disputed)}, of equal authority"
+        )
+    if (entry.topic or entry.replaces) and (fate := me.fate(entry.id)):
+        lines.append(f"{entry.id} is not shown: {fate.reason} by {fate.by}")
+    return lines
+
+
+def unknown_names(to: Iterable[str], me: AgentMemory) -> list[str]:
+    """Return the addressees that are neither a registered agent nor one of its teams."""
+    if tuple(to) == ("all",):
+        return []
+    names = {f"agent:{OPERATOR}"}.union(
+        *(agent.names for agent in me.store.agents().values())
+    )
+    return [name for name in to if name not in names]
