@@ -83,7 +83,7 @@ def tier(entry: Entry, reader: Reader, seq: int) -> str | None:
     return BESIDE if any(concerns(text, said) for text in reader.about) else None
 
 
-class Ear:
+class NewsFeed:
     """A supervisor's ear at the log. `news` looks once, on the thread that owns the memory."""
 
     def __init__(

@@ -88,5 +88,7 @@ async def _show_progress(boss: Supervisor, progress: Progress) -> None:
 
 async def _update(boss: Supervisor, progress: Progress) -> None:
     progress.show(
-        await boss.desk(progress.look, boss.run_store.store, boss.run_store.holder.name)
+        await boss.memory_thread(
+            progress.look, boss.run_store.store, boss.run_store.lease.name
+        )
     )
