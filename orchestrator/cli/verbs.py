@@ -1,4 +1,7 @@
-"""The verbs of the orchestrator's shell. Data; imports no verb."""
+"""The table of the verbs of the orchestrator's shell. Data; imports no verb.
+
+Read by `main`, the completion scripts and the reference of the shell.
+"""
 
 from __future__ import annotations
 
@@ -109,11 +112,11 @@ _TABLE = (
         "orchestrator wakes --since 24h",
     ),
     _verb(
-        "debts",
+        "unread",
         "see",
         "inspect.unread",
-        "results that were paid for and that nobody read",
-        "orchestrator debts",
+        "results that cost tokens and that nobody read",
+        "orchestrator unread",
     ),
     _verb(
         "questions",
@@ -187,10 +190,11 @@ _TABLE = (
     ),
 )
 VERBS = {verb.name: verb for verb in _TABLE}
+OLDER_NAMES = {"debts": "unread"}
 
 
 def overview() -> str:
-    """What `orchestrator --help` says."""
+    """Return the text of `orchestrator --help`."""
     lines = [
         "usage: orchestrator [--root DIR] [--json] VERB ...",
         "",
@@ -212,4 +216,4 @@ _FOOT = (
 )
 
 # A prompt shows what its agent may see; to others it is as closed as the entries in it.
-PROGRAM = Program("orchestrator", VERBS, frozenset(VERBS), overview)
+PROGRAM = Program("orchestrator", VERBS, frozenset(VERBS), overview, older=OLDER_NAMES)
