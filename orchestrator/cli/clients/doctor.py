@@ -26,12 +26,12 @@ def doctor_options(parser: Options) -> None:
         "client",
         nargs="?",
         choices=NAMES,
-        help="which client; else each that is installed",
+        help="which client (default: each that is installed)",
     )
     add(
         "--project",
         metavar="DIR",
-        help="the project; else the one around the current folder",
+        help="the project (default: the one around the current folder)",
     )
     add(
         "--user", action="store_true", help="what is installed for all of your projects"

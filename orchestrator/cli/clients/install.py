@@ -22,7 +22,7 @@ def install_options(parser: Options) -> None:
     add(
         "--project",
         metavar="DIR",
-        help="the project; else the one around the current folder",
+        help="the project (default: the one around the current folder)",
     )
     add(
         "--user",

@@ -33,7 +33,7 @@ NEWEST = 10
 
 def ps_options(parser: Options) -> None:
     add = parser.add_argument
-    add("--all", action="store_true", help="those that have ended too")
+    add("--all", action="store_true", help="list ended runs too")
     add("--agent", metavar="AGENT", help="only this agent's")
     add("--project", metavar="P", help="only this project's")
     add(
@@ -41,7 +41,7 @@ def ps_options(parser: Options) -> None:
         type=whole,
         default=50,
         metavar="N",
-        help="the newest so many; 0: all; else 50",
+        help="how many of the newest; 0: all (default: 50)",
     )
 
 
@@ -142,13 +142,13 @@ def _format_reasons(rows: list[RunRow]) -> str:
 
 def tree_options(parser: Options) -> None:
     add = parser.add_argument
-    add("run", nargs="?", metavar="RUN", help="from this run on; else all trees")
+    add("run", nargs="?", metavar="RUN", help="from this run on (default: all trees)")
     add(
         "--limit",
         type=whole,
         default=10,
         metavar="N",
-        help="the newest so many trees; 0: all; else 10",
+        help="how many of the newest trees; 0: all (default: 10)",
     )
 
 

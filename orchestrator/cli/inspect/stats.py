@@ -71,12 +71,12 @@ def stats_options(parser: Options) -> None:
         default="department",
         choices=BY,
         metavar="WHAT",
-        help=f"{', '.join(BY)}; else department",
+        help=f"{', '.join(BY)} (default: department)",
     )
     add(
         "--since",
         metavar="WHEN",
-        help="24h, yesterday, last tuesday, 2026-02-01; else all",
+        help="24h, yesterday, last tuesday, 2026-02-01 (default: all)",
     )
 
 

@@ -45,7 +45,7 @@ def wakes_options(parser: Options) -> None:
         "--since",
         default="7d",
         metavar="WHEN",
-        help="24h, yesterday, last tuesday, 2026-02-01; else 7d",
+        help="24h, yesterday, last tuesday, 2026-02-01 (default: 7d)",
     )
     add("--agent", metavar="AGENT", help="only on the way to this agent")
     add("--pending", action="store_true", help="only what was in no prompt yet")

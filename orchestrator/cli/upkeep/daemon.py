@@ -26,7 +26,7 @@ def up_options(parser: Options) -> None:
     parser.add_argument(
         "--detach",
         action="store_true",
-        help="in the background; what it says goes to " + LOG,
+        help="run in the background; its output goes to " + LOG,
     )
     engine_options(parser)
 

@@ -24,25 +24,25 @@ def propose_options(parser: Options) -> None:
     add(
         "--plan",
         action="store_true",
-        help="only say how much would be asked about; call nobody",
+        help="only say how much an engine would be asked; call none",
     )
     add(
         "--engine",
         metavar="NAME",
-        help="which engine; else what synapse.yaml says under consolidation",
+        help="which engine (default: as synapse.yaml says under consolidation)",
     )
-    add("--model", metavar="NAME", help="which model; else the engine's own")
+    add("--model", metavar="NAME", help="which model (default: the engine's own)")
     add(
         "--max-tokens",
         type=whole,
         metavar="N",
-        help="so many tokens at most, in all calls of the day",
+        help="tokens at most, in all calls of the day",
     )
     add(
         "--max-usd",
         type=float,
         metavar="N",
-        help="so many dollars at most, in all calls of the day",
+        help="dollars at most, in all calls of the day",
     )
 
 

@@ -41,7 +41,7 @@ def schedule_options(parser: Options) -> None:
         type=whole,
         default=14,
         metavar="N",
-        help="so many dates back; else 14",
+        help="how many dates back (default: 14)",
     )
     add("--run", action="store_true", help="do now what is due and not done")
     add(

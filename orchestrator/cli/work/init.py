@@ -16,7 +16,7 @@ def init_options(parser: Options) -> None:
         "directory",
         nargs="?",
         metavar="DIR",
-        help="where; else --root, else ./shared-memory if the project has none",
+        help="where (default: --root, or ./shared-memory if the project has none)",
     )
 
 

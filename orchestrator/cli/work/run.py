@@ -30,14 +30,17 @@ TOOLS = ("auto", "always", "never")
 def run_options(parser: Options) -> None:
     add = parser.add_argument
     add(
-        "task", nargs="?", metavar="TASK", help="what to do; none, or -: standard input"
+        "task",
+        nargs="?",
+        metavar="TASK",
+        help="what to do (default, or -: standard input)",
     )
     add("--agent", required=True, metavar="A", help="who is to do it")
     add(
         "--project",
         default="general",
         metavar="P",
-        help="for which project; else general",
+        help="for which project (default: general)",
     )
     engine_options(parser)
     add(
@@ -51,31 +54,31 @@ def run_options(parser: Options) -> None:
         "--max-tokens",
         type=whole,
         metavar="N",
-        help="end when it, with all below it, has taken so many",
+        help="tokens after which it ends, with all runs below it",
     )
     add(
         "--max-usd",
         type=float,
         metavar="N",
-        help="end when it, with all below it, has cost so much",
+        help="dollars after which it ends, with all runs below it",
     )
-    add("--max-turns", type=whole, metavar="N", help="end after so many turns")
+    add("--max-turns", type=whole, metavar="N", help="turns after which it ends")
     add(
         "--timeout",
         type=seconds,
         metavar="S",
-        help="end after so many seconds, or 5m, 2h",
+        help="seconds after which it ends, or 5m, 2h",
     )
     add(
         "--memory-tools",
         choices=TOOLS,
         metavar="WHEN",
-        help=f"{', '.join(TOOLS)}; else auto",
+        help=f"{', '.join(TOOLS)} (default: auto)",
     )
     add(
         "--intent",
         metavar="I",
-        help="the same intent is the same work, whatever the text",
+        help="name of the intent: the same intent is the same work",
     )
     add(
         "--force",

@@ -29,9 +29,13 @@ HEADERS = ("run", "state", "tokens", "cost", "said")
 def team_options(parser: Options) -> None:
     add = parser.add_argument
     add("--project", required=True, metavar="P", help="which project it is")
-    add("--brief", metavar="TEXT", help="what is wanted; none, or -: standard input")
     add(
-        "--file", metavar="FILE", help="who takes part; else team.yaml in the workspace"
+        "--brief", metavar="TEXT", help="what is wanted (default, or -: standard input)"
+    )
+    add(
+        "--file",
+        metavar="FILE",
+        help="who takes part (default: team.yaml in the workspace)",
     )
     add("--force", action="store_true", help="do again what was just done")
     engine_options(parser)

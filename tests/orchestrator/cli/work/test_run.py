@@ -309,7 +309,7 @@ def test_team_runs_at_once(here, run):
     )
     assert lines[-1] == "The project is done."
     assert len(run("tree").out.splitlines()) == 6
-    assert run("debts").out == "no debts: every result was read\n"
+    assert run("unread").out == "no unread results\n"
 
 
 def test_team_json_and_file(here, run, tmp_path):
