@@ -250,7 +250,7 @@ def what_did(call: Call) -> None:
     args = call.args
     _show(
         call,
-        times.did(call.reader(), args.who, args.since, args.limit),
+        times.agent_acts(call.reader(), args.who, args.since, args.limit),
         f"{args.who} did nothing that you may see",
     )
 

@@ -108,7 +108,7 @@ class Handlers:
         self._identify = identify
         self._started = started
         self._tools = {tool.name: tool for tool in offered}
-        self._listed = [_listed(tool) for tool in offered]
+        self._tool_object = [_tool_object(tool) for tool in offered]
         self._threads = anyio.CapacityLimiter(THREADS)
         self._subscriptions = Subscriptions()
 
@@ -126,7 +126,7 @@ class Handlers:
     # -- tools -------------------------------------------------------------------------------------
 
     async def list_tools(self, context: Context, params: Any) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=self._listed)
+        return types.ListToolsResult(tools=self._tool_object)
 
     async def call_tool(
         self, context: Context, params: types.CallToolRequestParams
@@ -289,7 +289,7 @@ def _bug(what: str, error: Exception) -> str:
     return f"Error: {what} failed: this is a bug: {type(error).__name__}; the server's log has more"
 
 
-def _listed(tool: Tool) -> types.Tool:
+def _tool_object(tool: Tool) -> types.Tool:
     hints = types.ToolAnnotations(
         read_only_hint=not tool.writes, destructive_hint=False, open_world_hint=False
     )

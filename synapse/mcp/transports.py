@@ -108,7 +108,7 @@ class Verifier:
 
 
 def _hosts(host: str, names: Sequence[str]) -> list[str]:
-    hosts = [*LOOPBACK[:2], "[::1]", *_own(host), *names]
+    hosts = [*LOOPBACK[:2], "[::1]", *_host_names(host), *names]
     return [form for name in dict.fromkeys(hosts) for form in (name, f"{name}:*")]
 
 
@@ -120,7 +120,7 @@ def _origins(host: str, names: Sequence[str]) -> list[str]:
     ]
 
 
-def _own(host: str) -> list[str]:
+def _host_names(host: str) -> list[str]:
     """Return the names of this machine under which the address may be requested."""
     if host in _EVERYWHERE:
         name = socket.gethostname()
