@@ -309,15 +309,15 @@ def _authors(root: str, memory: Memory) -> Iterator[Finding]:
 
 
 def _namespaces(root: str, memory: Memory) -> Iterator[Finding]:
-    from synapse.consolidate import measured
+    from synapse.consolidate import run_history
 
-    yield from _some("namespaces", "warn", list(measured(memory).remarks), "")
+    yield from _some("namespaces", "warn", list(run_history(memory).remarks), "")
 
 
 def _nights(root: str, memory: Memory) -> Iterator[Finding]:
-    from synapse.consolidate import measured
+    from synapse.consolidate import run_history
 
-    yield from _some("nights", "warn", list(measured(memory).worries), "")
+    yield from _some("nights", "warn", list(run_history(memory).worries), "")
 
 
 def _set_aside(root: str, memory: Memory) -> Iterator[Finding]:

@@ -17,7 +17,14 @@ from synapse.model.entry import SECOND
 from synapse.system.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from synapse.consolidate import Account, Done, Measured, Night, Plan, Undone
+    from synapse.consolidate import (
+        Account,
+        AppliedAct,
+        NightlyRun,
+        Plan,
+        RunHistory,
+        UndoResult,
+    )
     from synapse.consolidate import Act as PlannedAct
     from synapse.consolidate.metrics import Measure
     from synapse.consolidate.reputation import Step
@@ -133,7 +140,7 @@ def _must_confirm(call: Call) -> bool:
     )
 
 
-def _confirmed(call: Call, planned: Undone) -> bool:
+def _confirmed(call: Call, planned: UndoResult) -> bool:
     """Print what would be undone, ask, and return whether the answer is yes."""
     call.say("\n".join(_undo_lines(planned)))
     confirmed = call.ask("Take this back? [y/N] ").strip().lower() in ("y", "yes")
@@ -142,7 +149,7 @@ def _confirmed(call: Call, planned: Undone) -> bool:
     return confirmed
 
 
-def _undo_lines(done: Undone) -> list[str]:
+def _undo_lines(done: UndoResult) -> list[str]:
     """Return the acts that an undo takes back, then each entry with what becomes of it."""
     head = "would undo" if done.seq is None else f"undo {done.seq}"
     lines = [f"{head}: {undo_counts(done._asdict())}"]
@@ -163,7 +170,7 @@ def _undo_lines(done: Undone) -> list[str]:
     ]
 
 
-def _undo_json(done: Undone) -> dict[str, Any]:
+def _undo_json(done: UndoResult) -> dict[str, Any]:
     acts = [
         {"seq": act.seq, "kind": act.kind, "by": act.by, "what": sentence(Act(act))}
         for act in done.acts
@@ -188,13 +195,13 @@ def act_json(act: PlannedAct) -> dict[str, Any]:
         "entries": entries,
     }
     return fields | (
-        {"to": list(act.made.draft.addressees)}
-        if act.kind == "escalate" and act.made
+        {"to": list(act.new_entry.draft.addressees)}
+        if act.kind == "escalate" and act.new_entry
         else {}
     )
 
 
-def done_json(done: Done) -> dict[str, Any]:
+def done_json(done: AppliedAct) -> dict[str, Any]:
     """Return a carried out act as a JSON object."""
     return (
         act_json(done.act)
@@ -219,9 +226,9 @@ def _plan(call: Call) -> Plan:
         return plan(gather(store, now), now, store.settings, _phases(call.args.phase))
 
 
-def _maintain_date(call: Call) -> Night:
+def _maintain_date(call: Call) -> NightlyRun:
     """Run the nightly maintenance of a date, as the daemon would."""
-    from synapse.consolidate import night
+    from synapse.consolidate import run_nightly
     from synapse.consolidate.nightly import date_of
 
     args, now = call.args, call.memory.store.clock()
@@ -232,7 +239,7 @@ def _maintain_date(call: Call) -> Night:
     if date_of(args.date) > clock.day(now + _DAY):
         raise InvalidQuery(f"it is not {args.date} anywhere yet", date=args.date)
     with Progress() as progress:
-        done = night(call.memory, args.date, now, progress.phase, progress.act)
+        done = run_nightly(call.memory, args.date, now, progress.phase, progress.act)
     if not done.ran:
         raise Conflict(
             f"the night of {args.date} is done, or somebody is at it; `synapse defrag`"
@@ -241,7 +248,7 @@ def _maintain_date(call: Call) -> Night:
     return done
 
 
-def _maintain_now(call: Call) -> Night:
+def _maintain_now(call: Call) -> NightlyRun:
     from synapse.consolidate import claim, run
     from synapse.consolidate.nightly import JOB
 
@@ -421,11 +428,11 @@ def stats_options(parser: Options) -> None:
 
 
 def stats(call: Call) -> None:
-    from synapse.consolidate import measured
+    from synapse.consolidate import run_history
 
-    measurements = measured(call.memory)
+    measurements = run_history(call.memory)
     report = {
-        "nights": [_measure_json(measure) for measure in measurements.nights],
+        "nights": [_measure_json(measure) for measure in measurements.runs],
         "warnings": [*measurements.worries, *measurements.remarks],
     }
     call.show(lambda: report, lambda: _format_stats(measurements, call.args.nights))
@@ -440,27 +447,27 @@ def _measure_json(each: Measure) -> dict[str, object]:
     }
 
 
-def _format_stats(measurements: Measured, nights: int) -> str:
+def _format_stats(measurements: RunHistory, nights: int) -> str:
     from synapse.cli.frame.table import table
     from synapse.consolidate.metrics import per_namespace, plot
 
     lines = [
         f"warning: {item}" for item in (*measurements.worries, *measurements.remarks)
     ]
-    if not measurements.nights:
+    if not measurements.runs:
         return "\n".join(
             [*lines, "no night yet: `synapse defrag`, or have one run every night"]
         )
     lines += [
         "entries",
-        *plot([item.entries for item in measurements.nights], WIDTH - 11),
+        *plot([item.entries for item in measurements.runs], WIDTH - 11),
         "",
     ]
     lines.append(
-        table(_NIGHT_COLUMNS, [_row(item) for item in measurements.nights[-nights:]])
+        table(_NIGHT_COLUMNS, [_row(item) for item in measurements.runs[-nights:]])
     )
     lines += ["", LEGEND]
-    fullest = per_namespace(measurements.nights[-1])[:FULLEST]
+    fullest = per_namespace(measurements.runs[-1])[:FULLEST]
     return "\n".join(
         [*lines, "", table(("namespace", "entries", "bytes", "compressed"), fullest)]
     )

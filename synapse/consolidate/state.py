@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from synapse.authority import is_merged
-from synapse.consolidate.limits import ALL, OWN, PLACE, Room, Warned, over
+from synapse.consolidate.limits import ALL, OWN, PLACE, LimitWarning, Room, over_limit
 from synapse.consolidate.plan import IDLE, State, is_escalation
-from synapse.consolidate.similarity import gist
+from synapse.consolidate.similarity import fingerprint
 from synapse.index import mailbox, unfiled
 from synapse.index.query import Filter
 from synapse.model import namespace as ns
@@ -25,33 +25,30 @@ AT_ONCE = 5_000
 
 
 def gather(store: Store, now: int, floor: int = 0) -> State:
-    """What a night at this moment may have to do with. Entries are compared only where something
-    was written after `floor`: what an earlier night compared, it compared.
-    """
-    first, *later = outworn(store, now, floor)
+    """Return the state for a run at this moment. Entries are compared only where something was
+    written after `floor`: an earlier run compared the rest."""
+    first, *later = plan_states(store, now, floor)
     live = [group for state in (first, *later) for group in state.live]
     return first._replace(live=live, room=measure(store, now, floor))
 
 
-def outworn(store: Store, now: int, floor: int = 0) -> Iterator[State]:
-    """What a night may merge and archive: all of it but the entries that may become one, of which
-    the first states have as many as are to be held at once, and so has each that comes when the
-    ones before were done with.
-    """
+def plan_states(store: Store, now: int, floor: int = 0) -> Iterator[State]:
+    """Yield what a run may merge and archive. The first state has all of it, but only as many of
+    the entries to compare as are to be held at once; each later state has the next of those."""
     store.fresh()
     query, cursor = store.index.query, store.index.horizon
     groups, own = unfiled.comparable(
-        query, now, floor, CONSOLIDATOR, lambda body: gist(body).words
+        query, now, floor, CONSOLIDATOR, lambda body: fingerprint(body).words
     )
-    half = dict(_half(store, own, now))
-    busy, past = {*half, *half.values()}, unfiled.lapsed(query, now)
-    portions = _whole(query, groups, busy, now)
+    unfinished = dict(_unfinished_merges(store, own, now))
+    busy, past = {*unfinished, *unfinished.values()}, unfiled.lapsed(query, now)
+    portions = _load_groups(query, groups, busy, now)
     spared = unfiled.brought_back(query)
     yield State(
         cursor=cursor,
         live=next(portions, ()),
-        half=tuple(half.items()),
-        outdone=unfiled.outdone(query, now),
+        unfinished_merges=tuple(unfinished.items()),
+        superseded=unfiled.outdone(query, now),
         lapsed=past,
         idle=mailbox.idle(query, now - IDLE),
         blockers=tuple(_blockers(store, past, now)),
@@ -62,13 +59,12 @@ def outworn(store: Store, now: int, floor: int = 0) -> Iterator[State]:
         yield State(cursor=cursor, live=live, spared=spared)
 
 
-def _whole(
+def _load_groups(
     query: Query, groups: Iterable[list[int]], busy: Collection[str], now: int
 ) -> Iterator[list[list[Entry]]]:
-    """The groups at these places with their texts, some at a time; without those that are spoken
-    for.
-    """
-    for batch in _some(groups):
+    """Yield the groups at these places with their texts, in batches, without the entries that are
+    part of a begun merge."""
+    for batch in _batches(groups):
         places = [seq for group in batch for seq in group]
         by_place = {
             entry.seq: entry
@@ -78,7 +74,7 @@ def _whole(
         yield [[by_place[seq] for seq in group if seq in by_place] for group in batch]
 
 
-def _some(groups: Iterable[list[int]]) -> Iterator[list[list[int]]]:
+def _batches(groups: Iterable[list[int]]) -> Iterator[list[list[int]]]:
     batch, size = list[list[int]](), 0
     for group in groups:
         if batch and size + len(group) > AT_ONCE:
@@ -90,17 +86,16 @@ def _some(groups: Iterable[list[int]]) -> Iterator[list[list[int]]]:
         yield batch
 
 
-def crowded(store: Store, now: int, floor: int = 0) -> State:
-    """What a night may have to make room for, when the rest of it is done."""
+def room_state(store: Store, now: int, floor: int = 0) -> State:
+    """Return the state of the room, for when the rest of the run is done."""
     store.fresh()
     room, spared = measure(store, now, floor), unfiled.brought_back(store.index.query)
     return State(cursor=store.index.horizon, spared=spared, room=room)
 
 
 def measure(store: Store, now: int, floor: int = 0) -> Room:
-    """How much room there is, and what takes it where there is too little. What is only told of is
-    looked for in what was written after `floor`.
-    """
+    """Return how much room is taken, and by what where it is too much. Remarks go by what was
+    written after `floor`."""
     store.fresh()
     query, settings = store.index.query, store.settings
     weights = [
@@ -109,7 +104,7 @@ def measure(store: Store, now: int, floor: int = 0) -> Room:
         if weight.shown and weight.namespace not in OWN
     ]
     sizes = tuple((weight.namespace, weight.shown) for weight in weights)
-    full = [name for name, _, _ in over(sizes, settings)]
+    full = [name for name, _, _ in over_limit(sizes, settings)]
     return Room(
         sizes,
         tuple(row for row in _sized(query, now, full) if row.namespace not in OWN),
@@ -127,27 +122,28 @@ def _sized(query: Query, now: int, full: Collection[str]) -> Iterable[unfiled.Si
     )
 
 
-def _warnings(store: Store, now: int) -> Iterator[Warned]:
+def _warnings(store: Store, now: int) -> Iterator[LimitWarning]:
     warnings = Filter(namespaces=(PLACE,), author=CONSOLIDATOR, limit=None)
     for entry in store.index.query.page(None, warnings, now, store.index.horizon):
         if entry.trust != "unverified" and len(entry.tags) == 2:
-            yield Warned(entry.id, entry.tags[1], entry.at)
+            yield LimitWarning(entry.id, entry.tags[1], entry.at)
 
 
 def _blockers(
     store: Store, past: Iterable[unfiled.Lapsed], now: int
 ) -> Iterator[tuple[Entry, Entry]]:
-    """Critical blockers whose time ran out before anybody resolved or replaced them."""
+    """Yield critical blockers that expired before anybody resolved or replaced them, each with the
+    first blocker."""
     for row in past:
         if row.rank == 0 and ns.matches(BLOCKERS, row.namespace):
             entry = store.index.entry(row.id, now)
             fate = entry and store.index.query.fate(entry, now)
             if entry is not None and fate is not None and fate.reason == "expired":
-                yield entry, _first(store, entry, now)
+                yield entry, _first_blocker(store, entry, now)
 
 
-def _first(store: Store, entry: Entry, now: int) -> Entry:
-    """The blocker that an escalation passes on."""
+def _first_blocker(store: Store, entry: Entry, now: int) -> Entry:
+    """Return the blocker that an escalation passes on."""
     while is_escalation(entry) and (
         source := store.index.entry(entry.derived_from[0], now)
     ):
@@ -155,10 +151,11 @@ def _first(store: Store, entry: Entry, now: int) -> Entry:
     return entry
 
 
-def _half(store: Store, places: Sequence[int], now: int) -> Iterator[tuple[str, str]]:
-    """The sources of merged entries that are not filed away, each with what it went into: merges
-    that were begun.
-    """
+def _unfinished_merges(
+    store: Store, places: Sequence[int], now: int
+) -> Iterator[tuple[str, str]]:
+    """Yield the sources of merged entries that are not filed away, each with the merged one: merges
+    that were begun."""
     for entry in unfiled.entries(store.index.query, places, now):
         for id in entry.derived_from if is_merged(entry) else ():
             if store.index.whereabouts(id) == "live":
