@@ -17,7 +17,6 @@ from synapse.model import clock
 from synapse.system.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from synapse.index.links import Link
     from synapse.knowledge.provenance import Step
     from synapse.model.entry import Entry
 
@@ -116,7 +115,8 @@ def link(call: Call) -> None:
     stored = memory.link(
         call.actor(), args.cause, args.effect, args.type, args.strength
     )
-    call.show(stored, _linked(stored))
+    text = f"{stored.cause} {stored.type} {stored.effect} ({stored.strength:g})"
+    call.show(stored, text)
 
 
 def forget_options(parser: Options) -> None:
@@ -200,10 +200,6 @@ def _stored(call: Call, entry: Entry) -> None:
             f"{entry.id} waits for review: only its author and reviewers see it until"
             f" it is approved"
         )
-
-
-def _linked(found: Link) -> str:
-    return f"{found.cause} {found.type} {found.effect} ({found.strength:g})"
 
 
 def _trail(step: Step, depth: int, width: int) -> list[str]:

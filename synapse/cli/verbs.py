@@ -1,5 +1,6 @@
-"""The verbs of the shell: what each is for, where its code lives, how it is called. Data; imports
-no verb.
+"""The table of verbs: group, module, summary and example of each.
+
+Data; imports no verb.
 
 A verb's module is imported when the verb is called, so that reading an entry never pays for
 `doctor`.

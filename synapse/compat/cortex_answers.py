@@ -1,4 +1,4 @@
-"""What all Cortex tools share: entries of a kind, the scope of a new one, and answers of lines."""
+"""Shared by the Cortex tools: entries of a kind, the scope of a new one, and answers of lines."""
 
 from __future__ import annotations
 

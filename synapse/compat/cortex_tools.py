@@ -1,5 +1,4 @@
-"""The tools of the Cortex extension under the names and arguments that its callers know, on top of
-our knowledge.
+"""The Cortex tools on categories and memories, under the names that their callers know.
 
 `cortex_tools.json` has their names and schemas; here is what each does. As `tools`, they act as a
 seat and answer with text, a mistake too; the wiring to a server is somebody else's.

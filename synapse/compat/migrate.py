@@ -1,5 +1,4 @@
-"""Taking over what there was: `synapse.json` and a Cortex folder, whole or not at all, and as often
-as one likes.
+"""Import of `synapse.json` and a Cortex folder: whole or not at all, and repeatable.
 
 Everything is read and checked before anything is written. Ids follow from the old ones, so that a
 second time finds all of it there. The operator's: it writes in the name of those who said it.

@@ -1,6 +1,4 @@
-"""The rows of the unified-brain document's tables: which ones records bear on, and how they are
-made from the index.
-"""
+"""The rows of the unified-brain tables, derived from the index for the records that came."""
 
 from __future__ import annotations
 

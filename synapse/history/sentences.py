@@ -1,5 +1,6 @@
-"""What happened, in words: the acts of the log as sentences, by day. What a reader is told is what
-it may see.
+"""The changelog: acts of the log as sentences, by day, as far as the reader may see them.
+
+What a reader is told is what it may see.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""Questions of time: what is new, what an agent did, how a project went. Only what the asking seat
-may see.
+"""Questions of time: what is new, what an agent did, how a project went.
+
+Only what the asking seat may see.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""A capsule: what was found, the best first, within a limit of bytes, each with where it comes
-from. Pure.
+"""A capsule: the best search results as text within a limit of bytes, each with its source.
+
+Pure.
 
 What most of it has in common is said once, in the head; of each item there is its id and the hash
 of its text, both cut (`reference` reads them), who said it, when, and in what it differs from the

@@ -1,5 +1,4 @@
-"""Knowledge: facts, atoms (who does what, with which outcome) and the links between them, with what
-each came from.
+"""Writing knowledge: facts, atoms (who does what, with which outcome), and links between atoms.
 
 They are entries of a kind of their own, so that who may write and read them is decided where it is
 for all entries. Each function acts as the seat that it is given.

@@ -1,6 +1,4 @@
-"""Provenance: what an item was made from, step by step, down to the conversation or the prompt that
-it began with.
-"""
+"""Provenance: the trail of an item, step by step, to the conversation or prompt it began with."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Recall: searching what is known, keeping a fact, withdrawing one, by the scopes agent, group,
-global and all.
+"""Recall: searching, storing and withdrawing facts in the scopes agent, group, global and all.
 
 Each function acts as the seat that it is given. A scope is a namespace that comes with an agent;
 `all` is whatever the agent may see, mail and entries too. What changed since it was looked at is

@@ -1,4 +1,4 @@
-"""References: the short forms of ids that capsules show, and which item one means.
+"""Short references to items, as capsules show them, and the item that one means.
 
 `fact_3f2a1c9d@b2c4d` is the fact whose id begins so and whose text's sha256 begins with b2c4d. A
 short form means something only among what its reader may see: whatever else begins alike is not

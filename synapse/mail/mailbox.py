@@ -1,5 +1,6 @@
-"""Mail: messages between agents, in threads. What an agent sends, has waiting, reads, answers, and
-makes of it.
+"""`Mail`: sending, reading, answering and acknowledging messages in threads, as one agent.
+
+What an agent sends, has waiting, reads, answers, and makes of it.
 
 A message is an entry of the kind `message`: who sees it, and everything that keeps entries safe, is
 decided where that is decided for entries. What is done with one (read, acknowledged, reacted to)
@@ -273,7 +274,7 @@ class Mail:
     def tag(self, thread: str, add: Names = (), *, remove: Names = ()) -> Thread:
         """Tag a thread, or take tags off it."""
         names = {
-            name: [kinds.text("tag", tag_) for tag_ in words(tags)]
+            name: [kinds.text("tag", word) for word in words(tags)]
             for name, tags in (("add", add), ("remove", remove))
         }
         return self._change_thread(thread, "tag", **names)
@@ -443,12 +444,12 @@ class Mail:
             {seq for row in rows for seq in (row.first, row.last)},
             self.store.clock(),
         )
-        rows_of_threads = []
+        conversations = []
         for row in rows:
             first, last = ends[row.first], ends[row.last]
             status = CLOSED if row.closed else ACTIVE if row.live else ARCHIVED
             subject = row.subject or first.more.get("subject")
-            rows_of_threads.append(
+            conversations.append(
                 Thread(
                     row.id,
                     subject,
@@ -460,7 +461,7 @@ class Mail:
                     row.tags,
                 )
             )
-        return rows_of_threads
+        return conversations
 
     def _as_messages(self, entries: Sequence[Entry]) -> list[Message]:
         """Return the entries as messages, with their marks."""

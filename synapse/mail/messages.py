@@ -1,4 +1,4 @@
-"""Messages as the index has them, with what became of each; whoever may see them."""
+"""Messages from the index, with their receipts, acknowledgements and reactions."""
 
 from __future__ import annotations
 

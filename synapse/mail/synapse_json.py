@@ -1,4 +1,4 @@
-"""The old `synapse.json` as it would be now: written on request, and kept current while
+"""The old file `synapse.json`, written from the mail: on request, or kept current while
 synapse.yaml says so.
 
 `mirror: {synapse_json: PATH, until: DATE}` has it written anew after every act on mail, by the

@@ -1,4 +1,4 @@
-"""Changes: which resources a record of the log touches, and a thread that tells their subscribers.
+"""Changes of resources: which ones a record touches, and a thread that notifies their subscribers.
 
 One `Watch` follows one log for all subscribers, from before the first of them was answered. The
 cursor is the truth and the bell a hint, as with every follower. Knows no SDK.

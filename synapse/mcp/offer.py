@@ -1,5 +1,4 @@
-"""What is offered: the tools with the words that a client's model needs, and the server's
-instructions.
+"""The tools that the server offers, with wording for a client's model, and its instructions.
 
 A client's model has no prompt of ours, so names and descriptions say what a supervised agent is
 told there. What a tool does is `tools`' alone. Every client sends all of this with every request: a

@@ -1,5 +1,6 @@
-"""The server: requests of the protocol to acts at a seat. Made with the official SDK, which speaks
-its revisions.
+"""The server: from requests of the protocol to acts of one agent's memory.
+
+Made with the official SDK, which speaks its revisions.
 
 `build` makes it for any `identify`; `transports` runs it. A mistake of a caller, or a memory that
 refuses, is an answer; nothing that comes in ends the server, and no traceback goes out.
@@ -140,7 +141,14 @@ class Handlers:
         caller = self._caller(context)
         arguments = params.arguments or {}
         try:
-            answer = await self._in_thread(lambda: self._act(tool, caller, arguments))
+            answer = await self._in_thread(
+                lambda: tools.call(
+                    tool,
+                    self._identify(caller),
+                    arguments,
+                    caller.once(tool.name, arguments),
+                )
+            )
         except SynapseError as error:  # the workspace, or who calls
             answer = tools.ToolProblem(f"Error: {block.escaped(str(error))}")
         except Exception as error:
@@ -148,11 +156,6 @@ class Handlers:
         content: list[types.ContentBlock] = [types.TextContent(text=str(answer))]
         return types.CallToolResult(
             content=content, is_error=isinstance(answer, tools.ToolProblem)
-        )
-
-    def _act(self, tool: Tool, caller: Caller, arguments: object) -> str:
-        return tools.call(
-            tool, self._identify(caller), arguments, caller.once(tool.name, arguments)
         )
 
     # -- resources ---------------------------------------------------------------------------------

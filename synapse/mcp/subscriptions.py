@@ -1,4 +1,4 @@
-"""Subscriptions: what each revision of the protocol asks for, fed from the watches of the logs.
+"""Subscriptions to resources, in the form of each revision of the protocol.
 
 Up to 2025-11-25 a client subscribes to one address after another, and is told on its connection's
 own channel; from 2026-07-28 on it opens a stream that is answered for as long as it listens. Either

@@ -1,5 +1,7 @@
-"""Transports: a server over its standard streams, or over HTTP. Both end cleanly when they are
-told to."""
+"""The transports: a server over its standard streams, or over HTTP.
+
+Both end cleanly when they are told to.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each tool of the memory does: a call of the library as one agent, answered in text.
+"""The functions of the tools: each calls the memory as one agent and answers in text.
 
 What an answer quotes stands in the form of `block`, so that no entry poses as anything else.
 """

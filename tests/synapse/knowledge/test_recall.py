@@ -169,7 +169,9 @@ def test_of_two_at_once_one_is_refused(mem, seats, act, monkeypatch):
     monkeypatch.setattr(recall, "_expect_version", looked)
     unguarded = recall.remember(ann, "tea at seven", "agent")
     monkeypatch.setattr(
-        recall, "_expect_version", lambda *asked: slowly_of(mem, looked, unguarded, *asked)
+        recall,
+        "_expect_version",
+        lambda *asked: slowly_of(mem, looked, unguarded, *asked),
     )
     monkeypatch.setattr(recall, "_guard", lambda seen: unchanged("item:other", 0))
     act(ann, unguarded.id)  # without the guard, both go in: that is what it is for
