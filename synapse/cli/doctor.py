@@ -1,4 +1,4 @@
-"""What `synapse doctor` looks at: the machine, the file system under the workspace, and the
+"""The checks of `synapse doctor`: of the machine, the file system under the workspace, and the
 workspace itself.
 
 Every check answers with findings and never raises: a broken workspace is what a doctor is called
