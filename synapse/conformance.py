@@ -21,9 +21,10 @@ from synapse.log.mirror import block, pages, path_of
 from synapse.log.settle import live_path
 from synapse.model import kinds
 from synapse.model import namespace as ns
-from synapse.model.agents import Agent, Settings, settled, settled_settings
+from synapse.model.agents import Agent, settled
 from synapse.model.entry import Draft
 from synapse.model.records import Record
+from synapse.model.settings import Settings, settled_settings
 from synapse.system.typed import NamedTuple
 
 MAX_FILE = MAX_BODY + (64 << 10)

@@ -12,9 +12,10 @@ from synapse.consolidate.acts import Act, NewEntry, archive_acts
 from synapse.consolidate.metrics import shape
 from synapse.index.unfiled import Busy, Sized
 from synapse.model import namespace as ns
-from synapse.model.agents import CONSOLIDATOR, SIZES, Settings, parse_size
+from synapse.model.agents import CONSOLIDATOR
 from synapse.model.clock import DAY, day
 from synapse.model.entry import SECOND, Draft
+from synapse.model.settings import SIZES, Settings, parse_size
 from synapse.system.typed import NamedTuple
 
 PLACE = "system/limits"

@@ -15,9 +15,10 @@ from synapse.consolidate.heading import fitting, portions, room_beside
 from synapse.consolidate.limits import Room, enforce, remarks
 from synapse.consolidate.similarity import fingerprint, similarity
 from synapse.index.unfiled import Lapsed, Outdone
-from synapse.model.agents import CONSOLIDATOR, OPERATOR, Agent, Settings, authority_in
+from synapse.model.agents import CONSOLIDATOR, OPERATOR, Agent, authority_in
 from synapse.model.clock import DAY, seconds
 from synapse.model.entry import NEVER, RANK, SECOND, TRUST, Draft, Entry
+from synapse.model.settings import Settings
 from synapse.system.digest import sha256
 from synapse.system.typed import NamedTuple
 

@@ -19,19 +19,18 @@ from synapse.formats.keys import (
     without_extensions,
 )
 from synapse.model import namespace as ns
-from synapse.model.agents import (
+from synapse.model.agents import Agent, Skill
+from synapse.model.entry import parse_ttl, words
+from synapse.model.settings import (
     EMBEDDERS,
     PROTOCOL,
     REPUTATION,
     SIZES,
-    Agent,
     Semantic,
     Settings,
-    Skill,
     parse_size,
     settled_settings,
 )
-from synapse.model.entry import parse_ttl, words
 from synapse.system import yaml
 from synapse.system.typed import T
 from synapse.system.yaml import Fields, Value

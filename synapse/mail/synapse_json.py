@@ -15,8 +15,8 @@ from synapse.errors import InvalidEntry, NotFound, StoreError, SynapseError
 from synapse.formats import mail_json
 from synapse.mail import messages as post
 from synapse.model import kinds
-from synapse.model.agents import Settings
 from synapse.model.clock import DAY, micros
+from synapse.model.settings import Settings
 from synapse.store import Store
 from synapse.system.lock import Lock
 from synapse.system.typed import Any, NamedTuple

@@ -8,7 +8,7 @@ from time import monotonic
 from typing import Any
 
 from synapse.errors import Conflict, NotFound
-from synapse.model.agents import Agent, Settings, settled
+from synapse.model.agents import Agent, settled
 from synapse.model.entry import is_id
 from synapse.model.protocols import Log
 from synapse.model.records import (
@@ -20,6 +20,7 @@ from synapse.model.records import (
     none_live,
     sum_below,
 )
+from synapse.model.settings import Settings
 from synapse.testing.tools import FrozenClock, draft_entry, refused, same, together
 
 
