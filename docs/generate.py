@@ -1,6 +1,6 @@
 """Makes the parts of docs/ that follow from the code: settings, verbs, tools, promises, layers.
 
-`python -m docs.generate` writes them anew; tests/test_docs.py fails where a committed page differs.
+`python -m docs.generate` writes them anew; tests/test_site.py fails where a committed page differs.
 A page marks such a part with `<!-- generated: NAME -->` and `<!-- end -->`; what stands around the
 marks is written by hand.
 """
@@ -22,7 +22,10 @@ from orchestrator.cli.verbs import VERBS as ORCHESTRATOR_VERBS
 from orchestrator.tools.functions import SPAWN, WAIT
 from scenarios.__main__ import _arguments as suite_parser
 from synapse import tools
-from synapse.cli.verbs import GROUPS, VERBS, Verb
+from synapse.cli.frame.parse import options_of
+from synapse.cli.frame.parser import EVERYWHERE, parser_of
+from synapse.cli.frame.program import Verb
+from synapse.cli.verbs import GROUPS, VERBS
 from synapse.formats import keys
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -51,6 +54,26 @@ def settings() -> Iterator[str]:
 
 
 # -- the shell -------------------------------------------------------------------------------------
+
+# What is worth knowing of a verb beside its own help.
+NOTES = {
+    "synapse search": "Searches by meaning too, where an embedder is set.",
+    "synapse tell": "An answer to a question (an entry `--to operator`) ends the question.",
+    "synapse forget": "They stay in the log.",
+    "synapse log": "Names who was given and woken by what, as far as the reader may see it.",
+    "synapse init": "Refused where the project has a workspace, unless a directory is named.",
+    "synapse register": "What is left out is the role's again; what changed is printed.",
+    "synapse rebuild": "Compares every file with the log, and prints the digest of the index.",
+    "synapse doctor": "`orchestrator doctor` checks coding clients.",
+    "synapse defrag": "Writes `views/` and `changelog/` anew, too.",
+    "synapse undo": "An undo can be undone, too.",
+    "synapse import": "Restores a snapshot, too.",
+    "synapse migrate": "Takes over everything or nothing.",
+    "orchestrator ps": "Says why a run is not done, too.",
+    "orchestrator stats": "By model, it shows no blockers.",
+    "orchestrator replay": "Prints the prompt byte for byte.",
+    "orchestrator up": "One daemon per workspace. It continues dead runs within two seconds.",
+}
 
 
 def verbs(groups: Mapping[str, str], table: Mapping[str, Verb]) -> Iterator[str]:
@@ -89,6 +112,8 @@ def one_verb(
         f"{summary[:1].upper()}{summary[1:].rstrip('.')}.",
         "",
     )
+    if title in NOTES:
+        yield from (NOTES[title], "")
     if example:
         yield from ("```text", *example.splitlines(), "```", "")
     yield from rows(("argument", "meaning"), list(arguments(parser)))
@@ -137,7 +162,7 @@ def promises(design: str) -> Iterator[str]:
 
 # -- the drawing of the layers ---------------------------------------------------------------------
 
-ROW, PAD, WIDE, CHAR = 26, 10, 1000, 7.9
+ROW, PAD, WIDE, CHAR = 26, 10, 640, 7.9
 STYLE = """\
 <style>
   text { font: 13px ui-monospace, monospace; fill: #1f2937; }

@@ -840,7 +840,7 @@ def walk_references(me, world):
     for known in world.hidden_from(me.id):
         entry = world.entry(known)
         for text in (short(entry), short_id(known.id)):
-            for act in (references.resolved, recall.version_by, recall.forget):
+            for act in (references.resolve_reference, recall.version_by, recall.forget):
                 if act is not recall.forget or me.id != "operator":
                     told = refusal(lambda act=act, text=text: act(me, text))
                     yield (

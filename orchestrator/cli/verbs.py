@@ -1,4 +1,7 @@
-"""The verbs of the orchestrator's shell. Data; imports no verb."""
+"""The table of the verbs of the orchestrator's shell. Data; imports no verb.
+
+Read by `main`, the completion scripts and the reference of the shell.
+"""
 
 from __future__ import annotations
 
@@ -21,29 +24,29 @@ _TABLE = (
     _verb(
         "install",
         "clients",
-        "installing",
+        "clients.install",
         "give a coding client the memory",
         "orchestrator install claude-code",
     ),
     _verb(
         "uninstall",
         "clients",
-        "installing",
+        "clients.install",
         "take the memory out of a client again",
         "orchestrator uninstall claude-code",
     ),
     _verb(
         "doctor",
         "clients",
-        "examining",
-        "whether clients have the memory, and why not",
+        "clients.doctor",
+        "check whether clients have the memory",
         "orchestrator doctor",
     ),
     _verb(
         "run",
         "do",
-        "running",
-        "give a task to an agent, and wait for what comes of it",
+        "work.run",
+        "give a task to an agent, and wait for its result",
         (
             "orchestrator run --agent eng-frontend --project brain-suite \\\n   "
             ' --max-usd 0.5 "Fix the landing page"'
@@ -52,137 +55,150 @@ _TABLE = (
     _verb(
         "team",
         "do",
-        "teaming",
+        "work.team",
         "give a brief to a team: plan, work, test, report",
         'orchestrator team --project shop --brief "A page that sells one book"',
     ),
     _verb(
         "init",
         "do",
-        "setup",
+        "work.init",
         "write an example workspace with a team",
         "orchestrator init",
     ),
     _verb(
         "ps",
         "see",
-        "seeing",
-        "the runs that are going on, or all",
+        "inspect.runs",
+        "list the runs that are going on, or all",
         "orchestrator ps --all --limit 20",
     ),
-    _verb("tree", "see", "seeing", "who spawned whom", "orchestrator tree lead-1f0c"),
+    _verb(
+        "tree",
+        "see",
+        "inspect.runs",
+        "show who spawned whom",
+        "orchestrator tree lead-1f0c",
+    ),
     _verb(
         "tail",
         "see",
-        "tailing",
-        "what a run did, step by step",
+        "inspect.tail",
+        "show what a run did, step by step",
         "orchestrator tail eng-backend-9a31 --follow",
     ),
     _verb(
         "stats",
         "see",
-        "counting",
-        "runs, tokens, cost, overhead, blockers",
+        "inspect.stats",
+        "sum up runs, tokens, cost, overhead, blockers",
         "orchestrator stats --by department --since 7d",
     ),
     _verb(
         "receipt",
         "see",
-        "explaining",
-        "what went into a prompt, and why",
+        "inspect.receipt",
+        "show what went into a prompt, and why",
         "orchestrator receipt lead-1f0c",
     ),
     _verb(
         "replay",
         "see",
-        "explaining",
-        "the prompt a run began with",
+        "inspect.receipt",
+        "print the prompt that a run began with",
         "orchestrator replay lead-1f0c > p.md",
     ),
     _verb(
         "wakes",
         "see",
-        "hearing",
-        "how far what is critical got, to whom",
+        "inspect.wakes",
+        "show how far critical entries got, and to whom",
         "orchestrator wakes --since 24h",
     ),
     _verb(
-        "debts",
+        "unread",
         "see",
-        "owing",
-        "results that were paid for and that nobody read",
-        "orchestrator debts",
+        "inspect.unread",
+        "list results that cost tokens and that nobody read",
+        "orchestrator unread",
     ),
-    _verb("questions", "see", "owing", "what agents ask you", "orchestrator questions"),
+    _verb(
+        "questions",
+        "see",
+        "inspect.unread",
+        "list what agents ask you",
+        "orchestrator questions",
+    ),
     _verb(
         "stop",
         "end",
-        "ending",
+        "control.stop",
         "end runs, with all that they spawned",
         "orchestrator stop lead-1f0c",
     ),
     _verb(
         "resume",
         "end",
-        "running",
+        "control.resume",
         "go on with runs whose process died",
         "orchestrator resume --tool shop:look",
     ),
     _verb(
         "up",
         "keep",
-        "serving",
-        "stay: go on with what died, tidy the memory at night",
+        "upkeep.daemon",
+        "start the daemon: it resumes runs and tidies at night",
         "orchestrator up --detach",
     ),
     _verb(
         "down",
         "keep",
-        "serving",
-        "end what `up` began; its runs wait",
+        "upkeep.daemon",
+        "end the daemon; its runs wait",
         "orchestrator down",
     ),
     _verb(
         "status",
         "keep",
-        "serving",
-        "whether it is up, and what it holds",
+        "upkeep.daemon",
+        "show whether the daemon is up, and its runs",
         "orchestrator status",
     ),
     _verb(
         "propose",
         "keep",
-        "proposing",
+        "upkeep.propose",
         "have an engine propose merges",
         "orchestrator propose --max-usd 0.2",
     ),
     _verb(
         "schedule",
         "keep",
-        "scheduling",
-        "when the memory is tidied, and was",
+        "upkeep.schedule",
+        "show when the memory is tidied, and was",
         "orchestrator schedule --days 30",
     ),
     _verb(
         "defrag-agent",
         "keep",
-        "tidying",
+        "upkeep.defrag_agent",
         "tidy an agent's own MEMORY.md and notes",
         "orchestrator defrag-agent ~/agents/scout --nap --context 0.8",
     ),
     _verb(
         "completion",
         "keep",
-        "completion",
+        "upkeep.completion",
         "print a completion script",
         "orchestrator completion bash",
     ),
 )
 VERBS = {verb.name: verb for verb in _TABLE}
+OLDER_NAMES = {"debts": "unread"}
 
 
 def overview() -> str:
-    """What `orchestrator --help` says."""
+    """Return the text of `orchestrator --help`."""
     lines = [
         "usage: orchestrator [--root DIR] [--json] VERB ...",
         "",
@@ -204,4 +220,4 @@ _FOOT = (
 )
 
 # A prompt shows what its agent may see; to others it is as closed as the entries in it.
-PROGRAM = Program("orchestrator", VERBS, frozenset(VERBS), overview)
+PROGRAM = Program("orchestrator", VERBS, frozenset(VERBS), overview, older=OLDER_NAMES)

@@ -30,40 +30,41 @@ WAIT = "wait"
 WAIT_WITHIN = 10.0
 WAIT_EACH = 0.3
 LONGEST_LOG = 1 << 20  # bytes
+SHELLS = ("sh", "bash", "dash", "zsh", "fish", "ksh", "busybox")
 
 
 def main(words: list[str]) -> None:
-    """Answer one event; always 0."""
+    """Answer one event; the exit code is always 0."""
     began, client = time.monotonic(), words[0] if words else ""
     root = None
     try:
-        if not os.environ.get(
-            "SYNAPSE_RUN"
-        ):  # a run of our own supervisor is told by it
-            payload = read(sys.stdin.fileno())
-            root = place(words, payload)
+        # A run of our own supervisor gets its memory from that.
+        if not os.environ.get("SYNAPSE_RUN"):
+            payload = read_payload(sys.stdin.fileno())
+            root = find_workspace(words, payload)
             if root is not None:
-                pid = parent()
-                if "--away" in words:
-                    leave()
-                asked = {"client": client, "payload": payload, "pid": pid}
-                asked["identity"] = os.environ.pop(
-                    "SYNAPSE_AGENT", ""
-                )  # this process acts for the operator
-                text = (
-                    more(root, client, payload)
-                    if "--more" in words
-                    else awaited(root, asked)
-                )
-                sys.stdout.write(text)
+                sys.stdout.write(answer_in(words, root, client, payload))
                 sys.stdout.flush()
     except BaseException as error:
-        note(root, client, error, began)
+        log_error(root, client, error, began)
     finish()
 
 
+def answer_in(words: list[str], root: str, client: str, payload: dict[str, Any]) -> str:
+    """Return what this hook prints for an event in a workspace."""
+    pid = client_process()
+    if "--away" in words:
+        detach()
+    # The variable is taken out of the environment: this process acts for the operator.
+    identity = os.environ.pop("SYNAPSE_AGENT", "")
+    if "--more" in words:
+        return second_answer(root, client, payload)
+    request = {"client": client, "payload": payload, "pid": pid, "identity": identity}
+    return answer_or_wait(root, request)
+
+
 def finish() -> None:
-    """End at once: what is left to tidy up is nobody's business, and takes time."""
+    """End at once: tidying up the interpreter would only take time."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -71,7 +72,7 @@ def finish() -> None:
     os._exit(0)
 
 
-def leave() -> None:
+def detach() -> None:
     """Go on in a process of its own: a client that ends does not wait for its hooks, and kills
     them.
     """
@@ -83,31 +84,30 @@ def leave() -> None:
         os.dup2(nowhere, descriptor)
 
 
-def read(descriptor: int) -> dict[str, Any]:
-    """Return the event as text, within a time and a size."""
+def read_payload(descriptor: int) -> dict[str, Any]:
+    """Return the event as JSON has it, read within a time and a size."""
     import select
 
-    end, parts, size = time.monotonic() + READ_WITHIN, [], 0
+    end, chunks, size = time.monotonic() + READ_WITHIN, [], 0
     while True:
-        ready, _, _ = select.select(
-            [descriptor], [], [], max(end - time.monotonic(), 0)
-        )
+        left = max(end - time.monotonic(), 0)
+        ready, _, _ = select.select([descriptor], [], [], left)
         if not ready:
             raise TimeoutError("the event did not come to its end")
-        part = os.read(descriptor, 1 << 16)
-        if not part:
+        chunk = os.read(descriptor, 1 << 16)
+        if not chunk:
             break
-        parts.append(part)
-        size += len(part)
+        chunks.append(chunk)
+        size += len(chunk)
         if size > LARGEST:
             raise ValueError(f"the event has more than {LARGEST} bytes")
-    payload = json.loads(b"".join(parts).decode("utf-8", "replace"))
+    payload = json.loads(b"".join(chunks).decode("utf-8", "replace"))
     if not isinstance(payload, dict):
         raise ValueError("the event is no JSON object")
     return payload
 
 
-def place(words: list[str], payload: dict[str, Any]) -> str | None:
+def find_workspace(words: list[str], payload: dict[str, Any]) -> str | None:
     """Return the workspace of the event's folder; None where there is none."""
     if "--root" in words:
         return words[words.index("--root") + 1]
@@ -123,54 +123,52 @@ def place(words: list[str], payload: dict[str, Any]) -> str | None:
         return None
 
 
-def awaited(root: str, asked: dict[str, Any]) -> str:
-    """Return the answer; while another agent is at the same call, wait a while for its result."""
+def answer_or_wait(root: str, request: dict[str, Any]) -> str:
+    """Return the answer. While another agent makes the same call, wait some time for its result."""
     end = time.monotonic() + WAIT_WITHIN
-    text = answered(root, asked)
+    text = answer_event(root, request)
     while text == WAIT:
         time.sleep(WAIT_EACH)
-        asked["payload"]["synapse_waited"] = time.monotonic() > end
-        text = answered(root, asked)
+        request["payload"]["synapse_waited"] = time.monotonic() > end
+        text = answer_event(root, request)
     return text
 
 
-def answered(root: str, asked: dict[str, Any]) -> str:
+def answer_event(root: str, request: dict[str, Any]) -> str:
     """Return the daemon's answer, or this process' own."""
     try:
-        return ask(
-            root, {"do": "hook", "until": time.monotonic() + BEGUN_WITHIN, **asked}
-        )
+        until = time.monotonic() + BEGUN_WITHIN
+        return ask_daemon(root, {"do": "hook", "until": until, **request})
     except (OSError, ValueError, KeyError):
-        return alone(root, **asked)
+        return answer_here(root, **request)
 
 
-def ask(root: str, asked: dict[str, Any]) -> str:
-    """Return what the daemon answers; OSError where none does."""
+def ask_daemon(root: str, request: dict[str, Any]) -> str:
+    """Return the daemon's answer; OSError where no daemon is up."""
     path = os.path.join(root, "runs", ".daemon.sock")
     if os.path.islink(path):
-        raise OSError(f"{path} is a link: nobody knows to whom")
+        raise OSError(f"{path} is a link, and it may lead anywhere")
     if len(os.fsencode(path)) > LONGEST_PATH:
         os.chdir(os.path.dirname(path))
         path = os.path.basename(path)
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
-        line.settimeout(DAEMON_WITHIN)
-        line.connect(path)
-        line.sendall(json.dumps(asked).encode() + b"\n")
-        with line.makefile("r", encoding="utf-8") as answer:
-            begun = json.loads(
-                answer.readline()
-            )  # until then nobody has been told anything
-            if "begun" not in begun:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(DAEMON_WITHIN)
+        connection.connect(path)
+        connection.sendall(json.dumps(request).encode() + b"\n")
+        with connection.makefile("r", encoding="utf-8") as lines:
+            receipt = json.loads(lines.readline())
+            # Where this fails, the daemon has given nothing, and this process can answer.
+            if "begun" not in receipt:
                 raise ValueError("the daemon does not answer this")
-            line.settimeout(ANSWER_WITHIN)
-            reply = json.loads(answer.readline())
+            connection.settimeout(ANSWER_WITHIN)
+            reply = json.loads(lines.readline())
     return str(reply["answer"])
 
 
-def alone(
+def answer_here(
     root: str, client: str, payload: dict[str, Any], pid: int, identity: str
 ) -> str:
-    """Return the answer that is made here, with the packages of this interpreter."""
+    """Return the answer that this process makes, with the packages of this interpreter."""
     import gc
     import site
 
@@ -179,18 +177,18 @@ def alone(
     if PACKAGES not in sys.path:
         sys.path.insert(0, PACKAGES)
     import synapse
-    from orchestrator.plugin.answer import answer
+    from orchestrator.plugin.hooks.answer import answer
 
     with synapse.open(root) as memory:
         return answer(memory, client, payload, pid, identity)
 
 
-def more(root: str, client: str, payload: dict[str, Any]) -> str:
-    """Return what the first hook of a start had no room for, once it is known."""
+def second_answer(root: str, client: str, payload: dict[str, Any]) -> str:
+    """Return the text that the first hook of a start had no room for, once it is there."""
     sys.path.insert(0, PACKAGES)
-    from orchestrator.plugin.answer import more_path
-    from orchestrator.plugin.event import read_event
     from orchestrator.plugin.facts import load
+    from orchestrator.plugin.facts.event import read_event
+    from orchestrator.plugin.hooks.answer import more_path
 
     event = read_event(load(client), payload)
     if event is None:
@@ -207,7 +205,7 @@ def more(root: str, client: str, payload: dict[str, Any]) -> str:
     return ""
 
 
-def parent() -> int:
+def client_process() -> int:
     """Return the process of the client: the first above this one that is no shell."""
     pid = os.getppid()
     for _ in range(4):
@@ -216,47 +214,35 @@ def parent() -> int:
                 text = file.read()
         except OSError:
             return pid
-        name, rest = (
-            text[text.index("(") + 1 : text.rindex(")")],
-            text[text.rindex(")") + 2 :].split(),
-        )
-        if name not in ("sh", "bash", "dash", "zsh", "fish", "ksh", "busybox"):
+        name = text[text.index("(") + 1 : text.rindex(")")]
+        fields = text[text.rindex(")") + 2 :].split()
+        if name not in SHELLS:
             return pid
-        pid = int(rest[1])
+        pid = int(fields[1])
     return pid
 
 
-def note(root: str | None, client: str, error: BaseException, began: float) -> None:
-    """Add a line to the log that says what went wrong; nowhere to write is no matter."""
+def log_error(
+    root: str | None, client: str, error: BaseException, began: float
+) -> None:
+    """Add a line to the log that says what went wrong, if the log can be written."""
     try:
         path = os.path.join(root, "runs", ".hooks.log") if root else ""
         if not os.access(os.path.dirname(path), os.W_OK):
-            base = os.environ.get("XDG_STATE_HOME") or os.path.expanduser(
-                "~/.local/state"
-            )
+            base = os.environ.get("XDG_STATE_HOME")
+            base = base or os.path.expanduser("~/.local/state")
             path = os.path.join(base, "synapse", "hooks.log")
             os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         size = os.path.getsize(path) if os.path.exists(path) else 0
         moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        took = int((time.monotonic() - began) * 1000)
-        line = (
-            f"{moment} {client} {took} ms {type(error).__name__}:"
-            f" {' '.join(str(error).split())[:500]}\n"
-        )
-        how = os.O_TRUNC if size > LONGEST_LOG else os.O_APPEND
+        milliseconds = int((time.monotonic() - began) * 1000)
+        kind, message = type(error).__name__, " ".join(str(error).split())[:500]
         # No link is followed: a workspace may come from somebody else.
-        log = os.open(
-            path,
-            os.O_WRONLY
-            | os.O_CREAT
-            | os.O_CLOEXEC
-            | os.O_NOFOLLOW
-            | os.O_NONBLOCK
-            | how,
-            0o644,
-        )
+        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        flags |= os.O_TRUNC if size > LONGEST_LOG else os.O_APPEND
+        log = os.open(path, flags, 0o644)
         with open(log, "w", encoding="utf-8", errors="replace") as file:
-            file.write(line)
+            file.write(f"{moment} {client} {milliseconds} ms {kind}: {message}\n")
     except OSError:
         pass
 

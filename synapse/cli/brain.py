@@ -31,11 +31,11 @@ _OURS = {
 }
 _MORE = {
     "provenance": Verb(
-        "provenance", "know", "brain", "the same as why: the conversation behind an item",
+        "provenance", "know", "brain", "same as why: trace an item back to its conversation",
         "brain provenance fact_0123456789ab",
     ),
     "check": Verb(
-        "check", "keep", "brain", "what of brain.db does not follow from the log, and undo it",
+        "check", "keep", "brain", "find and undo changes in brain.db that are not in the log",
         "brain check --rebuild"
     ),
 }  # fmt: skip
@@ -105,7 +105,7 @@ provenance_options, provenance = knowledge.why_options, knowledge.why
 
 def check_options(parser: Options) -> None:
     parser.add_argument(
-        "--rebuild", action="store_true", help="derive every row anew before"
+        "--rebuild", action="store_true", help="first derive every row again"
     )
 
 

@@ -1,4 +1,4 @@
-"""What `synapse doctor` looks at: the machine, the file system under the workspace, and the
+"""The checks of `synapse doctor`: of the machine, the file system under the workspace, and the
 workspace itself.
 
 Every check answers with findings and never raises: a broken workspace is what a doctor is called
@@ -159,10 +159,10 @@ def findings_json(findings: Iterable[Finding]) -> dict[str, Any]:
 
 
 def findings_text(findings: Iterable[Finding]) -> str:
-    from synapse.cli.frame.table import drawn
+    from synapse.cli.frame.table import draw_table
 
     rows = [(finding.verdict, finding.check, finding.detail) for finding in findings]
-    return drawn(("verdict", "check", "detail"), rows)
+    return draw_table(("verdict", "check", "detail"), rows)
 
 
 def _sqlite() -> Iterator[Finding]:

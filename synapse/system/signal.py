@@ -91,6 +91,13 @@ class NotificationPipe:
             os.read(self.fd, 65_536)
         return bool(ready)
 
+    def wake(self) -> None:
+        """End the wait of the thread that listens here, from another thread."""
+        try:
+            os.write(self.fd, b".")
+        except OSError:
+            pass  # it is closed, or has enough to read
+
     def close(self) -> None:
         if self.fd >= 0:
             os.close(self.fd)

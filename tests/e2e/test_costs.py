@@ -18,7 +18,8 @@ import pytest
 
 import synapse
 from orchestrator.engines.scripted import Move
-from orchestrator.plugin import doctor, facts
+from orchestrator.plugin import facts
+from orchestrator.plugin.doctor import checks as doctor
 from orchestrator.testing.model_server import ModelServer
 from synapse import Agent
 from synapse.system.tokens import Tokens

@@ -279,7 +279,7 @@ def test_whose_memory_it_is_must_be_said(root):
         input="",
     )
     assert (done.returncode, done.stdout) == (64, "")
-    assert "Give --agent AGENT or set SYNAPSE_AGENT" in done.stderr
+    assert "missing --agent AGENT (or set SYNAPSE_AGENT)" in done.stderr
 
 
 # -- what a client does ----------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from orchestrator.plugin.install import record
 from orchestrator.plugin.install.change import Block, Target
-from orchestrator.plugin.settings import Clients, clients, member
+from orchestrator.plugin.sessions.settings import Clients, clients, member
 from synapse import core
 from synapse.errors import NotFound, StoreError
 from synapse.formats.declared import read_settings
@@ -54,27 +54,23 @@ def place(
     top = start if tree is None else tree.top
     home = os.path.expanduser("~")
     if user:
-        data = env.get("XDG_DATA_HOME") or os.path.join(home, ".local", "share")
-        folder = os.path.join(data, "synapse", "plugins", client)
-        return Place(
-            _target(client, None, home, True, home, folder, env), False, (), None
-        )
+        folder = record.user_plugin_folder(client, env, home)
+        target = _target(client, None, home, True, home, folder, env)
+        return Place(target, False, (), None)
     root = _workspace(named, start)
     new = root is None
     root = root or os.path.join(start if tree is None else tree.main, discovery.FOLDER)
     declared, agents = _team(root)
-    target = _target(
-        client, root, top, False, home, os.path.join(root, record.PLUGINS, client), env
-    )
+    folder = record.plugin_folder(root, client)
+    target = _target(client, root, top, False, home, folder, env)
     return Place(target._replace(lead=declared.lead), new, agents, tree)
 
 
 def target_in(root: str, client: str) -> Target:
     """Return the target of a client in a workspace, for whoever looks after all of its projects."""
-    folder = os.path.join(root, record.PLUGINS, client)
-    return _target(
-        client, root, root, False, os.path.expanduser("~"), folder, dict(os.environ)
-    )
+    folder = record.plugin_folder(root, client)
+    home = os.path.expanduser("~")
+    return _target(client, root, root, False, home, folder, dict(os.environ))
 
 
 def _target(
@@ -107,7 +103,8 @@ def _workspace(named: str | None, start: str) -> str | None:
     if not os.access(root, os.W_OK):
         raise StoreError(
             f"{root} belongs to {_owner(root)}, and this user has no right to write"
-            f" in it: ask for that, or name a workspace of your own with --root",
+            f" in it: ask for that,"
+            " or name a workspace of your own with --root",
             path=root,
         )
     return root
@@ -124,14 +121,14 @@ def _owner(path: str) -> str:
 def _team(root: str) -> tuple[Clients, tuple[Agent, ...]]:
     """Return whom the clients' agents are here, and those of them who have to be registered."""
     declared = declared_in(root)
-    known = {
+    registered = {
         name.removesuffix(".yaml") for name in _names(os.path.join(root, "agents"))
     }
     project = declared.project_of(root)
     missing = [
         member(getattr(declared, field), field == "lead", project)
         for field in TEAM
-        if getattr(declared, field) not in known
+        if getattr(declared, field) not in registered
     ]
     return declared, tuple(missing)
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from orchestrator.plugin.install.change import Target
-from orchestrator.plugin.install.merge import Piece
+from orchestrator.plugin.install.files.merge import Piece
 from synapse.errors import StoreError
 
 FORMAT = 1
@@ -63,6 +63,17 @@ def folder_of(target: Target) -> str:
         )
         return os.path.join(state, "synapse", "plugins")
     return os.path.join(target.root, PLUGINS)
+
+
+def plugin_folder(root: str, client: str) -> str:
+    """Return where the files of a client's plugin lie in a workspace."""
+    return os.path.join(root, PLUGINS, client)
+
+
+def user_plugin_folder(client: str, env: Mapping[str, str], home: str) -> str:
+    """Return where the files of a client's plugin lie for a user, in all projects."""
+    data = env.get("XDG_DATA_HOME") or os.path.join(home, ".local", "share")
+    return os.path.join(data, "synapse", "plugins", client)
 
 
 def key_of(target: Target) -> str:

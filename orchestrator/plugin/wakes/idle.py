@@ -14,12 +14,15 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from orchestrator.plugin import facts, state
+from orchestrator.plugin import facts
 from orchestrator.plugin.facts import Facts
-from orchestrator.plugin.settings import clients
-from orchestrator.plugin.state import MAIN, ClientSession
+from orchestrator.plugin.install import record
+from orchestrator.plugin.sessions import state
+from orchestrator.plugin.sessions.news import read_news, waiting_news
+from orchestrator.plugin.sessions.settings import clients
+from orchestrator.plugin.sessions.state import MAIN, ClientSession
 from orchestrator.runs.lease import client_pid, lives
-from orchestrator.wake import NOW, Ear, News, Reader, standing
+from orchestrator.wake import NOW, standing
 from synapse.core import Memory
 from synapse.model.entry import Entry
 
@@ -44,7 +47,7 @@ class Wake(NamedTuple):
         """Wake it, by what its client has for that; whether it was given the line."""
         module: Any = import_module(module_of(self.client))
         folders = (
-            plugin_folders(self.root, self.client, env)
+            _plugin_folders(self.root, self.client, env)
             if self.client in DROPS
             else [self.folder]
         )
@@ -55,21 +58,21 @@ class Wake(NamedTuple):
         )
 
 
-def plugin_folders(root: str, client: str, env: Mapping[str, str]) -> list[str]:
-    """Return where a client's plugin may lie: the workspace's, and the user's own."""
-    home = env.get("XDG_DATA_HOME") or os.path.join(
-        env.get("HOME") or os.path.expanduser("~"), ".local", "share"
-    )
+def _plugin_folders(root: str, client: str, env: Mapping[str, str]) -> list[str]:
+    """Return where a client's plugin lies: in the workspace, and among the user's own files."""
+    home = env.get("HOME") or os.path.expanduser("~")
     folders = (
-        os.path.join(root, "runs", ".plugins", client),
-        os.path.join(home, "synapse", "plugins", client),
+        record.plugin_folder(root, client),
+        record.user_plugin_folder(client, env, home),
     )
     return [folder for folder in folders if os.path.isdir(folder)]
 
 
 def due(memory: Memory, session: ClientSession) -> list[Entry]:
-    """Return the entries that wake the main conversation's agent and that it was not given. What is
-    known of the session is a copy: nothing is taken from its hooks."""
+    """Return the entries that wake the main conversation's agent and that it was not given.
+
+    The session is a copy: its hooks still give all of its news.
+    """
     worker, store = session.workers.get(MAIN), memory.store
     if worker is None:
         return []
@@ -77,30 +80,21 @@ def due(memory: Memory, session: ClientSession) -> list[Entry]:
     agent = store.agents().get(worker.agent)
     if agent is None:
         return []
-    agent = agent.joined(
-        clients(dict(store.settings.other)).project_of(store.root or "")
-    )
-    ear = Ear(store, quota=1 << 30, cursor=worker.cursor)
-    reader = Reader(agent, seen=frozenset(worker.seen), since=worker.cursor, woken=True)
-    news = [
-        News(entry, 0)
-        for _, entry, tier in ear.news({worker.run: reader})
-        if tier == NOW
-    ]
-    for tier, _, id in (each.partition(" ") for each in worker.due):
-        entry = store.index.entry(id, store.clock()) if tier == NOW else None
-        news += [News(entry, 0)] if entry is not None else []
-    fresh = [each for each in news if each.entry.id not in worker.seen]
-    return standing(store, fresh, agent) if fresh else []
+    settings = clients(dict(store.settings.other))
+    agent = agent.joined(settings.project_of(store.root or ""))
+    news, _ = read_news(store, worker, agent, woken=True)
+    news += waiting_news(store, worker)
+    urgent = [item for item in news if item.tier == NOW]
+    return standing(store, urgent, agent) if urgent else []
 
 
-def in_turn(known: Facts, session: ClientSession) -> bool:
+def in_turn(client_facts: Facts, session: ClientSession) -> bool:
     """Return whether the newest event is of the middle of a turn, whose hooks tell what there
     is.
     """
     newest = max(session.fired, key=lambda hook: session.fired[hook], default="")
-    about = known.events.get(newest)
-    return about is not None and about.name not in IDLE
+    event_facts = client_facts.events.get(newest)
+    return event_facts is not None and event_facts.name not in IDLE
 
 
 def line(entries: Sequence[Entry]) -> str:
@@ -108,11 +102,11 @@ def line(entries: Sequence[Entry]) -> str:
     fenced; here stands nothing that somebody wrote.
     """
     first = entries[0]
-    more = f", and {len(entries) - 1} more" if len(entries) > 1 else ""
+    others = f", and {len(entries) - 1} more" if len(entries) > 1 else ""
     return (
         f"Shared memory: {first.priority} entry {first.id} from {first.author} in"
-        f" {first.namespace}{more}. Its text is given beside this; else: synapse read"
-        f" {first.id}"
+        f" {first.namespace}{others}. "
+        f"Its text is given beside this; else: synapse read {first.id}"
     )
 
 
@@ -140,16 +134,16 @@ class Wakes:
         """Return the sessions that are to be woken now. Looks where the log has grown, or somebody
         waits.
         """
-        place, now = self.memory.store.log.mark(), time.monotonic()
-        if place == self._looked and not self._noticed:
+        position, now = self.memory.store.log.mark(), time.monotonic()
+        if position == self._looked and not self._noticed:
             return []
-        self._looked, noticed, wakes = place, dict[str, float](), []
-        for _, session in state.sessions(self.root):
+        self._looked, noticed, wakes = position, dict[str, float](), []
+        for _, session in state.stored_sessions(self.root):
             key = f"{session.client} {session.session}"
             entries = [
-                each
-                for each in self._entries(session)
-                if each.id not in self._woken.get(key, ())
+                entry
+                for entry in self._entries(session)
+                if entry.id not in self._woken.get(key, ())
             ]
             if not entries:
                 continue

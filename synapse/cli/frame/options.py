@@ -1,4 +1,4 @@
-"""What a verb takes, declared once, and the error of a line that does not fit it."""
+"""The options of a verb, declared once for both parsers, and the error of a wrong command line."""
 
 from __future__ import annotations
 
@@ -20,3 +20,21 @@ class Options:
 
     def add_argument(self, *names: str, **how: Any) -> None:
         self.calls.append((names, how))
+
+    def add_reader(self) -> None:
+        """Add `--agent`: the agent whose rights a read has."""
+        self.add_argument(
+            "--agent",
+            metavar="AGENT",
+            help="read as this agent (default: $SYNAPSE_AGENT, else the operator)",
+        )
+
+    def add_author(self) -> None:
+        """Add `--from`: the agent that acts."""
+        self.add_argument(
+            "--from",
+            "--agent",
+            dest="agent",
+            metavar="AGENT",
+            help="the agent that acts (default: $SYNAPSE_AGENT)",
+        )

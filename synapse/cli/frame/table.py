@@ -1,6 +1,4 @@
-"""Tables: aligned text, and on a terminal with rich, which also folds what is too long for the
-line.
-"""
+"""Tables as aligned text, or drawn by rich on a terminal."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ def table(headers: Sequence[str], rows: Rows) -> str:
     )
 
 
-def drawn(headers: Sequence[str], rows: Rows) -> str:
+def draw_table(headers: Sequence[str], rows: Rows) -> str:
     """Return the table as rich draws it on a terminal, else as aligned text."""
     if not sys.stdout.isatty():
         return table(headers, rows)
