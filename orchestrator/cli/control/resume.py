@@ -1,4 +1,4 @@
-"""`orchestrator resume`: the runs that dead processes left, gone on with."""
+"""`orchestrator resume`: go on with the runs whose process died."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`orchestrator stop`: the kill switch. It is a record; whoever holds the run hears of it."""
+"""`orchestrator stop`: end runs. The stop is a record, and the process that holds the run reads it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Work that goes on while somebody watches: what happens is shown as it happens, and Ctrl-C ends it
-in order.
-"""
+"""Runs in an event loop of this process, with their progress shown; Ctrl-C ends them in order."""
 
 from __future__ import annotations
 
@@ -35,7 +33,7 @@ class Ending(NamedTuple):
 def run_and_show(
     boss: Supervisor, work: Coroutine[Any, Any, Any], *, quiet: bool = False
 ) -> Ending:
-    """Do it to its end, in an event loop of its own."""
+    """Do the work to its end in an event loop of its own, and return what came of it."""
     progress = Progress(sys.stderr, quiet=quiet)
     with progress:
         return asyncio.run(_run(boss, work, progress))
@@ -70,9 +68,7 @@ async def _run(
 
 
 async def _stop_when_asked(boss: Supervisor, interrupted: asyncio.Event) -> None:
-    """Asked to end: all that runs here is stopped, and says so in the memory. Asked twice, it is
-    cut off.
-    """
+    """Stop all runs of this process once it is asked to end. A second signal cancels the work."""
     await interrupted.wait()
     while True:  # what was about to begin is stopped too
         for root in {session.run.root for session in boss.sessions.values()}:

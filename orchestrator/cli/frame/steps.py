@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from orchestrator.cli.frame.describe import (
-    Fields,
+from orchestrator.cli.frame.describe import Fields
+from orchestrator.cli.frame.figures import (
     format_count,
     format_money,
     format_tokens,
@@ -19,8 +19,8 @@ from synapse.cli.frame.show import clean, to_json
 
 
 def format_step(step: Step) -> Iterator[str]:
-    """A step as people read it: what was said to the model, what it said, what it called, what that
-    gave.
+    """Yield the lines of a step: what the model was given, what it said, what it called, and the
+    results.
     """
     lead, fields = f"{step.n:>4}  ", step.fields
     if step.kind == "prompt":
@@ -40,7 +40,7 @@ def format_step(step: Step) -> Iterator[str]:
 
 
 def turn_usage(fields: Fields) -> Usage:
-    """What a turn took, as its line for the ledger has it."""
+    """Return what a turn used, from its line for the ledger."""
     return used(load(fields["ledger"]))
 
 
@@ -80,7 +80,7 @@ def _task_line(text: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    """The lines of a text that say something, in one."""
+    """Return the lines of a text that are not empty, in one line."""
     return " ".join(clean(line.strip()) for line in text.splitlines() if line.strip())
 
 

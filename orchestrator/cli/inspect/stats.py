@@ -1,4 +1,4 @@
-"""`orchestrator stats`: what the runs of a department, an agent, a project took."""
+"""`orchestrator stats`: sum up what the runs of a department, an agent, a project took."""
 
 from __future__ import annotations
 
@@ -6,15 +6,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from orchestrator.cli.frame.describe import (
-    RunRow,
-    find_runs,
-    format_count,
-    format_money,
-    mark_estimate,
-    run_folder,
-    run_rows,
-)
+from orchestrator.cli.frame.describe import RunRow, find_runs, run_folder, run_rows
+from orchestrator.cli.frame.figures import format_count, format_money, mark_estimate
 from orchestrator.cli.frame.grid import grid
 from orchestrator.runs import ledger
 from orchestrator.runs.folder import LEDGER
@@ -160,9 +153,7 @@ def _sum(call: Call, name: str, rows: list[RunRow], blockers: int | None) -> Sum
 
 
 def _blockers(call: Call, by: str, since: int) -> Counter[str]:
-    """How many critical entries there are in `blockers/`, by the project that they are in or by
-    their author.
-    """
+    """Return how many critical entries there are in `blockers/`, by their project or their author."""
     agents, counts = call.memory.store.agents(), Counter[str]()
     for namespace, author, count in call.memory.store.index.query.db.run(
         "blockers", {"since": since}
@@ -176,7 +167,7 @@ def _blockers(call: Call, by: str, since: int) -> Counter[str]:
 
 
 def _overhead(call: Call, row: RunRow) -> Overhead | None:
-    """From the record of its end, or from the ledger while it runs."""
+    """Return the overhead of a run: from the record of its end, or from the ledger while it runs."""
     if not row.running:
         return Overhead(*row.fields["overhead"]) if row.fields.get("overhead") else None
     return ledger.overhead(ledger.read(run_folder(call, row.id).lines(LEDGER)))

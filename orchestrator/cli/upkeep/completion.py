@@ -1,6 +1,4 @@
-"""`orchestrator completion`: the script of the memory's shell, with these verbs and the names of
-runs.
-"""
+"""`orchestrator completion`: print the completion script, with these verbs and the names of runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`orchestrator up | down | status`: the one daemon of a workspace."""
+"""`orchestrator up | down | status`: start, end and ask the one daemon of a workspace."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def up(call: Call) -> None:
 
 
 async def _served(call: Call, boss: Supervisor) -> None:
-    """Until it is asked to go down, or told to by a signal."""
+    """Serve until the daemon is asked to go down, or gets a signal."""
     import asyncio
     import signal
 
@@ -92,8 +92,8 @@ def _detach(call: Call) -> None:
 def _await_status(
     call: Call, process: subprocess.Popen[bytes], began: int
 ) -> dict[str, Any]:
-    """What the new daemon says, once it does; where it does not, the last that it wrote to its
-    log.
+    """Return what the new daemon says of itself. Where it does not come up, raise StoreError with
+    the last line of its log.
     """
     from orchestrator.daemon import ask
     from synapse.errors import NotFound
@@ -118,7 +118,7 @@ def _await_status(
 
 
 def down_options(parser: Options) -> None:
-    """None of its own."""
+    """Add nothing: the verb has no options of its own."""
 
 
 def down(call: Call) -> None:
@@ -141,7 +141,7 @@ def down(call: Call) -> None:
 
 
 def status_options(parser: Options) -> None:
-    """None of its own."""
+    """Add nothing: the verb has no options of its own."""
 
 
 def status(call: Call) -> None:

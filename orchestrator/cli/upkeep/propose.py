@@ -1,4 +1,4 @@
-"""`orchestrator propose`: have an engine propose merges and summaries now; what passes waits for
+"""`orchestrator propose`: have an engine propose merges and summaries now; the valid ones wait for
 approval.
 """
 
@@ -72,7 +72,7 @@ def propose(call: Call) -> int:
 
 
 def _options(call: Call) -> Wanted | None:
-    """What the settings say, with what was asked for in its place."""
+    """Return what the settings say, with what the command line says in its place."""
     from orchestrator.nightly.semantic import Wanted, wanted
 
     args, declared = call.args, wanted(call.memory.store.settings)

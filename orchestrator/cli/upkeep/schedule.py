@@ -1,5 +1,5 @@
-"""`orchestrator schedule`: when the nightly job runs and ran; it, now, where it is due; units that
-run it.
+"""`orchestrator schedule`: show when the nightly job runs and ran, run it where it is due, print
+units that run it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from textwrap import wrap
 from typing import Any
 
-from orchestrator.cli.frame.describe import format_duration
+from orchestrator.cli.frame.figures import format_duration
 from orchestrator.cli.frame.grid import grid
 from orchestrator.nightly.job import Past, past, spend
 from orchestrator.nightly.schedule import (
@@ -72,7 +72,7 @@ def schedule(call: Call) -> int:
 
 
 def _run_due(call: Call, plan: Plan) -> int:
-    """What is due, in this process. 5 where somebody else is at it."""
+    """Run what is due, in this process; 5 where another process runs it."""
     store = call.memory.store
     if plan.defrag is None:
         raise NotFound(
@@ -224,7 +224,7 @@ def _local(at: int, plan: Plan) -> datetime:
 
 
 def _daemon(call: Call) -> int | None:
-    """The process that will ring, if there is one."""
+    """Return the process of the daemon that will run the job; None where none is up."""
     from orchestrator.daemon import ask
 
     try:

@@ -1,4 +1,4 @@
-"""The example workspace that `orchestrator init` writes. Texts."""
+"""The texts of the example workspace that `orchestrator init` writes. No code."""
 
 SETTINGS = """\
 

@@ -1,12 +1,12 @@
-"""`orchestrator run | resume`: a task for an agent, from its prompt to its result; what dead
-processes left.
+"""`orchestrator run`: give a task to an agent, and wait for its result; with --dry-run, show its
+prompt and its price.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.cli.frame.describe import clean_text, describe_result, format_money
+from orchestrator.cli.frame.describe import clean_text, describe_result
 from orchestrator.cli.frame.engines import (
     choose_engine,
     model_of,
@@ -14,6 +14,7 @@ from orchestrator.cli.frame.engines import (
     takes_tools,
     with_servers,
 )
+from orchestrator.cli.frame.figures import format_money
 from orchestrator.cli.frame.options import engine_options, read_text, tool_options
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options

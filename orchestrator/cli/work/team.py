@@ -1,4 +1,4 @@
-"""`orchestrator team`: a brief for a whole team."""
+"""`orchestrator team`: give a brief to a whole team, and wait for its report."""
 
 from __future__ import annotations
 
@@ -6,13 +6,9 @@ import os
 from textwrap import fill
 from typing import TYPE_CHECKING
 
-from orchestrator.cli.frame.describe import (
-    clean_text,
-    describe_result,
-    format_money,
-    format_tokens,
-)
+from orchestrator.cli.frame.describe import clean_text, describe_result
 from orchestrator.cli.frame.engines import choose_engine, make_engine, model_of
+from orchestrator.cli.frame.figures import format_money, format_tokens
 from orchestrator.cli.frame.grid import grid
 from orchestrator.cli.frame.options import engine_options, read_text
 from synapse.cli.frame.call import Call

@@ -1,8 +1,7 @@
-"""What a conversation is given of the memory: its view at the start, and the news since. Text
-within a client's cap.
+"""The texts that a conversation is given of the memory: its view at the start, and the news since.
 
-Whole entries and pointers only: what does not fit is a part of its own, or waits for the next
-event.
+Each is as long as the client takes. Entries are whole or pointers: what does not fit is a part of
+its own, or waits for the next event. Called by `respond` and the doctor.
 """
 
 from __future__ import annotations
