@@ -1,4 +1,4 @@
-"""`orchestrator stop`: end runs. The stop is a record, and the process that holds the run reads it."""
+"""`orchestrator stop`: end runs. The stop is a record that the process of the run reads."""
 
 from __future__ import annotations
 

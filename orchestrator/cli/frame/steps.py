@@ -34,7 +34,8 @@ def format_step(step: Step) -> Iterator[str]:
     elif step.kind == "result":
         yield f"{lead}{'failed ' if fields['failed'] else 'result '}  {_one_line(fields['text'])}"
     elif step.kind == "message":
-        yield f"{lead}{fields.get('why', 'said'):<7}  {_one_line(_format_ids(fields) + fields['text'])}"
+        text = _one_line(_format_ids(fields) + fields["text"])
+        yield f"{lead}{fields.get('why', 'said'):<7}  {text}"
     elif step.kind == "attempt":
         yield f"{lead}taken over, attempt {fields.get('attempts', '?')}"
 
@@ -89,7 +90,5 @@ def format_end(run: Fields) -> str:
         return "      still running"
     usage = Usage(**(run.get("usage") or {}))
     why = run.get("why") or run.get("summary") or ""
-    return (
-        f"      {run.get('status')}: {format_tokens(usage)} tokens, {format_money(run.get('cost'))} "
-        f" {_one_line(str(why))}"
-    )
+    figures = f"{format_tokens(usage)} tokens, {format_money(run.get('cost'))}"
+    return f"      {run.get('status')}: {figures}  {_one_line(str(why))}"

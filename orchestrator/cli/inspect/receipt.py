@@ -1,4 +1,4 @@
-"""`orchestrator receipt | replay`: show what went into the prompt of a run, and the prompt itself."""
+"""`orchestrator receipt | replay`: show what went into a run's prompt, and the prompt."""
 
 from __future__ import annotations
 

@@ -203,7 +203,8 @@ def format_tree(
 ) -> Iterator[str]:
     """Yield the lines of a tree: each run with its state, and its result or its task."""
     row = rows[top]
-    figures = f"{format_tokens(row.usage)} tokens, {format_money(row.cost)}, {format_duration(row.took)}"
+    cost, duration = format_money(row.cost), format_duration(row.took)
+    figures = f"{format_tokens(row.usage)} tokens, {cost}, {duration}"
     yield short(
         f"{lead}{turn}{top}  {row.state}  {figures}  {describe_outcome(row)}", width
     )

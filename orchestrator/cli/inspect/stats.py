@@ -153,7 +153,7 @@ def _sum(call: Call, name: str, rows: list[RunRow], blockers: int | None) -> Sum
 
 
 def _blockers(call: Call, by: str, since: int) -> Counter[str]:
-    """Return how many critical entries there are in `blockers/`, by their project or their author."""
+    """Count the critical entries in `blockers/`, by their project or their author."""
     agents, counts = call.memory.store.agents(), Counter[str]()
     for namespace, author, count in call.memory.store.index.query.db.run(
         "blockers", {"since": since}
@@ -167,7 +167,7 @@ def _blockers(call: Call, by: str, since: int) -> Counter[str]:
 
 
 def _overhead(call: Call, row: RunRow) -> Overhead | None:
-    """Return the overhead of a run: from the record of its end, or from the ledger while it runs."""
+    """Return the overhead of a run: by the record of its end, by the ledger while it runs."""
     if not row.running:
         return Overhead(*row.fields["overhead"]) if row.fields.get("overhead") else None
     return ledger.overhead(ledger.read(run_folder(call, row.id).lines(LEDGER)))

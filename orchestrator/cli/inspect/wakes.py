@@ -1,4 +1,4 @@
-"""`orchestrator wakes`: show how far each critical entry got on its way into prompts, and how fast."""
+"""`orchestrator wakes`: show how far critical entries got on their way into prompts."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 """The texts of the example workspace that `orchestrator init` writes. No code."""
 
+# ruff: noqa: E501  (files of the user keep their lines)
+
 SETTINGS = """\
 
 # What runs may take; a line without its `#` holds from then on. Levels: run, tree, department, day.

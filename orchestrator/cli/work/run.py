@@ -181,11 +181,13 @@ def _estimate(estimate: Preview) -> str:
         )
     else:
         price = (
-            f"the first turn at most {format_money(estimate.turn)}; {format_money(estimate.run)} for a run"
-            f" of about {_turns(estimate.turns)}"
+            f"the first turn at most {format_money(estimate.turn)};"
+            f" {format_money(estimate.run)} for a run of about {_turns(estimate.turns)}"
         )
     explanation = explain(estimate.receipt).rstrip("\n")
-    return f"{'-' * 78}\nNothing was called and nothing was written.\n\n{explanation}\n\nPrice: {price}"
+    line = "-" * 78
+    note = "Nothing was called and nothing was written."
+    return f"{line}\n{note}\n\n{explanation}\n\nPrice: {price}"
 
 
 def _turns(turns: float) -> str:

@@ -76,7 +76,8 @@ def _as_json(report: Report) -> dict[str, object]:
 def _format_report(report: Report) -> str:
     rows = [_row(result) for result in report.runs]
     end = f"The project is {report.status}{f': {clean_text(report.why)}' if report.why else ''}."
-    return f"{clean_text(report.text)}\n\n{grid(HEADERS, rows, ('tokens', 'cost'))}\n\n{fill(end, WIDTH)}"
+    table = grid(HEADERS, rows, ("tokens", "cost"))
+    return f"{clean_text(report.text)}\n\n{table}\n\n{fill(end, WIDTH)}"
 
 
 def _row(result: Result) -> list[str]:

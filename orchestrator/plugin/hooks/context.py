@@ -145,8 +145,9 @@ class Context:
         return sorted(waiting, key=lambda item: order.index(item.tier))
 
     def _is_result(self, entry: Entry, worker: Worker) -> bool:
-        """Tell whether a sub-agent of this conversation left an entry, at its end or on the way. The
-        client gives the conversation the sub-agent's report, which has what matters of it.
+        """Tell whether a sub-agent of this conversation left an entry, at its end or before.
+
+        The client gives the conversation the sub-agent's report, which has what matters of it.
         """
         workers = self.workers.session.workers
         is_note = entry.priority == "info" and entry.addressees == ("all",)
