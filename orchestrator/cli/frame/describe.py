@@ -59,34 +59,25 @@ class RunRow(NamedTuple):
         return str(self.fields.get("status") or "ended")
 
     def json(self) -> dict[str, Any]:
-        took = {
+        fields = {
+            **self.fields,
+            "turns": self.turns,
             "tokens": self.tokens,
             "estimated": self.usage.estimated,
             "cost": self.cost,
-        }
-        waits = {"waits": self.waits} if self.waits else {}
-        seconds = self.took / 1_000_000
-        return {
-            **self.fields,
-            "turns": self.turns,
-            **took,
-            "seconds": seconds,
+            "seconds": self.took / 1_000_000,
             "state": self.state,
-            **waits,
         }
+        return {**fields, "waits": self.waits} if self.waits else fields
 
 
 def run_rows(call: Call, runs: Iterable[Fields]) -> list[RunRow]:
     now = call.memory.store.clock()
     rows = [_run_row(call, run, now) for run in runs]
-    waits = (
-        _missing_needs(call)
-        if any(row.running and not row.held for row in rows)
-        else {}
-    )
-    return [
-        row._replace(waits=waits[row.id]) if row.id in waits else row for row in rows
-    ]
+    if all(row.held for row in rows if row.running):
+        return rows
+    waits = _missing_needs(call)
+    return [row._replace(waits=waits.get(row.id)) for row in rows]
 
 
 def _missing_needs(call: Call) -> dict[str, str]:
@@ -103,11 +94,10 @@ def _missing_needs(call: Call) -> dict[str, str]:
     offer = Offer(lambda name: declared(engines, name), os.environ, {}, {}, version)
 
     def lacks(run: Fields) -> tuple[str, ...]:
-        missing = (
-            (ELSEWHERE,)
-            if is_elsewhere(root, str(run["run"]), run)
-            else lacking(run.get("needs"), offer)
-        )
+        if is_elsewhere(root, str(run["run"]), run):
+            missing: tuple[str, ...] = (ELSEWHERE,)
+        else:
+            missing = lacking(run.get("needs"), offer)
         return () if missing and records.over(run_of(run), known=True) else missing
 
     running = store.index.query.runs(state="running")
@@ -134,17 +124,16 @@ def _run_row(call: Call, run: Fields, now: int) -> RunRow:
     if usage is None:
         lines = ledger.read(run_folder(call, run["run"]).lines(LEDGER))
         usage, cost = ledger.spent(lines)
-        is_held = run["state"] != "running" or lives(
-            call.memory.store.root or call.root, str(run.get("holder"))
-        )
+        root = call.memory.store.root or call.root
+        is_held = run["state"] != "running" or lives(root, str(run.get("holder")))
         return RunRow(run, len(lines), usage, cost, duration, is_held)
     return RunRow(run, run.get("turns", 0), Usage(**usage), run.get("cost"), duration)
 
 
-def find_runs(call: Call, **wanted: Any) -> list[dict[str, Any]]:
+def find_runs(call: Call, **fields: Any) -> list[dict[str, Any]]:
     """Return the runs with these fields, newest first."""
     call.memory.store.fresh()
-    return call.memory.store.index.query.runs(**wanted)
+    return call.memory.store.index.query.runs(**fields)
 
 
 def find_run(call: Call, name: str) -> Fields:
@@ -153,9 +142,9 @@ def find_run(call: Call, name: str) -> Fields:
     """
     call.memory.store.fresh()
     query = call.memory.store.index.query
-    found = query.run(name)
-    if found is not None:
-        return found
+    record = query.run(name)
+    if record is not None:
+        return record
     matches = [run for run in query.runs() if name and str(run["run"]).startswith(name)]
     if not matches:
         raise NotFound(

@@ -84,7 +84,9 @@ def open_supervisor(call: Call, engine: str) -> Supervisor:
     )
 
 
-async def with_servers(boss: Supervisor, servers: list[str] | None, work: Work[T]) -> T:
+async def with_servers(
+    supervisor: Supervisor, servers: list[str] | None, work: Work[T]
+) -> T:
     """Return what comes of the work, done while the servers of its tools run."""
     if not servers:
         return await work()
@@ -94,9 +96,9 @@ async def with_servers(boss: Supervisor, servers: list[str] | None, work: Work[T
 
     async with AsyncExitStack() as stack:
         for server in servers:
-            names = [tool.tool.name for tool in boss.user_tools]
+            names = [tool.tool.name for tool in supervisor.user_tools]
             address = server if "://" in server else shlex.split(server)
-            boss.user_tools += await stack.enter_async_context(
+            supervisor.user_tools += await stack.enter_async_context(
                 mcp_tools(address, taken=names)
             )
         return await work()

@@ -106,7 +106,11 @@ def _format_stats(by: str, sums: list[Sum], total: Sum) -> str:
     about_overhead = (
         f"\n{OVERHEAD}" if any(group.overhead is not None for group in sums) else ""
     )
-    note = "\n~: nobody reported or could count some of it" if total.estimated else ""
+    note = (
+        "\n~: some of it was not reported, or could not be counted"
+        if total.estimated
+        else ""
+    )
     return grid((by, *HEADERS), rows, HEADERS) + about_overhead + note
 
 

@@ -36,12 +36,12 @@ def up(call: Call) -> None:
         return _detach(call)
     import asyncio
 
-    with open_supervisor(call, choose_engine(call.args.engine)) as boss:
-        asyncio.run(_served(call, boss))
+    with open_supervisor(call, choose_engine(call.args.engine)) as supervisor:
+        asyncio.run(_served(call, supervisor))
     return None
 
 
-async def _served(call: Call, boss: Supervisor) -> None:
+async def _served(call: Call, supervisor: Supervisor) -> None:
     """Serve until the daemon is asked to go down, or gets a signal."""
     import asyncio
     import signal
@@ -52,12 +52,10 @@ async def _served(call: Call, boss: Supervisor) -> None:
     from orchestrator.plugin.install.clients import agents_md
 
     plan = plan_of(call.memory.store.settings)
-    snapshots_of(
-        call.memory.store.settings
-    )  # what is wrong with it is said now, not at night
+    snapshots_of(call.memory.store.settings)  # an error in it is raised now, not later
     jobs = [*nightly(_root(call), plan), *agents_md.nightly(_root(call), plan)]
     alarm = Alarm(jobs, zone_of(plan.zone), call.memory.store.clock, call.note)
-    daemon = Daemon(_root(call), boss, alarm, call.note)
+    daemon = Daemon(_root(call), supervisor, alarm, call.note)
     for which in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(which, daemon.down.set)
     call.note(f"up as process {os.getpid()}; `orchestrator down` ends it")

@@ -66,7 +66,7 @@ def propose(call: Call) -> int:
         )
     report = consolidate(call.memory, clock.day(store.clock()), options, by_hand=True)
     if not report.ran:
-        raise Conflict("somebody is at it just now; look again later")
+        raise Conflict("another process is proposing just now; try again later")
     call.show(lambda: report, lambda: _format_report(report))
     return NOT_DONE if report.stopped else 0
 

@@ -110,9 +110,9 @@ def run(call: Call) -> int:
             "no key is set (ANTHROPIC_API_KEY, OPENAI_API_KEY): a scripted agent only"
             " repeats its task"
         )
-    with open_supervisor(call, engine) as boss:
-        work = with_servers(boss, args.mcp, lambda: boss.spawn(task))
-        ending = run_and_show(boss, work, quiet=args.quiet or call.json)
+    with open_supervisor(call, engine) as supervisor:
+        work = with_servers(supervisor, args.mcp, lambda: supervisor.spawn(task))
+        ending = run_and_show(supervisor, work, quiet=args.quiet or call.json)
     result: Result = ending.value
     call.show(result.fields, lambda: clean_text(result.text))
     if not args.quiet or not result.done:
@@ -138,15 +138,12 @@ def _dry_run(call: Call, task: Task, engine: str) -> int:
     from orchestrator.preview import preview
 
     agent = call.memory.store.agents().get(task.agent)
-    engine = (
-        engine if call.args.engine or not agent or not agent.engine else agent.engine
-    )
-    task = task._replace(
-        model=call.args.model if not agent or not agent.model else None
-    )
-    kind, options = declared(
-        dict(call.memory.store.settings.other).get("engines"), engine
-    )
+    if agent and agent.engine and not call.args.engine:
+        engine = agent.engine
+    has_model = agent is not None and bool(agent.model)
+    task = task._replace(model=None if has_model else call.args.model)
+    engines = dict(call.memory.store.settings.other).get("engines")
+    kind, options = declared(engines, engine)
     model = model_of(engine, call.args.model) or options.get("model")
     estimate = preview(call.memory, task, engine, takes_tools(kind), model)
     call.show(

@@ -43,17 +43,14 @@ def team(call: Call) -> int:
     from orchestrator.team import Team
 
     args, brief = call.args, read_text(call.args.brief)
-    who = Team.from_yaml(
-        args.file or os.path.join(call.memory.store.root or call.root, "team.yaml")
-    )
-    engine = choose_engine(args.engine or who.engine)
-    model, acts = (
-        model_of(engine, args.model, who.models),
-        make_engine(engine, args.script or who.script),
-    )
-    with Supervisor(call.memory, engine=acts, model=model) as boss:
-        work = who.run(boss, brief, args.project, args.force)
-        ending = run_and_show(boss, work, quiet=args.quiet or call.json)
+    root = call.memory.store.root or call.root
+    members = Team.from_yaml(args.file or os.path.join(root, "team.yaml"))
+    engine = choose_engine(args.engine or members.engine)
+    model = model_of(engine, args.model, members.models)
+    kind = make_engine(engine, args.script or members.script)
+    with Supervisor(call.memory, engine=kind, model=model) as supervisor:
+        work = members.run(supervisor, brief, args.project, args.force)
+        ending = run_and_show(supervisor, work, quiet=args.quiet or call.json)
     report: Report = ending.value
     call.show(lambda: _as_json(report), lambda: _format_report(report))
     for result in report.runs:
