@@ -9,11 +9,10 @@ from orchestrator.cli.frame.describe import (
     RunRow,
     describe_outcome,
     find_runs,
-    format_money,
-    format_tokens,
     run_folder,
     run_rows,
 )
+from orchestrator.cli.frame.figures import format_money, format_tokens
 from orchestrator.cli.frame.grid import grid
 from orchestrator.runs import steps
 from orchestrator.runs.folder import STEPS

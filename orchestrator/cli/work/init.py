@@ -1,4 +1,4 @@
-"""`orchestrator init`: an example workspace with a team that runs at once."""
+"""`orchestrator init`: write an example workspace with a team that runs at once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def init_options(parser: Options) -> None:
 
 
 def init(call: Call) -> None:
-    """What is there already stays as it is."""
+    """Keep the files that are there already."""
     from synapse import core
 
     root = call.new_root()

@@ -1,4 +1,4 @@
-"""Where a plugin is installed: the project, its workspace, and what of them has to be made first.
+"""The place of an installation: the project, its workspace, and what of them has to be made first.
 
 Called by the shell's verbs and by the doctor. `place` only looks; `make` makes what is missing.
 """
