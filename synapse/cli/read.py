@@ -427,7 +427,7 @@ def _view_agent(call: Call) -> str:
     if args.ids and args.agent:
         raise Usage("the agent is given twice: as AGENT and as --agent")
     if args.write and args.as_of:
-        raise Usage("--write is for the view of now, --as-of for looking back")
+        raise Usage("--write and --as-of cannot go together")
     args.agent = args.ids or args.agent
     return call.who(args.agent) or OPERATOR if args.department else call.agent()
 
