@@ -108,7 +108,7 @@ def _without_verb(arguments: Sequence[str], program: Program) -> int:
     if "--version" in arguments:
         from importlib.metadata import version
 
-        from synapse.model.agents import PROTOCOL
+        from synapse.model.settings import PROTOCOL
 
         print(f"{program.name} {version('synapse-orchestrator')}, protocol {PROTOCOL}")
         return 0

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from synapse.cli import probes
 from synapse.errors import SynapseError
-from synapse.model.agents import PROTOCOL
+from synapse.model.settings import PROTOCOL
 from synapse.system.typed import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:

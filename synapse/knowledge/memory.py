@@ -13,7 +13,7 @@ from synapse.errors import Conflict, Forbidden, InvalidEntry, NotFound
 from synapse.index.links import Link, links, uses
 from synapse.knowledge.references import resolve_reference
 from synapse.model.agents import Agent, authority_in
-from synapse.model.condense import Said, Shape, condense
+from synapse.model.condense import Shape, Turn, condense
 from synapse.model.entry import Draft, Entry, addressees, words
 from synapse.model.kinds import ATOM, FACT, MESSAGE, is_id, kind_of, new_id
 from synapse.model.records import Guard
@@ -273,7 +273,7 @@ def summarise(
         "",
     )
     if text is None:
-        statements = [Said(message.author, message.body) for message in messages]
+        statements = [Turn(message.author, message.body) for message in messages]
         text = "\n".join(condense(statements, subject, upper_bound, _SUMMARY).pieces)
     audiences = [
         {*message.addressees, f"agent:{message.author}"}

@@ -31,6 +31,7 @@ def split(argv: Sequence[str]) -> tuple[str | None, list[str]]:
 
 def find_verb(name: str, program: Program) -> Verb:
     """Return the verb of that name, or raise Usage with the closest name."""
+    name = program.older.get(name, name)
     if name in program.verbs:
         return program.verbs[name]
     from synapse.system.spelling import closest

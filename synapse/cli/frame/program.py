@@ -44,6 +44,7 @@ class Program(NamedTuple):
     operators: frozenset[str]
     overview: Callable[[], str]
     defaults: tuple[str, ...] = DEFAULTS
+    older: Mapping[str, str] = {}  # earlier names of verbs, which go on working
 
 
 WHERE = (
