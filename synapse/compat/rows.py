@@ -1,6 +1,4 @@
-"""The rows of the unified-brain document's tables: which ones records bear on, and how they are
-made from the index.
-"""
+"""The rows of the unified-brain tables, derived from the index for the records that came."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ from synapse.index import mailbox
 from synapse.index.db import Database
 from synapse.index.links import links, uses
 from synapse.index.vectors import unit
-from synapse.mail.messages import first_of, told
+from synapse.mail.messages import as_messages, first_of
 from synapse.model import kinds
 from synapse.model.clock import iso
 from synapse.model.entry import NEVER, Entry
@@ -32,6 +30,7 @@ from synapse.model.message import (
 from synapse.model.records import Record, filings, touched_by
 from synapse.store import Store
 from synapse.system.digest import sha256
+from synapse.system.json import dumps
 from synapse.system.typed import Any, NamedTuple
 
 _TYPE = {kinds.MESSAGE: "message", kinds.FACT: "stm", kinds.ATOM: "atom"}
@@ -121,7 +120,7 @@ class Rows:
     def derive(self, touched: Touched) -> None:
         """Derive the rows of everything touched from the index."""
         now = self.store.clock()
-        entries = {id: self._standing(id, now) for id in touched.ids}
+        entries = {id: self._current(id, now) for id in touched.ids}
         for id in entries:
             if id not in touched.new:
                 self._drop(id)
@@ -134,16 +133,16 @@ class Rows:
             elif entry.kind == kinds.ATOM:
                 self.db.run("put_atom", self._atom(entry))
                 touched.links[entry.id] = None
-        self._gone(entries, touched)
+        self._drop_missing(entries, touched)
         for id in touched.links:
             self._links(id)
         for id in touched.vectors:
-            self._kept_vectors(id)
+            self._log_vectors(id)
         for id in touched.threads:
             self._thread(id)
-        self._seen(touched)
+        self._update_activity(touched)
 
-    def _standing(self, id: str, now: int) -> Entry | None:
+    def _current(self, id: str, now: int) -> Entry | None:
         """Return the item if it is current: not replaced, forgotten, staged or sealed."""
         query = self.store.index.query
         entry = query.entry(id, now)
@@ -167,7 +166,7 @@ class Rows:
         ):
             self.db.run(name, {"id": id})
 
-    def _gone(self, entries: dict[str, Entry | None], touched: Touched) -> None:
+    def _drop_missing(self, entries: dict[str, Entry | None], touched: Touched) -> None:
         """Add the links of removed atoms, and the threads of removed messages."""
         for id, entry in entries.items():
             if entry is None:
@@ -182,17 +181,17 @@ class Rows:
                     touched.threads[old.more["thread"]] = None
 
     def _messages(self, entries: list[Entry], touched: Touched) -> None:
-        for message in told(self.store, entries):
+        for message in as_messages(self.store, entries):
             self._message(message)
             touched.threads[message.thread] = None
             for old in message.entry.replaces:
-                self._follow(old, message.id)
+                self._redirect(old, message.id)
 
     def _message(self, message: Message) -> None:
         row = columns(message)
         row |= {
             "seq": message.entry.seq,
-            "metadata": _json(row["metadata"]),
+            "metadata": dumps(row["metadata"]),
             "parent_id": self._now(row["parent_id"]),
         }
         self.db.run("put_message", row)
@@ -201,7 +200,7 @@ class Rows:
         for ack in ack_rows(message):
             self.db.run("put_ack", ack)
 
-    def _follow(self, old: str, id: str) -> None:
+    def _redirect(self, old: str, id: str) -> None:
         """Point references from the old version to the new: the old one is in no table."""
         for name in (
             "put_version",
@@ -228,7 +227,7 @@ class Rows:
         return {
             "id": entry.id,
             "content": entry.body,
-            "categories": _json(list(extra.get("categories", ()))),
+            "categories": dumps(list(extra.get("categories", ()))),
             "importance": extra.get("importance", 1.0),
             "access_count": uses(self.store.index.query, entry.id),
             "created_at": iso(said_at(first)),
@@ -281,7 +280,7 @@ class Rows:
                 "last_message_at": last,
                 "message_count": count,
                 "status": status,
-                "tags": _json(list(row.tags)),
+                "tags": dumps(list(row.tags)),
             },
         )
 
@@ -296,7 +295,7 @@ class Rows:
         reached: dict[str, int] = before.get("reached", {})
         for name, dimension, *_ in vectors.models():
             reached[name] = self._vectors(name, dimension, reached.get(name, 0), cursor)
-        return _json({"dropped": dropped, "reached": reached})
+        return dumps({"dropped": dropped, "reached": reached})
 
     def _vectors(self, name: str, dimension: int, last: int, cursor: int) -> int:
         """Add the vectors of one model. A text that was embedded in parts has the mean of their
@@ -327,7 +326,7 @@ class Rows:
                 )
         return last
 
-    def _kept_vectors(self, id: str) -> None:
+    def _log_vectors(self, id: str) -> None:
         """Add the vectors that the log holds: they were imported and could not be computed
         again."""
         for record in self.store.index.query.acts(None, id, 0, None):
@@ -341,7 +340,7 @@ class Rows:
                 row = _embedding(type, id, iso(said_at(entry)), fields["model"], vector)
                 self.db.run("keep_embedding", row | {"id": f"log{row['id'][3:]}"})
 
-    def _seen(self, touched: Touched) -> None:
+    def _update_activity(self, touched: Touched) -> None:
         """Update when agents last acted; write the whole row of new or redeclared agents."""
         for id, at in touched.seen.items():
             if (
@@ -371,7 +370,7 @@ class Rows:
                 "id": id,
                 "display_name": id,
                 "last_seen_at": last,
-                "capabilities": _json(can),
+                "capabilities": dumps(can),
             }
             self.db.run("put_agent", row)
 
@@ -393,7 +392,3 @@ def _embedding(
         "dimension": len(vector),
         **key,
     }
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

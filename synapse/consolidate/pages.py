@@ -11,13 +11,13 @@ from itertools import groupby
 
 from synapse.authority import admit
 from synapse.errors import StoreError
-from synapse.history.sentences import Act, days, ids_of, is_told
+from synapse.history.sentences import Act, format_days, ids_of, in_changelog
 from synapse.index import unfiled
 from synapse.index.query import Filter
 from synapse.log.files import FilesLog
 from synapse.model.agents import CONSOLIDATOR, OPERATOR, Agent
-from synapse.model.clock import day
-from synapse.model.entry import SECOND, Draft
+from synapse.model.clock import DAY, day
+from synapse.model.entry import Draft
 from synapse.model.records import Guard, Pending, filings
 from synapse.system.typed import TYPE_CHECKING
 from synapse.view.block import escaped
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 CHANGELOG = "system/changelog"
 DAYS = 7  # so many pages at most, where no night ran for longer
-_DAY = 86_400 * SECOND
 
 
 def write(
@@ -90,17 +89,18 @@ def write_days(store: Store, floor: int, now: int) -> None:
     """Write a page for each day since the last run. Only what everybody may read is quoted on
     it."""
     assert isinstance(store.log, FilesLog)
-    since = (
-        max(store.log.at(floor).at if floor else 0, now - DAYS * _DAY) // _DAY * _DAY
-    )
+    since = max(store.log.at(floor).at if floor else 0, now - DAYS * DAY) // DAY * DAY
     acts = (
         _act(store, record, entry, now)
         for record, entry in unfiled.told(store.index.query, since)
     )
     for date, group in groupby(
-        (act for act in acts if is_told(act.record)), key=lambda act: day(act.record.at)
+        (act for act in acts if in_changelog(act.record)),
+        key=lambda act: day(act.record.at),
     ):
-        _place(store, f"changelog/{date}.md", f"# {date}\n\n{days(group, _item)}\n")
+        _place(
+            store, f"changelog/{date}.md", f"# {date}\n\n{format_days(group, _item)}\n"
+        )
 
 
 def write_views(mem: Memory) -> None:

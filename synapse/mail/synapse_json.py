@@ -1,4 +1,4 @@
-"""The old `synapse.json` as it would be now: written on request, and kept current while
+"""The old file `synapse.json`, written from the mail: on request, or kept current while
 synapse.yaml says so.
 
 `mirror: {synapse_json: PATH, until: DATE}` has it written anew after every act on mail, by the
@@ -15,14 +15,11 @@ from synapse.errors import InvalidEntry, NotFound, StoreError, SynapseError
 from synapse.formats import mail_json
 from synapse.mail import messages as post
 from synapse.model import kinds
-from synapse.model.agents import Settings
-from synapse.model.clock import micros
-from synapse.model.entry import SECOND
+from synapse.model.clock import DAY, micros
+from synapse.model.settings import Settings
 from synapse.store import Store
 from synapse.system.lock import Lock
 from synapse.system.typed import Any, NamedTuple
-
-_DAY = 86_400 * SECOND
 
 
 class Mirror(NamedTuple):
@@ -39,7 +36,9 @@ def text(store: Store, thread: str | None = None) -> str:
     )
     if thread is not None and not messages:
         raise NotFound(f"there is no thread {thread}", id=thread)
-    return mail_json.written(messages, None if thread else _rest(store)) + "\n"
+    return (
+        mail_json.written(messages, None if thread else _imported_extras(store)) + "\n"
+    )
 
 
 def mirror_of(settings: Settings, root: str | None) -> Mirror | None:
@@ -56,7 +55,7 @@ def mirror_of(settings: Settings, root: str | None) -> Mirror | None:
     until = str(value.get("until") or "")
     end = micros(until) if until else None
     return Mirror(
-        os.path.abspath(path), end if end is None or len(until) > 10 else end + _DAY
+        os.path.abspath(path), end if end is None or len(until) > 10 else end + DAY
     )  # that day is within
 
 
@@ -83,7 +82,7 @@ def write(store: Store, path: str) -> None:
     """
     lock = Lock(f"{path}.lock")
     try:
-        lock.run(lambda: _put(path, text(store).encode()))
+        lock.run(lambda: _write_file(path, text(store).encode()))
     finally:
         lock.close()
 
@@ -106,7 +105,7 @@ def stale(store: Store) -> str | None:
         return f"the mirror of synapse.yaml cannot be kept: {error}"
 
 
-def _put(path: str, raw: bytes) -> None:
+def _write_file(path: str, raw: bytes) -> None:
     temporary = f"{path}.{os.getpid()}.tmp"
     try:
         with open(
@@ -123,7 +122,7 @@ def _put(path: str, raw: bytes) -> None:
         raise StoreError(f"{path} could not be written: {error}") from error
 
 
-def _rest(store: Store) -> dict[str, Any]:
+def _imported_extras(store: Store) -> dict[str, Any]:
     """Return what the imported file held beside its messages."""
     extra: dict[str, Any] = {}
     for record in reversed(store.index.query.acts(None, None, 0, None)):

@@ -7,7 +7,7 @@ for `since`, so nothing heavy is imported before a phrase needs it.
 from __future__ import annotations
 
 from synapse.errors import InvalidEntry, InvalidQuery
-from synapse.model.clock import micros
+from synapse.model.clock import DAY, micros
 from synapse.model.entry import SECOND, parse_ttl
 from synapse.system.typed import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 else:
     When = object  # only annotations name it
 
-DAY = 86_400 * SECOND
 _EPOCH = 719_163  # the ordinal of 1970-01-01
 WEEKDAYS = (
     "monday",
@@ -32,10 +31,12 @@ WEEKDAYS = (
     "saturday",
     "sunday",
 )
-MONTHS = (
-    "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
-    "december",
-)  # fmt: skip
+MONTHS = tuple(
+    (
+        "january february march april may june july august september october november"
+        " december"
+    ).split()
+)
 _UNITS = {"second": "s", "minute": "m", "hour": "h", "day": "d", "week": "w"}
 _AGO = (
     r"(?:(?:the )?(?:last|past) )?(\d{1,6}|an?|one)"

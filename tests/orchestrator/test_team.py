@@ -551,7 +551,7 @@ def test_a_team_of_models_in_which_one_part_ended_otherwise_is_not_done(
     mem, team, monkeypatch, who, text
 ):
     """Whatever its lead makes of it, where the blocker was settled after it had ended."""
-    monkeypatch.setattr("orchestrator.session.ANSWERS", 0)
+    monkeypatch.setattr("orchestrator.turn_loop.ANSWERS", 0)
 
     def script(seen):
         if who in seen.system:

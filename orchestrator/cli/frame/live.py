@@ -84,7 +84,7 @@ async def _show_progress(supervisor: Supervisor, progress: Progress) -> None:
 
 async def _update(supervisor: Supervisor, progress: Progress) -> None:
     progress.show(
-        await supervisor.desk(
-            progress.look, supervisor.run_store.store, supervisor.run_store.holder.name
+        await supervisor.memory_thread(
+            progress.look, supervisor.run_store.store, supervisor.run_store.lease.name
         )
     )

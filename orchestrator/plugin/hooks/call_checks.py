@@ -80,7 +80,7 @@ class CallChecks:
                 if name.lower() in COMMANDS
             }
         seat, seen_ids = self.workers.seat(worker), frozenset(worker.seen)
-        entries = self.findings.moments(seat, call, arguments, seen_ids)
+        entries = self.findings.entries_for_call(seat, call, arguments, seen_ids)
         entries = entries[:AT_ONCE]  # the others at the next call
         worker.add("seen", [entry.id for entry in entries])
         return self.context.render_moment(worker, entries) if entries else ""
@@ -214,7 +214,9 @@ class CallChecks:
         act, seat = _act(event), self.workers.seat(worker)
         look = Look(claimed=bool(call["claimed"]), files={})
         if event.result.strip():
-            self.findings.keep(seat, act, _once(worker, event), event.result, look)
+            self.findings.write_result(
+                seat, act, _once(worker, event), event.result, look
+            )
         elif look.claimed:
             self.findings.release(seat, act)
 
