@@ -177,7 +177,7 @@ def night(root: str, now: str, date: str) -> dict[str, float]:
     from synapse.consolidate import night
 
     with synapse.open(root, clock=lambda: int(now)) as mem:
-        mem.store.fresh()
+        mem.store.refresh(look=True)
         done = []
         took = once(lambda: done.append(night(mem, date, int(now))))
         acts = done[0].acts

@@ -252,7 +252,8 @@ class RunStore:
             return self._begun(id, task, agent, parent, None, more), False
         key = f"intent:{intent_of(task.text, project=task.project, agent=task.agent, intent=task.intent)}"
         while True:
-            begun = self.store.index.keyed(key)
+            with self.store.snapshot(late=True) as snap:
+                begun = snap.keyed(key)
             earlier = self.runs.get(str(begun[-1].fields["run"])) if begun else None
             if earlier is not None and self._answers(earlier):
                 return earlier, True
@@ -268,7 +269,7 @@ class RunStore:
             except Conflict as error:
                 if error.details.get("key") != key:
                     raise
-                self.store.index.catch_up()  # somebody else began it in this moment: look again
+                self.store.refresh()  # somebody else began it in this moment: look again
 
     def _begun(
         self,
@@ -433,7 +434,7 @@ class RunStore:
                 record.kind == "run" and record.fields.get("holder") not in mine
             )
         if found:
-            self.store.index.catch_up()
+            self.store.refresh()
         return found, cursor
 
     def _environment(self, run: Run) -> dict[str, str]:
@@ -443,9 +444,8 @@ class RunStore:
 
     def _alike(self, task: Task) -> list[str]:
         """Running work of this project that sounds like it: perhaps the same, perhaps not."""
-        running = self.store.index.query.runs(
-            project=task.project, state="running", limit=NEIGHBOURS
-        )
+        with self.store.snapshot(late=True) as snap:
+            running = snap.runs(project=task.project, state="running", limit=NEIGHBOURS)
         found = [
             each for each in running if similar(str(each["task"]), task.text) >= ALIKE
         ]
@@ -473,7 +473,8 @@ class RunStore:
             return Heard([], [])
         sessions, mark = list(sessions), self.store.log.mark()
         running = [session.run for session in sessions]
-        agents = self.store.index.query.declared
+        with self.store.snapshot(late=True) as snap:
+            agents = snap.declared
         readers = {
             session.run.id: session.reader(
                 agents[session.run.agent].joined(session.run.project)
@@ -646,11 +647,12 @@ class RunStore:
     def _uses(self, session: Session) -> dict[str, list[int]]:
         """Return how many of the entries that the prompt showed whole were used, kind by kind."""
         receipt, now = load(session.first["receipt"]), self.now()
-        whole = [
-            (why, self.store.index.entry(id, now))
-            for id, _, form, why in receipt.included
-            if form != POINTER
-        ]
+        with self.store.snapshot(late=True) as snap:
+            whole = [
+                (why, snap.entry(id, now))
+                for id, _, form, why in receipt.included
+                if form != POINTER
+            ]
         shown = [(why, entry.body) for why, entry in whole if entry is not None and why]
         return selection.uses(shown, session.run.task.text, session.conversation.turns)
 

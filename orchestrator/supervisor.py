@@ -429,7 +429,8 @@ class Supervisor:
 
     async def _loaded(self, task: Task, usual: Usual) -> None:
         """Import an SDK that the task will need, off the event loop: it takes a second."""
-        agent = self.run_store.store.index.query.declared.get(task.agent)
+        with self.run_store.store.snapshot(late=True) as snap:
+            agent = snap.declared.get(task.agent)
         named = task.engine or (agent.engine if agent else None) or usual.engine
         if named not in self.engines:
             await asyncio.to_thread(self._engine, named)

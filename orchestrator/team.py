@@ -462,7 +462,8 @@ def _settled(memory: Memory, lead: str, project: str, report: Report) -> None:
 
 def _planned(memory: Memory, lead: str, project: str, run: str) -> str | None:
     """The newest plan that the lead has written as an entry since this run began."""
-    began = memory.store.index.query.run(run) or {"at": 0}
+    with memory.store.snapshot() as snap:
+        began = snap.run(run) or {"at": 0}
     found = memory.as_agent(lead).read(
         namespace=f"projects/{project}", author=lead, since=began["at"]
     )
@@ -474,7 +475,8 @@ def _plan(memory: Memory, planned: Result, lead: str, project: str) -> tuple[str
     id and text.
     """
     seat, place = memory.as_agent(lead), f"projects/{project}"
-    began = memory.store.index.query.run(planned.run) or {"at": 0}
+    with memory.store.snapshot() as snap:
+        began = snap.run(planned.run) or {"at": 0}
     for entry in seat.read(namespace=place, author=lead, since=began["at"]):
         if entry.topic == TOPIC and parts(entry.body):
             return entry.id, entry.body

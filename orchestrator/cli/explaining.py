@@ -102,9 +102,8 @@ def _again(call: Call, run: Fields) -> Prompt:
     memory, root = call.memory, call.memory.store.root or call.root
     seat = memory.as_agent(found.agent, str(run["run"]), int(run["epoch"]))
     agent = memory.store.agents()[found.agent]
-    above = (
-        memory.store.index.query.run(str(run["parent"])) if run.get("parent") else None
-    )
+    with memory.store.snapshot() as snap:
+        above = snap.run(str(run["parent"])) if run.get("parent") else None
     asked = run.get("asked") or {}
     task = Assignment(
         str(run["task"]),

@@ -98,13 +98,13 @@ def unread(call: Call, everything: list[dict[str, object]]) -> list[Fields]:
     if not due:
         return []
     read = _read(call, known)
-    told = call.memory.store.index.query.deliveries
-    return [
-        run
-        for run in due
-        if not {run["run"], run.get("entry")} & read
-        and not told(entry=str(run.get("entry")))
-    ]
+    with call.memory.store.snapshot() as snap:
+        return [
+            run
+            for run in due
+            if not {run["run"], run.get("entry")} & read
+            and not snap.deliveries(entry=str(run.get("entry")))
+        ]
 
 
 def _read(call: Call, ids: Iterable[str]) -> set[object]:

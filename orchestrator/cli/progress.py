@@ -85,16 +85,14 @@ class Progress:
 
     def look(self, store: Store, holder: str) -> list[Seen]:
         """The trees in which this supervisor holds runs, or held some, parents first."""
-        store.index.catch_up()
-        held = (
-            run
-            for run in store.index.query.runs(limit=NEWEST)
-            if run.get("holder") == holder
-        )
+        with store.snapshot() as snap:
+            newest = snap.runs(limit=NEWEST)
+        held = (run for run in newest if run.get("holder") == holder)
         self._roots.update(dict.fromkeys(str(run["root"]) for run in reversed([*held])))
         found: list[Seen] = []
         for root in self._roots:
-            grown = below(store.index.query.runs(root=root))
+            with store.snapshot(late=True) as snap:
+                grown = below(snap.runs(root=root))
             found += self._tree(store, grown.get(None, ()), grown, 0)
         return found
 

@@ -102,7 +102,8 @@ def _waits(call: Call) -> dict[str, str]:
         )
         return () if missing and known.over(run_of(run), known=True) else missing
 
-    running = store.index.query.runs(state="running")
+    with store.snapshot() as snap:
+        running = snap.runs(state="running")
     orphans = [
         run
         for run in running
@@ -135,20 +136,21 @@ def _told(call: Call, run: Fields, now: int) -> Told:
 
 def runs(call: Call, **wanted: Any) -> list[dict[str, Any]]:
     """The newest first."""
-    call.memory.store.fresh()
-    return call.memory.store.index.query.runs(**wanted)
+    with call.memory.store.snapshot(look=True) as snap:
+        return snap.runs(**wanted)
 
 
 def one(call: Call, name: str) -> Fields:
     """Return the run of this name, else the only one whose name begins so, else the one that the
     agent of this name is at.
     """
-    call.memory.store.fresh()
-    query = call.memory.store.index.query
-    found = query.run(name)
-    if found is not None:
-        return found
-    close = [run for run in query.runs() if name and str(run["run"]).startswith(name)]
+    with call.memory.store.snapshot(look=True) as snap:
+        found = snap.run(name)
+        if found is not None:
+            return found
+        close = [
+            run for run in snap.runs() if name and str(run["run"]).startswith(name)
+        ]
     if not close:
         raise NotFound(
             f"there is no run {name}; `orchestrator ps --all` lists them", id=name

@@ -128,7 +128,6 @@ def past(
     """What became of the jobs on the newest dates that were due, newest first."""
     if plan.defrag is None:
         return []
-    store.index.catch_up()
     newest = due(plan.defrag, zone_of(plan.zone), store.clock())
     dates = [(newest - timedelta(back)).isoformat() for back in range(days)]
     first = next((record.at for record in store.log.since(0)), store.clock())
@@ -150,9 +149,9 @@ def _was_there(plan: Plan, each: Past, first: int) -> bool:
 
 
 def _past(store: Store, job: str, day: str) -> Past:
-    records = [
-        store.log.at(each.seq) for each in store.index.keyed(Claim(job, day, 0, 0).key)
-    ]
+    with store.snapshot() as snap:
+        keyed = snap.keyed(Claim(job, day, 0, 0).key)
+    records = [store.log.at(each.seq) for each in keyed]
     if not records:
         return Past(job, day, "missed")
     last = records[-1].fields
@@ -177,7 +176,6 @@ def _past(store: Store, job: str, day: str) -> Past:
 
 
 def _state(store: Store, job: str, day: str) -> str:
-    store.index.catch_up()
     return _past(store, job, day).state
 
 

@@ -25,7 +25,7 @@ def seat_of(
 ) -> AgentMemory:
     """Return the seat of the conversation that calls. Where no hook has told of one, the lead's, in
     no run: its client has no hooks that run."""
-    memory.store.fresh()
+    memory.store.refresh(look=True)
     known = _worker(memory, client, caller, pid)
     if known is None:
         named = lead in memory.store.agents()

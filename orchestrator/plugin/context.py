@@ -169,12 +169,13 @@ class Context:
 
     def _due(self, worker: Worker) -> list[News]:
         due = [each.partition(" ") for each in worker.due]
-        index, now = self.store.index, self.store.clock()
-        news = [
-            News(entry, 0, tier)
-            for tier, _, id in due
-            if id not in worker.seen and (entry := index.entry(id, now)) is not None
-        ]
+        now = self.store.clock()
+        with self.store.snapshot(late=True) as snap:
+            news = [
+                News(entry, 0, tier)
+                for tier, _, id in due
+                if id not in worker.seen and (entry := snap.entry(id, now)) is not None
+            ]
         return sorted(news, key=lambda each: (NOW, SOON, wake.BESIDE).index(each.tier))
 
     def told(self, worker: Worker, news: Sequence[News], cap: int) -> str:

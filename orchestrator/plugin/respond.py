@@ -27,7 +27,7 @@ from synapse.tools import blocker_of
 
 def respond(memory: Memory, facts: Facts, event: Event) -> tuple[Reply, str]:
     """Return what an event is answered, and what the second hook of a start adds to that."""
-    memory.store.fresh()
+    memory.store.refresh(look=True)
     if memory.store.readonly:
         return _shown_only(memory, facts, event), ""
     if event.name == "start":

@@ -58,7 +58,8 @@ class ClientRuns:
         return worker
 
     def is_running(self, worker: Worker) -> bool:
-        run = self.store.index.query.run(worker.run)
+        with self.store.snapshot(late=True) as snap:
+            run = snap.run(worker.run)
         return (
             run is not None
             and run["state"] == "running"
@@ -76,7 +77,7 @@ class ClientRuns:
         )
         kind = None if key == MAIN else event.type or ""
         with state.locked(os.path.join(self.root, state.FOLDER, ".agents.lock")):
-            self.store.index.catch_up()
+            self.store.refresh()
             run = self._begun(event.client, key)
             if run is None:
                 agents = self.store.agents()
@@ -92,19 +93,13 @@ class ClientRuns:
                     agent.id,
                     project=self.project,
                 )
-                id = name(
-                    agent.id,
-                    event.client,
-                    event.session,
-                    key,
-                    self.store.index.cursor(),
-                )
+                id = name(agent.id, event.client, event.session, key, self._cursor())
                 about = {"engine": event.client, "model": None, "host": HOST}
                 about |= {"attached": event.session, "conversation": key}
                 run = self.runs.begin(
                     id, task, agent, self.session.holder, parent, None, **about
                 )
-        worker = Worker(run.agent, run.id, run.epoch, kind, self.store.index.cursor())
+        worker = Worker(run.agent, run.id, run.epoch, kind, self._cursor())
         worker.transcript = event.transcript
         if (
             key == MAIN
@@ -113,12 +108,18 @@ class ClientRuns:
         self.session.workers[key] = worker
         return worker
 
+    def _cursor(self) -> int:
+        with self.store.snapshot(late=True) as snap:
+            return snap.cursor
+
     def _begun(self, client: str, key: str) -> Run | None:
         """Return the run that this conversation has by the log: what was kept of it was lost, or
         the hook that began it came to no end.
         """
         wanted = client, self.session.session, key, self.session.holder
-        for run in self.store.index.query.runs(state="running"):
+        with self.store.snapshot(late=True) as snap:
+            running = snap.runs(state="running")
+        for run in running:
             if (
                 tuple(
                     run.get(field)
@@ -136,7 +137,8 @@ class ClientRuns:
         model = agents.get(base) or member(base, main, self.project)
         for number in range(1, MOST + 1):
             id = base if number == 1 else f"{base[:56]}-{number}"
-            running = self.store.index.query.runs(state="running", agent=id)
+            with self.store.snapshot(late=True) as snap:
+                running = snap.runs(state="running", agent=id)
             if any(lives(self.root, str(run.get("holder"))) for run in running):
                 continue
             known = agents.get(id)

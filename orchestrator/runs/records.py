@@ -176,37 +176,32 @@ class Runs:
         """Why this incarnation is to end: another goes on with it, or somebody stopped it or one
         above it. `known`: the index knows of it already, if it is.
         """
-        if not known:
-            self.store.index.catch_up()
-        found = self.store.index.query.run(run.id)
-        if found is not None and found["epoch"] != run.epoch:
-            return (
-                f"it was taken over: another supervisor goes on with it, as epoch"
-                f" {found['epoch']}"
-            )
-        while found is not None:
-            if asked := self.store.index.keyed(f"stop:{found['run']}"):
-                return str(asked[-1].fields["reason"])
-            found = (
-                self.store.index.query.run(found["parent"])
-                if found.get("parent")
-                else None
-            )
+        with self.store.snapshot(late=known) as snap:
+            found = snap.run(run.id)
+            if found is not None and found["epoch"] != run.epoch:
+                return (
+                    "it was taken over: another supervisor goes on with it,"
+                    f" as epoch {found['epoch']}"
+                )
+            while found is not None:
+                if asked := snap.keyed(f"stop:{found['run']}"):
+                    return str(asked[-1].fields["reason"])
+                found = snap.run(found["parent"]) if found.get("parent") else None
         return None
 
     def get(self, id: str) -> Run | None:
-        self.store.index.catch_up()
-        found = self.store.index.query.run(id)
+        with self.store.snapshot() as snap:
+            found = snap.run(id)
         return None if found is None else run_of(found)
 
     def all(self, **wanted: Any) -> list[Run]:
         """The newest first; `state`, `root`, `agent`, `project`, `limit`."""
-        self.store.index.catch_up()
-        return [run_of(found) for found in self.store.index.query.runs(**wanted)]
+        with self.store.snapshot() as snap:
+            return [run_of(found) for found in snap.runs(**wanted)]
 
     def children(self, id: str) -> list[Run]:
-        self.store.index.catch_up()
-        return [run_of(found) for found in self.store.index.query.children(id)]
+        with self.store.snapshot() as snap:
+            return [run_of(found) for found in snap.children(id)]
 
 
 def _key(run: str) -> str:

@@ -207,6 +207,6 @@ def checked(tool: Tool, call: Carrying) -> Carrying:
 
 def _written(seat: AgentMemory, once: str) -> str | None:
     """The entry that was written under this key."""
-    seat.store.index.catch_up()
-    seq = seat.store.index.first(seat.id, once)
+    with seat.store.snapshot() as snap:
+        seq = snap.first(seat.id, once)
     return None if seq is None else seat.store.log.at(seq).id

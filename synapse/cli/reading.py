@@ -175,11 +175,9 @@ def _read_ids(call: Call) -> None:
     entries = [me.get(id) for id in call.args.ids]
     fates = [me.fate(entry.id) for entry in entries]
     shape = markdown if call.args.markdown else _whole(fates)
-    counts = {
-        "cursor": call.memory.store.index.cursor(),
-        "matched": len(entries),
-        "visible": len(entries),
-    }
+    with call.memory.store.snapshot(late=True) as snap:
+        cursor = snap.cursor
+    counts = {"cursor": cursor, "matched": len(entries), "visible": len(entries)}
     call.show(
         lambda: {"entries": _fated(entries, fates), **counts}, lambda: shape(entries)
     )

@@ -16,7 +16,7 @@ from math import isfinite
 from synapse import tools
 from synapse.agent_memory import AgentMemory
 from synapse.errors import InvalidEntry, NotFound
-from synapse.index.links import links
+from synapse.index.links import Link, links
 from synapse.knowledge import memory
 from synapse.mail.mailbox import Mail
 from synapse.model.agents import OPERATOR
@@ -420,11 +420,7 @@ def _roots(seat: AgentMemory, begun: Iterable[str], depth: int) -> dict[str, int
     for steps in range(depth + 1):
         further: list[str] = []
         for id in layer:
-            causes = [
-                each.cause
-                for each in links(seat.store.index.query, id)
-                if each.effect == id
-            ]
+            causes = [each.cause for each in _links(seat, id) if each.effect == id]
             causes = [cause for cause in causes if memory.sees(seat, cause)]
             if not causes and steps:
                 roots[id] = steps
@@ -432,6 +428,11 @@ def _roots(seat: AgentMemory, begun: Iterable[str], depth: int) -> dict[str, int
             seen.update(causes)
         layer = further
     return roots
+
+
+def _links(seat: AgentMemory, id: str) -> list[Link]:
+    with seat.store.snapshot(late=True) as snap:
+        return links(snap, id)
 
 
 def _link(seat: AgentMemory, given: Arguments, _: str | None) -> str:
@@ -443,11 +444,7 @@ def _link(seat: AgentMemory, given: Arguments, _: str | None) -> str:
 def _atom_stats(seat: AgentMemory, given: Arguments, _: str | None) -> str:
     atoms = _entries(seat, ATOM)
     ids = {entry.id for entry in atoms}
-    said = {
-        (each.cause, each.effect): each
-        for id in ids
-        for each in links(seat.store.index.query, id)
-    }
+    said = {(each.cause, each.effect): each for id in ids for each in _links(seat, id)}
     types = Counter(each.type for pair, each in said.items() if ids.issuperset(pair))
     sure = (
         sum(entry.more.get("confidence", 1.0) for entry in atoms) / len(atoms)

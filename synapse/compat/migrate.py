@@ -110,7 +110,7 @@ class _Plan:
     def __init__(self, memory: Memory, keeper: str) -> None:
         self.memory = memory
         self.store = memory.store
-        self.store.fresh()
+        self.store.look()
         self.keeper = keeper
         self.problems: list[str] = []
         self.agents: dict[str, Agent] = {}
@@ -170,7 +170,8 @@ class _Plan:
         except SynapseError as error:
             self.problems.append(f"{id}: {error}")
             return
-        before = self.store.index.entry(id, self.store.clock())
+        with self.store.snapshot() as snap:
+            before = snap.entry(id, self.store.clock())
         if before is None and id not in self.entries:
             self.entries[id] = entry._replace(staged=False)
         elif before is not None and _same(before, entry):
@@ -226,9 +227,7 @@ class _Plan:
             if old.source_message is None
             else mail_json.new_id(kinds.MESSAGE, old.source_message)
         )
-        known = source is not None and (
-            source in self.entries or self.store.index.entry(source, 0) is not None
-        )
+        known = source is not None and (source in self.entries or self._is_here(source))
         rest = old.rest
         if source is not None and not known:  # it is gone: what it was called stays
             rest = json.dumps(
@@ -251,6 +250,10 @@ class _Plan:
             ),
         )
 
+    def _is_here(self, id: str) -> bool:
+        with self.store.snapshot() as snap:
+            return snap.entry(id, 0) is not None
+
     def _ttl(self, expires: str | None) -> str | None:
         if expires is None:
             return None
@@ -264,11 +267,8 @@ class _Plan:
             for id, entry in self.there.items()
             if entry.kind == kinds.MESSAGE
         }
-        marks = (
-            mailbox.marks(self.store.index.query, seqs)
-            if seqs
-            else {"receipts": {}, "acks": {}}
-        )
+        with self.store.snapshot() as snap:
+            marks = mailbox.marks(snap, seqs) if seqs else {"receipts": {}, "acks": {}}
         read = {
             (seqs[seq], mark.agent)
             for seq, found in marks["receipts"].items()
@@ -301,7 +301,8 @@ class _Plan:
                     f"the link {each.cause} {each.type} {each.effect} is of no two atoms here"
                 )
                 continue
-            said = links(self.store.index.query, each.cause)
+            with self.store.snapshot() as snap:
+                said = links(snap, each.cause)
             known = any(
                 (one.effect, one.type, one.strength)
                 == (each.effect, each.type, each.strength)
@@ -312,9 +313,9 @@ class _Plan:
                 self.links.append(each)
 
     def _vectors(self, old: Iterable[OldVector]) -> None:
-        state = self.store.index
         for each in old:
-            known = state.first(self.keeper, _vector_key(each)) is not None
+            with self.store.snapshot() as snap:
+                known = snap.first(self.keeper, _vector_key(each)) is not None
             self._counted("embeddings", known)
             if not known:
                 self.vectors.append(each)
@@ -337,7 +338,7 @@ class _Plan:
         names = iter(batch)
         while part := list(islice(names, BATCH)):
             log.append_all({name: batch[name] for name in part})
-        self.store.index.catch_up()
+        self.store.refresh()
         self._prove()
         self._file_away()
         if batch:
@@ -345,7 +346,7 @@ class _Plan:
             log.append(
                 Pending("migrated", OPERATOR, {"counts": counts, "rest": dict(rest)})
             )
-        self.store.index.catch_up()
+        self.store.refresh()
 
     def _acts(self) -> Iterator[tuple[str, Pending]]:
         """What is no entry, each under a key of its own."""
@@ -380,23 +381,25 @@ class _Plan:
     def _prove(self) -> None:
         """What was to be written is there: counted on the way out, not on the way in."""
         now = self.store.clock()
-        for id, entry in self.entries.items():
-            found = self.store.index.entry(id, now)
-            if found is None or not _same(found, entry):
-                raise StoreError(f"{id} was not taken over whole; run it again")
+        with self.store.snapshot() as snap:
+            for id, entry in self.entries.items():
+                found = snap.entry(id, now)
+                if found is None or not _same(found, entry):
+                    raise StoreError(f"{id} was not taken over whole; run it again")
 
     def _file_away(self) -> None:
         """Threads that had long been silent, and were read by whom they were for, go into the
         archive at once.
         """
-        query, now = self.store.index.query, self.store.clock()
+        now = self.store.clock()
         threads: dict[str, list[Entry]] = {}
         for entry in self.entries.values():
             if entry.kind == kinds.MESSAGE:
                 threads.setdefault(entry.more["thread"], []).append(entry)
         read = {id for ids in self.reads.values() for id in ids}
         for thread, found in threads.items():
-            row = mailbox.thread(query, None, thread)
+            with self.store.snapshot(late=True) as snap:
+                row = mailbox.thread(snap, None, thread)
             over = all(
                 each.id in read and _when(each, now) < now - IDLE for each in found
             )

@@ -12,8 +12,9 @@ from struct import unpack
 
 from synapse.authority import SEALED
 from synapse.index import mailbox
-from synapse.index.db import Database
+from synapse.index.database import Database
 from synapse.index.links import links, uses
+from synapse.index.snapshot import Snapshot
 from synapse.index.vectors import unit
 from synapse.mail.messages import first_of, told
 from synapse.model import kinds
@@ -120,8 +121,12 @@ class Rows:
 
     def derive(self, touched: Touched) -> None:
         """The rows of all that was touched, as the index now has it."""
+        with self.store.snapshot(late=True) as snap:
+            self._derive(snap, touched)
+
+    def _derive(self, snap: Snapshot, touched: Touched) -> None:
         now = self.store.clock()
-        entries = {id: self._standing(id, now) for id in touched.ids}
+        entries = {id: _standing(snap, id, now) for id in touched.ids}
         for id in entries:
             if id not in touched.new:
                 self._drop(id)
@@ -130,34 +135,18 @@ class Rows:
         self._messages(messages, touched)
         for entry in standing:
             if entry.kind == kinds.FACT:
-                self.db.run("put_stm", self._fact(entry))
+                self.db.run("put_stm", self._fact(snap, entry))
             elif entry.kind == kinds.ATOM:
                 self.db.run("put_atom", self._atom(entry))
                 touched.links[entry.id] = None
-        self._gone(entries, touched)
+        self._gone(snap, entries, touched)
         for id in touched.links:
-            self._links(id)
+            self._links(snap, id)
         for id in touched.vectors:
-            self._kept_vectors(id)
+            self._kept_vectors(snap, id)
         for id in touched.threads:
-            self._thread(id)
-        self._seen(touched)
-
-    def _standing(self, id: str, now: int) -> Entry | None:
-        """The item under an id, if it counts: neither replaced nor forgotten, neither waiting nor
-        sealed.
-        """
-        query = self.store.index.query
-        entry = query.entry(id, now)
-        if (
-            entry is None
-            or entry.staged
-            or entry.kind == kinds.ENTRY
-            or entry.scope in SEALED
-        ):
-            return None
-        (until,) = query.db.run("hidden", {"seq": entry.seq}).fetchone()
-        return None if until else entry
+            self._thread(snap, id)
+        self._seen(snap, touched)
 
     def _drop(self, id: str) -> None:
         for name in (
@@ -169,17 +158,15 @@ class Rows:
         ):
             self.db.run(name, {"id": id})
 
-    def _gone(self, entries: dict[str, Entry | None], touched: Touched) -> None:
+    def _gone(
+        self, snap: Snapshot, entries: dict[str, Entry | None], touched: Touched
+    ) -> None:
         """The links of atoms that are gone, and the threads of messages that are."""
         for id, entry in entries.items():
             if entry is None:
                 self.db.run("drop_links", {"id": id})
                 self.db.run("drop_embedding", {"id": id})
-                old = (
-                    self.store.index.query.entry(id, 0)
-                    if kinds.kind_of(id) == kinds.MESSAGE
-                    else None
-                )
+                old = snap.entry(id, 0) if kinds.kind_of(id) == kinds.MESSAGE else None
                 if old is not None and not old.staged:
                     touched.threads[old.more["thread"]] = None
 
@@ -223,14 +210,14 @@ class Rows:
         found = (id for id in entry.derived_from if kinds.kind_of(id) == kinds.MESSAGE)
         return self._now(next(found, None))
 
-    def _fact(self, entry: Entry) -> dict[str, Any]:
-        first, more = first_of(self.store, entry), entry.more
+    def _fact(self, snap: Snapshot, entry: Entry) -> dict[str, Any]:
+        first, more = first_of(snap, entry), entry.more
         return {
             "id": entry.id,
             "content": entry.body,
             "categories": _json(list(more.get("categories", ()))),
             "importance": more.get("importance", 1.0),
-            "access_count": uses(self.store.index.query, entry.id),
+            "access_count": uses(snap, entry.id),
             "created_at": iso(said_at(first)),
             "updated_at": None if first is entry else iso(entry.at),
             "expires_at": None if entry.expires == NEVER else iso(entry.expires),
@@ -254,19 +241,19 @@ class Rows:
             "seq": entry.seq,
         }
 
-    def _links(self, id: str) -> None:
+    def _links(self, snap: Snapshot, id: str) -> None:
         self.db.run("drop_links", {"id": id})
-        for link in links(self.store.index.query, id):
+        for link in links(snap, id):
             row = {
                 name: getattr(link, name)
                 for name in ("cause", "effect", "type", "strength")
             }
             self.db.run("put_link", row | {"created_at": iso(link.at)})
 
-    def _thread(self, id: str) -> None:
+    def _thread(self, snap: Snapshot, id: str) -> None:
         self.db.run("drop_thread", {"id": id})
         count, began, last = self.db.run("thread_ends", {"id": id}).fetchone()
-        row = mailbox.thread(self.store.index.query, None, id)
+        row = mailbox.thread(snap, None, id)
         if not count or row is None:
             return
         author, subject = self.db.run("thread_first", {"id": id}).fetchone()
@@ -324,12 +311,12 @@ class Rows:
                 )
         return last
 
-    def _kept_vectors(self, id: str) -> None:
+    def _kept_vectors(self, snap: Snapshot, id: str) -> None:
         """The vectors that the log holds: those that were taken over, and that nobody could make
         again.
         """
-        for record in self.store.index.query.acts(None, id, 0, None):
-            entry = self.store.index.query.entry(id, 0)
+        for record in snap.acts(None, id, 0, None):
+            entry = snap.entry(id, 0)
             if record.kind == "vector" and entry is not None and entry.kind in _TYPE:
                 fields = record.fields
                 type = _TYPE[entry.kind] + (
@@ -339,7 +326,7 @@ class Rows:
                 row = _embedding(type, id, iso(said_at(entry)), fields["model"], vector)
                 self.db.run("keep_embedding", row | {"id": f"log{row['id'][3:]}"})
 
-    def _seen(self, touched: Touched) -> None:
+    def _seen(self, snap: Snapshot, touched: Touched) -> None:
         """When agents last did something; the whole row of those that are new or were declared
         anew.
         """
@@ -350,13 +337,12 @@ class Rows:
             ):
                 touched.agents[id] = None
         if touched.agents:
-            self._agents(touched.agents)
+            self._agents(snap, touched.agents)
 
-    def _agents(self, ids: Iterable[str]) -> None:
-        query = self.store.index.query
-        seen = query.last_active()
+    def _agents(self, snap: Snapshot, ids: Iterable[str]) -> None:
+        seen = snap.last_active()
         for id in ids:
-            agent = query.declared.get(id)
+            agent = snap.declared.get(id)
             if agent is None:
                 self.db.run("drop_agent", {"id": id})
                 continue
@@ -374,6 +360,20 @@ class Rows:
                 "capabilities": _json(can),
             }
             self.db.run("put_agent", row)
+
+
+def _standing(snap: Snapshot, id: str, now: int) -> Entry | None:
+    """Return the item under an id, if it counts: neither replaced nor forgotten, neither waiting
+    nor sealed."""
+    entry = snap.entry(id, now)
+    if (
+        entry is None
+        or entry.staged
+        or entry.kind == kinds.ENTRY
+        or entry.scope in SEALED
+    ):
+        return None
+    return None if snap.hidden_until(entry.seq) else entry
 
 
 def _embedding(

@@ -69,8 +69,7 @@ def carry(
             if act.ids
         }
         filed = iter(store.log.append_all(filings, unless=guard) if filings else ())
-        # here, and not under the log's lock at the next act: writers wait for that one
-        store.index.catch_up()
+        store.refresh()  # here, and not under the log's lock at the next act: writers wait for it
         for act, heir in zip(some, heirs, strict=True):
             made = [
                 record for record in (heir, next(filed) if act.ids else None) if record

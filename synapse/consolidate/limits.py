@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from synapse.consolidate.acts import Act, Made, filing
 from synapse.consolidate.metrics import shape
-from synapse.index.unfiled import Busy, Sized
+from synapse.index.maintenance import Busy, Sized
 from synapse.model import namespace as ns
 from synapse.model.agents import CONSOLIDATOR, SIZES, Settings, parse_size
 from synapse.model.clock import day

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from synapse.index.unfiled import Weight
+from synapse.index.maintenance import Weight
 from synapse.model.clock import day
 from synapse.model.entry import SECOND
 from synapse.system.typed import TYPE_CHECKING, Any, NamedTuple

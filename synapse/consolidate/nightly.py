@@ -19,7 +19,7 @@ from synapse.consolidate.reviews import review
 from synapse.consolidate.state import crowded, measure, outworn
 from synapse.core import operators_alone
 from synapse.errors import Conflict, InvalidQuery
-from synapse.index import unfiled
+from synapse.index import maintenance
 from synapse.model.agents import CONSOLIDATOR
 from synapse.model.clock import seconds
 from synapse.model.entry import SECOND
@@ -82,8 +82,8 @@ def claim(
     """
     operators_alone(f"run {job}")
     store, key = mem.store, f"{job}:{date_of(local_date)}"
-    store.index.catch_up()
-    records = store.index.keyed(key)
+    with store.snapshot() as snap:
+        records = snap.keyed(key)
     last = records[-1].fields if records else {}
     epoch = int(last.get("epoch", 0)) + 1
     phase = last.get("phase") if last.get("state") == "running" and not again else None
@@ -187,8 +187,9 @@ def _run(
     store, floor, done = mem.store, looked_until(mem.store), list[Done]()
     portions = outworn(store, now, floor)
     todo = plan(next(portions), now, store.settings, set(phases) - {"enforce"})
-    query, before = store.index.query, unfiled.weights(store.index.query, now)
-    written, looked = unfiled.written_since(query, floor, CONSOLIDATOR), todo.cursor
+    with store.snapshot() as snap:
+        before, looked = maintenance.weights(snap, now), todo.cursor
+        written = maintenance.written_since(snap, floor, CONSOLIDATOR)
     remarks = tuple[str, ...]()
     for phase in PHASES[PHASES.index(right.phase or PHASES[0]) :]:
         if phase in phases:
@@ -216,8 +217,9 @@ def _run(
         told["remarks"] = list(remarks[:TOLD])
     if "metrics" in phases:
         review(store, name, now, right.fence)
-        after = unfiled.weights(query, now) if done or written else before
-        disputed = unfiled.disputed(query, now)
+        with store.snapshot() as snap:
+            after = maintenance.weights(snap, now) if done or written else before
+            disputed = maintenance.disputed(snap, now)
         told |= metrics.measured(before, after, done, written, disputed)
     finish(mem, right, **told)
     return Night(name, True, tuple(done), remarks)
@@ -253,8 +255,8 @@ def looked_until(store: Store) -> int:
 
 def nights(store: Store) -> list[Record]:
     """The nights that came to their end, and the runs by hand, oldest first."""
-    store.index.catch_up()
-    found = unfiled.nights(store.index.query)
+    with store.snapshot() as snap:
+        found = maintenance.nights(snap)
     return [
         record
         for record in found
@@ -320,9 +322,9 @@ class Measured(NamedTuple):
 def measured(mem: Memory) -> Measured:
     """What every finished night found and did."""
     store = mem.store
-    store.fresh()
-    found = metrics.measures(nights(store))
-    since = store.log.at(1).at if store.index.cursor() else None
+    with store.snapshot(look=True) as snap:
+        found = metrics.measures(nights(store))
+        since = store.log.at(1).at if snap.cursor else None
     worries = metrics.idleness(found, since, store.clock())
     room = measure(store, store.clock(), looked_until(store))
     return Measured(tuple(found), tuple(worries), tuple(remarked(room, store.settings)))

@@ -12,8 +12,8 @@ from itertools import groupby
 from synapse.authority import admit
 from synapse.errors import StoreError
 from synapse.history.sentences import Act, days, ids_of, is_told
-from synapse.index import unfiled
-from synapse.index.query import Filter
+from synapse.index import maintenance
+from synapse.index.snapshot import Filter, Snapshot
 from synapse.log.files import FilesLog
 from synapse.model.agents import CONSOLIDATOR, OPERATOR, Agent
 from synapse.model.clock import day
@@ -49,12 +49,14 @@ def tell(store: Store, night: str, floor: int, now: int, guard: Guard) -> None:
     """What a night did, as an entry of its own. One that did no more than file away such entries
     says nothing.
     """
-    query, counts = store.index.query, Counter[str]()
+    counts = Counter[str]()
     wanted = Filter(
         namespaces=(CHANGELOG,), author=CONSOLIDATOR, archived=True, limit=None
     )
-    told = {entry.id for entry in query.page(None, wanted, now, store.index.horizon)}
-    for act in unfiled.written_by(query, CONSOLIDATOR, floor):
+    with store.snapshot() as snap:
+        told = {entry.id for entry in snap.page(None, wanted, now)}
+        acts = maintenance.written_by(snap, CONSOLIDATOR, floor)
+    for act in acts:
         if act.fields.get("night") == night:
             counts[act.fields.get("reason", "")] += sum(
                 id not in told for id, _ in filings(act)
@@ -83,7 +85,7 @@ def tell(store: Store, night: str, floor: int, now: int, guard: Guard) -> None:
         entry._replace(authority=0),
     )
     store.log.append(pending, once=f"changelog:{night}", unless=guard)
-    store.index.catch_up()
+    store.refresh()
 
 
 def write_days(store: Store, floor: int, now: int) -> None:
@@ -92,14 +94,16 @@ def write_days(store: Store, floor: int, now: int) -> None:
     since = (
         max(store.log.at(floor).at if floor else 0, now - DAYS * _DAY) // _DAY * _DAY
     )
-    acts = (
-        _act(store, record, entry, now)
-        for record, entry in unfiled.told(store.index.query, since)
-    )
-    for date, found in groupby(
-        (act for act in acts if is_told(act.record)), key=lambda act: day(act.record.at)
-    ):
-        _place(store, f"changelog/{date}.md", f"# {date}\n\n{days(found, _item)}\n")
+    with store.snapshot() as snap:
+        acts = (
+            _act(snap, record, entry, now)
+            for record, entry in maintenance.told(snap, since)
+        )
+        for date, found in groupby(
+            (act for act in acts if is_told(act.record)),
+            key=lambda act: day(act.record.at),
+        ):
+            _place(store, f"changelog/{date}.md", f"# {date}\n\n{days(found, _item)}\n")
 
 
 def write_views(mem: Memory) -> None:
@@ -120,10 +124,10 @@ def write_views(mem: Memory) -> None:
         )
 
 
-def _act(store: Store, record: Record, entry: Entry | None, now: int) -> Act:
+def _act(snap: Snapshot, record: Record, entry: Entry | None, now: int) -> Act:
     """With the words of the entry, where it was said to all; one that was staged is looked up."""
     if entry is None and record.kind == "entry":
-        entry = store.index.entry(ids_of(record)[0], now)
+        entry = snap.entry(ids_of(record)[0], now)
     return Act(record, entry if entry and entry.addressees == ("all",) else None)
 
 

@@ -32,8 +32,9 @@ def stage(
     if made is None:
         raise Conflict(f"the proposal was rejected: {verdict.reason}")
     once = f"proposal:{verdict.proposal.key}"
-    if store.index.first(CONSOLIDATOR, once) is not None:
-        return None
+    with store.snapshot() as snap:
+        if snap.first(CONSOLIDATOR, once) is not None:
+            return None
     about = {"phase": "merge", "night": night, "why": verdict.reason}
     pending = Pending("entry", CONSOLIDATOR, about, _entry(store, made), key="staging")
     try:
@@ -48,7 +49,7 @@ def stage(
             f"{limit} entries wait for review; approve or reject some first",
             limit=limit,
         ) from error
-    store.index.catch_up()
+    store.refresh()
     return entry_of(record)
 
 
@@ -57,22 +58,21 @@ def withdraw(mem: Memory, guard: Guard | None = None) -> list[tuple[str, str]]:
     operators_alone("withdraw proposals")
     store, gone = mem.store, list[tuple[str, str]]()
     store.expire_staged()
-    for entry in filter(is_merged, store.index.query.staged()):
+    with store.snapshot() as snap:
+        proposals = [entry for entry in snap.staged() if is_merged(entry)]
+    for entry in proposals:
         if reason := successors.outdated(store, entry):
             store.act("reject", CONSOLIDATOR, guard, entry=entry.id, reason=reason)
             gone.append((entry.id, reason))
-    store.index.catch_up()
+    store.refresh()
     return gone
 
 
 def waiting(store: Store) -> frozenset[str]:
     """The entries that a proposal waits for already."""
-    return frozenset(
-        id
-        for entry in store.index.query.staged()
-        if is_merged(entry)
-        for id in entry.derived_from
-    )
+    with store.snapshot() as snap:
+        proposals = [entry for entry in snap.staged() if is_merged(entry)]
+    return frozenset(id for entry in proposals for id in entry.derived_from)
 
 
 def _entry(store: Store, made: Made) -> Entry:

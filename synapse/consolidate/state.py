@@ -8,15 +8,15 @@ from synapse.authority import is_merged
 from synapse.consolidate.limits import ALL, OWN, PLACE, Room, Warned, over
 from synapse.consolidate.plan import IDLE, State, is_escalation
 from synapse.consolidate.similarity import gist
-from synapse.index import mailbox, unfiled
-from synapse.index.query import Filter
+from synapse.index import mailbox, maintenance
+from synapse.index.snapshot import Filter
 from synapse.model import namespace as ns
 from synapse.model.agents import CONSOLIDATOR, OPERATOR
 from synapse.model.entry import Entry
 from synapse.system.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from synapse.index.query import Query
+    from synapse.index.snapshot import Snapshot
     from synapse.store import Store
 
 BLOCKERS = "blockers/*"
@@ -38,43 +38,41 @@ def outworn(store: Store, now: int, floor: int = 0) -> Iterator[State]:
     the first states have as many as are to be held at once, and so has each that comes when the
     ones before were done with.
     """
-    store.fresh()
-    query, cursor = store.index.query, store.index.horizon
-    groups, own = unfiled.comparable(
-        query, now, floor, CONSOLIDATOR, lambda body: gist(body).words
-    )
-    half = dict(_half(store, own, now))
-    busy, past = {*half, *half.values()}, unfiled.lapsed(query, now)
-    portions = _whole(query, groups, busy, now)
-    spared = unfiled.brought_back(query)
-    yield State(
-        cursor=cursor,
-        live=next(portions, ()),
-        half=tuple(half.items()),
-        outdone=unfiled.outdone(query, now),
-        lapsed=past,
-        idle=mailbox.idle(query, now - IDLE),
-        blockers=tuple(_blockers(store, past, now)),
-        spared=spared,
-        agents=tuple(map(store.standing, query.declared.values())),
-    )
+    with store.snapshot(look=True) as snap:
+        groups, own = maintenance.comparable(
+            snap, now, floor, CONSOLIDATOR, lambda body: gist(body).words
+        )
+        half = dict(_half(snap, own, now))
+        busy, past = {*half, *half.values()}, maintenance.lapsed(snap, now)
+        portions = _whole(store, groups, busy, now)
+        spared = maintenance.brought_back(snap)
+        first = State(
+            cursor=snap.cursor,
+            live=next(portions, ()),
+            half=tuple(half.items()),
+            outdone=maintenance.outdone(snap, now),
+            lapsed=past,
+            idle=mailbox.idle(snap, now - IDLE),
+            blockers=tuple(_blockers(snap, past, now)),
+            spared=spared,
+            agents=tuple(map(store.standing, snap.declared.values())),
+        )
+    yield first
     for live in portions:
-        yield State(cursor=cursor, live=live, spared=spared)
+        yield State(cursor=first.cursor, live=live, spared=spared)
 
 
 def _whole(
-    query: Query, groups: Iterable[list[int]], busy: Collection[str], now: int
+    store: Store, groups: Iterable[list[int]], busy: Collection[str], now: int
 ) -> Iterator[list[list[Entry]]]:
     """The groups at these places with their texts, some at a time; without those that are spoken
     for.
     """
     for some in _some(groups):
         places = [seq for group in some for seq in group]
-        found = {
-            entry.seq: entry
-            for entry in unfiled.entries(query, places, now)
-            if entry.id not in busy
-        }
+        with store.snapshot(late=True) as snap:
+            entries = list(maintenance.entries(snap, places, now))
+        found = {entry.seq: entry for entry in entries if entry.id not in busy}
         yield [[found[seq] for seq in group if seq in found] for group in some]
 
 
@@ -92,74 +90,76 @@ def _some(groups: Iterable[list[int]]) -> Iterator[list[list[int]]]:
 
 def crowded(store: Store, now: int, floor: int = 0) -> State:
     """What a night may have to make room for, when the rest of it is done."""
-    store.fresh()
-    room, spared = measure(store, now, floor), unfiled.brought_back(store.index.query)
-    return State(cursor=store.index.horizon, spared=spared, room=room)
+    with store.snapshot(look=True) as snap:
+        room, spared = measure(store, now, floor), maintenance.brought_back(snap)
+        return State(cursor=snap.cursor, spared=spared, room=room)
 
 
 def measure(store: Store, now: int, floor: int = 0) -> Room:
     """How much room there is, and what takes it where there is too little. What is only told of is
     looked for in what was written after `floor`.
     """
-    store.fresh()
-    query, settings = store.index.query, store.settings
-    weights = [
-        weight
-        for weight in unfiled.weights(query, now)
-        if weight.shown and weight.namespace not in OWN
-    ]
-    shown = tuple((weight.namespace, weight.shown) for weight in weights)
-    full = [name for name, _, _ in over(shown, settings)]
-    return Room(
-        shown,
-        tuple(row for row in _sized(query, now, full) if row.namespace not in OWN),
-        tuple(_warnings(store, now)),
-        unfiled.long(query, floor, settings.size("per_entry")),
-        unfiled.busy(query, floor, (OPERATOR, CONSOLIDATOR)) if settings.quota else (),
-    )
+    settings = store.settings
+    with store.snapshot(look=True) as snap:
+        weights = [
+            weight
+            for weight in maintenance.weights(snap, now)
+            if weight.shown and weight.namespace not in OWN
+        ]
+        shown = tuple((weight.namespace, weight.shown) for weight in weights)
+        full = [name for name, _, _ in over(shown, settings)]
+        return Room(
+            shown,
+            tuple(row for row in _sized(snap, now, full) if row.namespace not in OWN),
+            tuple(_warnings(snap, now)),
+            maintenance.long(snap, floor, settings.size("per_entry")),
+            maintenance.busy(snap, floor, (OPERATOR, CONSOLIDATOR))
+            if settings.quota
+            else (),
+        )
 
 
-def _sized(query: Query, now: int, full: Collection[str]) -> Iterable[unfiled.Sized]:
+def _sized(
+    snap: Snapshot, now: int, full: Collection[str]
+) -> Iterable[maintenance.Sized]:
     return (
-        unfiled.sized(query, now, ("*",) if ALL in full else tuple(full))
+        maintenance.sized(snap, now, ("*",) if ALL in full else tuple(full))
         if full
         else ()
     )
 
 
-def _warnings(store: Store, now: int) -> Iterator[Warned]:
+def _warnings(snap: Snapshot, now: int) -> Iterator[Warned]:
     wanted = Filter(namespaces=(PLACE,), author=CONSOLIDATOR, limit=None)
-    for entry in store.index.query.page(None, wanted, now, store.index.horizon):
+    for entry in snap.page(None, wanted, now):
         if entry.trust != "unverified" and len(entry.tags) == 2:
             yield Warned(entry.id, entry.tags[1], entry.at)
 
 
 def _blockers(
-    store: Store, past: Iterable[unfiled.Lapsed], now: int
+    snap: Snapshot, past: Iterable[maintenance.Lapsed], now: int
 ) -> Iterator[tuple[Entry, Entry]]:
     """Critical blockers whose time ran out before anybody resolved or replaced them."""
     for each in past:
         if each.rank == 0 and ns.matches(BLOCKERS, each.namespace):
-            entry = store.index.entry(each.id, now)
-            fate = entry and store.index.query.fate(entry, now)
+            entry = snap.entry(each.id, now)
+            fate = entry and snap.fate(entry, now)
             if entry is not None and fate is not None and fate.reason == "expired":
-                yield entry, _first(store, entry, now)
+                yield entry, _first(snap, entry, now)
 
 
-def _first(store: Store, entry: Entry, now: int) -> Entry:
+def _first(snap: Snapshot, entry: Entry, now: int) -> Entry:
     """The blocker that an escalation passes on."""
-    while is_escalation(entry) and (
-        source := store.index.entry(entry.derived_from[0], now)
-    ):
+    while is_escalation(entry) and (source := snap.entry(entry.derived_from[0], now)):
         entry = source
     return entry
 
 
-def _half(store: Store, places: Sequence[int], now: int) -> Iterator[tuple[str, str]]:
+def _half(snap: Snapshot, places: Sequence[int], now: int) -> Iterator[tuple[str, str]]:
     """The sources of merged entries that are not filed away, each with what it went into: merges
     that were begun.
     """
-    for entry in unfiled.entries(store.index.query, places, now):
+    for entry in maintenance.entries(snap, places, now):
         for id in entry.derived_from if is_merged(entry) else ():
-            if store.index.whereabouts(id) == "live":
+            if snap.whereabouts(id) == "live":
                 yield id, entry.id

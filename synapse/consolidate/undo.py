@@ -12,7 +12,8 @@ from collections.abc import Iterable, Sequence
 from synapse.authority import may_close
 from synapse.core import operators_alone
 from synapse.errors import Conflict, NotFound
-from synapse.index import deeds, unfiled
+from synapse.index import maintenance, outcomes
+from synapse.index.snapshot import Snapshot
 from synapse.model.agents import CONSOLIDATOR, OPERATOR
 from synapse.model.records import Pending, Record, filings
 from synapse.system.typed import TYPE_CHECKING, Any, NamedTuple
@@ -77,7 +78,7 @@ def undo(
         operators_alone("undo")
     seat = mem.as_agent(by)
     store = mem.store
-    store.fresh()
+    store.look()
     acts = _named(store, what, by)
     fields = _effects(store, what, acts, by)
     if by != OPERATOR and (agent := store.agent(by)) is not None:
@@ -91,7 +92,7 @@ def undo(
         if value or name in ("back", "away")
     }
     done = seat.pen.write(Pending("undo", by, kept), once=once)
-    store.index.catch_up()
+    store.refresh()
     return _undone(done.fields, done.seq, acts)
 
 
@@ -107,24 +108,31 @@ def _effects(
     store: Store, what: str, acts: Sequence[Record], by: str
 ) -> dict[str, Any]:
     """Return the fields of the undo of these acts: only what of them still stands is turned."""
+    with store.snapshot() as snap:
+        return _effects_now(snap, what, acts, by)
+
+
+def _effects_now(
+    snap: Snapshot, what: str, acts: Sequence[Record], by: str
+) -> dict[str, Any]:
     numbers = {record.seq for record in acts}
     moved: dict[str, bool] = {}
     for record in reversed(acts):
         moved |= {id: not away for id, away in _filed_by(record)}
-    moved = {id: goes for id, goes in moved.items() if _still(store, id, numbers, by)}
-    there = {id: store.index.whereabouts(id) for id in moved}
+    moved = {id: goes for id, goes in moved.items() if _still(snap, id, numbers, by)}
+    there = {id: snap.whereabouts(id) for id in moved}
     away = [id for id, goes in moved.items() if goes and there[id] == "live"]
     back = [id for id, goes in moved.items() if not goes and there[id] == "archived"]
     holds = {
         seq: not stood for record in reversed(acts) for seq, stood in _holds_of(record)
     }
     lifted = {
-        seq: unfiled.held_by(store.index.query, seq, lifted=stands)
+        seq: maintenance.held_by(snap, seq, lifted=stands)
         for seq, stands in holds.items()
     }
     freed = [id for seq, stands in holds.items() if not stands for id in lifted[seq]]
     held = [id for seq, stands in holds.items() if stands for id in lifted[seq]]
-    stand = {record.seq: stands for record, stands in deeds.reviews(store.index.query)}
+    stand = {record.seq: stands for record, stands in outcomes.reviews(snap)}
     turned = {
         seq: not stood for record in reversed(acts) for seq, stood in _reviewed(record)
     }
@@ -144,11 +152,11 @@ def _effects(
     }
 
 
-def _still(store: Store, id: str, numbers: set[int], by: str) -> bool:
+def _still(snap: Snapshot, id: str, numbers: set[int], by: str) -> bool:
     """Return whether where an entry is still follows from these acts: nobody filed it since, but by
     an undo.
     """
-    last = unfiled.last_filing(store.index.query, id)
+    last = maintenance.last_filing(snap, id)
     if last is None or last.seq in numbers:
         return True
     return last.kind == "undo" and by in (OPERATOR, last.by)
@@ -156,21 +164,25 @@ def _still(store: Store, id: str, numbers: set[int], by: str) -> bool:
 
 def _named(store: Store, what: str, by: str) -> list[Record]:
     """Return the records of an act, of a night, or of whatever was done last, oldest first."""
-    query = store.index.query
+    with store.snapshot() as snap:
+        return _acts_called(snap, what, by)
+
+
+def _acts_called(snap: Snapshot, what: str, by: str) -> list[Record]:
     if what == "last":
-        record = unfiled.last_ruling(query, by)
+        record = maintenance.last_ruling(snap, by)
         if record is None:
             raise NotFound(
                 "there is nothing to undo yet; `synapse audit` lists what was done",
                 id=what,
             )
-        return _possible(_together(store, record, night=True), what, by)
+        return _possible(_together(snap, record, night=True), what, by)
     if what.isdigit():
-        record = unfiled.act(query, int(what))
+        record = maintenance.act(snap, int(what))
         if record is None:
             raise NotFound(_missing(what, by), id=what)
-        return _possible(_together(store, record), what, by)
-    acts = _of_night(store, what)
+        return _possible(_together(snap, record), what, by)
+    acts = _of_night(snap, what)
     if not acts:
         raise NotFound(_missing(what, by), id=what)
     return _possible(acts, what, by)
@@ -202,11 +214,11 @@ def _possible(acts: list[Record], what: str, by: str) -> list[Record]:
     return acts
 
 
-def _of_night(store: Store, night: str) -> list[Record]:
+def _of_night(snap: Snapshot, night: str) -> list[Record]:
     """Return the acts of a night, or of all runs of a day."""
     acts = [
         record
-        for record in unfiled.written_by(store.index.query, CONSOLIDATOR, 0)
+        for record in maintenance.written_by(snap, CONSOLIDATOR, 0)
         if _took_effect(record)
     ]
     names = ((record, record.fields.get("night", "")) for record in acts)
@@ -217,7 +229,7 @@ def _of_night(store: Store, night: str) -> list[Record]:
     ]
 
 
-def _together(store: Store, record: Record, *, night: bool = False) -> list[Record]:
+def _together(snap: Snapshot, record: Record, *, night: bool = False) -> list[Record]:
     """Return an act with what belongs to it: an entry that was written, or approved, and what was
     filed away into it are one act, by whichever number it is called. With `night`, a night's act
     stands for the whole night.
@@ -225,11 +237,10 @@ def _together(store: Store, record: Record, *, night: bool = False) -> list[Reco
     named = {record.id, *record.fields.get("heirs", ())}
     if record.kind == "approve":
         named.add(record.fields["entry"])
-    query = store.index.query
     approved = [
         act
         for id in sorted(filter(None, named))
-        for act in unfiled.approvals(query, id)
+        for act in maintenance.approvals(snap, id)
     ]
     if (
         record.by == CONSOLIDATOR
@@ -237,10 +248,10 @@ def _together(store: Store, record: Record, *, night: bool = False) -> list[Reco
         and night
         and record.fields.get("night")
     ):
-        return _of_night(store, record.fields["night"])
+        return _of_night(snap, record.fields["night"])
     if record.by != CONSOLIDATOR and record.kind != "approve":
         return [record]
-    own = unfiled.written_by(query, CONSOLIDATOR, 0)
+    own = maintenance.written_by(snap, CONSOLIDATOR, 0)
     wrote = [act for act in own if act.id in named and act.id and _took_effect(act)]
     into = {act.id for act in wrote} | {act.fields["entry"] for act in approved}
     filed = [act for act in own if not into.isdisjoint(act.fields.get("heirs", ()))]

@@ -74,7 +74,7 @@ def did(
     """What an agent wrote, decided and ran, oldest first; the newest so many, or all."""
     if me.store.agent(agent) is None:
         raise me.store.unregistered(agent)
-    me.store.fresh()
+    me.store.look()
     acts = told(lambda size: me.store.acts(agent, None, since, size), me, limit)
     return [
         Moment(
@@ -115,7 +115,9 @@ def _runs(me: AgentMemory, project: str, floor: int | None) -> Iterator[Moment]:
     """When runs for the project began and how they ended. What they were for stands in their
     entries.
     """
-    for run in me.store.index.query.runs(project=project):
+    with me.store.snapshot() as snap:
+        runs = snap.runs(project=project)
+    for run in runs:
         times = {
             "began" + (f" for {run['parent']}" if run.get("parent") else ""): run["at"]
         }

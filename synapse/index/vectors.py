@@ -16,7 +16,7 @@ from math import isfinite, sqrt
 from struct import pack
 
 from synapse.errors import EmbedderError
-from synapse.index.db import Database
+from synapse.index.database import Database
 from synapse.system.lock import Lock
 from synapse.system.typed import TYPE_CHECKING, NamedTuple, T
 

@@ -130,7 +130,6 @@ def link(
         strength=float(strength),
         ids=ends,
     )
-    me.store.index.catch_up()
     return next(
         found
         for found in links_of(me, ends[0])
@@ -142,7 +141,8 @@ def link(
 def links_of(me: AgentMemory, id: str) -> list[Link]:
     """The links from and to an atom, where this agent may see both ends."""
     own = _known(me, id, (ATOM,)).id
-    found = links(me.store.index.query, own)
+    with me.store.snapshot() as snap:
+        found = links(snap, own)
     return [
         each
         for each in found
@@ -172,8 +172,8 @@ def uses_of(me: AgentMemory, id: str) -> int:
     long.
     """
     entry = _known(me, id, KNOWN)
-    me.store.index.catch_up()
-    return uses(me.store.index.query, entry.id) + me.store.used.get(entry.id, 0)
+    with me.store.snapshot() as snap:
+        return uses(snap, entry.id) + me.store.used.get(entry.id, 0)
 
 
 def used(me: AgentMemory, ids: Iterable[str]) -> None:
@@ -340,9 +340,10 @@ def _draft(
 ) -> Draft:
     agent, sources = _agent(me), words(cites)
     runs = tuple(each for each in sources if not is_id(each))
-    for run in runs:
-        if me.store.index.query.run(run) is None:
-            raise NotFound(f"there is no entry and no run {run} to cite", id=run)
+    with me.store.snapshot() as snap:
+        unknown = next((run for run in runs if snap.run(run) is None), None)
+    if unknown is not None:
+        raise NotFound(f"there is no entry and no run {unknown} to cite", id=unknown)
     more = {**own, "cites": runs} if runs else own
     made = id or new_id(kind, me.store.draw(6))
     from_entries = tuple(each for each in sources if is_id(each))

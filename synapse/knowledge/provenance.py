@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from synapse.agent_memory import AgentMemory
 from synapse.errors import NotFound
 from synapse.index.links import links
+from synapse.index.snapshot import Snapshot
 from synapse.knowledge.memory import sees
 from synapse.knowledge.references import resolved
 from synapse.model import clock
@@ -40,18 +41,19 @@ def why(me: AgentMemory, id: str, depth: int = DEPTH) -> Step:
     """The whole trail of an entry, a message, a fact, an atom or a run, as far as this agent may
     see it. Where an item was on the trail already, or lies too deep, it is named and `cut`.
     """
-    trail = _Trail(me)
-    if me.store.index.query.run(id) is not None:
-        return trail.run("asked for", id, depth)
-    return trail.entry("asked for", resolved(me, id).id, depth)
+    with me.store.snapshot(look=True) as snap:
+        trail = _Trail(me, snap)
+        if snap.run(id) is not None:
+            return trail.run("asked for", id, depth)
+        return trail.entry("asked for", resolved(me, id).id, depth)
 
 
 class _Trail:
     """One walk: what it has been to."""
 
-    def __init__(self, me: AgentMemory) -> None:
+    def __init__(self, me: AgentMemory, snap: Snapshot) -> None:
         self.me = me
-        self.query = me.store.index.query
+        self.snap = snap
         self.been: set[str] = set()
 
     def entry(self, how: str, id: str, depth: int) -> Step:
@@ -70,7 +72,7 @@ class _Trail:
         return self._walked(head, depth, lambda: self._behind(entry, depth - 1))
 
     def run(self, how: str, id: str, depth: int) -> Step:
-        run = self.query.run(id)
+        run = self.snap.run(id)
         if run is None:
             return Step(how, "run", id)
         head = Step(
@@ -101,7 +103,7 @@ class _Trail:
         for id in entry.replaces:
             yield self.entry("took the place of", id, depth)
         if entry.kind == ATOM:
-            for link in links(self.query, entry.id):
+            for link in links(self.snap, entry.id):
                 if link.effect == entry.id and sees(self.me, link.cause):
                     yield self.entry(
                         f"{link.type} it ({link.strength:g})", link.cause, depth
@@ -112,9 +114,7 @@ class _Trail:
     def _before(self, run: dict[str, Any], id: str, depth: int) -> Iterator[Step]:
         """What a run's prompt showed, and the run that asked for it."""
         rendered = [
-            each
-            for each in self.query.deliveries(run=id)
-            if each["state"] == "rendered"
+            each for each in self.snap.deliveries(run=id) if each["state"] == "rendered"
         ]
         if rendered:
             shown = [

@@ -49,7 +49,8 @@ def search(
         if places != ()
         else Hits(())
     )
-    version = me.store.index.horizon
+    with me.store.snapshot(late=True) as snap:
+        version = snap.cursor
     made = capsule(
         hits[:top_k], max(hits.ranked, len(hits)), query, max_capsule_bytes, version
     )
@@ -140,15 +141,18 @@ def version_by(me: AgentMemory, fact_id: str) -> int:
 def _seen(me: AgentMemory, reference: str, version: int | None) -> Seen:
     """The item, if it stands as it did at a version; without one, if it stands now."""
     entry = resolved(me, reference)
-    seen = Seen(entry, me.store.index.horizon if version is None else version)
+    if version is None:
+        with me.store.snapshot(late=True) as snap:
+            version = snap.cursor
+    seen = Seen(entry, version)
     if me.fate(entry.id) or _version(me, entry) > seen.version:
         raise _changed(me, seen)
     return seen
 
 
 def _version(me: AgentMemory, entry: Entry) -> int:
-    me.store.index.catch_up()
-    touched = me.store.index.keyed(f"item:{entry.id}")
+    with me.store.snapshot() as snap:
+        touched = snap.keyed(f"item:{entry.id}")
     return max((record.seq for record in touched), default=entry.seq)
 
 
@@ -166,7 +170,6 @@ def _told(me: AgentMemory, seen: Seen, error: Conflict) -> Conflict:
 
 
 def _changed(me: AgentMemory, seen: Seen) -> Conflict:
-    me.store.index.catch_up()
     entry, fate, version = seen.entry, me.fate(seen.entry.id), _version(me, seen.entry)
     what = (
         "changed"
@@ -190,8 +193,10 @@ def _name(me: AgentMemory, by: str) -> str:
 
 def _done(me: AgentMemory, once: str | None) -> bool:
     """Whether the act was done already under this key."""
-    me.store.index.catch_up()
-    return once is not None and me.store.index.first(me.id, once) is not None
+    if once is None:
+        return False
+    with me.store.snapshot() as snap:
+        return snap.first(me.id, once) is not None
 
 
 def _whole(name: str, value: object, least: int, most: int) -> None:

@@ -38,9 +38,10 @@ def resolved(me: AgentMemory, text: str) -> Entry:
 
 
 def _begins(me: AgentMemory, start: str) -> Entry:
-    me.store.fresh()
     found: list[Entry] = []
-    for id in alike(me.store.index.query, start):
+    with me.store.snapshot(look=True) as snap:
+        ids = alike(snap, start)
+    for id in ids:
         try:
             found.append(me.get(id))
         except NotFound:

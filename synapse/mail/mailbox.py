@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from synapse.agent_memory import AgentMemory, Names
 from synapse.errors import Conflict, Forbidden, InvalidEntry, NotFound
 from synapse.index import mailbox
-from synapse.index.query import Query
+from synapse.index.snapshot import Snapshot
 from synapse.mail import messages
 from synapse.model import kinds
 from synapse.model.agents import OPERATOR, Agent
@@ -124,7 +124,9 @@ class Mail:
 
     def poll(self, agent: str | None = None) -> int:
         """How many messages wait, unread. Looks at none of them."""
-        return mailbox.waiting(self._query(), self._owner(agent), self.store.clock())
+        owner = self._owner(agent)
+        with self.store.snapshot(look=True) as snap:
+            return mailbox.waiting(snap, owner, self.store.clock())
 
     def inbox(
         self, limit: int | None = None, *, agent: str | None = None, mark: bool = False
@@ -138,14 +140,12 @@ class Mail:
                 "what another agent has waiting can be looked at, not marked as read",
                 action="mark",
             )
-        query, now = self._query(), self.store.clock()
-        rows = mailbox.unread(query, owner, now, self.store.index.horizon)
-        found = query.load(
-            rows[: max(limit, 0)] if limit is not None else rows,
-            now,
-            query.reach(owner),
-        )
-        told = self._told(found)
+        with self.store.snapshot(look=True) as snap:
+            now = self.store.clock()
+            rows = mailbox.unread(snap, owner, now)
+            rows = rows[: max(limit, 0)] if limit is not None else rows
+            found = snap.load(rows, now, snap.names.reach(owner))
+            told = self._told(found)
         if mark and found:
             self.seat.pen.act("receipt", ids=[entry.id for entry in found])
             self._acted()
@@ -155,7 +155,8 @@ class Mail:
         """Note that these messages were read; those of them that had not been."""
         wanted = [self._message(id) for id in words(ids)]
         self._owner(None)
-        read = mailbox.marks(self._query(), [entry.seq for entry in wanted])["receipts"]
+        with self.store.snapshot(look=True) as snap:
+            read = mailbox.marks(snap, [entry.seq for entry in wanted])["receipts"]
         new = [
             entry.id
             for entry in wanted
@@ -184,10 +185,9 @@ class Mail:
         self.seat.pen.write(
             Pending("acked", self.seat.id, {"entry": id, "body": body}), once=once
         )
-        states = {
-            found["state"]
-            for found in self.store.index.query.deliveries(agent=self.seat.id, entry=id)
-        }
+        with self.store.snapshot(late=True) as snap:
+            deliveries = snap.deliveries(agent=self.seat.id, entry=id)
+        states = {delivery["state"] for delivery in deliveries}
         if states and "acked" not in states:
             self.seat.pen.delivery("acked", [id], "said so")
         self._acted()
@@ -222,18 +222,19 @@ class Mail:
             raise InvalidEntry(
                 f"status {status!r} is not one of {', '.join(STATUSES)}", status=status
             )
-        return self._threads(
-            mailbox.threads(self._query(), self._reader(), status, tag, max(limit, 0))
-        )
+        with self.store.snapshot(look=True) as snap:
+            rows = mailbox.threads(snap, self._reader(), status, tag, max(limit, 0))
+            return self._threads(snap, rows)
 
     def thread(self, id: str) -> Thread:
         """One thread, if this agent sees anything of it."""
-        row = mailbox.thread(self._query(), self._reader(), self._thread_id(id))
-        if row is None:
-            raise NotFound(
-                f"there is no thread {id} that {self.seat.id} may see", id=id
-            )
-        return self._threads([row])[0]
+        with self.store.snapshot(look=True) as snap:
+            row = mailbox.thread(snap, self._reader(), self._thread_id(id))
+            if row is None:
+                raise NotFound(
+                    f"there is no thread {id} that {self.seat.id} may see", id=id
+                )
+            return self._threads(snap, [row])[0]
 
     def history(
         self, thread: str, limit: int = 100, *, before: str | None = None
@@ -243,12 +244,11 @@ class Mail:
         """
         thread = self.thread(thread).id
         place = None if before is None else self._message(before).seq
-        query, now, cursor = self._query(), self.store.clock(), self.store.index.horizon
-        found = self._told(
-            mailbox.history(
-                query, self._reader(), thread, now, cursor, max(limit, 0), place
+        with self.store.snapshot(look=True) as snap:
+            now = self.store.clock()
+            found = self._told(
+                mailbox.history(snap, self._reader(), thread, now, max(limit, 0), place)
             )
-        )
         return sorted(
             found, key=lambda message: message.created
         )  # a new version stands where the first one stood
@@ -326,10 +326,6 @@ class Mail:
             else self._told([entry])[0]
         )
 
-    def _query(self) -> Query:
-        self.store.fresh()
-        return self.store.index.query
-
     def _reader(self) -> Agent | None:
         return self.seat.agent
 
@@ -376,7 +372,8 @@ class Mail:
         )
 
     def _addressee(self, name: str) -> str:
-        declared = self.store.index.query.declared
+        with self.store.snapshot(late=True) as snap:
+            declared = snap.declared
         if (
             (id := name.removeprefix("agent:")) in declared
             or id == OPERATOR
@@ -398,11 +395,10 @@ class Mail:
         if kinds.is_thread(name):
             return name
         taken_over = kinds.thread_from(name)
-        return (
-            name
-            if mailbox.thread(self._query(), None, taken_over) is None
-            else taken_over
-        )
+        with self.store.snapshot(look=True) as snap:
+            return (
+                name if mailbox.thread(snap, None, taken_over) is None else taken_over
+            )
 
     def _open(self, thread: str) -> None:
         """Whether a message may be put there: into a new thread, or one that its author sees and
@@ -413,14 +409,12 @@ class Mail:
                 f"{thread!r} is not a thread's id, which is thr_ and a UUID",
                 thread=thread,
             )
-        query = self.store.index.query
-        if query.db.run("thread_of", {"id": thread}).fetchone() is None:
-            self.store.index.catch_up()
-        row = mailbox.thread(query, self._reader(), thread)
-        if (
-            row is None
-            and query.db.run("thread_of", {"id": thread}).fetchone() is not None
-        ):
+        with self.store.snapshot(late=True) as snap:
+            known = mailbox.is_known(snap, thread)
+        with self.store.snapshot(late=known) as snap:
+            row = mailbox.thread(snap, self._reader(), thread)
+            known = mailbox.is_known(snap, thread)
+        if row is None and known:
             raise NotFound(
                 f"there is no thread {thread} that {self.seat.id} may see", id=thread
             )
@@ -437,9 +431,9 @@ class Mail:
         )
         return self.thread(id)
 
-    def _threads(self, rows: Sequence[mailbox.Row]) -> list[Thread]:
+    def _threads(self, snap: Snapshot, rows: Sequence[mailbox.Row]) -> list[Thread]:
         ends = mailbox.places(
-            self._query(),
+            snap,
             {seq for row in rows for seq in (row.first, row.last)},
             self.store.clock(),
         )

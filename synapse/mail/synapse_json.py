@@ -124,7 +124,9 @@ def _put(path: str, raw: bytes) -> None:
 def _rest(store: Store) -> dict[str, Any]:
     """What the file that was taken over said beside its messages."""
     rest: dict[str, Any] = {}
-    for record in reversed(store.index.query.acts(None, None, 0, None)):
+    with store.snapshot() as snap:
+        acts = snap.acts(None, None, 0, None)
+    for record in reversed(acts):
         if record.kind == "migrated":
             rest |= record.fields.get("rest", {})
     return rest

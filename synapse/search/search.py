@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from synapse.errors import InvalidQuery
-from synapse.index.query import Filter
+from synapse.index.snapshot import Filter
 from synapse.model import kinds
 from synapse.model.agents import Agent
 from synapse.model.dates import When, since, span, until
@@ -45,7 +45,8 @@ def find(
     now = store.clock()
     wanted, limit = _filter(asked, now), min(asked.limit, MOST)
     if mode == "words" or (mode is None and not store.settings.semantic.embedder):
-        return store.index.search(agent, text, wanted, now, limit)
+        with store.snapshot(words=True) as snap:
+            return snap.search(agent, text, wanted, now, limit)
     from synapse.search import semantic
 
     return semantic.search(store, agent, text, wanted, now, limit, mode)

@@ -136,7 +136,7 @@ class Office:
     def runs(self, state):
         with synapse.open(self.root) as memory:
             memory.store.index.catch_up()
-            return memory.store.index.query.runs(state=state)
+            return memory.store.index.current.runs(state=state)
 
     def prompts(self, agent):
         """All that was said to an agent besides its tools' results: its first prompt, and what came

@@ -73,7 +73,7 @@ def due(memory: Memory, session: ClientSession) -> list[Entry]:
     worker, store = session.workers.get(MAIN), memory.store
     if worker is None:
         return []
-    store.fresh()
+    store.look()
     agent = store.agents().get(worker.agent)
     if agent is None:
         return []
@@ -87,9 +87,10 @@ def due(memory: Memory, session: ClientSession) -> list[Entry]:
         for _, entry, tier in ear.news({worker.run: reader})
         if tier == NOW
     ]
-    for tier, _, id in (each.partition(" ") for each in worker.due):
-        entry = store.index.entry(id, store.clock()) if tier == NOW else None
-        news += [News(entry, 0)] if entry is not None else []
+    with store.snapshot() as snap:
+        for tier, _, id in (each.partition(" ") for each in worker.due):
+            entry = snap.entry(id, store.clock()) if tier == NOW else None
+            news += [News(entry, 0)] if entry is not None else []
     fresh = [each for each in news if each.entry.id not in worker.seen]
     return standing(store, fresh, agent) if fresh else []
 

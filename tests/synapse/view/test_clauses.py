@@ -28,7 +28,7 @@ def found(mem, text, agent="eng"):
     index.catch_up()
     return [
         (m.entry.body, m.best)
-        for m in matches(index, reader, text, mem.store.clock(), index.horizon)
+        for m in matches(index.current, reader, text, mem.store.clock())
     ]
 
 
@@ -119,7 +119,7 @@ def test_what_may_not_be_seen_or_stands_no_more_is_never_found(mem, seal):
 def test_it_reads_no_further_than_its_cursor(mem):
     index, reader = mem.store.index, mem.store.agent("eng")
     index.catch_up()
-    before = index.horizon
+    before = index.current.cursor
     say(mem, "The retry limit of service 3 is r30.")
     assert len(found(mem, TASK)) == 1
     assert matches(index, reader, TASK, mem.store.clock(), before) == []

@@ -15,6 +15,7 @@ from synapse.errors import StoreError
 VERSION = "15"
 INDEX = ("schema.sql", "queries.sql", VERSION)
 KEPT = 500
+_FOR_SPEED = frozenset(("meta", "tokens", "words", "long", "lanes", "swept"))
 _HERE = os.path.dirname(__file__)
 
 
@@ -37,6 +38,14 @@ def load_sql(name: str) -> dict[str, str]:
     return statements
 
 
+class _Thread(_local):
+    """One thread's connection, and whether a read transaction is wanted on it, or open."""
+
+    connection: sqlite3.Connection | None = None
+    held = False
+    reading = False
+
+
 class Database:
     """One derived file, or one in memory: the index, unless another schema is named. Every thread
     has its own connection; a fork opens anew.
@@ -52,7 +61,7 @@ class Database:
         self.schema, queries, self.version = kind
         self.sql = load_sql(queries)
         self.filled: dict[tuple[object, ...], str] = {}
-        self.local = _local()
+        self.local = _Thread()
         self.pid = os.getpid()
         self.opened: dict[int, sqlite3.Connection] = {}
         self.shared = self._connect(copy) if path == ":memory:" else None
@@ -63,8 +72,8 @@ class Database:
         if self.shared is not None:
             return self.shared
         if self.pid != os.getpid():
-            self.pid, self.local, self.opened = os.getpid(), _local(), {}
-        found: sqlite3.Connection | None = getattr(self.local, "connection", None)
+            self.pid, self.local, self.opened = os.getpid(), _Thread(), {}
+        found = self.local.connection
         if found is None:
             found = self.local.connection = self.opened[get_ident()] = self._connect()
         return found
@@ -74,7 +83,11 @@ class Database:
     ) -> sqlite3.Cursor:
         """Run a named statement; lists of integers take the place of `{name}`."""
         text = self._filled(name, lists) if lists else self.sql[name]
+        local = self.local
         try:
+            if local.held and not local.reading:
+                self.connection.execute("begin")
+                local.reading = True
             return self.connection.execute(text, values)  # type: ignore[arg-type]
         except sqlite3.DatabaseError as error:
             raise self.failed(error) from error
@@ -102,6 +115,19 @@ class Database:
                 self.filled[key] = text
         return text
 
+    def hold(self) -> None:
+        """From the next statement on, let all of this thread see one state of the file. Threads
+        that share one connection, in memory, have no such state."""
+        self.local.held = self.shared is None
+
+    def release(self) -> None:
+        """End what `hold` began."""
+        local = self.local
+        local.held = False
+        if local.reading and local.connection is not None:
+            local.reading = False
+            local.connection.execute("commit")
+
     def many(self, name: str, rows: list[tuple[object, ...]]) -> None:
         if rows:
             self.connection.executemany(self.sql[name], rows)
@@ -119,6 +145,28 @@ class Database:
 
     def set_meta(self, key: str, value: str) -> None:
         self.run("set_meta", {"key": key, "value": value})
+
+    def digest(self) -> str:
+        """Return a hash of every derived row, equal for equal logs."""
+        from hashlib import sha256
+
+        run, total = self.connection.execute, sha256()
+        names = [
+            name
+            for (name,) in run(
+                "select name from sqlite_master where type = 'table' order by name"
+            )
+        ]
+        for name in names:
+            if name.partition("_")[0] not in _FOR_SPEED and not name.startswith(
+                "sqlite_"
+            ):
+                columns = len(run(f'select * from "{name}" limit 0').description)
+                order = ",".join(str(i + 1) for i in range(columns))
+                cursor = run(f'select * from "{name}" order by {order}')
+                while rows := cursor.fetchmany(1_000):
+                    total.update(repr((name, rows)).encode())
+        return total.hexdigest()
 
     def wipe(self) -> None:
         """Drop every table and make them again, within the transaction that is open."""
@@ -154,7 +202,7 @@ class Database:
             *([self.shared] if self.shared else []),
         ]:
             connection.close()
-        self.opened, self.local = {}, _local()
+        self.opened, self.local = {}, _Thread()
 
     def _connect(self, copy: sqlite3.Connection | None = None) -> sqlite3.Connection:
         try:

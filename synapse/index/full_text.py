@@ -16,9 +16,10 @@ from functools import cached_property
 from synapse.errors import StoreError
 from synapse.index import terms
 from synapse.index.about import Days, by_piece, named
-from synapse.index.db import Database
-from synapse.index.query import Filter, Query, Reach, _prios
+from synapse.index.database import Database
+from synapse.index.names import Reach
 from synapse.index.ranking import LONG, REACH, Scores, Threads, rarity, seeds
+from synapse.index.snapshot import Filter, Snapshot, _prios
 from synapse.model import kinds
 from synapse.model import namespace as ns
 from synapse.model.agents import Agent
@@ -102,10 +103,10 @@ class Search:
     """One question of one reader, with what every statement of it is filled with."""
 
     def __init__(
-        self, query: Query, agent: Agent | None, wanted: Filter, now: int
+        self, snap: Snapshot, agent: Agent | None, wanted: Filter, now: int
     ) -> None:
-        self.query, self.db, self.now = query, query.db, now
-        self.reach = query.reach(agent)
+        self.snap, self.db, self.now = snap, snap.db, now
+        self.reach = snap.names.reach(agent)
         self.narrow = wanted != Filter(archived=wanted.archived, limit=wanted.limit)
         self.plainly = "search_archived" if wanted.archived else "search"
         self.values, self.lists = self._bound(wanted)
@@ -113,8 +114,8 @@ class Search:
     def _bound(
         self, wanted: Filter
     ) -> tuple[dict[str, Any], dict[str, tuple[int, ...]]]:
-        query = self.query
-        author = None if wanted.author is None else query._aid(wanted.author)
+        snap = self.snap
+        author = None if wanted.author is None else snap.names.author(wanted.author)
         values: dict[str, Any] = {
             "now": self.now,
             "me": self.reach.me,
@@ -123,8 +124,8 @@ class Search:
         }
         values |= {"tag": wanted.tag, "anywhere": int(not wanted.namespaces)}
         values |= {
-            "floor": query.floor(wanted.since),
-            "ceiling": query.ceiling(wanted.until),
+            "floor": snap.floor(wanted.since),
+            "ceiling": snap.ceiling(wanted.until),
         }
         lists = {
             "nids": self.reach.nids,
@@ -133,7 +134,7 @@ class Search:
         }
         within = (
             nid
-            for name, nid in query.names.items()
+            for name, nid in snap.names.namespaces.items()
             if ns.matches_any(wanted.namespaces, name)
         )
         lists["within"] = tuple(within) if wanted.namespaces else ()
@@ -162,7 +163,7 @@ class Search:
         round size, the same for whoever asks: it hardly changes, and is counted once.
         """
         end = self.size - self.size % STEP
-        common = self.query.common
+        common = self.snap.names.common
         if (end, word) in common:
             return common[end, word]
         few = self._counted(word, self.size, COMMON)[0]
@@ -246,10 +247,10 @@ class Search:
 
 
 def search(
-    query: Query, agent: Agent | None, text: str, wanted: Filter, now: int, limit: int
+    snap: Snapshot, agent: Agent | None, text: str, wanted: Filter, now: int, limit: int
 ) -> Hits:
     """The entries that answer best, of equals the weightiest, then the newest."""
-    asked = Search(query, agent, wanted, now)
+    asked = Search(snap, agent, wanted, now)
     words = asked.words(text)
     if not words or not limit:
         return Hits(())
@@ -274,7 +275,7 @@ def _ranked(asked: Search, found: Found, limit: int) -> list[Ranked]:
         asked.size if len(found.words) > 1 else 1,
     )
     rarities = [rarity(word.entries, size) for word in found.words]
-    authors, days = named(words, _authors(asked.query)), Days(words, asked.now)
+    authors, days = named(words, _authors(asked.snap)), Days(words, asked.now)
     chosen = seeds(found.wanted, found.prios, rarities, limit)
     context = seeds(found.masks, {}, rarities, limit) if asked.narrow else chosen
     threads = asked.around(
@@ -307,20 +308,18 @@ def _contenders(ranked: Sequence[Ranked], limit: int) -> Sequence[Ranked]:
     return ranked[:end]
 
 
-def _authors(query: Query) -> dict[str, frozenset[int]]:
-    if not query.authors:
-        query.authors = by_piece(query.db.run("authors"))
-    return query.authors
+def _authors(snap: Snapshot) -> dict[str, frozenset[int]]:
+    if not snap.names.pieces:
+        snap.names.pieces = by_piece(snap.db.run("authors"))
+    return snap.names.pieces
 
 
 def _settled(asked: Search, ranked: Sequence[Ranked]) -> list[tuple[float, Any]]:
     """Scores and entries; where scores and priorities are equal, by authority, then by age."""
     rows = [row[:3] for *_, row in ranked]
-    entries = asked.query.load(rows, asked.now, asked.reach)
-    found = [
-        (negated, prio, -entry.authority, -entry.seq, entry)
-        for (negated, prio, _, _), entry in zip(ranked, entries, strict=True)
-    ]
+    entries = asked.snap.load(rows, asked.now, asked.reach)
+    found = [(negated, prio, -entry.authority, -entry.seq, entry)
+             for (negated, prio, _, _), entry in zip(ranked, entries, strict=True)]  # fmt: skip
     return [
         (-negated, entry)
         for negated, _, _, _, entry in sorted(found, key=lambda each: each[:4])
@@ -328,7 +327,12 @@ def _settled(asked: Search, ranked: Sequence[Ranked]) -> list[tuple[float, Any]]
 
 
 def together(
-    query: Query, reach: Reach, words: Iterable[str], now: int, cursor: int, limit: int
+    snap: Snapshot,
+    reach: Reach,
+    words: Iterable[str],
+    now: int,
+    cursor: int,
+    limit: int,
 ) -> list[tuple[int, int, int]]:
     """Return the newest live entries, up to a cursor, that hold all of these words and that the
     reader may see: seq, rec, rev."""
@@ -341,13 +345,13 @@ def together(
         "limit": limit,
     }
     lists = {"nids": reach.nids, "audiences": reach.audiences}
-    return _run(query.db, "search_together", values, lists) if said else []
+    return _run(snap.db, "search_together", values, lists) if said else []
 
 
-def counted(query: Query, word: str, cursor: int) -> int:
+def counted(snap: Snapshot, word: str, cursor: int) -> int:
     """Return how many entries up to a cursor hold a word, counted up to `COMMON`."""
     values = {"word": f'"{word}"', "limit": COMMON, "last": cursor}
-    rows = _run(query.db, "word_count", values, {})
+    rows = _run(snap.db, "word_count", values, {})
     return int(rows[0][0]) if rows else 0
 
 

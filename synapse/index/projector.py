@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 
 from synapse.authority import Effect, judge
-from synapse.index.db import Database
+from synapse.index.database import Database
 from synapse.model.entry import NEVER, RANK, Entry
 from synapse.model.kinds import MESSAGE, NUMBER
 from synapse.model.records import Record, entry_of, filings, touched_by
