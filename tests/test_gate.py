@@ -1118,7 +1118,8 @@ VALUE, ERROR = (
 )
 PUBLIC = {
     "Memory": "its methods have rows in MEMORY",
-    "Seat": "its methods have rows in SEAT",
+    "AgentMemory": "its methods have rows in SEAT",
+    "Seat": "the older name of AgentMemory",
     "Mail": "its methods have rows in MAILED",
     "SharedMemoryStore": "its methods have rows in SHARED",
     "init": "gives a Memory",

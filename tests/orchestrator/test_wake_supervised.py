@@ -299,17 +299,16 @@ def listening(memory):
 
 def test_what_is_written_while_it_begins_to_listen_is_heard(monkeypatch):
     with synapse.open("memory:") as memory:
-        running, cursor = listening(memory), memory.store.index.cursor
+        running, follower = listening(memory), wake.Follower
 
-        def meanwhile():
-            found = cursor()
+        def meanwhile(*given):
             monkeypatch.undo()
             memory.as_agent("boss").append(
                 "Stop using v1.", "decisions/api", priority="critical"
             )
-            return found
+            return follower(*given)
 
-        monkeypatch.setattr(memory.store.index, "cursor", meanwhile)
+        monkeypatch.setattr(wake, "Follower", meanwhile)
         with Supervisor(memory, inline=True) as boss:
             assert [run for run, _, _ in boss.run_store.heard(running).news] == [
                 "eng-a-1"

@@ -52,7 +52,6 @@ class Shelf:
             self.add()
             self.clock.advance("2m")
         self.store.refresh(look=True)
-        self.query = self.store.index.current
         self.cursor = self.store.index.cursor()
         self.entries = self.query.all(0)
         self.hidden = dict(
@@ -60,6 +59,10 @@ class Shelf:
                 "select seq, hidden from entries"
             ).fetchall()
         )
+
+    @property
+    def query(self):
+        return self.store.index.current
 
     def add(self):
         pick = self.chance

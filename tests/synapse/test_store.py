@@ -450,7 +450,17 @@ def test_a_page_goes_no_further_than_it_knows(tmp_path):
         assert len(me.read()) == 1
         other.as_agent("eng-a").append("two", "new/space")
         other.store.refresh(look=True)
-        page, _ = me._page(mem.store.clock(), None, (), (), None, None, None, False)
+        page, _ = me._page(
+            mem.store.index.current,
+            mem.store.clock(),
+            None,
+            (),
+            (),
+            None,
+            None,
+            None,
+            False,
+        )
         later = {
             event.entry.body
             for event in mem.as_agent("operator").follow(page.cursor, timeout=0)
