@@ -14,9 +14,8 @@ from typing import NamedTuple
 from synapse.model.entry import PRIORITIES, Entry
 
 K, LONG = 1.2, 64
-WEIGHED = (
-    64  # so many of those with the word are scored, the weightiest, then the newest
-)
+# so many of those with the word are scored, the weightiest, then the newest
+WEIGHED = 64
 SETTLED = 40  # so many of the best are put in order by authority too
 _WORD = re.compile("[0-9a-z]+")
 

@@ -27,9 +27,8 @@ from synapse.model.clock import micros
 from synapse.model.entry import SECOND
 from synapse.store import Store
 
-CONSOLIDATION = (
-    "consolidation"  # how the folders of its ledgers begin, with the date behind it
-)
+# how the folders of its ledgers begin, with the date behind it
+CONSOLIDATION = "consolidation"
 
 
 class Costs:

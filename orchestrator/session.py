@@ -42,9 +42,8 @@ from synapse.tools import blocker_of
 REMINDERS = 2  # times that a parent is given the results which it left unread
 ANSWERS = 3  # times that a blocked run goes on because it was answered
 ANSWER_WITHIN = 300.0  # seconds that a blocked run waits for those above it
-SECOND_TRIES = (
-    2  # times that a model is asked again after an empty reply, or one that was cut
-)
+# times that a model is asked again after an empty reply, or one that was cut
+SECOND_TRIES = 2
 ANSWERED = "You said that you are blocked; this may be the answer. Try again."
 RESOLVED = "What blocked you is resolved. Go on with your task."
 Sent = tuple[Segment, ...]

@@ -261,8 +261,8 @@ class _Work:
         plan = f"as an entry in projects/{self.project} with the topic `{TOPIC}`"
         return (
             f"{team.lead} writes the plan {plan}, and gives the tasks to"
-            f" {', '.join(team.engineers)}, side by side."
-            f"{checks} In the end {team.lead} reports."
+            f" {', '.join(team.engineers)}, side by side.{checks} In the end"
+            f" {team.lead} reports."
         )
 
     # -- by the plan -------------------------------------------------------------------
@@ -331,8 +331,8 @@ class _Work:
         return (
             f"Plan this project, and nothing else yet:\n\n{self.brief}\n\nYour engineers: "
             f"{', '.join(self.team.engineers)}. End with the plan, a line for each"
-            f" task, all of them to be done side "
-            "by side:\n- [AGENT] what to do, where, and how to check it"
+            f" task, all of them to be done side by"
+            " side:\n- [AGENT] what to do, where, and how to check it"
         )
 
     def _problem(self, tasks: Iterable[Part]) -> str:

@@ -14,13 +14,20 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NoReturn, TextIO
+from typing import NoReturn, TextIO
 
 from scenarios import completion, running, verify
+from scenarios.arguments import (
+    conversations_option,
+    jobs_option,
+    model_options,
+    pair,
+    running_options,
+    two,
+)
 from scenarios.clients import shell as clients
 from scenarios.clients.places import Broken as BrokenSession
 from scenarios.data import ledger, parameters, texts
-from scenarios.data.cassette import MODES as CASSETTES
 from scenarios.data.cassette import BrokenCassette, Cassette
 from scenarios.data.files import BrokenScenario, library, load
 from scenarios.measure import retrieval
@@ -28,7 +35,6 @@ from scenarios.play import calibrate, harness, rerun
 from scenarios.play.lint import example, problems
 from scenarios.play.live import (
     CLIENTS,
-    MODELS,
     Broken,
     Live,
     Offer,
@@ -132,7 +138,7 @@ def _run(args: argparse.Namespace) -> int:
         else list(dict.fromkeys(args.scenario))
     )
     arms = args.arms.split(",") if args.arms else None
-    cell = dict(_pair(text) for text in args.set)
+    cell = dict(pair(text) for text in args.set)
     grid, full = args.grid, args.full
     measured = parameters.load(args.params) if args.params else None
     request = Wanted(
@@ -196,23 +202,13 @@ def _live(wanted: Wanted, args: argparse.Namespace, out: TextIO) -> Report:
 def _asked(args: argparse.Namespace, command: str | None = None) -> Iterator[Live]:
     """Yield the model that the options name."""
     cassette = Cassette(args.cassette, args.cassette_mode, os.environ)
-    price = _two(args.price) if args.price else None
+    price = two(args.price) if args.price else None
     offer = Offer(args.live, args.model, args.max_usd, price, args.max_tokens, command)
     live = Live(offer, cassette, harness.Counts())
     try:
         yield live
     finally:
         live.end()
-
-
-def _two(text: str) -> tuple[float, float]:
-    try:
-        one, second = map(float, text.split(","))
-    except ValueError as error:
-        raise Broken(
-            f"--price {text}: is not IN,OUT, in dollars per million tokens"
-        ) from error
-    return one, second
 
 
 def _report(args: argparse.Namespace) -> int:
@@ -296,23 +292,6 @@ def _compare(args: argparse.Namespace) -> int:
     return MISSED if worse else GOOD
 
 
-def _pair(text: str) -> tuple[str, Any]:
-    name, _, value = text.partition("=")
-    if value in ("true", "false"):
-        return name, value == "true"
-    try:
-        return name, float(value) if "." in value else int(value)
-    except ValueError:
-        return name, value
-
-
-def _count(text: str) -> int:
-    """Return a number of at least 1."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not a number of at least 1")
-    return int(text)
-
-
 def _arguments() -> argparse.ArgumentParser:
     parser = Parser(
         prog="brain-suite", description="What coordination costs and saves, measured."
@@ -344,14 +323,14 @@ def _arguments() -> argparse.ArgumentParser:
         metavar="ID|FILE",
         help="these; else all that come with this",
     )
-    _running(verb("run", _run, "play a scenario and report on it"))
+    running_options(verb("run", _run, "play a scenario and report on it"))
     jobs = verb("report", _report, "write a report again, from its ledger")
     jobs.add_argument(
         "report", metavar="REPORT", help="report.json, or the folder that it lies in"
     )
     text = "print the product beside the best rival of each scenario, as Markdown; write nothing"
     jobs.add_argument("--table", action="store_true", help=text)
-    _jobs(jobs)
+    jobs_option(jobs)
     jobs = verb(
         "verify",
         _verify,
@@ -366,8 +345,10 @@ def _arguments() -> argparse.ArgumentParser:
     jobs.add_argument(
         "--scenario", action="append", default=[], metavar="FILE", help=text
     )
-    _conversations(jobs, "where the conversations lie now; else where the report says")
-    _jobs(jobs)
+    conversations_option(
+        jobs, "where the conversations lie now; else where the report says"
+    )
+    jobs_option(jobs)
     both = verb(
         "compare",
         _compare,
@@ -389,13 +370,13 @@ def _arguments() -> argparse.ArgumentParser:
     text += "; on a coding client, what its last message shows: p_read and heeds"
     measure = verb("calibrate", _calibrate, text)
     calibrate.options(measure)
-    _model(measure, required=True)
+    model_options(measure, required=True)
     record = verb(
         "record",
         _run,
         "play a scenario with a real model, and keep every call on a cassette (L2)",
     )
-    _running(record)
+    running_options(record)
     record.set_defaults(live="anthropic", cassette="cassette.jsonl")
     text = "how much of the evidence for questions memory finds in recorded conversations (L1)"
     retrieval.options(verb("retrieval", retrieval.run, text))
@@ -410,118 +391,6 @@ def _arguments() -> argparse.ArgumentParser:
     shells.add_argument("shell", choices=completion.SHELLS)
     shells.set_defaults(verbs=verbs.choices)
     return parser
-
-
-def _running(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument(
-        "scenario", nargs="+", metavar="ID|FILE|all", help="several make one report"
-    )
-    verb.add_argument(
-        "--arms", metavar="A,B", help="these arms; else those of the scenario"
-    )
-    verb.add_argument(
-        "--runs",
-        type=_count,
-        metavar="N",
-        help="so many seeds; else as many as the scenario says",
-    )
-    verb.add_argument("--seed", type=int, metavar="N", help="the first seed")
-    verb.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="another value of a parameter",
-    )
-    verb.add_argument(
-        "--no-grid",
-        dest="grid",
-        action="store_false",
-        help="the scenario's own parameters alone",
-    )
-    verb.add_argument(
-        "--full",
-        action="store_true",
-        help="as many runs in the grid; more where a scenario has more",
-    )
-    verb.add_argument(
-        "--params",
-        metavar="FILE",
-        help="parameters of agents as `calibrate` measured them (L0)",
-    )
-    _model(verb)
-    _conversations(
-        verb,
-        "conversations to be measured as well, as `retrieval` reads them, for the report (L1)",
-    )
-    text = "keep the texts of all prompts beside the ledger, so that tokens can be counted again"
-    verb.add_argument("--prompts", action="store_true", help=text)
-    verb.add_argument(
-        "--quiet", action="store_true", help="do not tell how far it has got"
-    )
-    verb.add_argument(
-        "--out",
-        default="brain-suite",
-        metavar="DIR",
-        help="where to; default: %(default)s",
-    )
-    _jobs(verb)
-
-
-def _model(verb: argparse.ArgumentParser, required: bool = False) -> None:
-    """Add the options of whatever asks a real model."""
-    text = "the real model that is asked (L2): anthropic, openai, openai-chat"
-    text += f"; for `calibrate` a client as well: {', '.join(CLIENTS)}" * required
-    verb.add_argument("--live", metavar="ENGINE", help=text, required=required)
-    usual = ", ".join(f"{model} ({engine})" for engine, model in MODELS.items())
-    verb.add_argument("--model", metavar="NAME", help=f"which; else {usual}")
-    text = (
-        "never spend more"
-        + "; a client: begin no session that would, by the dearest so far" * required
-    )
-    verb.add_argument(
-        "--max-usd",
-        type=float,
-        default=1.0,
-        metavar="X",
-        help=f"{text}; default: %(default)s",
-    )
-    text = "never take more tokens, sent and received"
-    verb.add_argument(
-        "--max-tokens",
-        type=int,
-        metavar="N",
-        help=f"{text}; else the dollars alone limit it",
-    )
-    verb.add_argument(
-        "--price",
-        metavar="IN,OUT",
-        help="dollars per million tokens, of a model without a list price",
-    )
-    verb.add_argument(
-        "--cassette",
-        metavar="FILE",
-        help="keep every call there, and play what is there",
-    )
-    text = (
-        "replay: ask nobody; new: ask for what is not there; once: there must be none"
-        " yet; all: ask anew"
-    )
-    verb.add_argument("--cassette-mode", choices=CASSETTES, default="new", help=text)
-
-
-def _conversations(verb: argparse.ArgumentParser, about: str) -> None:
-    verb.add_argument("--retrieval", metavar="FILE", help=about)
-
-
-def _jobs(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument(
-        "--jobs",
-        type=_count,
-        default=os.cpu_count() or 1,
-        metavar="N",
-        help="processes",
-    )
 
 
 if __name__ == "__main__":

@@ -14,7 +14,8 @@ autoload -U +X bashcompinit && bashcompinit
 _SCRIPT = """\
 # {shell} completion for brain-suite. Load it with: eval "$(brain-suite completion {shell})"
 {load}_brain_suite() {{
-    local cur=${{COMP_WORDS[COMP_CWORD]}} prev=${{COMP_WORDS[COMP_CWORD-1]}} verb=${{COMP_WORDS[1]}} words=
+    local cur=${{COMP_WORDS[COMP_CWORD]}} prev=${{COMP_WORDS[COMP_CWORD-1]}}
+    local verb=${{COMP_WORDS[1]}} words=
     (( COMP_CWORD == 1 )) && verb=
     case $verb,$prev in
 {values}

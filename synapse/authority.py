@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Container, Iterable
+from collections.abc import Container, Iterable
 
 from synapse.errors import Forbidden, InvalidEntry, NoKey
 from synapse.model import kinds
@@ -46,15 +45,6 @@ class Effect(NamedTuple):
     until: int = 0
 
 
-class Standing(NamedTuple):
-    """What became of a set of entries: until when each is hidden, and who stands in open dispute
-    with whom.
-    """
-
-    hidden: dict[int, int]
-    disputed: dict[int, frozenset[int]]
-
-
 def check_form(draft: Draft) -> Draft:
     """The draft with every field in its canonical form, or InvalidEntry / NoKey. Knows no
     agents.
@@ -67,9 +57,9 @@ def check_form(draft: Draft) -> Draft:
             scope=draft.scope,
         )
     if draft.pii or draft.scope in SEALED:
-        what = "pii: true" if draft.pii else f"scope: {draft.scope}"
+        marking = "pii: true" if draft.pii else f"scope: {draft.scope}"
         raise NoKey(
-            f"{what} needs a key to seal it, and this workspace holds none: nothing was stored"
+            f"{marking} needs a key to seal it, and this workspace holds none: nothing was stored"
         )
     body = canonical_body(draft.body)
     if not body:
@@ -203,7 +193,7 @@ def may_write(
 
 def refusal(agent: Agent, namespace: str, action: str = "write") -> Forbidden:
     """Return the error of an agent that may not write there; it names where it may."""
-    places = (f"{place}/{name}/*" for name in agent.memberships for place in PLACES)
+    places = (f"{folder}/{name}/*" for name in agent.memberships for folder in PLACES)
     extra = (
         glob
         for glob in places
@@ -298,9 +288,13 @@ def wakes(entry: Entry, agent: Agent) -> bool:
     """Whether the entry is delivered to this agent at once. One that was merged of others is not:
     they were.
     """
-    heard = RANK[entry.priority] <= max((RANK[p] for p in agent.notify), default=-1)
+    subscribed = RANK[entry.priority] <= max(
+        (RANK[p] for p in agent.notify), default=-1
+    )
     believed = entry.trust != "unverified" and not is_merged(entry)
-    return heard and believed and entry.author != agent.id and visible(entry, agent)
+    return (
+        subscribed and believed and entry.author != agent.id and visible(entry, agent)
+    )
 
 
 def is_merged(entry: Entry) -> bool:
@@ -334,9 +328,9 @@ def judge(
             effects += _dispute(new, old)
         else:
             effects.append(Effect(old.seq, "superseded", new.seq, NEVER))
-    gone = {effect.seq for effect in effects if effect.until == NEVER}
+    ended = {effect.seq for effect in effects if effect.until == NEVER}
     for rival in rivals:
-        if rival.seq in gone or rival.seq == new.seq or rival.expires <= new.at:
+        if rival.seq in ended or rival.seq == new.seq or rival.expires <= new.at:
             continue
         older, newer = (rival, new) if rival.seq < new.seq else (new, rival)
         if _same_author(newer, older):
@@ -350,55 +344,6 @@ def judge(
         else:
             effects += _dispute(new, rival)
     return effects
-
-
-def resolve(entries: Collection[Entry]) -> Standing:
-    """Who wins among these entries: `judge`, folded over them in the order of the log.
-
-    The answer depends on the set alone, not on the order it is given in. Only an earlier entry can
-    be superseded, so there are no cycles. Equals of different authors stay visible, in dispute.
-    """
-    gone: set[int] = set()
-    fates: dict[int, list[Effect]] = defaultdict(list)
-    disputes: dict[int, set[int]] = defaultdict(set)
-    by_id: dict[str, Entry] = {}
-    heirs: dict[int, set[Entry]] = defaultdict(set)
-    topics: dict[tuple[str, str], set[Entry]] = defaultdict(set)
-    for new in sorted(entries, key=lambda entry: entry.seq):
-        olds = [by_id[id] for id in new.replaces if id in by_id]
-        standing = [old for old in olds if old.seq not in gone]
-        groups = [heirs[old.seq] for old in olds] + (
-            [topics[new.namespace, new.topic]] if new.topic else []
-        )
-        rivals = sorted(
-            {rival for group in groups for rival in group if rival.seq not in gone}
-        )
-        for effect in judge(
-            new, standing, rivals, {seq for seq, peers in disputes.items() if peers}
-        ):
-            if effect.until:
-                fates[effect.seq].append(effect)
-            else:
-                disputes[effect.seq].add(effect.by)
-            if effect.until == NEVER:
-                gone.add(effect.seq)
-        for seq in [seq for seq in disputes if seq in gone]:
-            for peer in disputes.pop(seq):
-                disputes[peer].discard(seq)
-        for group in groups:
-            group.add(new)
-        by_id.update({id: new for id in (new.id, new.alias) if id})
-    stands = {entry.seq for entry in entries if not entry.archived} - gone
-    hidden = {
-        seq: max(
-            (e.until for e in found if e.until == NEVER or e.by in stands), default=0
-        )
-        for seq, found in fates.items()
-    }
-    return Standing(
-        {seq: until for seq, until in hidden.items() if until},
-        {seq: frozenset(peers) for seq, peers in disputes.items() if peers},
-    )
 
 
 def _same_author(new: Entry, old: Entry) -> bool:

@@ -48,16 +48,16 @@ def check(directory: str) -> list[Finding]:
     """Everything in the directory that does not keep to the protocol. An empty list: it
     conforms.
     """
-    found = _Check(directory)
+    walk = _Check(directory)
     try:
-        found.run()
+        walk.run()
     except OSError as error:
-        found.add(
+        walk.add(
             str(error.filename or "."),
             f"cannot be read ({error.strerror})",
             "let this user read it",
         )
-    return found.findings
+    return walk.findings
 
 
 class _Check:
@@ -82,14 +82,14 @@ class _Check:
             )
             return
         self._settings()
-        for name, part in (
+        for name, check_folder in (
             ("journal", self._journal),
             ("agents", self._agents),
             ("archive", self._archive),
             ("inbox", self._inboxes),
         ):
             if self._folder(name):
-                part()
+                check_folder()
         for top in filter(self._folder, ROOTS):
             self._tree(top)
         for path, id in self.references:
@@ -121,10 +121,13 @@ class _Check:
                 declared.parse_settings(raw.decode(), "synapse.yaml")
             )
         except NewerProtocol as error:
-            what = f"protocol {error.protocol} is newer than {error.known}, the newest known here"
+            problem = (
+                f"protocol {error.protocol} is newer than {error.known}, the newest known"
+                f" here"
+            )
             self.add(
                 "synapse.yaml",
-                what,
+                problem,
                 "upgrade this software; what else is said here may be wrong",
             )
         except (SynapseError, UnicodeDecodeError) as error:
@@ -198,18 +201,18 @@ class _Check:
                     "write a new entry; run `synapse repair`",
                 )
             return
-        of, place, thread = kinds.of_folder(folder)
-        if not (place if thread is None else thread):
+        expected_kinds, namespace, thread = kinds.of_folder(folder)
+        if not (namespace if thread is None else thread):
             self.add(
                 path, "stands in no namespace", f"put it into a folder below {folder}/"
             )
             return
         if kinds.is_plan(path) and raw.strip() and not raw.lstrip().startswith(b"---"):
             return  # people's own: each version of it becomes an entry beside it
-        draft = self._draft(path, raw, place, thread)
+        draft = self._draft(path, raw, namespace, thread)
         if draft is None:
             return
-        if draft.kind not in of:
+        if draft.kind not in expected_kinds:
             self.add(
                 path, f"is of the kind {draft.kind}", "put it where its kind stands"
             )
@@ -218,12 +221,14 @@ class _Check:
         self._author(path, draft)
 
     def _draft(
-        self, path: str, raw: bytes, place: str | None, thread: str | None = None
+        self, path: str, raw: bytes, namespace: str | None, thread: str | None = None
     ) -> Draft | None:
         """The draft of a file that a program which keeps to the protocol would take."""
         try:
             draft = threaded(
-                codec.parse(raw, path=path, namespace=place).draft, thread, raw.decode()
+                codec.parse(raw, path=path, namespace=namespace).draft,
+                thread,
+                raw.decode(),
             )
             if draft.namespace:
                 check_form(draft)
@@ -334,8 +339,8 @@ class _Check:
             raw = self._read(path, MAX_PAGE)
             if raw is None:
                 continue
-            found = list(pages(raw))
-            for page in found:
+            blocks = list(pages(raw))
+            for page in blocks:
                 self.ids.setdefault(page.id, path)
                 if not page.whole:
                     self.add(
@@ -344,7 +349,7 @@ class _Check:
                         "restore it from a backup",
                     )
             if (
-                b"".join(block(page.id, page.text) for page in found if page.whole)
+                b"".join(block(page.id, page.text) for page in blocks if page.whole)
                 != raw
             ):
                 self.add(
@@ -357,38 +362,38 @@ class _Check:
     def _journal(self) -> None:
         """The chain from the first line to the last, over all segments."""
         seq, chain, torn = 0, GENESIS, False
-        for where, raw in self._lines():
+        for path, raw in self._lines():
             record = _decoded(raw)
             if record is None:
                 torn = True
                 continue
             if torn and record.kind != "seal":
                 self.add(
-                    where,
+                    path,
                     "no seal follows a line that cannot be read",
                     "run `synapse verify`",
                 )
             torn = False
-            kept, head, _ = split(raw)
+            proof, head, _ = split(raw)
             if record.seq != seq + 1:
                 self.add(
-                    where,
+                    path,
                     f"record {record.seq} follows record {seq}",
                     "run `synapse verify`",
                 )
-            elif link(chain, head) != kept:
+            elif link(chain, head) != proof:
                 self.add(
-                    where,
+                    path,
                     f"record {record.seq} does not follow from the one before it",
                     "run `synapse verify`",
                 )
             elif record.text is not None and _sha(record.text) != record.sha:
                 self.add(
-                    where,
+                    path,
                     f"the text of record {record.seq} was changed",
                     "run `synapse verify`",
                 )
-            seq, chain = record.seq, kept
+            seq, chain = record.seq, proof
             self._known(record)
         if torn:
             self.add(
@@ -453,10 +458,10 @@ class _Check:
         """Whether the file can be read without surprise."""
         status = os.lstat(self._full(path))
         if not stat.S_ISREG(status.st_mode):
-            what = "symbolic link" if stat.S_ISLNK(status.st_mode) else "special file"
-            what = "folder" if stat.S_ISDIR(status.st_mode) else what
+            kind = "symbolic link" if stat.S_ISLNK(status.st_mode) else "special file"
+            kind = "folder" if stat.S_ISDIR(status.st_mode) else kind
             self.add(
-                path, f"is a {what}", "put a plain file there: nothing else is read"
+                path, f"is a {kind}", "put a plain file there: nothing else is read"
             )
         elif status.st_nlink > 1:
             self.add(
@@ -497,64 +502,3 @@ def _said(error: Exception, path: str) -> str:
         if isinstance(error, UnicodeDecodeError)
         else str(error).removeprefix(f"{path}: ")
     )
-
-
-# -- directories that do not conform ---------------------------------------------------
-
-_AGENT = "id: {id}\nrole: engineer\ndepartment: backend\n"
-_HEAD = (
-    "---\nid: {id}\nfrom: {author}\ntimestamp: 2026-02-01T01:00:00Z\nnamespace:"
-    " {place}\npriority: info\n"
-)
-_BACKEND = {
-    "synapse.yaml": "protocol: 1\n",
-    "agents/eng-backend.yaml": _AGENT.format(id="eng-backend"),
-}
-
-
-def _text(number: int, place: str, author: str = "eng-backend", more: str = "") -> str:
-    return (
-        _HEAD.format(id=f"syn-2026-02-01-{number:03d}", author=author, place=place)
-        + f"{more}---\n\nDone.\n"
-    )
-
-
-BROKEN = {
-    # one id twice, and entries that claim another namespace than their folder, or none there can be
-    "places": {
-        **_BACKEND,
-        "entries/status/backend/syn-2026-02-01-001.md": _text(1, "status/backend"),
-        "entries/blockers/syn-2026-02-01-001.md": _text(1, "blockers"),
-        "entries/status/backend/syn-2026-02-01-002.md": _text(2, "../../outside"),
-        "entries/status/backend/syn-2026-02-01-003.md": _text(3, "decisions"),
-    },
-    "texts": {  # a key twice, a text that stops in the middle, a link that leads out
-        **_BACKEND,
-        "entries/blockers/syn-2026-02-01-001.md": _text(
-            1, "blockers", more="from: r2d2\n"
-        ),
-        "entries/blockers/syn-2026-02-01-002.md": _text(2, "blockers")[:60],
-        "entries/blockers/syn-2026-02-01-003.md": "-> ../../../outside.md",
-    },
-    "claims": {  # a protocol that nobody knows yet, and authors that are not who they say
-        **_BACKEND,
-        "synapse.yaml": "protocol: 1000000\n",
-        "agents/eng-frontend.yaml": _AGENT.format(id="r2d2"),
-        "entries/decisions/syn-2026-02-01-001.md": _text(1, "decisions"),
-        "inbox/eng-backend/new/one.md": _text(2, "blockers", author="r2d2"),
-    },
-}
-
-
-def broken_examples(parent: str) -> list[str]:
-    """Write three directories that `check` must reject below the parent; their paths."""
-    for name, files in BROKEN.items():
-        for path, text in files.items():
-            full = os.path.join(parent, name, path)
-            os.makedirs(os.path.dirname(full), exist_ok=True)
-            if text.startswith("-> "):
-                os.symlink(text.removeprefix("-> "), full)
-            else:
-                with open(full, "w", encoding="utf-8") as file:
-                    file.write(text)
-    return [os.path.join(parent, name) for name in BROKEN]

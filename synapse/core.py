@@ -116,8 +116,8 @@ class Memory:
         if problem and not roles.declares_all(agent):
             raise InvalidEntry(
                 f"agent {agent.id}: {problem} (a role of your own has a template"
-                f" prompts/ROLE.md.j2 in the workspace,"
-                " or the agent is given read, write and authority)",
+                f" prompts/ROLE.md.j2 in the workspace, or the agent is given read,"
+                " write and authority)",
                 id=agent.id,
                 role=agent.role,
             )

@@ -13,9 +13,9 @@ says which file and what to run │   ├─ ReadOnly                           
 write here; reading works │   └─ NewerProtocol                        written by a newer version of
 this software ├─ SealError                       exit 7   sealed scopes │   └─ NoKey
 this workspace holds no keys: nothing can be sealed ├─ OverBudget                      exit 8
-.needed .budget: a view cannot be cut further └─ EmbedderError                   exit 9   .url
-.folder: what makes vectors of texts is not there, or failed
-    └─ Refused                              it answered, and will not embed this text
+.needed .budget: a view cannot be cut further
+└─ EmbedderError                   exit 9   .url .folder: what makes vectors of texts is not there,
+    or failed └─ Refused                              it answered, and will not embed this text
 
 64 is EX_USAGE of sysexits.h. No code is 2: Claude Code blocks the prompt when a hook ends with
 that.

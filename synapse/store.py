@@ -111,8 +111,8 @@ class Store:
 
         It takes in what the log has more, once, and then answers as of that moment; inside of
         another snapshot of the same thread it is that one. With `look`, what people dropped or
-        edited is taken in first; with `words`, full text is complete; a `late` one takes nothing in,
-        for hot paths that an older answer serves as well. Nothing is written inside.
+        edited is taken in first; with `words`, full text is complete; a `late` one takes
+        nothing in, for hot paths that an older answer serves as well. Nothing is written inside.
         """
         if look:
             self.look()
@@ -564,7 +564,7 @@ class Store:
         return entry
 
     def tokens(self, encoding: str, *, quick: bool = False) -> Tokens:
-        """Return what counts tokens in an encoding; counts that were made are kept with the index."""
+        """Return what counts tokens in an encoding. New counts are kept with the index."""
         from synapse.system.tokens import Tokens
 
         stored = partial(self.index.token_counts, encoding)

@@ -43,13 +43,13 @@ def approve(store: Store, pen: Writer, agent: Agent, entry: Entry) -> None:
     until, now = max(source.expires for source in sources), store.clock()
     ttl = "never" if until == NEVER else f"{max(-((now - until) // SECOND), 1)}s"
     pen.act("approve", entry=entry.id, trust=entry.trust, ttl=ttl)
-    about = {
+    fields = {
         "phase": "merge",
         "night": _night(store, entry),
         "reason": "merged",
         "heirs": [entry.id],
     }
-    filed = Pending("archive", CONSOLIDATOR, about | {"ids": list(entry.derived_from)})
+    filed = Pending("archive", CONSOLIDATOR, fields | {"ids": list(entry.derived_from)})
     store.log.append(filed, once=f"approved:{entry.id}")
 
 

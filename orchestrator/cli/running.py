@@ -207,8 +207,7 @@ def ended(result: Result) -> str:
     again = ", as it did before (--force repeats it)" if result.repeated else ""
     lines = [
         f"{result.run or 'not begun'}: {result.status}{again}; {tokens(result.usage)}"
-        f" tokens, {money(result.cost)}, "
-        f"overhead {share(result.overhead)}"
+        f" tokens, {money(result.cost)}, overhead {share(result.overhead)}"
     ]
     lines += [result.why] if result.why else []
     return clean("\n".join(lines).replace("\n", "; "))

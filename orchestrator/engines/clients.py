@@ -17,8 +17,8 @@ from orchestrator.engines.reading import Rule
 # nobody's concern.
 BASE = (
     "PATH HOME USER LOGNAME SHELL LANG LC_* TZ TERM TMPDIR XDG_* SSL_CERT_FILE"
-    " SSL_CERT_DIR NODE_EXTRA_CA_CERTS "
-    "HTTP_PROXY HTTPS_PROXY NO_PROXY ALL_PROXY http_proxy https_proxy no_proxy all_proxy"
+    " SSL_CERT_DIR NODE_EXTRA_CA_CERTS HTTP_PROXY HTTPS_PROXY NO_PROXY ALL_PROXY"
+    " http_proxy https_proxy no_proxy all_proxy"
 ).split()
 
 

@@ -1,8 +1,8 @@
 """An agent's own memory, as files in a folder of its own, tidied by the Defrag Protocol's phases:
 pure.
 
-    MEMORY.md               what it knows for good, in sections, under 60 lines
-    memory/YYYY-MM-DD.md    daily notes: read, copied into the archive, never changed and never deleted
+    MEMORY.md               what it knows for good, in sections, under 60 lines memory/YYYY-MM-DD.md
+    daily notes: read, copied into the archive, never changed and never deleted
     memory/archive/YYYY-MM.md
 
 No model is asked. What is worth keeping is what the notes say is: bullets below a section's

@@ -32,9 +32,8 @@ PACKAGES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__fil
 MODES = ("monitor", "rewake")
 WAKES = 2  # the exit code that wakes
 LOOK_EVERY = 5.0  # seconds, where no bell rang
-SETTLE = (
-    2.0  # that the hooks of the event which began a wait have to tell what there is
-)
+# that the hooks of the event which began a wait have to tell what there is
+SETTLE = 2.0
 MOST = 400  # ids of entries that are remembered
 
 

@@ -322,8 +322,8 @@ def replay(
         f"the prompt cannot be made again: the log knows it as {journalled[:16]}…,"
         f" what is kept in the run's folder"
         f" {'is missing' if stored is None else f'has {stored.sha256[:16]}…'}, and"
-        f" made from the log it has"
-        f" {made.sha256[:16]}…; the templates or the workspace's secret may have changed",
+        f" made from the log it has {made.sha256[:16]}…; the templates or the"
+        f" workspace's secret may have changed",
         expected=journalled,
         found=made.sha256,
     )

@@ -33,9 +33,8 @@ from synapse.view.view import View
 
 CRITICALS = 2_000  # tokens that what is critical may take, whatever the task
 MOST = 2_000  # tokens of the rest of a view, with its frame
-LEAST = (
-    600  # tokens of what a clause of the task names, that are there whatever they save
-)
+# tokens of what a clause of the task names, that are there whatever they save
+LEAST = 600
 FIND_TURNS, FIND_TOKENS = (
     3,
     4_500,
@@ -241,8 +240,7 @@ def _left(view: View, by: Worth) -> str:
         return f"{count:,} left out, of which {view.unfit:,} concern the task and have no room"
     return (
         f"{count:,} {'other' if count == 1 else 'others'} left out: {less} (p"
-        f" {by.chances[OTHER]:.2g} to"
-        f" {by.chances[IMPORTANT]:.2g}, {by.price:g} turns)"
+        f" {by.chances[OTHER]:.2g} to {by.chances[IMPORTANT]:.2g}, {by.price:g} turns)"
     )
 
 

@@ -19,9 +19,8 @@ STEPS, LEDGER, OUTPUT, RECEIPT = (
     "receipt.json",
 )
 TRANSCRIPT, ERROR = "transcript.log", "error.txt"
-ELSEWHERE = (
-    "the workspace that it began in"  # what a run waits for that is another one's
-)
+# what a run waits for that is another one's
+ELSEWHERE = "the workspace that it began in"
 
 
 def is_elsewhere(root: str, run: str, fields: Mapping[str, Any]) -> bool:

@@ -55,8 +55,7 @@ def check(task: Task) -> Task:
     if not is_namespace(f"status/{task.project}"):
         raise InvalidEntry(
             f"project {task.project!r} is not valid: a-z, 0-9, '_' and '-', such as"
-            f" brain-suite, and '/' between its "
-            "parts",
+            f" brain-suite, and '/' between its parts",
             project=task.project,
         )
     for name in ("max_tokens", "max_usd", "max_turns", "timeout"):

@@ -195,9 +195,8 @@ def check_price(scopes: tuple[Scope, ...], model: str, usd: float | None) -> flo
         if scope.limits.usd is not None:
             raise Unpriced(
                 f"{scope.name} has a limit on money and the price of {model} is not"
-                f" known; give it one under prices: "
-                f"in synapse.yaml, such as {model}: {{input: 3.0, output: 15.0}}"
-                f" (dollars per million tokens)",
+                f" known; give it one under prices: in synapse.yaml, such as {model}:"
+                f" {{input: 3.0, output: 15.0}} (dollars per million tokens)",
                 model=model,
                 scope=scope.name,
             )

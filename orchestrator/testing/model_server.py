@@ -6,8 +6,8 @@ A script is what the scripted engine takes: a function from what is seen to the 
 with each request and told nothing but the request. Usage is counted. Faults are queued and met by
 the requests that follow.
 
-with ModelServer(lambda seen: "Done.") as server:
-    Anthropic(base_url=server.url, api_key="any", model="any")  # OpenAI: base_url=f"{server.url}/v1"
+with ModelServer(lambda seen: "Done.") as server: Anthropic(base_url=server.url, api_key="any",
+    model="any")  # OpenAI: base_url=f"{server.url}/v1"
 
 python -m orchestrator.testing.model_server --port 0 --script package.module:function
 """

@@ -4,10 +4,10 @@ A record is a line of JSON; what stands in it was seen at the edges: the request
 server got, the client's own transcripts, the pages that were served, the memory, the repository
 afterwards.
 
-session     format, client, version, cell, arm, seed, encoding, chances, elapsed (seconds) result
-fresh, cached, written, replied (tokens), usd: the client's own report of the session request
-agent (lead, task-1, task-2, side), tokens (of the whole request), hooks (of them, tokens that
-            hooks put there)
+session     format, client, version, cell, arm, seed, encoding, chances, elapsed (seconds)
+result      fresh, cached, written, replied (tokens), usd: the client's own report of the session
+request     agent (lead, task-1, task-2, side), tokens (of the whole request), hooks (of them,
+            tokens that hooks put there)
 call        agent, tool, subject (of a file from the repository on, or an address), denied (by a
 hook) transcript  agent, replies, tokens (sent), replied: by the client's own file page        name:
 a page of the documentation was served entry       id, agent, namespace, tags, tokens: what the
@@ -44,9 +44,8 @@ MODEL = "claude-sonnet-4-5"
 PAUSE = 0.2  # seconds that a model thinks
 PATIENCE = 180.0
 SETTLED_WITHIN = 10.0
-BESIDE = (
-    " hook additional context: "  # what the client writes before the text of a hook
-)
+# what the client writes before the text of a hook
+BESIDE = " hook additional context: "
 ANY = (Tool("any", "", {}),)
 
 Record = dict[str, Any]

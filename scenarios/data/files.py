@@ -83,7 +83,8 @@ def load(text: str, cell: Mapping[str, Any] | None = None) -> Scenario:
 # -- Reading ---------------------------------------------------------------------------
 
 _TOP = (
-    "schema", "id", "title", "shows", "headline", "seed", "runs", "full", "project", "start", "arms", "kind",
+    "schema", "id", "title", "shows", "headline", "seed", "runs", "full", "project", "start",
+    "arms", "kind",
     "facts", "agents", "tasks", "events", "background", "sizes", "gates", "grid", "params",
 )  # fmt: skip
 _GATE = re.compile(

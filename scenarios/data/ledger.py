@@ -18,64 +18,68 @@ ledger of the orchestrator has it (labels: orchestrator.engines.protocol.LABELS)
 these tokens are sent for the first time in their run.
 
 begin    format, scenario, digest (of the scenario's file), arm, seed, cell (the parameters that
-were set: a mapping),
-         encoding, counting (exact, bound, estimate), gated (whether this arm is the one that has to pass),
-         roster [{id, role, plays}], tasks [{id, agent, needs: [fact], acts, makes, hop}],
-         facts [fact]; engine (of a real model's runs alone); prices {model: {input, cached, written, output (dollars
-         per million tokens), lifetime (of a cache's entry, seconds), least (tokens that a cache takes), source}}, the
-         first of which is `usd`; `dollars` says how. `hop` is a task's place in a chain
+         were set: a mapping), encoding, counting (exact, bound, estimate), gated (whether this arm
+         is the one that has to pass), roster [{id, role, plays}], tasks [{id, agent, needs: [fact],
+         acts, makes, hop}], facts [fact]; engine (of a real model's runs alone); prices {model:
+         {input, cached, written, output (dollars per million tokens), lifetime (of a cache's entry,
+         seconds), least (tokens that a cache takes), source}}, the first of which is `usd`;
+         `dollars` says how. `hop` is a task's place in a chain
 fact     fact, version, value, known: a value becomes true; `known`: the memory held it before the
-run began spawn    run, agent, role, parent (a run or null), task (of the scenario, or null), tools
-[name], budget (tokens that
-         were planned for the view), view_tokens (of the view and its frame), ids [entries shown],
-         live_entries, live_tokens (all live entries of the memory, each in its natural form),
-         needs [fact], available [needed facts whose value of now stands in a live entry that the agent may see]
+run began
+spawn    run, agent, role, parent (a run or null), task (of the scenario, or null), tools [name],
+         budget (tokens that were planned for the view), view_tokens (of the view and its frame),
+         ids [entries shown], live_entries, live_tokens (all live entries of the memory, each in its
+         natural form), needs [fact], available [needed facts whose value of now stands in a live
+         entry that the agent may see]
 prompt   run, agent, step, segments; ids [entries told of for the first time], shows {label:
-[version]} (what of the
-         facts stands in the part of the prompt that is new, by the label of that part); disputed [version], where
-         there are any: those of them that an entry says of which it is said to be in dispute; texts
-         [[label, first, sha256]], where they are kept: see `texts`. A call that came to
-         nothing has no line; else each prompt is followed by its completion, of the same run and step
+         [version]} (what of the facts stands in the part of the prompt that is new, by the label of
+         that part); disputed [version], where there are any: those of them that an entry says of
+         which it is said to be in dispute; texts [[label, first, sha256]], where they are kept: see
+         `texts`. A call that came to nothing has no line; else each prompt is followed by its
+         completion, of the same run and step
 completion  run, agent, step, segments [[label, tokens]], stop, calls [{call, tool}], interrupted
-(the prompt's work
-         was thrown away, because news came: all of its tokens count as spent on waking), cost in dollars by the
-         first of `prices`, cached and written (the tokens of the prompt that were read from the cache, and written to
-         it); of a real model: cost and usage as its provider reports them, and model;
-         texts [[label, sha256]], where they are kept
-tool_call    run, agent, call, tool tool_result  run, agent, call, tool, label, tokens, failed write
-id, agent, run (or null), namespace, priority, topic, supersedes [id], tokens (of its natural form),
-         facts [version], for [agents that are to be woken by it: by the scenario's subscriptions, not the product's
-         routing], source (`agent`, `writeback`: by the supervisor when a run ended, `scenario`: from outside)
-read     run, agent, call, ids, facts [version] search   run, agent, call, query, ids, facts
-[version] claim    run, agent, call, work, got (bool) wake_enqueued  id, agent, run: put in the
-inbox of a live session wake_rendered  id, agent, run, via (`wake`: told while it ran; `view`: at
-the start of a session; `capsule`: found by
-         its own search), the first time that the text of an entry with a `for` stands in a prompt of that agent
+         (the prompt's work was thrown away, because news came: all of its tokens count as spent on
+         waking), cost in dollars by the first of `prices`, cached and written (the tokens of the
+         prompt that were read from the cache, and written to it); of a real model: cost and usage
+         as its provider reports them, and model; texts [[label, sha256]], where they are kept
+tool_call    run, agent, call, tool
+tool_result  run, agent, call, tool, label, tokens, failed
+write    id, agent, run (or null), namespace, priority, topic, supersedes [id], tokens (of its
+         natural form), facts [version], for [agents that are to be woken by it: by the scenario's
+         subscriptions, not the product's routing], source (`agent`, `writeback`: by the supervisor
+         when a run ended, `scenario`: from outside)
+read     run, agent, call, ids, facts [version]
+search   run, agent, call, query, ids, facts [version]
+claim    run, agent, call, work, got (bool)
+wake_enqueued  id, agent, run: put in the inbox of a live session
+wake_rendered  id, agent, run, via (`wake`: told while it ran; `view`: at the start of a session;
+         `capsule`: found by its own search), the first time that the text of an entry with a `for`
+         stands in a prompt of that agent
 duplicate_wake id, agent, run: the same entry once more in one conversation, by `wake` or `view`
 relay    agent (for whom), read (tokens), wrote (tokens), cached (of those read, what it had read
-before),
-         kept [version], lost [version], changed [version]: a manager or lead passed on what it knew
+         before), kept [version], lost [version], changed [version]: a manager or lead passed on
+         what it knew
 discovery  run, agent, fact, began, tokens (of its observations), turns, known (the value stood,
-before it began, in a
-         live entry that the agent may see), concurrent (another agent was finding it out already, and had not
-         written it), stale (the memory held an older value only); t is when it ended
+         before it began, in a live entry that the agent may see), concurrent (another agent was
+         finding it out already, and had not written it), stale (the memory held an older value
+         only); t is when it ended
 answer   id, agent, fact, version, authority (of its author, as the scenario has it): an entry by
-one of two who decide
-         on a fact, each otherwise
+         one of two who decide on a fact, each otherwise
 action   run, agent, task, fact, used (version, or null where nothing was used), ok (it was the
-value of now),
-         stale (it was an older one), asserted (a value was used, right or wrong), hop; judged by the environment
+         value of now), stale (it was an older one), asserted (a value was used, right or wrong),
+         hop; judged by the environment
 consolidate  night, date (the local one that it is for), live_before, live_after, tokens_before,
-tokens_after, archived,
-         tokens (that it took itself)
+         tokens_after, archived, tokens (that it took itself)
 probe    name, value (number, or mapping of numbers): something measured outside of any agent, as
-the scenario says poison   id (or null), way (null for honest ones), stored, shown (in a prompt),
-quoted (it stood in a quotation
-         wherever it stood), acted (its value was used), legit (it is an honest one), blocked (it was kept out)
+the scenario says
+poison   id (or null), way (null for honest ones), stored, shown (in a prompt), quoted (it stood in
+         a quotation wherever it stood), acted (its value was used), legit (it is an honest one),
+         blocked (it was kept out)
 crash    run, agent;  resume  run, agent, epoch, lost (acknowledged writes that are missing),
-repeated_tokens, tokens end      run, agent, status, turns verdict  task, agent, run, ok, why:
-whether a task of the scenario was done right; one per task, also for those that
-         were never begun
+         repeated_tokens, tokens
+end      run, agent, status, turns
+verdict  task, agent, run, ok, why: whether a task of the scenario was done right; one per task,
+         also for those that were never begun
 finish   elapsed (ms), tasks, ok (of them), lost_results (results that nobody was told of and no
 entry holds)
 """
@@ -91,8 +95,10 @@ from typing import Any
 
 FORMAT = "brain-suite/ledger-v1"
 KINDS = (
-    "begin", "fact", "spawn", "prompt", "completion", "tool_call", "tool_result", "write", "read", "search", "claim",
-    "wake_enqueued", "wake_rendered", "duplicate_wake", "relay", "discovery", "answer", "action", "consolidate",
+    "begin", "fact", "spawn", "prompt", "completion", "tool_call", "tool_result", "write", "read",
+    "search", "claim",
+    "wake_enqueued", "wake_rendered", "duplicate_wake", "relay", "discovery", "answer", "action",
+    "consolidate",
     "probe", "poison", "crash", "resume", "end", "verdict", "finish",
 )  # fmt: skip
 

@@ -192,8 +192,8 @@ def _recounted(run: Run, counts: Mapping[str, int]) -> Iterator[tuple[int, list[
             len(keys),
             [
                 f"{location}: {label}{'' if first else ', sent again'}:"
-                f" {billed.get((label, first), 0):,} tokens in the"
-                f" ledger, {sums.get((label, first), 0):,} by its texts"
+                f" {billed.get((label, first), 0):,} tokens in the ledger,"
+                f" {sums.get((label, first), 0):,} by its texts"
                 for label, first in keys
                 if billed.get((label, first), 0) != sums.get((label, first), 0)
             ],

@@ -14,9 +14,10 @@ from typing import Any
 
 from scenarios.data.schema import DEGRADED, IDEAL, PARAMETERS, agents_as
 from scenarios.measure import findings, statistics
-from scenarios.measure.findings import MARGIN, Study, Table, rounded
+from scenarios.measure.findings import Table, rounded
 from scenarios.measure.samples import Sample
 from scenarios.measure.statistics import Interval
+from scenarios.measure.study import MARGIN, Study
 
 PRODUCT, RIVAL = "product", "rival"
 FIGURES = (

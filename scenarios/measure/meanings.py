@@ -37,7 +37,7 @@ MEANINGS: Mapping[str, str] = {
     "usd_vs_best": "the same in dollars, beside the rival that costs least",
     "success_vs_isolated": "task_success less that of the isolated arm, by seeds",
     "success_vs_best": "task_success less that of the rival that does most tasks right, by seeds",
-    "memory_participation": "share of the agents with an entry rendered or read, and an entry written",
+    "memory_participation": "share of agents with an entry rendered or read, and one written",
     "discoveries": "facts that agents found out by themselves",
     "redundancy": (
         "share of these that stood in a live entry, readable by the agent, before it"
@@ -50,7 +50,7 @@ MEANINGS: Mapping[str, str] = {
         "of the needed results of other tasks, the share that the agent was shown before"
         " it worked"
     ),
-    "context_reduction": "1 - tokens of views and searches ÷ tokens of all live entries, over all spawns",
+    "context_reduction": "1 - tokens of views and searches ÷ tokens of live entries, all spawns",
     "view_reduction": "the same, for the view alone",
     "needed_recall": (
         "of the needed facts that were in the memory at a spawn, the share that the view"

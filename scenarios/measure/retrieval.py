@@ -47,14 +47,12 @@ CATEGORIES = {
 }
 COMPARABLE = (
     "Published figures are mostly `session any` or `any of k sessions`, without"
-    " adversarial questions;"
-    " R@k and `turns` are stricter. Judged answer accuracies measure something else and cannot be"
-    " compared with any of these."
+    " adversarial questions; R@k and `turns` are stricter. Judged answer accuracies"
+    " measure something else and cannot be compared with any of these."
 )
 TOP = 40  # facts that a capsule is asked for: more than fit
-DEEP = (
-    1_000  # hits: with so many wanted, search looks up far more than it does by default
-)
+# hits: with so many wanted, search looks up far more than it does by default
+DEEP = 1_000
 MINUTE = 60_000_000
 _SHOWN = re.compile(r"^- (syn_[0-9a-f]{8})@", re.MULTILINE)
 _TURN = re.compile(r"D\d+:\d+")

@@ -13,7 +13,8 @@ from typing import NamedTuple
 from scenarios.data import ledger
 from scenarios.data.ledger import Run
 from scenarios.measure import metrics
-from scenarios.measure.metrics import Figures
+from scenarios.measure.figures import Figures
+from scenarios.measure.wakes import wakes
 
 FEW = 24  # runs that are looked through faster than processes are started
 
@@ -49,7 +50,7 @@ class Sample(NamedTuple):
 def sample(run: Run) -> Sample:
     begin, end, own = run.begin, run.events[-1], metrics.tally(run)
     waits = tuple(
-        sorted(wake.seconds for wake in metrics.wakes(run) if wake.seconds is not None)
+        sorted(wake.seconds for wake in wakes(run) if wake.seconds is not None)
     )
     days = [event["value"] for event in run.of("probe") if event["name"] == "day"]
     return Sample(

@@ -24,7 +24,7 @@ from scenarios.play import probes
 from scenarios.play.harness import Counts
 from scenarios.play.live import Broken, Live, TooDear
 from scenarios.play.probes import Exchange, Trial
-from scenarios.play.world import said
+from scenarios.play.truth import said
 from synapse import claims
 from synapse.errors import SynapseError
 from synapse.model import clock

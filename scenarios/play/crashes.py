@@ -31,10 +31,13 @@ from scenarios.data import ledger
 from scenarios.data.files import find, load
 from scenarios.data.schema import Scenario
 from scenarios.measure import dollars
-from scenarios.play.cast import Player, Policy, read_task
+from scenarios.play.cast import Player
 from scenarios.play.harness import Counts
+from scenarios.play.part import Policy
 from scenarios.play.recorder import PRICES, declared
-from scenarios.play.world import Truth, brief, filler, said, steps_of, using_of
+from scenarios.play.task_text import read_task
+from scenarios.play.truth import Truth, brief, filler, said, steps_of
+from scenarios.play.world import using_of
 from synapse.model.agents import OPERATOR
 from synapse.system.tokens import DEFAULT
 

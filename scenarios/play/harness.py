@@ -37,21 +37,16 @@ from scenarios.data.schema import (
     drawn_needs,
     matching,
 )
-from scenarios.play.arms import ARMS, Ground, Setting
-from scenarios.play.cast import Player, Policy, read_task
+from scenarios.play.arm import Ground, Setting
+from scenarios.play.arms import ARMS
+from scenarios.play.cast import Player
 from scenarios.play.live import Live
+from scenarios.play.part import Policy
 from scenarios.play.recorder import PRICES, Recorder, declared
 from scenarios.play.supervisors import Line, Rung, Telling
-from scenarios.play.world import (
-    Truth,
-    Witness,
-    World,
-    brief,
-    drawn,
-    noise,
-    steps_of,
-    texts,
-)
+from scenarios.play.task_text import read_task
+from scenarios.play.truth import Truth, brief, drawn, noise, steps_of, texts
+from scenarios.play.world import Witness, World
 from synapse.agent_memory import AgentMemory
 from synapse.errors import SynapseError
 from synapse.system.tokens import DEFAULT
@@ -69,9 +64,8 @@ WAYS = {
 }
 SHORT = 16_384  # characters of a text that is counted in one piece
 _BLOCKS = re.compile(r"(?<=\n)(?=- )")
-MODEL = (
-    "gpt-4o"  # agents count as one whose tokenizer is the encoding that is counted in
-)
+# agents count as one whose tokenizer is the encoding that is counted in
+MODEL = "gpt-4o"
 LIMITS = Limits(depth=8, children=64, turns=400, seconds=86_400.0)
 
 

@@ -12,7 +12,7 @@ from scenarios.data.ledger import cell_name
 from scenarios.data.schema import Scenario, cells, drawn_needs
 from scenarios.measure.meanings import meaning
 from scenarios.play.arms import ARMS
-from scenarios.play.world import Leak, Truth, steps_of, texts
+from scenarios.play.truth import Leak, Truth, steps_of, texts
 
 SEEDS = 20  # for which it is looked whether a value stands where nobody should find it
 

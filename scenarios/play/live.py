@@ -118,13 +118,11 @@ class Live:
         self.offer, self.cassette, self.count_of = offer, cassette, count
         self.spent = 0.0
         self.tokens = 0  # sent and received, by the provider's report
-        self.broken: Exception | None = (
-            None  # why the run that is being played says nothing
-        )
+        # why the run that is being played says nothing
+        self.broken: Exception | None = None
         self.costs: dict[str, tuple[float, Turn]] = {}
-        self.unpriced = (
-            0  # sessions of clients whose cost nobody reported, and no price tells
-        )
+        # sessions of clients whose cost nobody reported, and no price tells
+        self.unpriced = 0
         self.dearest = (0.0, 0)  # what a client's session cost at most, and its tokens
         self.answered_by = ""  # the model that answered last, by its own report
         self._price = _price(self.model, offer) if self.model else None
@@ -226,8 +224,7 @@ class Live:
         if self.spent + worst > self.offer.max_usd:
             raise TooDear(
                 f"${self.spent:.4f} are spent, and the next call could cost"
-                f" ${worst:.4f}: that is more than"
-                f" --max-usd {self.offer.max_usd:g}"
+                f" ${worst:.4f}: that is more than --max-usd {self.offer.max_usd:g}"
             )
         if (
             self.offer.max_tokens is not None
@@ -235,8 +232,7 @@ class Live:
         ):
             raise TooDear(
                 f"{self.tokens:,} tokens are spent, and the next call could take"
-                f" {most:,}: that is more than"
-                f" --max-tokens {self.offer.max_tokens}"
+                f" {most:,}: that is more than --max-tokens {self.offer.max_tokens}"
             )
         turn, took = self._stepped(request)
         cost = (
@@ -254,8 +250,7 @@ class Live:
         if self.spent + usd > self.offer.max_usd:
             raise TooDear(
                 f"${self.spent:.4f} are spent, and the next session could cost"
-                f" ${usd:.4f}: that is more than"
-                f" --max-usd {self.offer.max_usd:g}"
+                f" ${usd:.4f}: that is more than --max-usd {self.offer.max_usd:g}"
             )
         if (
             self.offer.max_tokens is not None
@@ -263,8 +258,7 @@ class Live:
         ):
             raise TooDear(
                 f"{self.tokens:,} tokens are spent, and the next session could take"
-                f" {tokens:,}: that is more"
-                f" than --max-tokens {self.offer.max_tokens}"
+                f" {tokens:,}: that is more than --max-tokens {self.offer.max_tokens}"
             )
         turn, took = self._stepped(request)
         usage = turn.usage

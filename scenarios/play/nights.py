@@ -21,7 +21,7 @@ from orchestrator.testing.virtual import VirtualTime
 from scenarios.data import ledger
 from scenarios.data.schema import Scenario
 from scenarios.play.recorder import PRICES, Recorder, declared
-from scenarios.play.world import Truth, drawn, noise
+from scenarios.play.truth import Truth, drawn, noise
 from synapse.consolidate import PHASES, gather, night, plan
 from synapse.model.agents import CONSOLIDATOR, OPERATOR, Settings
 from synapse.model.clock import micros

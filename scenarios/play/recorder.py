@@ -29,8 +29,8 @@ from scenarios.data import ledger
 from scenarios.data.schema import Member, Scenario
 from scenarios.data.texts import Reference, Texts
 from scenarios.measure import dollars
-from scenarios.play.cast import read_task
-from scenarios.play.world import Truth
+from scenarios.play.task_text import read_task
+from scenarios.play.truth import Truth
 from synapse.agent_memory import AgentMemory
 from synapse.core import Memory
 from synapse.errors import NotFound

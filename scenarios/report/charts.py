@@ -184,8 +184,7 @@ def _line(plane: _Plane, series: Series, frame: Frame) -> Iterator[str]:
             low, high = plane.y(point.lo), plane.y(point.hi)
             yield (
                 f'<line class="whisker" style="stroke:var(--c{series.colour})"'
-                f' x1="{x:.1f}" x2="{x:.1f}"'
-                f' y1="{low:.1f}" y2="{high:.1f}"/>'
+                f' x1="{x:.1f}" x2="{x:.1f}" y1="{low:.1f}" y2="{high:.1f}"/>'
             )
         yield _dot(x, y, series, _told(series.name, point, frame))
 
@@ -324,8 +323,7 @@ def measures(what: str, bars: Sequence[Measure], text: Callable[[float], str]) -
         if hi > lo:
             drawn.append(
                 f'<line class="ends" x1="{margins + lo:.1f}" x2="{margins + hi:.1f}"'
-                f' y1="{y + 11.5:.1f}"'
-                f' y2="{y + 11.5:.1f}"/>'
+                f' y1="{y + 11.5:.1f}" y2="{y + 11.5:.1f}"/>'
             )
         drawn.append(
             _text(

@@ -11,11 +11,15 @@ TOLERANCE = 0.02  # of a share, or of the figure itself: less is no change
 # The figures that have a good side: 1 where more is better, -1 where less is.
 BETTER: Mapping[str, int] = {
     "task_success": 1, "success": 1, "net_saving": 1, "saving_vs_broadcast": 1,
-    "saving_vs_best": 1, "usd_vs_best": 1, "success_vs_isolated": 1, "success_vs_best": 1, "needed_recall": 1,
+    "saving_vs_best": 1, "usd_vs_best": 1, "success_vs_isolated": 1, "success_vs_best": 1,
+    "needed_recall": 1,
     "context_reduction": 1, "fidelity": 1, "fidelity.8": 1, "wake_delivery": 1, "wake_precision": 1,
-    "seen_before_work": 1, "memory_participation": 1, "fact_retention": 1, "tokens": -1, "co_memory": -1, "co_task": -1,
-    "redundancy": -1, "stale_after_delivery": -1, "wake_latency": -1, "wake_turns": -1, "wake_duplicates": -1,
-    "lost_results": -1, "asr_act": -1, "asr_view": -1, "false_positives": -1, "lost_writes": -1, "repeated_share": -1,
+    "seen_before_work": 1, "memory_participation": 1, "fact_retention": 1, "tokens": -1,
+    "co_memory": -1, "co_task": -1,
+    "redundancy": -1, "stale_after_delivery": -1, "wake_latency": -1, "wake_turns": -1,
+    "wake_duplicates": -1,
+    "lost_results": -1, "asr_act": -1, "asr_view": -1, "false_positives": -1, "lost_writes": -1,
+    "repeated_share": -1,
     "tokens_per_success": -1, "usd_per_success": -1, "corruption": -1,
 }  # fmt: skip
 SHARES = (

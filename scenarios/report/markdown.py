@@ -27,21 +27,22 @@ from scenarios.report.words import (
 
 RETRIEVED = (
     "Questions whose evidence is known turn by turn, put to search as an agent would:"
-    " the share of the evidence among"
-    " the first 5, 10 and 20 hits (R@), in the answer of the tool (capsule), and 1 ÷"
-    " the place of the first (mrr)."
+    " the share of the evidence among the first 5, 10 and 20 hits (R@), in the answer"
+    " of the tool (capsule), and 1 ÷ the place of the first (mrr)."
 )
 UNITS_TOLD = (
     "Among the first k hits: the mean share of the evidence turns, whether any or all"
-    " of them are there, whether any or"
-    " all of their sessions are; and whether any is among the first k sessions."
+    " of them are there, whether any or all of their sessions are; and whether any is"
+    " among the first k sessions."
 )
 UNIT_COLUMNS = ("", "questions", "k", *UNITS)
 
 # What stands in the table of arms, in this order, where any arm has it.
 COLUMNS = (
-    "tokens", "net_saving", "usd", "usd_automatic", "usd_saving", "task_success", "co_task", "co_memory", "co_plan",
-    "co_total", "co_ref", "co_memory_unique", "tokens_per_success", "redundancy", "needed_recall", "view_recall",
+    "tokens", "net_saving", "usd", "usd_automatic", "usd_saving", "task_success", "co_task",
+    "co_memory", "co_plan",
+    "co_total", "co_ref", "co_memory_unique", "tokens_per_success", "redundancy", "needed_recall",
+    "view_recall",
     "context_reduction", "fidelity", "stale_after_delivery", "wake_latency", "fact_retention",
 )  # fmt: skip
 

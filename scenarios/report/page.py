@@ -7,7 +7,7 @@ looks like.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from importlib import resources
 
@@ -15,6 +15,16 @@ from scenarios.measure.findings import Table
 from scenarios.measure.meanings import meaning
 from scenarios.measure.retrieval import COMPARABLE
 from scenarios.report import pictures, summary
+from scenarios.report.html import (
+    ABOUT,
+    code,
+    head,
+    interval_text,
+    pair,
+    picture_html,
+    table,
+    value_cell,
+)
 from scenarios.report.markdown import (
     COLUMNS,
     RETRIEVED,
@@ -23,42 +33,29 @@ from scenarios.report.markdown import (
     retrieval_rows,
     unit_rows,
 )
+from scenarios.report.page_top import top
 from scenarios.report.pictures import Picture
 from scenarios.report.recorded import RETRIEVAL
-from scenarios.report.report import LEVELS, ONLY_CHANCE, Report
+from scenarios.report.report import LEVELS, Report
 from scenarios.report.words import (
     amount,
     cells,
     figure,
     levels,
-    measured,
     others,
     parameters,
     pays,
-    percent,
     together,
 )
 
-HEADS = {
-    "tokens": "tokens", "net_saving": "saved", "task_success": "done right", "co_memory": "C ÷ W", "co_plan": "P ÷ W",
-    "co_task": "(C+P) ÷ W", "co_total": "(C+P) ÷ T", "co_ref": "(C+P) ÷ W iso.", "co_memory_unique": "C ÷ W, unique",
-    "usd": "dollars", "usd_automatic": "dollars, automatic cache", "usd_saving": "dollars saved",
-    "tokens_per_success": "tokens per task", "redundancy": "found twice", "needed_recall": "recall",
-    "view_recall": "recall, view", "context_reduction": "not sent", "stale_after_delivery": "stale",
-    "wake_latency": "wake",
-}  # fmt: skip
-ABOUT = {
-    "retrieval": (
-        "search in recorded conversations: how much of the evidence for a question is"
-        " found"
-    )
-}
 # The columns of `COLUMNS`, as they stand together in a table.
 PARTS: Mapping[str, Sequence[str]] = {
-    "tokens and tasks": ("tokens", "net_saving", "usd", "usd_automatic", "usd_saving", "task_success",
+    "tokens and tasks": ("tokens", "net_saving", "usd", "usd_automatic", "usd_saving",
+    "task_success",
                          "tokens_per_success"),
     "overhead": ("co_task", "co_memory", "co_plan", "co_total", "co_ref", "co_memory_unique"),
-    "what was known": ("redundancy", "needed_recall", "view_recall", "context_reduction", "fidelity",
+    "what was known": ("redundancy", "needed_recall", "view_recall", "context_reduction",
+    "fidelity",
                        "stale_after_delivery", "wake_latency", "fact_retention"),
 }  # fmt: skip
 assert {name for names in PARTS.values() for name in names} == set(COLUMNS)
@@ -70,7 +67,7 @@ def html(report: Report) -> str:
     )
     drawn = list(pictures.of(report))
     sections = (
-        _top(report),
+        top(report),
         _charts(drawn),
         _pays(report),
         _gates(report),
@@ -89,104 +86,6 @@ def html(report: Report) -> str:
         f" saves</title>\n<style>\n{style}</style>\n</head>\n"
         f"<body>\n{body}\n</body>\n</html>\n"
     )
-
-
-def _top(report: Report) -> Iterator[str]:
-    run = report.table["run"]
-    yield f'<header><span class="level">{run["level"]} · {_short(LEVELS[run["level"]])}</span>'
-    yield "<h1>What coordination costs, and what it saves</h1>"
-    yield f'<p class="lede">{escape(summary.sentence(report.table))}</p>'
-    yield f'<ul class="tiles">{"".join(_tile(*tile) for tile in _tiles(report))}</ul></header>'
-    yield from _compared(report.table)
-    if run["level"] == "L0":
-        yield f'<p class="note">{escape(ONLY_CHANCE)}</p>'
-    if source := measured(run):
-        yield f'<p class="note">{escape(source)}</p>'
-    drawn = list(pictures.headlines(report))
-    if drawn:
-        yield "<h2>The product beside its rivals, on the same seeds</h2><div class='charts'>"
-        yield from map(_figure, drawn)
-        yield "</div>"
-    if report.table["against"]:
-        rows = [
-            f"<tr><th scope='row'>{escape(name)}</th><td class='words'>{escape(agents)}</td>"
-            f"{''.join(f'<td>{_saving(tile)}</td>' for tile in row)}</tr>"
-            for name, agents, *row in map(summary.cells, report.table["against"])
-        ]
-        scenario, agents, *heads = summary.HEAD
-        yield _table((scenario, f"<{agents}", *heads), rows)
-        yield f"<p class='soft'>{escape(summary.meant(report.table))}</p>"
-
-
-def _saving(text: str) -> str:
-    """A cell of the table, with the rival below what is saved beside it."""
-    value, _, rival = text.partition("] v ")
-    return (
-        f"{escape(value)}]<small>v {escape(rival)}</small>" if rival else escape(text)
-    )
-
-
-def _compared(table: Table) -> Iterator[str]:
-    """Yield what was compared with what: every arm, by its kind."""
-    yield "<h2>What is compared with what</h2><div class='kinds'>"
-    for description, arms in summary.arms(table):
-        kind, _, details = description.partition(": ")
-        small = f"<small>{escape(details)}</small>" if details else ""
-        rows = "".join(
-            f"<dt><code>{escape(arm)}</code></dt><dd>{escape(names)}</dd>"
-            for arm, names in arms
-        )
-        yield f"<section><h3>{escape(kind[0].upper() + kind[1:])}{small}</h3><dl>{rows}</dl></section>"
-    yield "</div>"
-    sentences = list(summary.equals(table))
-    if sentences:
-        yield (
-            f"<ul class='plain"
-            f" soft'>{''.join(f'<li>{escape(sentence)}</li>' for sentence in sentences)}</ul>"
-        )
-
-
-def _short(text: str) -> str:
-    return escape(text.partition(":")[0])
-
-
-def _tiles(report: Report) -> Iterator[tuple[str, str]]:
-    rows = summary.headline(report.table)
-    for row in [
-        item
-        for item in rows
-        if item["best"] and (len(rows) == 1 or item["scenario"] == pictures.MAIN)
-    ]:
-        best, cheapest, figures = row["best"], row["best_usd"], row["figures"]
-        location = f"{row['scenario']}, {row['agents']} agents"
-        for unit, rival in (("tokens", best), ("usd", cheapest)):
-            comparison = row["beside"][rival][unit]
-            description = (
-                f"{'dollars' if unit == 'usd' else unit}"
-                f" {'fewer' if comparison['value'] >= 0 else 'more'} than {rival}"
-            )
-            yield (
-                percent(abs(comparison["value"])),
-                f"{description} {summary.ends(comparison)}; {location}",
-            )
-        if "co_task" in figures:
-            memory = percent(figures["co_memory"]["value"])
-            yield (
-                percent(figures["co_task"]["value"]),
-                f"all coordination ÷ task, of which memory {memory}; {location}",
-            )
-    judged = [
-        item["met"] for item in report.table["verdicts"] if item["met"] is not None
-    ]
-    yield f"{sum(judged)} of {len(judged)}", "thresholds met"
-    yield (
-        f"{report.table['run']['runs']:,}",
-        f"runs of {len(report.study.scenarios)} scenario{'s' * (len(report.study.scenarios) != 1)}",
-    )
-
-
-def _tile(value: str, what: str) -> str:
-    return f"<li><b>{escape(value)}</b><span>{escape(what)}</span></li>"
 
 
 # -- Verdicts --------------------------------------------------------------------------
@@ -217,7 +116,7 @@ def _judged(told: Table, scenario: str, verdicts: Sequence[Table]) -> Iterator[s
             f"<p class='soft'>Judged at {escape(parameters(told['params']))}."
             f" {escape(told['headline'])}</p>"
         )
-    yield _table(
+    yield table(
         ("", "<threshold", "value [95 %]", "runs that meet it"),
         [f"<tr>{_gate(verdict)}</tr>" for verdict in verdicts],
         "gates",
@@ -236,7 +135,7 @@ def _judged(told: Table, scenario: str, verdicts: Sequence[Table]) -> Iterator[s
         yield f"<details class='cells'><summary>{others(len(rows))} of its grid"
         yield f"<small>{beyond} figure{'s' * (beyond != 1)} beyond a limit</small></summary>"
         yield "<p class='soft'>By these nothing is judged. ✗: beyond the limit. n: runs.</p>"
-        yield _table(("cell", *(verdict["gate"] for verdict in verdicts)), rows)
+        yield table(("cell", *(verdict["gate"] for verdict in verdicts)), rows)
         yield "</details>"
 
 
@@ -244,7 +143,7 @@ def _cell(metric: str, found: Table | None) -> str:
     if found is None:
         return "<td>–</td>"
     value = (
-        f"{escape(amount(metric, found['value']))}<small>{_between(metric, found)} n"
+        f"{escape(amount(metric, found['value']))}<small>{interval_text(metric, found)} n"
         f" {found['n']}</small>"
     )
     return f"<td>{value}</td>" if found["met"] else f"<td class=missed>✗ {value}</td>"
@@ -263,28 +162,14 @@ def _gate(each: Table) -> str:
     )
     if "why" in each:
         fragile += f"<small>{escape(each['why'])}</small>"
-    value = _value(each["metric"], {each["metric"]: each}) if "value" in each else "–"
+    value = (
+        value_cell(each["metric"], {each["metric"]: each}) if "value" in each else "–"
+    )
     runs = f"{each['runs_met']} of {each['n']}" if "value" in each else "–"
     return (
         f"<td class='{kind}'>{escape(status)}</td><td"
         f" class='words'><code>{escape(each['gate'])}</code>{fragile}</td>"
         f"<td>{value}</td><td>{runs}</td>"
-    )
-
-
-def _table(head: Sequence[str], rows: Iterable[str], kind: str = "") -> str:
-    """A table that scrolls where it is too wide. What begins with `<` heads a column of words."""
-    cells = "".join(
-        (
-            f"<th"
-            f" scope='col'{' class=words' * column.startswith('<')}>{escape(column.lstrip('<'))}</th>"
-        )
-        for column in head
-    )
-    table = f"<table class='{kind}'>" if kind else "<table>"
-    return (
-        f"<div"
-        f" class='scroll'>{table}<thead><tr>{cells}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
     )
 
 
@@ -295,7 +180,7 @@ def _charts(drawn: Sequence[Picture]) -> Iterator[str]:
     yield "<h2>The curves</h2><div class='charts'>"
     for picture in drawn:
         if picture.drawing:
-            yield _figure(picture)
+            yield picture_html(picture)
     yield "</div>"
     absent = [picture for picture in drawn if not picture.drawing]
     if absent:
@@ -308,18 +193,6 @@ def _charts(drawn: Sequence[Picture]) -> Iterator[str]:
             for picture in absent
         )
         yield "</ul>"
-
-
-def _figure(each: Picture) -> str:
-    legend = "".join(
-        f"<li><i style='background:var(--c{colour})'></i>{escape(name)}</li>"
-        for name, colour in each.legend
-    )
-    listed = f"<ul class='legend'>{legend}</ul>" if legend else ""
-    return (
-        f"<figure><h3>{escape(each.title)}</h3>{each.drawing}{listed}"
-        f"<figcaption><p>{escape(each.told)}</p></figcaption></figure>"
-    )
 
 
 def _pays(report: Report) -> Iterator[str]:
@@ -341,20 +214,18 @@ def _recorded(report: Report) -> Iterator[str]:
             f"<h2>What memory finds in recorded conversations (L1)</h2><p"
             f" class='soft'>{escape(RETRIEVED)}</p>"
         )
-        yield _table(
+        yield table(
             ("", "questions", *retrieved["figures"]),
             map(_row, retrieval_rows(retrieved)),
         )
         yield f"<p class='soft'>{escape(UNITS_TOLD)} {escape(COMPARABLE)}</p>"
-        yield _table(UNIT_COLUMNS, map(_row, unit_rows(retrieved)))
+        yield table(UNIT_COLUMNS, map(_row, unit_rows(retrieved)))
 
 
 def _row(cells: Sequence[str]) -> str:
     name, *values = cells
-    return (
-        f"<tr><th"
-        f" scope='row'>{escape(name)}</th>{''.join(f'<td>{escape(value)}</td>' for value in values)}</tr>"
-    )
+    data = "".join(f"<td>{escape(value)}</td>" for value in values)
+    return f"<tr><th scope='row'>{escape(name)}</th>{data}</tr>"
 
 
 # -- Scenarios -------------------------------------------------------------------------
@@ -390,9 +261,9 @@ def _arms(report: Report, scenario: str) -> Iterator[str]:
         columns = [name for name in names if any(name in row for row in rows.values())]
         if columns:
             lines = list(_by_kind(report, scenario, rows, columns))
-            yield _table((title, "n", *map(_head, columns)), lines)
+            yield table((title, "n", *map(head, columns)), lines)
         meant += [
-            f"<dt>{escape(_head(name))}</dt><dd>{escape(meaning(name))}</dd>"
+            f"<dt>{escape(head(name))}</dt><dd>{escape(meaning(name))}</dd>"
             for name in columns
         ]
     yield (
@@ -421,36 +292,16 @@ def _by_kind(
 
 
 def _arm(arm: str, n: int, row: Table, columns: Sequence[str], strong: bool) -> str:
-    cells = "".join(f"<td>{_value(name, row)}</td>" for name in columns)
+    cells = "".join(f"<td>{value_cell(name, row)}</td>" for name in columns)
     return (
         f"<tr{' class=gated' * strong}><th"
         f" scope='row'>{escape(arm)}</th><td>{n}</td>{cells}</tr>"
     )
 
 
-def _head(name: str) -> str:
-    return HEADS.get(name, name.replace("_", " "))
-
-
-def _value(name: str, row: Table) -> str:
-    if name not in row:
-        return "–"
-    return f"{escape(amount(name, row[name]['value']))}{_ends(name, row[name])}"
-
-
-def _ends(name: str, told: Table) -> str:
-    between = _between(name, told)
-    return f"<small>{between}</small>" if between else ""
-
-
-def _between(name: str, told: Table) -> str:
-    lo, hi = amount(name, told["lo"]), amount(name, told["hi"])
-    return f"[{escape(lo)}, {escape(hi)}]" if lo != hi else ""
-
-
 def _beside(report: Report, scenario: str) -> str:
     rows = [
-        _pair(row) for row in report.table["comparisons"] if row["scenario"] == scenario
+        pair(row) for row in report.table["comparisons"] if row["scenario"] == scenario
     ]
     if not rows:
         return ""
@@ -463,28 +314,7 @@ def _beside(report: Report, scenario: str) -> str:
         "no worse by 2 points",
         "fragile",
     )
-    return _table(head, rows)
-
-
-def _pair(each: Table) -> str:
-    worse = (
-        "<span class='met'>yes</span>"
-        if each["no_worse"]
-        else "<span class='missed'>no</span>"
-    )
-    fragile = (
-        f"<span class='fragile'>{escape(', '.join(each['flips']))}</span>"
-        if each["flips"]
-        else "no"
-    )
-    p = "&lt; 0.001" if each["p_holm"] < 0.001 else f"{each['p_holm']:.3f}"
-    saved = figure("net_saving", each["saving"])
-    return (
-        f"<tr><th"
-        f" scope='row'>{escape(each['arm'])}</th><td>{each['n']}</td><td>{saved}</td><td>{p}</td>"
-        f"<td>{each['success_difference'] * 100:+.1f}"
-        f" points</td><td>{worse}</td><td>{fragile}</td></tr>"
-    )
+    return table(head, rows)
 
 
 # -- What else a reader has to know ----------------------------------------------------
@@ -521,21 +351,13 @@ def _levels(report: Report) -> Iterator[str]:
     rows = []
     for level, claim, state in levels(report.table):
         kind = "met" if state.startswith("played") else "unplayed"
-        state_html = _code(state)
+        state_html = code(state)
         name = (
             f"{escape(claim)}<small>{escape(ABOUT.get(claim, LEVELS[level]))}</small>"
         )
         head = f"<th scope='row'>{level}</th><td class='words'>{name}</td>"
         rows.append(f"<tr>{head}<td class='words {kind}'>{state_html}</td></tr>")
-    yield _table(("level", "<what it is", "<in this report"), rows)
-
-
-def _code(text: str) -> str:
-    """Words with commands in back quotes."""
-    return "".join(
-        f"<code>{escape(piece)}</code>" if at % 2 else escape(piece)
-        for at, piece in enumerate(text.split("`"))
-    )
+    yield table(("level", "<what it is", "<in this report"), rows)
 
 
 def _foot(report: Report) -> Iterator[str]:

@@ -8,16 +8,19 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from scenarios.measure import findings
-from scenarios.measure.findings import ISOLATED, Study, Table
+from scenarios.measure.findings import Table
 from scenarios.measure.statistics import Interval
+from scenarios.measure.study import ISOLATED, Study
 from scenarios.report import charts, summary, words
 from scenarios.report.charts import Bar, Frame, Measure, Point, Series
 from scenarios.report.report import Report
 
 # The page's colour of each arm; whoever is not named takes the next.
 COLOURS = {
-    "isolated": 0, "broadcast": 1, "manager": 2, "shared_file": 3, "view": 4, "view_capsule": 5, "shipped": 6,
-    "placebo": 7, "capsule": 8, "oracle": 9, "native_store": 10, "off": 0, "weekly": 1, "nightly": 6,
+    "isolated": 0, "broadcast": 1, "manager": 2, "shared_file": 3, "view": 4, "view_capsule": 5,
+    "shipped": 6,
+    "placebo": 7, "capsule": 8, "oracle": 9, "native_store": 10, "off": 0, "weekly": 1,
+    "nightly": 6,
 }  # fmt: skip
 # What tokens were for, as a stack of bars has them: work in greys, what the memory put there in
 # colour.
@@ -215,10 +218,8 @@ def _heat(other: str, cells: dict[tuple[object, int], tuple[Interval, int]]) -> 
     head = "".join(f"<th scope='col'>{team}</th>" for team in teams)
     body = ""
     for column in rows:
-        body += (
-            f"<tr><th"
-            f" scope='row'>{column}</th>{''.join(_cell(cells.get((column, team))) for team in teams)}</tr>"
-        )
+        data = "".join(_cell(cells.get((column, team))) for team in teams)
+        body += f"<tr><th scope='row'>{column}</th>{data}</tr>"
     return (
         f"<table class='heat'><thead><tr><th>{other} ╲"
         f" agents</th>{head}</tr></thead><tbody>{body}</tbody></table>"
@@ -351,8 +352,8 @@ def _waits(report: Report) -> Picture:
     )
     caption = (
         f"{name}: from the write to the first prompt that holds it, for agents that"
-        f" had a session; the curve ends at"
-        " the share that was delivered at all. Arms without a curve told nobody."
+        f" had a session; the curve ends at the share that was delivered at all. Arms"
+        " without a curve told nobody."
     )
     return Picture(title, caption, charts.lines(title, frame, series))
 

@@ -18,9 +18,11 @@ from typing import Any, NamedTuple
 from scenarios.data import ledger
 from scenarios.data.schema import Scenario
 from scenarios.measure import comparison, findings
-from scenarios.measure.findings import Findings, Study, Table, Threshold
+from scenarios.measure.findings import Findings, Table, Threshold
 from scenarios.measure.samples import Sample
-from scenarios.play.arms import ARMS, RIVAL
+from scenarios.measure.study import Study
+from scenarios.play.arm import RIVAL
+from scenarios.play.arms import ARMS
 from scenarios.report import plan
 
 SCHEMA = "brain-suite/report-v1"
@@ -32,8 +34,7 @@ REPORT, LEDGER, TEXT, PAGE = FILES = (
 )
 ONLY_CHANCE = (
     "L0: agents are scripted. Intervals describe the chance in the scenarios alone"
-    " (which facts, sizes, times are"
-    " drawn), and nothing about models."
+    " (which facts, sizes, times are drawn), and nothing about models."
 )
 LEVELS = {
     "L0": (
@@ -175,8 +176,8 @@ def warnings(
         if item["saving"]["value"] > 0 and not item["no_worse"]:
             lost = f"{-item['success_difference']:.1%}"
             lines.append(
-                f"{item['scenario']}: {item['arm']} saves tokens, and may lose"
-                f" success ({lost} on average)"
+                f"{item['scenario']}: {item['arm']} saves tokens, and may lose success"
+                f" ({lost} on average)"
             )
         if item["fragile"]:
             lines.append(

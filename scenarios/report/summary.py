@@ -32,14 +32,11 @@ HEAD = (
 NO_RIVAL = "no rival does as many tasks"
 MEANT = (
     "Tokens and dollars: how many fewer the product takes than the best rival, seed"
-    " by seed, with the 95 %"
-    " interval; the best is the rival that takes the fewest of those that do their"
-    " tasks. Done right: tasks of"
-    " the product v that rival. Found twice: of what was found out, the share that"
-    " memory held already. Needed"
-    " shown: of what was needed and held, the share that was shown. All ÷ task:"
-    " tokens of all coordination"
-    " beside those of the work; memory ÷ task: memory's part of it."
+    " by seed, with the 95 % interval; the best is the rival that takes the fewest of"
+    " those that do their tasks. Done right: tasks of the product v that rival. Found"
+    " twice: of what was found out, the share that memory held already. Needed shown:"
+    " of what was needed and held, the share that was shown. All ÷ task: tokens of all"
+    " coordination beside those of the work; memory ÷ task: memory's part of it."
 )
 
 
@@ -117,9 +114,9 @@ def _of_several(rows: Sequence[Table]) -> str:
     )
     return (
         f"{best['product']} takes fewer tokens than the best rival in {fewer} of"
-        f" {len(kept_rows)} scenarios,"
-        f" {_agents(rows)}: from {_more_or_less(most)} ({best['scenario']}, {best['best']}) to"
-        f" {_more_or_less(least)} ({worst['scenario']}, {worst['best']}); dollars from"
+        f" {len(kept_rows)} scenarios, {_agents(rows)}: from {_more_or_less(most)}"
+        f" ({best['scenario']}, {best['best']}) to {_more_or_less(least)}"
+        f" ({worst['scenario']}, {worst['best']}); dollars from"
         f" {_more_or_less(max(usd))} to {_more_or_less(min(usd))}; tasks done right: "
         f"{f'fewer in {names}' if lost else 'no fewer in any'}{f'; {none}' if none else ''}."
     )
@@ -137,9 +134,8 @@ def _of_one(row: Table) -> str:
         )
         ours = percent(row["bars"][row["product"]]["success"])
         return (
-            f"No rival does as many tasks right as {row['product']},"
-            f" {_agents([row])}: {ours} v {percent(most)} at"
-            f" most; {_runs(row)}."
+            f"No rival does as many tasks right as {row['product']}, {_agents([row])}:"
+            f" {ours} v {percent(most)} at most; {_runs(row)}."
         )
     tokens, usd = row["beside"][best]["tokens"], row["beside"][cheapest]["usd"]
     by = (
@@ -150,8 +146,7 @@ def _of_one(row: Table) -> str:
     return (
         f"{row['product']} takes {_more_or_less(tokens['value'])} tokens {ends(tokens)} and"
         f" {_more_or_less(usd['value'])} dollars {ends(usd)} than {by},"
-        f" {_agents([row])}; tasks done right:"
-        f" {_success(row, best)}; {_runs(row)}."
+        f" {_agents([row])}; tasks done right: {_success(row, best)}; {_runs(row)}."
     )
 
 
@@ -267,9 +262,9 @@ def overhead(row: Table) -> str:
     return (
         f"{row['scenario']}: all coordination ÷ task"
         f" {percent(figures['co_task']['value'])} (single runs"
-        f" {percent(runs['co_task']['least'])} to"
-        f" {percent(runs['co_task']['most'])}), of which memory"
-        f" {percent(figures['co_memory']['value'])} ({percent(runs['co_memory']['least'])} to"
+        f" {percent(runs['co_task']['least'])} to {percent(runs['co_task']['most'])}),"
+        f" of which memory {percent(figures['co_memory']['value'])}"
+        f" ({percent(runs['co_memory']['least'])} to"
         f" {percent(runs['co_memory']['most'])})"
     )
 
@@ -280,9 +275,8 @@ def price_list() -> Iterator[str]:
         figure = "usd" if name == dollars.DEFAULT else f"usd_{name}"
         yield (
             f"{figure} ({name}): per million tokens ${prices.input:g} input,"
-            f" ${prices.written:g} written to the cache,"
-            f" ${prices.cached:g} read from it, ${prices.output:g} output; an entry lives"
-            f" {prices.lifetime // 60} minutes of virtual time after its last use,"
-            f" from {prices.least:,} tokens on;"
-            f" {prices.source}."
+            f" ${prices.written:g} written to the cache, ${prices.cached:g} read from"
+            f" it, ${prices.output:g} output; an entry lives {prices.lifetime // 60}"
+            f" minutes of virtual time after its last use, from {prices.least:,} tokens"
+            f" on; {prices.source}."
         )

@@ -30,23 +30,24 @@ HEADS = (
     f" {'arm':<13}{'n':>3}{'tokens':>7}{'dollars':>8}{'saved [95 %]':>18}{'done':>5}"
     f"{'all':>6}{'memory':>7}{'twice':>6}{'shown':>6}",
 )
-BEST = f" {'scenario':<20}{'agents':<9}{'best rival':<14}{'fewer tokens':>18}{'dollars':>8}{'done':>10}"
+BEST = (
+    f" {'scenario':<20}{'agents':<9}{'best rival':<14}"
+    f"{'fewer tokens':>18}{'dollars':>8}{'done':>10}"
+)
 BAR = 20  # signs of the longest bar
 MEMORY = ("fact_retention", "growth")
 MEMORY_HEADS = (f" {'arm':<12}{'n':>3} {'still found':>24}{'tokens a day':>24}",)
 MEANT = (
     "* the arm that is judged. Saved: tokens beside those of isolated agents, seed by"
-    " seed, with its 95 % interval."
-    " Done: tasks that came out right. Coordination ÷ task: tokens that memory takes"
-    " and agents that only plan,"
-    " beside the tokens of the work, billed; of it memory's part. Found twice: of"
-    " what was found out, the share that"
-    " memory held already. Needed shown: of what was needed and held, the share that was shown."
+    " seed, with its 95 % interval. Done: tasks that came out right. Coordination ÷"
+    " task: tokens that memory takes and agents that only plan, beside the tokens of"
+    " the work, billed; of it memory's part. Found twice: of what was found out, the"
+    " share that memory held already. Needed shown: of what was needed and held, the"
+    " share that was shown."
 )
 MEMORY_MEANT = (
     "Still found: queries that are answered after the nights, beside before. Tokens a"
-    " day: by which all live entries"
-    " grow."
+    " day: by which all live entries grow."
 )
 MARKS = {True: "met", False: "MISSED", None: "not played"}
 
@@ -201,7 +202,8 @@ def _whole(figures: Table, name: str) -> str:
 def dollars(value: float) -> str:
     """Dollars in at most six signs, below a million."""
     size, unit = (1e3, "k") if value >= 999.5 else (1.0, "")
-    return f"${value / size:.{3 if value < 0.9995 else 2 if value < 9.995 else 1 if value < 99.95 else 0}f}{unit}"
+    places = 3 if value < 0.9995 else 2 if value < 9.995 else 1 if value < 99.95 else 0
+    return f"${value / size:.{places}f}{unit}"
 
 
 def thousands(value: float) -> str:

@@ -19,8 +19,10 @@ _PLAIN = {
     "wake_latency": "{:.1f} s", "wake_latency_max": "{:.1f} s",
     "turns": "{:,.1f}", "growth": "{:+,.0f}", "wake_turns": "{:.2f}",
 }  # fmt: skip
-_COUNTS = ("tokens", "tokens_unique", "tokens_discounted", "tokens_per_success", "discoveries", "lost_results",
-           "wake_duplicates", "lost_writes", "blockers", "answers.unequal", "answers.equal")  # fmt: skip
+_COUNTS = ("tokens", "tokens_unique", "tokens_discounted", "tokens_per_success", "discoveries",
+           "lost_results",
+           "wake_duplicates", "lost_writes", "blockers", "answers.unequal",
+           "answers.equal")  # fmt: skip
 
 
 def amount(name: str, value: float) -> str:

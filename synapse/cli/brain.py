@@ -34,7 +34,8 @@ _MORE = {
         "brain provenance fact_0123456789ab",
     ),
     "check": Verb(
-        "check", "keep", "brain", "what of brain.db does not follow from the log, and undo it", "brain check --rebuild"
+        "check", "keep", "brain", "what of brain.db does not follow from the log, and undo it",
+        "brain check --rebuild"
     ),
 }  # fmt: skip
 

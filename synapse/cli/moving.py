@@ -34,8 +34,7 @@ def export_options(parser: Options) -> None:
         "--as-generation",
         choices=GENERATIONS,
         help="the entries alone, for other readers: A and B as a new directory of files"
-        " (or lines of path and"
-        " text on standard output), C as lines of JSON objects",
+        " (or lines of path and text on standard output), C as lines of JSON objects",
     )
     add(
         "--format",

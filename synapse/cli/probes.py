@@ -13,9 +13,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 NETWORK = frozenset(
     "nfs nfs3 nfs4 cifs smb smb2 smb3 smbfs afs afpfs 9p ceph fuse.ceph glusterfs"
-    " fuse.glusterfs lustre ncpfs"
-    " fuse.sshfs davfs fuse.davfs2 webdav drvfs virtiofs beegfs gpfs ocfs2 fuse.s3fs"
-    " fuse.rclone".split()
+    " fuse.glusterfs lustre ncpfs fuse.sshfs davfs fuse.davfs2 webdav drvfs virtiofs"
+    " beegfs gpfs ocfs2 fuse.s3fs fuse.rclone".split()
 )
 
 

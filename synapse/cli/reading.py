@@ -129,8 +129,8 @@ def _check(args: SimpleNamespace) -> None:
         )
     if args.budget is not None and args.markdown:
         raise Usage(
-            "--budget counts the form of a view: leave --markdown out, or use"
-            " `synapse read` for `synapse-read`"
+            "--budget counts the form of a view: leave --markdown out, or use `synapse"
+            " read` for `synapse-read`"
         )
 
 

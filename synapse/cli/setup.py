@@ -126,8 +126,7 @@ def _refuse_to_wipe(was: Agent, declared: Agent) -> None:
     if lost := differing(was._asdict(), declared._asdict()):
         raise Usage(
             f"{was.id} is registered already: say what it is to be. Without that it"
-            f" would be declared anew as"
-            f" an engineer: {'; '.join(lost)}"
+            f" would be declared anew as an engineer: {'; '.join(lost)}"
         )
 
 

@@ -228,8 +228,8 @@ def _night(call: Call) -> Night:
         done = night(call.memory, args.date, now, progress.phase, progress.act)
     if not done.ran:
         raise Conflict(
-            f"the night of {args.date} is done, or somebody is at it; `synapse"
-            f" defrag` runs one by hand"
+            f"the night of {args.date} is done, or somebody is at it; `synapse defrag`"
+            f" runs one by hand"
         )
     return done
 

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 from synapse.model.entry import Draft
 from synapse.system.typed import NamedTuple
 
-AT_ONCE = (
-    100  # entries that are filed away in one step: for so long others may have to wait
-)
+# entries that are filed away in one step: for so long others may have to wait
+AT_ONCE = 100
 
 
 class Made(NamedTuple):
@@ -37,16 +36,16 @@ class Act(NamedTuple):
 def filing(
     phase: str,
     reason: str,
-    found: Sequence[tuple[str, str]],
+    pairs: Sequence[tuple[str, str]],
     notes: tuple[str, ...] = (),
 ) -> Iterator[Act]:
     """Acts of a bearable size that file these away, each with its heir: each act is one line of the
     log.
     """
-    for start in range(0, len(found), AT_ONCE):
-        part = found[start : start + AT_ONCE]
-        heirs = tuple(heir for _, heir in part)
-        ids = tuple(id for id, _ in part)
+    for start in range(0, len(pairs), AT_ONCE):
+        chunk = pairs[start : start + AT_ONCE]
+        heirs = tuple(heir for _, heir in chunk)
+        ids = tuple(id for id, _ in chunk)
         yield Act(
             phase,
             "archive",
@@ -57,10 +56,14 @@ def filing(
         )
 
 
-def without(act: Act, gone: Sequence[bool]) -> Act:
+def without(act: Act, removed: Sequence[bool]) -> Act:
     """The act for those of its entries that are not gone."""
     ids, heirs, notes = (
-        tuple(each for each, lost in zip(parts, gone, strict=False) if not lost)
-        for parts in (act.ids, act.heirs, act.notes)
+        tuple(
+            value
+            for value, is_removed in zip(values, removed, strict=False)
+            if not is_removed
+        )
+        for values in (act.ids, act.heirs, act.notes)
     )
     return act._replace(ids=ids, heirs=heirs, notes=notes)

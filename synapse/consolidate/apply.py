@@ -53,43 +53,45 @@ def carry(
     """The acts, some at a time. What they write comes first, and what goes into that is filed away
     after it.
     """
-    for some in _batches(acts):
-        wrote = _written(
+    for batch in _batches(acts):
+        entries = _written(
             store,
-            {_once(act, night): act for act in some if act.made is not None},
+            {_once(act, night): act for act in batch if act.made is not None},
             night,
             guard,
         )
         heirs = [
-            wrote[_once(act, night)] if act.made is not None else None for act in some
+            entries[_once(act, night)] if act.made is not None else None
+            for act in batch
         ]
         filings = {
             f"{night}:{act.kind}:{_sources(act)}": _filing(act, heir, night)
-            for act, heir in zip(some, heirs, strict=True)
+            for act, heir in zip(batch, heirs, strict=True)
             if act.ids
         }
         filed = iter(store.log.append_all(filings, unless=guard) if filings else ())
-        store.refresh()  # here, and not under the log's lock at the next act: writers wait for it
-        for act, heir in zip(some, heirs, strict=True):
-            made = [
+        # here, and not under the log's lock at the next act: writers wait for that one
+        store.refresh()
+        for act, heir in zip(batch, heirs, strict=True):
+            records = [
                 record for record in (heir, next(filed) if act.ids else None) if record
             ]
             yield Done(
-                act, tuple(record.seq for record in made), heir.id if heir else None
+                act, tuple(record.seq for record in records), heir.id if heir else None
             )
 
 
 def _batches(acts: Iterable[Act]) -> Iterator[list[Act]]:
     """As many as do not hold others up for long."""
-    some, size = list[Act](), 0
+    batch, size = list[Act](), 0
     for act in acts:
-        if some and (len(some) >= ACTS_AT_ONCE or size + len(act.ids) > AT_ONCE):
-            yield some
-            some, size = [], 0
-        some.append(act)
+        if batch and (len(batch) >= ACTS_AT_ONCE or size + len(act.ids) > AT_ONCE):
+            yield batch
+            batch, size = [], 0
+        batch.append(act)
         size += len(act.ids)
-    if some:
-        yield some
+    if batch:
+        yield batch
 
 
 def _written(

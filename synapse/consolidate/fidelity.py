@@ -56,7 +56,7 @@ class Run(NamedTuple):
 
 def unfaithful(text: str, others: Sequence[str]) -> str | None:
     """What is wrong with a text that is to stand for all the others; None where nothing is."""
-    said = sentences(text)
+    stream = sentences(text)
     sources = [
         Source(
             number,
@@ -65,12 +65,12 @@ def unfaithful(text: str, others: Sequence[str]) -> str | None:
             tuple(word.key for word in words),
             tuple(word.loose for word in words),
         )
-        for number, other in enumerate(others)
-        for place, words in enumerate(sentences(other))
+        for number, source_text in enumerate(others)
+        for place, words in enumerate(sentences(source_text))
     ]
-    if strange := _strange(said, sources):
+    if strange := _strange(stream, sources):
         return strange
-    search = _Search(tuple(word for sentence in said for word in sentence), sources)
+    search = _Search(tuple(word for sentence in stream for word in sentence), sources)
     if len(search.ends) > PAUSES:
         return "is too long to be proven"
     runs = search.parse(0, None, ())
@@ -80,21 +80,21 @@ def unfaithful(text: str, others: Sequence[str]) -> str | None:
 # -- slots -----------------------------------------------------------------------------------------
 
 
-def _strange(said: Sequence[Words], sources: Sequence[Source]) -> str | None:
+def _strange(stream: Sequence[Words], sources: Sequence[Source]) -> str | None:
     """A number, name, date, quoted string or negation that is new, or gone. A capital at the
     beginning of a sentence may say nothing, so such a word is kept in small letters, too.
     """
-    ours = [word for sentence in said for word in sentence]
+    ours = [word for sentence in stream for word in sentence]
     theirs = [word for source in sources for word in source.words]
-    if new := _missing(ours, theirs):
-        return f"says {_listed(new)}, which none of the sources says"
-    if gone := _missing(theirs, ours):
-        return f"leaves out {_listed(gone)}"
+    if added := _missing(ours, theirs):
+        return f"says {_listed(added)}, which none of the sources says"
+    if missing := _missing(theirs, ours):
+        return f"leaves out {_listed(missing)}"
     return None
 
 
 def _missing(words: Sequence[Word], others: Sequence[Word]) -> list[str]:
-    there = {
+    present = {
         (word.kind == OPERATOR, mark)
         for word in others
         for mark in (_mark(word), word.stem)
@@ -104,7 +104,7 @@ def _missing(words: Sequence[Word], others: Sequence[Word]) -> list[str]:
         for word in words
         if word.kind in (SLOT, OPERATOR)
     )
-    return list(dict.fromkeys(word.key for word, mark in marked if mark not in there))
+    return list(dict.fromkeys(word.key for word, mark in marked if mark not in present))
 
 
 def _mark(word: Word) -> str:
@@ -153,13 +153,13 @@ class _Search:
             if source.place >= reached.get(source.text, 0) and not (
                 last and not _pays(last, run)
             ):
-                rest = self.parse(
+                following = self.parse(
                     run.end,
                     run,
                     tuple(sorted((reached | {source.text: source.place}).items())),
                 )
-                if rest is not None:
-                    return [run, *rest]
+                if following is not None:
+                    return [run, *following]
         return None
 
     def told(self) -> str:
@@ -191,8 +191,8 @@ class _Search:
         ):
             yield Run(source, start + size, source.words)
         same = self._common(self.keys[start : start + size], source.keys)
-        for there in reversed(self.ends):
-            end = there - start
+        for stop in reversed(self.ends):
+            end = stop - start
             ends = end == size or (0 < end < size and source.words[end].pause)
             if (
                 end <= same
@@ -203,29 +203,29 @@ class _Search:
                     if self.stream[start + k].stop
                 )
             ):
-                yield Run(source, there, source.words[:end])
+                yield Run(source, stop, source.words[:end])
 
     def _beginning(self, start: int, source: Source) -> Iterator[Run]:
         """`A and` of `A and B are down`, where the source says `A is down`."""
         same = self._common(self.loose[start : start + len(source.loose)], source.loose)
-        for there in self.ends[:-1]:
+        for stop in self.ends[:-1]:
             if (
-                0 < there - start <= min(same, len(source.loose) - 1)
-                and not self.stream[there].stop
+                0 < stop - start <= min(same, len(source.loose) - 1)
+                and not self.stream[stop].stop
             ):
-                yield Run(source, there, source.words, source.loose[there - start :])
+                yield Run(source, stop, source.words, source.loose[stop - start :])
 
     def _ending(self, start: int, source: Source, last: Run) -> Iterator[Run]:
         """`and B` of `it is down on A and B`, where the source says `it is down on B`."""
         size, same = len(source.loose), self._common(last.source.loose, source.loose)
-        for there in () if self.stream[start].stop else self.ends:
-            left = size - (there - start)
+        for stop in () if self.stream[start].stop else self.ends:
+            offset = size - (stop - start)
             if (
-                0 < left <= same
-                and left < size
-                and self.loose[start:there] == source.loose[left:]
+                0 < offset <= same
+                and offset < size
+                and self.loose[start:stop] == source.loose[offset:]
             ):
-                yield Run(source, there, source.words)
+                yield Run(source, stop, source.words)
 
     def _common(self, one: Sequence[str], other: Sequence[str]) -> int:
         """With how many of the same words two begin."""
@@ -263,38 +263,45 @@ def _follows(source: Source, last: Run | None) -> bool:
 
 def _lost(runs: Sequence[Run], sources: Sequence[Source]) -> str | None:
     """The first clause of the sources that is not said, in the same words or in others."""
-    said = list(dict.fromkeys(run.said for run in runs))
-    stretches = [each for words in said for each in _stretches(words)]
-    whole = [clause for words in said for clause in clauses(words)]
+    statements = list(dict.fromkeys(run.said for run in runs))
+    stretches = [unsaid for statement in statements for unsaid in _stretches(statement)]
+    said_clauses = [clause for statement in statements for clause in clauses(statement)]
     for source in sources:
         lost = [
-            each
-            for each in clauses(source.words)
-            if meant(each) and not _is_said(each, whole, stretches)
+            unsaid
+            for unsaid in clauses(source.words)
+            if meant(unsaid) and not _is_said(unsaid, said_clauses, stretches)
         ]
-        if lost and not _is_said(source.words, whole, stretches):
+        if lost and not _is_said(source.words, said_clauses, stretches):
             return f"does not say: “{' '.join(word.key for word in lost[0])}”"
     return None
 
 
-def _is_said(clause: Words, whole: Sequence[Words], stretches: Sequence[Words]) -> bool:
+def _is_said(
+    clause: Words, said_clauses: Sequence[Words], stretches: Sequence[Words]
+) -> bool:
     """In the same words, or in others; but what differs from something that is said at one place
     alone is another fact.
     """
     theirs = meant(clause)
-    if any(theirs == meant(each) and not _turned(clause, each) for each in whole):
+    if any(
+        theirs == meant(said_clause) and not _turned(clause, said_clause)
+        for said_clause in said_clauses
+    ):
         return True
-    if any(_substituted(theirs, meant(each)) for each in whole):
+    if any(_substituted(theirs, meant(said_clause)) for said_clause in said_clauses):
         return False
     return any(_says(stretch, clause) for stretch in stretches)
 
 
 def _stretches(sentence: Words) -> Iterator[Words]:
     """Every run of a few clauses of a sentence, the shortest first."""
-    parts = clauses(sentence)
-    for size in range(1, min(len(parts), STRETCH) + 1):
-        for start in range(len(parts) - size + 1):
-            yield tuple(word for part in parts[start : start + size] for word in part)
+    pieces = clauses(sentence)
+    for size in range(1, min(len(pieces), STRETCH) + 1):
+        for start in range(len(pieces) - size + 1):
+            yield tuple(
+                word for piece in pieces[start : start + size] for word in piece
+            )
 
 
 def _says(stretch: Words, clause: Words) -> bool:
@@ -307,9 +314,9 @@ def _says(stretch: Words, clause: Words) -> bool:
     } | set(ours):
         return False
     missing = Counter(theirs) - Counter(ours)
-    kept = 1 - sum(missing.values()) / len(theirs)
+    share = 1 - sum(missing.values()) / len(theirs)
     turned = _opposed(missing, ours) or _turned(clause, stretch)
-    return _operators(clause) == _operators(stretch) and kept >= KEPT and not turned
+    return _operators(clause) == _operators(stretch) and share >= KEPT and not turned
 
 
 def _operators(words: Words) -> Counter[str]:
@@ -326,15 +333,15 @@ def _substituted(theirs: tuple[str, ...], ours: tuple[str, ...]) -> bool:
         end < min(len(theirs), len(ours)) - start and theirs[-1 - end] == ours[-1 - end]
     ):
         end += 1
-    gone, come = (
+    removed, added = (
         set(theirs[start : len(theirs) - end]),
         set(ours[start : len(ours) - end]),
     )
     return (
         start + end > 0
-        and bool(gone)
-        and gone.isdisjoint(come)
-        and len(come) <= len(gone) + 1
+        and bool(removed)
+        and removed.isdisjoint(added)
+        and len(added) <= len(removed) + 1
     )
 
 
@@ -342,20 +349,23 @@ def _turned(clause: Words, stretch: Words) -> bool:
     """Whether one has the same in another direction: `from A to B` and `from B to A`, `A beats B`
     and `B beats A`.
     """
-    here, there = _directions(clause), _directions(stretch)
-    if any(there.get(stem, way) != way for stem, way in here.items()):
+    ours_directions, their_directions = _directions(clause), _directions(stretch)
+    if any(
+        their_directions.get(stem, direction) != direction
+        for stem, direction in ours_directions.items()
+    ):
         return True
     slots = [
-        [_mark(word) for word in words if word.kind == SLOT]
-        for words in (clause, stretch)
+        [_mark(word) for word in sentence if word.kind == SLOT]
+        for sentence in (clause, stretch)
     ]
     common = [
         [mark for mark in marks if mark in slots[0] and mark in slots[1]]
         for marks in slots
     ]
     theirs, ours = meant(clause), meant(stretch)
-    begun = range(len(theirs)) if Counter(theirs) == Counter(ours) else ()
-    rotated = not begun or any(theirs[k:] + theirs[:k] == ours for k in begun)
+    offsets = range(len(theirs)) if Counter(theirs) == Counter(ours) else ()
+    rotated = not offsets or any(theirs[k:] + theirs[:k] == ours for k in offsets)
     return (
         list(dict.fromkeys(common[0])) != list(dict.fromkeys(common[1])) or not rotated
     )
@@ -363,13 +373,13 @@ def _turned(clause: Words, stretch: Words) -> bool:
 
 def _directions(words: Words) -> dict[str, str]:
     """What stands behind `from`, `to` or `into`, with which of them."""
-    found, way = {}, ""
+    directions, preposition = {}, ""
     for word in words:
         if word.kind == SMALL:
-            way = word.key if word.key in _WAYS else way
-        elif way:
-            found[word.stem], way = way, ""
-    return found
+            preposition = word.key if word.key in _WAYS else preposition
+        elif preposition:
+            directions[word.stem], preposition = preposition, ""
+    return directions
 
 
 def _opposed(missing: Counter[str], ours: tuple[str, ...]) -> bool:

@@ -15,21 +15,21 @@ _REST = 1_024  # bytes for all that is short: author, times, priority, scope
 
 def fitting(texts: Iterable[str], room: int) -> tuple[str, ...]:
     """As many of a list's first texts as there is room for, in bytes; each once."""
-    kept = []
+    fitted = []
     for text in dict.fromkeys(texts):
         room -= _cost(text)
         if room < 0:
             break
-        kept.append(text)
-    return tuple(kept)
+        fitted.append(text)
+    return tuple(fitted)
 
 
 def room_beside(entry: Entry) -> int:
     """The bytes for lists in the head of one that takes over where this one stands and to whom it
     is said.
     """
-    taken = (*entry.addressees, entry.namespace, entry.evidence or "", entry.when or "")
-    return max(MAX_FRONT - _REST - sum(map(_cost, taken)), 0)
+    fixed = (*entry.addressees, entry.namespace, entry.evidence or "", entry.when or "")
+    return max(MAX_FRONT - _REST - sum(map(_cost, fixed)), 0)
 
 
 def portions(alike: Sequence[Entry]) -> list[Sequence[Entry]]:

@@ -86,14 +86,18 @@ def over(
 
 
 def enforce(
-    room: Room, now: int, settings: Settings, gone: Collection[str]
+    room: Room, now: int, settings: Settings, excluded: Collection[str]
 ) -> Iterator[Act]:
     """Warn of what is over for the first time; file away what was warned of long enough; take back
     what is no longer so. `gone` does not count: what the same night files away, and what somebody
     brought back from here.
     """
-    left = {row.id: row for row in room.sized if row.id not in gone}
-    warned = {each.subject: each for each in room.warned if each.id not in gone}
+    remaining = {row.id: row for row in room.sized if row.id not in excluded}
+    warned = {
+        warning.subject: warning
+        for warning in room.warned
+        if warning.id not in excluded
+    }
     for subject in sorted(
         {*warned, *_subjects(room, settings)}, key=lambda name: (name == ALL, name)
     ):
@@ -102,7 +106,7 @@ def enforce(
             if subject == ALL
             else limit_of(subject, settings)
         )
-        inside = [row for row in left.values() if subject in (ALL, row.namespace)]
+        inside = [row for row in remaining.values() if subject in (ALL, row.namespace)]
         excess = 0 if limit is None else sum(row.bytes for row in inside) - limit
         notice = warned.get(subject)
         if excess > 0 and limit is not None and notice is None:
@@ -115,7 +119,7 @@ def enforce(
         ):
             going = first_out(inside, excess)
             for row in going:
-                del left[row.id]
+                del remaining[row.id]
             yield from _going(subject, excess + limit, limit, going)
             if sum(row.bytes for row in going) >= excess:
                 yield Act("enforce", "archive", (notice.id,), "within its limit again")
@@ -186,20 +190,20 @@ def _warning(subject: str, size: int, limit: int) -> Act:
 
 def remarks(room: Room, settings: Settings) -> list[str]:
     """What breaks what the settings ask for, in words."""
-    found = [
+    notes = [
         f"{name} holds {kilo(size)}, over its limit of {kilo(limit)}"
         for name, size, limit in over(room.shown, settings)
     ]
     used = [name for name, _ in room.shown]
-    found += shape(used)
+    notes += shape(used)
     declared = settings.declared
-    found += [
+    notes += [
         f"{name} is none of the namespaces in synapse.yaml"
         for name in used
         if declared and not _known(name, declared)
     ]
     limit = settings.size("per_entry")
-    found += [
+    notes += [
         f"{id} holds {kilo(size)}: longer than {kilo(limit)}"
         for id, size in room.long
         if limit
@@ -207,10 +211,10 @@ def remarks(room: Room, settings: Settings) -> list[str]:
     for author, date, count in room.busy:
         most = settings.daily(author)
         if most is not None and count > most:
-            found.append(
+            notes.append(
                 f"{author} wrote {count:,} entries on {date}, over its quota of {most:,}"
             )
-    return found
+    return notes
 
 
 def _known(name: str, declared: Iterable[str]) -> bool:

@@ -44,10 +44,10 @@ class Measure(NamedTuple):
     @property
     def compression(self) -> float:
         """The share of bytes that the night filed away of what it found."""
-        found = [(size, was) for _, _, size, was in self.namespaces if was]
+        sizes = [(size, before) for _, _, size, before in self.namespaces if before]
         return (
-            1 - sum(size for size, _ in found) / sum(was for _, was in found)
-            if found
+            1 - sum(size for size, _ in sizes) / sum(before for _, before in sizes)
+            if sizes
             else 0.0
         )
 
@@ -60,24 +60,26 @@ def measured(
     disputed: int,
 ) -> dict[str, object]:
     """The fields of a night's record."""
-    left = {weight.namespace: weight for weight in after}
+    later = {weight.namespace: weight for weight in after}
     names = sorted({weight.namespace for weight in (*before, *after)})
-    was = {weight.namespace: weight.bytes for weight in before}
+    earlier = {weight.namespace: weight.bytes for weight in before}
     none = Weight("", 0, 0, 0)
     acts = list(done)
     return {
         "entries": sum(weight.entries for weight in after),
         "bytes": sum(weight.bytes for weight in after),
         "written": written,
-        "filed": sum(len(each.act.ids) for each in acts),
-        "merged": sum(len(each.act.ids) for each in acts if each.act.kind == "merge"),
+        "filed": sum(len(result.act.ids) for result in acts),
+        "merged": sum(
+            len(result.act.ids) for result in acts if result.act.kind == "merge"
+        ),
         "disputed": disputed,
         "namespaces": [
             [
                 name,
-                left.get(name, none).entries,
-                left.get(name, none).bytes,
-                was.get(name, 0),
+                later.get(name, none).entries,
+                later.get(name, none).bytes,
+                earlier.get(name, 0),
             ]
             for name in names
         ],
@@ -86,10 +88,10 @@ def measured(
 
 def measures(nights: Iterable[Record]) -> list[Measure]:
     """What each finished night measured, oldest first."""
-    found = (
+    finished = (
         (record, record.fields) for record in nights if "namespaces" in record.fields
     )
-    return [_measure(record, fields) for record, fields in found]
+    return [_measure(record, fields) for record, fields in finished]
 
 
 def _measure(record: Record, fields: Any) -> Measure:
@@ -118,15 +120,15 @@ def shape(namespaces: Iterable[str]) -> Iterator[str]:
     )
 
 
-def idleness(found: Sequence[Measure], since: int | None, now: int) -> Iterator[str]:
+def idleness(runs: Sequence[Measure], since: int | None, now: int) -> Iterator[str]:
     """What is wrong with the nights. `since` is when the first record of the log came."""
-    last = found[-1].at if found else since
+    last = runs[-1].at if runs else since
     if last is not None and now - last > IDLE_DAYS * _DAY:
         yield f"no night since {day(last)}: run `synapse defrag`, or have one run every night"
-    week = found[-WEEK:]
+    week = runs[-WEEK:]
     written, filed = (
-        sum(each.written for each in week),
-        sum(each.filed for each in week),
+        sum(measure.written for measure in week),
+        sum(measure.filed for measure in week),
     )
     if len(week) == WEEK and written > max(GROWTH * filed, FEW):
         yield (
@@ -137,9 +139,9 @@ def idleness(found: Sequence[Measure], since: int | None, now: int) -> Iterator[
 
 def plot(values: Sequence[int], width: int, height: int = 6) -> list[str]:
     """A curve of blocks, the newest value at the right, with its highest value beside it."""
-    shown = values[-width:]
-    most = max(shown, default=0) or 1
-    eighths = [round(value * height * 8 / most) for value in shown]
+    recent = values[-width:]
+    most = max(recent, default=0) or 1
+    eighths = [round(value * height * 8 / most) for value in recent]
     lines = []
     for row in range(height - 1, -1, -1):
         label = (
@@ -148,7 +150,7 @@ def plot(values: Sequence[int], width: int, height: int = 6) -> list[str]:
         lines.append(
             f"{label} |"
             + "".join(
-                " ▁▂▃▄▅▆▇█"[min(max(each - row * 8, 0), 8)] for each in eighths
+                " ▁▂▃▄▅▆▇█"[min(max(eighth - row * 8, 0), 8)] for eighth in eighths
             ).rstrip()
         )
     return lines

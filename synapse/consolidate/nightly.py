@@ -90,12 +90,12 @@ def claim(
     right = Claim(
         job, local_date, epoch, now + LEASE, phase, again, last.get("state") == "done"
     )
-    gone = lease.gone(store, key, last)
+    is_dead = lease.gone(store, key, last)
     if not lease.hold(store, key, epoch):
         return None
     try:
         store.log.append(
-            _running(right, phase), unless=vacant(key, epoch, now, again, gone)
+            _running(right, phase), unless=vacant(key, epoch, now, again, is_dead)
         )
     except BaseException as error:
         lease.let_go(store, key, epoch)
@@ -116,7 +116,7 @@ def reach(mem: Memory, right: Claim, phase: str, now: int) -> Claim:
     return right
 
 
-def finish(mem: Memory, right: Claim, **told: object) -> None:
+def finish(mem: Memory, right: Claim, **outcome: object) -> None:
     """Say that the run is over; `told` is what came of it."""
     state = "left" if right.by_hand and not right.done else "done"
     fields = {
@@ -124,7 +124,7 @@ def finish(mem: Memory, right: Claim, **told: object) -> None:
         "date": right.date,
         "epoch": right.epoch,
         "state": state,
-    } | told
+    } | outcome
     mem.store.log.append(
         Pending("night", CONSOLIDATOR, fields, key=right.key), unless=right.fence
     )
@@ -202,26 +202,26 @@ def _run(
                 todo = plan(crowded(store, now, floor), now, store.settings, (phase,))
                 remarks = todo.remarks
             acts = todo.phase(phase)
-            for some in (
+            for portion in (
                 _merges(store, acts, portions, now, floor)
                 if phase == "merge"
                 else (acts,)
             ):
-                done += _carried(store, some, name, right, on_act)
+                done += _carried(store, portion, name, right, on_act)
         if phase == "changelog" and phase in phases:
             pages.write(mem, right.date, name, floor, now, right.fence)
-    told: dict[str, object] = {"acts": len(done)}
+    summary: dict[str, object] = {"acts": len(done)}
     if "merge" in phases:
-        told["cursor"] = looked
+        summary["cursor"] = looked
     if remarks:
-        told["remarks"] = list(remarks[:TOLD])
+        summary["remarks"] = list(remarks[:TOLD])
     if "metrics" in phases:
         review(store, name, now, right.fence)
         with store.snapshot() as snap:
             after = maintenance.weights(snap, now) if done or written else before
             disputed = maintenance.disputed(snap, now)
-        told |= metrics.measured(before, after, done, written, disputed)
-    finish(mem, right, **told)
+        summary |= metrics.measured(before, after, done, written, disputed)
+    finish(mem, right, **summary)
     return Night(name, True, tuple(done), remarks)
 
 
@@ -232,19 +232,19 @@ def _merges(
     after. All of it again as long as some may be left that say the same.
     """
     yield acts
-    made = [*acts]
+    merges = [*acts]
     for state in portions:
         yield (acts := plan(state, now, store.settings, ("merge",)).acts)
-        made += acts
-    if unended(made):
+        merges += acts
+    if unended(merges):
         yield from _merges(store, (), outworn(store, now, floor), now, floor)
 
 
 def _carried(
     store: Store, acts: Sequence[Act], night: str, right: Claim, on_act: OnAct
 ) -> Iterator[Done]:
-    for number, each in enumerate(carry(store, acts, night, right.fence), 1):
-        yield each
+    for number, result in enumerate(carry(store, acts, night, right.fence), 1):
+        yield result
         on_act(number, len(acts))
 
 
@@ -256,16 +256,16 @@ def looked_until(store: Store) -> int:
 def nights(store: Store) -> list[Record]:
     """The nights that came to their end, and the runs by hand, oldest first."""
     with store.snapshot() as snap:
-        found = maintenance.nights(snap)
+        records = maintenance.nights(snap)
     return [
         record
-        for record in found
+        for record in records
         if record.fields["state"] != "running" and record.fields["job"] == JOB
     ]
 
 
 def vacant(
-    key: str, epoch: int, now: int, again: bool = False, gone: bool = False
+    key: str, epoch: int, now: int, again: bool = False, is_dead: bool = False
 ) -> Guard:
     """Nobody holds the job, or who did is gone; it is not done (or is to be done again), and nobody
     came first.
@@ -278,7 +278,7 @@ def vacant(
         if last is None:
             return epoch == 1
         free = (
-            gone or last["until"] <= now
+            is_dead or last["until"] <= now
             if last["state"] == "running"
             else again or last["state"] == "left"
         )
@@ -323,8 +323,8 @@ def measured(mem: Memory) -> Measured:
     """What every finished night found and did."""
     store = mem.store
     with store.snapshot(look=True) as snap:
-        found = metrics.measures(nights(store))
+        runs = metrics.measures(nights(store))
         since = store.log.at(1).at if snap.cursor else None
-    worries = metrics.idleness(found, since, store.clock())
+    worries = metrics.idleness(runs, since, store.clock())
     room = measure(store, store.clock(), looked_until(store))
-    return Measured(tuple(found), tuple(worries), tuple(remarked(room, store.settings)))
+    return Measured(tuple(runs), tuple(worries), tuple(remarked(room, store.settings)))

@@ -50,16 +50,16 @@ def tell(store: Store, night: str, floor: int, now: int, guard: Guard) -> None:
     says nothing.
     """
     counts = Counter[str]()
-    wanted = Filter(
+    own_entries = Filter(
         namespaces=(CHANGELOG,), author=CONSOLIDATOR, archived=True, limit=None
     )
     with store.snapshot() as snap:
-        told = {entry.id for entry in snap.page(None, wanted, now)}
+        own_ids = {entry.id for entry in snap.page(None, own_entries, now)}
         acts = maintenance.written_by(snap, CONSOLIDATOR, floor)
     for act in acts:
         if act.fields.get("night") == night:
             counts[act.fields.get("reason", "")] += sum(
-                id not in told for id, _ in filings(act)
+                id not in own_ids for id, _ in filings(act)
             )
     lines = [
         f"- {count:,} filed away: {reason}"
@@ -99,11 +99,11 @@ def write_days(store: Store, floor: int, now: int) -> None:
             _act(snap, record, entry, now)
             for record, entry in maintenance.told(snap, since)
         )
-        for date, found in groupby(
+        for date, group in groupby(
             (act for act in acts if is_told(act.record)),
             key=lambda act: day(act.record.at),
         ):
-            _place(store, f"changelog/{date}.md", f"# {date}\n\n{days(found, _item)}\n")
+            _place(store, f"changelog/{date}.md", f"# {date}\n\n{days(group, _item)}\n")
 
 
 def write_views(mem: Memory) -> None:
@@ -115,9 +115,9 @@ def write_views(mem: Memory) -> None:
             f"views/{agent.id}.md",
             mem.as_agent(agent.id).briefing().markdown(),
         )
-    operator, taken = mem.as_agent(OPERATOR), {agent.id for agent in agents}
+    operator, agent_ids = mem.as_agent(OPERATOR), {agent.id for agent in agents}
     for name in sorted(
-        {agent.department for agent in agents if agent.department} - taken
+        {agent.department for agent in agents if agent.department} - agent_ids
     ):
         _place(
             mem.store, f"views/{name}.md", operator.briefing(department=name).markdown()

@@ -71,19 +71,19 @@ def plan(
 ) -> Plan:
     """Everything that these phases have to do. No entry is filed away twice."""
     acts: list[Act] = []
-    taken: set[str] = set()
-    kept = {id for id, phase in state.spared if phase == "enforce"}
+    filed: set[str] = set()
+    restored = {id for id, phase in state.spared if phase == "enforce"}
     steps: dict[str, Callable[[], Iterator[Act]]] = {
         "merge": lambda: _merge(state, now),
         "archive": lambda: _archive(state, settings),
-        "enforce": lambda: enforce(state.room, now, settings, taken | kept),
+        "enforce": lambda: enforce(state.room, now, settings, filed | restored),
     }
     for name, step in steps.items():
         for act in step() if name in phases else ():
-            gone = [id in taken or (id, name) in state.spared for id in act.ids]
-            if not any(gone) or (not all(gone) and act.made is None):
-                taken.update(act.ids)
-                acts.append(without(act, gone))
+            excluded = [id in filed or (id, name) in state.spared for id in act.ids]
+            if not any(excluded) or (not all(excluded) and act.made is None):
+                filed.update(act.ids)
+                acts.append(without(act, excluded))
     noted = remarks(state.room, settings) if "enforce" in phases else ()
     return Plan(tuple(acts), state.cursor, now, tuple(noted))
 
@@ -95,9 +95,9 @@ def _merge(state: State, now: int) -> Iterator[Act]:
     """File away what was outdone; finish merges that were begun; make one entry of those that say
     the same.
     """
-    by_reason = sorted(state.outdone, key=lambda each: each.reason)
-    for reason, found in groupby(by_reason, key=lambda each: each.reason):
-        yield from filing("merge", reason, [(each.id, each.by) for each in found])
+    by_reason = sorted(state.outdone, key=lambda row: row.reason)
+    for reason, rows in groupby(by_reason, key=lambda row: row.reason):
+        yield from filing("merge", reason, [(row.id, row.by) for row in rows])
     yield from filing("merge", ALIKE, state.half)
     for group in chain(*map(near_duplicates, state.live)):
         if all((entry.id, "merge") not in state.spared for entry in group):
@@ -135,13 +135,14 @@ def near_duplicates(entries: Iterable[Entry]) -> list[list[Entry]]:
         if may_merge(entry):
             key = sha256(repr((place(entry), gist(entry.body).words)).encode())
             groups.setdefault(key, []).append(entry)
-    found = (
+    candidates = (
         _close(sorted(group, key=lambda entry: entry.seq))
         for group in groups.values()
         if len(group) > 1
     )
     return sorted(
-        (alike for alike in found if len(alike) > 1), key=lambda alike: alike[0].seq
+        (alike for alike in candidates if len(alike) > 1),
+        key=lambda alike: alike[0].seq,
     )
 
 
@@ -227,7 +228,7 @@ def _archive(state: State, settings: Settings) -> Iterator[Act]:
             yield Act(
                 "archive", "escalate", (entry.id,), reason, made=escalation(entry, rung)
             )
-    past = [(each.id, "") for each in state.lapsed if each.id not in open_blockers]
+    past = [(row.id, "") for row in state.lapsed if row.id not in open_blockers]
     yield from filing("archive", "past its time", past)
     yield from filing(
         "archive",
@@ -242,26 +243,31 @@ def next_above(
     """Whom an unresolved blocker goes to: the agents of the next higher authority that may see what
     it was first, else the operator; None where it was the operator's already.
     """
-    below = entry.authority
+    authority = entry.authority
     if is_escalation(entry):
         if entry.addressees == (f"agent:{OPERATOR}",):
             return None
-        told = [agent for agent in agents if f"agent:{agent.id}" in entry.addressees]
-        below = max(
-            (authority_in(agent, entry.namespace, settings.flat) for agent in told),
+        addressed = [
+            agent for agent in agents if f"agent:{agent.id}" in entry.addressees
+        ]
+        authority = max(
+            (
+                authority_in(agent, entry.namespace, settings.flat)
+                for agent in addressed
+            ),
             default=100,
         )
     ranks = {
         agent.id: authority_in(agent, entry.namespace, settings.flat)
         for agent in agents
     }
-    above = [
+    superiors = [
         agent.id
         for agent in agents
-        if ranks[agent.id] > below and visible(first, agent)
+        if ranks[agent.id] > authority and visible(first, agent)
     ]
-    lowest = min((ranks[id] for id in above), default=0)
-    return tuple(f"agent:{id}" for id in sorted(above) if ranks[id] == lowest) or (
+    lowest = min((ranks[id] for id in superiors), default=0)
+    return tuple(f"agent:{id}" for id in sorted(superiors) if ranks[id] == lowest) or (
         f"agent:{OPERATOR}",
     )
 

@@ -75,12 +75,12 @@ def candidates(
     for entry in entries:
         if _alone(entry, now, spared) is None:
             groups.setdefault(place(entry), []).append(entry)
-    found = (
+    sorted_groups = (
         sorted(group, key=lambda entry: entry.seq)
         for group in groups.values()
         if len(group) > 1
     )
-    return sorted(found, key=lambda group: group[0].seq)
+    return sorted(sorted_groups, key=lambda group: group[0].seq)
 
 
 def _unfit(
@@ -124,12 +124,12 @@ def _unlike(sources: Sequence[Entry]) -> str | None:
     """Where two of them are said in different places, to different people, or with different
     weight.
     """
-    first, *others = map(place, sources)
+    first, *later = map(place, sources)
     names = ("namespace", "scope", "addressees", "priority", "evidence", "when")
     differ = (
         name
-        for other in others
-        for name, one, two in zip(names, first, other, strict=True)
+        for compared in later
+        for name, one, two in zip(names, first, compared, strict=True)
         if one != two
     )
     return next((f"its sources differ in {name}" for name in differ), None)
@@ -147,9 +147,11 @@ def _made(proposal: Proposal, sources: Sequence[Entry], now: int) -> Made:
     """The entry: it counts for no more than the least of its sources, and waits for somebody above
     them.
     """
-    found = merged(sources, now)
+    combined = merged(sources, now)
     tags = (SUMMARY,) if proposal.kind == "summary" else ()
-    draft = found.draft._replace(
-        body=proposal.text, tags=(*found.draft.tags, PROPOSED, *tags), timestamp=None
+    draft = combined.draft._replace(
+        body=proposal.text, tags=(*combined.draft.tags, PROPOSED, *tags), timestamp=None
     )
-    return found._replace(draft=draft._replace(tags=tuple(dict.fromkeys(draft.tags))))
+    return combined._replace(
+        draft=draft._replace(tags=tuple(dict.fromkeys(draft.tags)))
+    )

@@ -60,20 +60,20 @@ def steps(
     for deed in within:
         by_agent[deed.agent].append(deed)
     days = max((until - since) // DAY, 1)
-    found = [
+    judged = [
         step
         for own in by_agent.values()
         for step in _judged(own, since, days, set(counted))
     ]
-    return sorted(found, key=lambda step: _order(step.deed))
+    return sorted(judged, key=lambda step: _order(step.deed))
 
 
-def moved(standing: int, found: Iterable[Step]) -> int:
+def moved(authority: int, moves: Iterable[Step]) -> int:
     """By how much these move a standing: never below LEAST, nor above MOST, and never back over
     where it stood.
     """
-    after = standing + sum(step.move for step in found)
-    return min(max(after, min(standing, LEAST)), max(standing, MOST)) - standing
+    after = authority + sum(step.move for step in moves)
+    return min(max(after, min(authority, LEAST)), max(authority, MOST)) - authority
 
 
 def _judged(
@@ -82,7 +82,7 @@ def _judged(
     """What one agent's deeds move. What is worth most is weighed last: it takes the days that are
     left.
     """
-    taken: set[int] = set()
+    used_days: set[int] = set()
     losses: set[tuple[str, int]] = set()
     acted = {deed.entry for deed in deeds if deed.kind == ACTED and not _void(deed)}
     for deed in sorted(deeds, key=lambda deed: (deed.kind == ACTED, _order(deed))):
@@ -99,7 +99,7 @@ def _judged(
         elif deed.kind == SUPERSEDED:
             yield _loss(deed, day, losses)
         else:
-            yield _gain(deed, day, days, taken)
+            yield _gain(deed, day, days, used_days)
         counted.update({(deed.entry, sort)} if not why else ())
 
 
@@ -119,10 +119,12 @@ def _loss(deed: Deed, day: int, losses: set[tuple[str, int]]) -> Step:
     return Step(deed, WORTH[SUPERSEDED], f"{SUPERSEDED} by {deed.by}")
 
 
-def _gain(deed: Deed, day: int, days: int, taken: set[int]) -> Step:
-    free = [each for each in (*range(day, days), *range(day)) if each not in taken]
+def _gain(deed: Deed, day: int, days: int, used_days: set[int]) -> Step:
+    free = [
+        number for number in (*range(day, days), *range(day)) if number not in used_days
+    ]
     got = free[: WORTH[ACTED]] if deed.kind == ACTED else [day] * (day in free)
-    taken.update(got)
+    used_days.update(got)
     why = f"{deed.kind} by {deed.by}" if deed.kind == ACTED else deed.kind
     return Step(
         deed,

@@ -58,17 +58,17 @@ def accounts(mem: Memory, agent: str | None = None) -> list[Account]:
     operators_alone("look into reputations")
     store = mem.store
     with store.snapshot(look=True) as snap:
-        known = snap.declared
-        if agent is not None and agent not in known:
+        agents = snap.declared
+        if agent is not None and agent not in agents:
             raise NotFound(
                 f"there is no agent {agent}; `synapse agents` lists them", id=agent
             )
         now, past = store.clock(), outcomes.reviews(snap)
         since = _since(past, now)
-        found = steps(_deeds(snap, since, now), since, now, _counted(past))
+        open_steps = steps(_deeds(snap, since, now), since, now, _counted(past))
     return [
-        _account(store, known[id], past, since, found)
-        for id in ([agent] if agent else sorted(known))
+        _account(store, agents[id], past, since, open_steps)
+        for id in ([agent] if agent else sorted(agents))
     ]
 
 
@@ -84,9 +84,10 @@ def review(store: Store, night: str, now: int, guard: Guard) -> Record | None:
         first = store.log.at(1).at if snap.cursor else now
         if now - (since if past else first) < PERIOD:
             return None
-        found = steps(_deeds(snap, since, now), since, now, _counted(past))
+        period_steps = steps(_deeds(snap, since, now), since, now, _counted(past))
         moves = {
-            agent.id: _move(store, agent, found) for agent in snap.declared.values()
+            agent.id: _move(store, agent, period_steps)
+            for agent in snap.declared.values()
         }
     fields = {
         "phase": "metrics",
@@ -94,7 +95,7 @@ def review(store: Store, night: str, now: int, guard: Guard) -> Record | None:
         "since": since,
         "until": now,
         "moves": {id: move for id, move in moves.items() if move},
-        "steps": [_plain(step) for step in found if step.move],
+        "steps": [_plain(step) for step in period_steps if step.move],
     }
     record = store.log.append(
         Pending("review", CONSOLIDATOR, fields), once=f"review:{night}", unless=guard
@@ -125,9 +126,9 @@ def _deeds(snap: Snapshot, since: int, until: int) -> Iterator[Deed]:
         (ACTED, outcomes.acted_on),
     ):
         for fact in ask(snap, since, until):
-            seen = outcomes.seen_by(snap, fact.entry, fact.at)
+            readers = outcomes.seen_by(snap, fact.entry, fact.at)
             yield Deed(
-                kind, fact.author, fact.entry, fact.at, fact.by, seen, fact.records
+                kind, fact.author, fact.entry, fact.at, fact.by, readers, fact.records
             )
 
 
@@ -136,44 +137,46 @@ def _account(
     agent: Agent,
     past: list[tuple[Record, bool]],
     since: int,
-    found: list[Step],
+    open_steps: list[Step],
 ) -> Account:
-    own = tuple(step for step in found if step.deed.agent == agent.id)
+    own = tuple(step for step in open_steps if step.deed.agent == agent.id)
     reviews = tuple(_review(agent.id, record, stands) for record, stands in past)
     declared = general_authority(agent, store.settings.flat)
     shift = store.shift(agent.id)
-    standing = general_authority(agent._replace(shift=shift), store.settings.flat)
+    authority = general_authority(agent._replace(shift=shift), store.settings.flat)
     return Account(
         agent.id,
         declared,
-        standing,
+        authority,
         reviews,
         since,
         own,
-        reputation.moved(standing, own),
+        reputation.moved(authority, own),
     )
 
 
 def _review(agent: str, record: Record, stands: bool) -> Review:
-    given = record.fields
-    own = tuple(step for step in map(_step, given["steps"]) if step.deed.agent == agent)
+    fields = record.fields
+    own = tuple(
+        step for step in map(_step, fields["steps"]) if step.deed.agent == agent
+    )
     return Review(
         record.seq,
         record.at,
-        given["since"],
-        given["until"],
-        given["moves"].get(agent, 0),
+        fields["since"],
+        fields["until"],
+        fields["moves"].get(agent, 0),
         own,
         stands,
     )
 
 
-def _move(store: Store, agent: Agent, found: list[Step]) -> int:
-    standing = general_authority(
+def _move(store: Store, agent: Agent, period_steps: list[Step]) -> int:
+    authority = general_authority(
         agent._replace(shift=store.shift(agent.id)), store.settings.flat
     )
     return reputation.moved(
-        standing, (step for step in found if step.deed.agent == agent.id)
+        authority, (step for step in period_steps if step.deed.agent == agent.id)
     )
 
 
@@ -183,6 +186,6 @@ def _plain(step: Step) -> Mapping[str, Any]:
 
 
 def _step(plain: Mapping[str, Any]) -> Step:
-    given = {name: plain[name] for name in Deed._fields}
-    given |= {name: tuple(given[name]) for name in ("seen_by", "records")}
-    return Step(Deed(**given), plain["move"], plain["why"])
+    values = {name: plain[name] for name in Deed._fields}
+    values |= {name: tuple(values[name]) for name in ("seen_by", "records")}
+    return Step(Deed(**values), plain["move"], plain["why"])

@@ -42,23 +42,23 @@ def gist(text: str) -> Gist:
     """The words of a text that carry meaning, in their order. A quoted string is one word, exactly
     as it is.
     """
-    words: list[str] = []
+    meaningful: list[str] = []
     small: list[str] = []
     start, first = 0, True
-    for found in (*QUOTED.finditer(text), None):
-        plain = text[start : found.start() if found else len(text)].split()
-        for word in plain:
-            bare = word.rstrip(_STOPS) or word
-            said = _lowered(bare) if first else bare
-            first = word[-1] in ".!?:"
-            if said in SMALL:
-                small.append(said)
+    for quotation in (*QUOTED.finditer(text), None):
+        plain = text[start : quotation.start() if quotation else len(text)].split()
+        for raw in plain:
+            bare = raw.rstrip(_STOPS) or raw
+            token = _lowered(bare) if first else bare
+            first = raw[-1] in ".!?:"
+            if token in SMALL:
+                small.append(token)
             else:
-                words.append(said)
-        if found:
-            words.append(found.group())
-            start, first = found.end(), False
-    return Gist(tuple(words), tuple(small))
+                meaningful.append(token)
+        if quotation:
+            meaningful.append(quotation.group())
+            start, first = quotation.end(), False
+    return Gist(tuple(meaningful), tuple(small))
 
 
 def similarity(one: Gist, other: Gist) -> float:

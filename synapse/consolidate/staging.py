@@ -28,15 +28,17 @@ def stage(
     QueueFull where too many wait.
     """
     operators_alone("propose")
-    store, made = mem.store, verdict.made
-    if made is None:
+    store, new_entry = mem.store, verdict.made
+    if new_entry is None:
         raise Conflict(f"the proposal was rejected: {verdict.reason}")
     once = f"proposal:{verdict.proposal.key}"
     with store.snapshot() as snap:
         if snap.first(CONSOLIDATOR, once) is not None:
             return None
-    about = {"phase": "merge", "night": night, "why": verdict.reason}
-    pending = Pending("entry", CONSOLIDATOR, about, _entry(store, made), key="staging")
+    fields = {"phase": "merge", "night": night, "why": verdict.reason}
+    pending = Pending(
+        "entry", CONSOLIDATOR, fields, _entry(store, new_entry), key="staging"
+    )
     try:
         record = store.log.append(
             pending, once=once, unless=all_of(guard, store.has_room)
@@ -56,16 +58,16 @@ def stage(
 def withdraw(mem: Memory, guard: Guard | None = None) -> list[tuple[str, str]]:
     """Turn away proposals whose sources have changed since: each with the reason."""
     operators_alone("withdraw proposals")
-    store, gone = mem.store, list[tuple[str, str]]()
+    store, withdrawn = mem.store, list[tuple[str, str]]()
     store.expire_staged()
     with store.snapshot() as snap:
         proposals = [entry for entry in snap.staged() if is_merged(entry)]
     for entry in proposals:
         if reason := successors.outdated(store, entry):
             store.act("reject", CONSOLIDATOR, guard, entry=entry.id, reason=reason)
-            gone.append((entry.id, reason))
+            withdrawn.append((entry.id, reason))
     store.refresh()
-    return gone
+    return withdrawn
 
 
 def waiting(store: Store) -> frozenset[str]:

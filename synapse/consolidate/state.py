@@ -28,9 +28,9 @@ def gather(store: Store, now: int, floor: int = 0) -> State:
     """What a night at this moment may have to do with. Entries are compared only where something
     was written after `floor`: what an earlier night compared, it compared.
     """
-    whole, *others = outworn(store, now, floor)
-    live = [group for state in (whole, *others) for group in state.live]
-    return whole._replace(live=live, room=measure(store, now, floor))
+    first, *later = outworn(store, now, floor)
+    live = [group for state in (first, *later) for group in state.live]
+    return first._replace(live=live, room=measure(store, now, floor))
 
 
 def outworn(store: Store, now: int, floor: int = 0) -> Iterator[State]:
@@ -68,24 +68,24 @@ def _whole(
     """The groups at these places with their texts, some at a time; without those that are spoken
     for.
     """
-    for some in _some(groups):
-        places = [seq for group in some for seq in group]
+    for batch in _some(groups):
+        places = [seq for group in batch for seq in group]
         with store.snapshot(late=True) as snap:
             entries = list(maintenance.entries(snap, places, now))
-        found = {entry.seq: entry for entry in entries if entry.id not in busy}
-        yield [[found[seq] for seq in group if seq in found] for group in some]
+        by_place = {entry.seq: entry for entry in entries if entry.id not in busy}
+        yield [[by_place[seq] for seq in group if seq in by_place] for group in batch]
 
 
 def _some(groups: Iterable[list[int]]) -> Iterator[list[list[int]]]:
-    some, size = list[list[int]](), 0
+    batch, size = list[list[int]](), 0
     for group in groups:
-        if some and size + len(group) > AT_ONCE:
-            yield some
-            some, size = [], 0
-        some.append(group)
+        if batch and size + len(group) > AT_ONCE:
+            yield batch
+            batch, size = [], 0
+        batch.append(group)
         size += len(group)
-    if some:
-        yield some
+    if batch:
+        yield batch
 
 
 def crowded(store: Store, now: int, floor: int = 0) -> State:
@@ -106,10 +106,10 @@ def measure(store: Store, now: int, floor: int = 0) -> Room:
             for weight in maintenance.weights(snap, now)
             if weight.shown and weight.namespace not in OWN
         ]
-        shown = tuple((weight.namespace, weight.shown) for weight in weights)
-        full = [name for name, _, _ in over(shown, settings)]
+        sizes = tuple((weight.namespace, weight.shown) for weight in weights)
+        full = [name for name, _, _ in over(sizes, settings)]
         return Room(
-            shown,
+            sizes,
             tuple(row for row in _sized(snap, now, full) if row.namespace not in OWN),
             tuple(_warnings(snap, now)),
             maintenance.long(snap, floor, settings.size("per_entry")),
@@ -130,8 +130,8 @@ def _sized(
 
 
 def _warnings(snap: Snapshot, now: int) -> Iterator[Warned]:
-    wanted = Filter(namespaces=(PLACE,), author=CONSOLIDATOR, limit=None)
-    for entry in snap.page(None, wanted, now):
+    warnings = Filter(namespaces=(PLACE,), author=CONSOLIDATOR, limit=None)
+    for entry in snap.page(None, warnings, now):
         if entry.trust != "unverified" and len(entry.tags) == 2:
             yield Warned(entry.id, entry.tags[1], entry.at)
 
@@ -140,9 +140,9 @@ def _blockers(
     snap: Snapshot, past: Iterable[maintenance.Lapsed], now: int
 ) -> Iterator[tuple[Entry, Entry]]:
     """Critical blockers whose time ran out before anybody resolved or replaced them."""
-    for each in past:
-        if each.rank == 0 and ns.matches(BLOCKERS, each.namespace):
-            entry = snap.entry(each.id, now)
+    for row in past:
+        if row.rank == 0 and ns.matches(BLOCKERS, row.namespace):
+            entry = snap.entry(row.id, now)
             fate = entry and snap.fate(entry, now)
             if entry is not None and fate is not None and fate.reason == "expired":
                 yield entry, _first(snap, entry, now)

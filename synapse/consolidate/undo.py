@@ -86,12 +86,12 @@ def undo(
             may_close(agent, seat.get(id), store.settings, "undo")
     if plan:
         return _undone(fields, None, acts)
-    kept = {
+    stored_fields = {
         name: value
         for name, value in fields.items()
         if value or name in ("back", "away")
     }
-    done = seat.pen.write(Pending("undo", by, kept), once=once)
+    done = seat.pen.write(Pending("undo", by, stored_fields), once=once)
     store.refresh()
     return _undone(done.fields, done.seq, acts)
 
@@ -99,9 +99,9 @@ def undo(
 def _undone(fields: Any, seq: int | None, acts: Sequence[Record]) -> Undone:
     """Return the fields of an undo's record as a value."""
     names = ("back", "away", "freed", "held")
-    back, away, freed, held = (tuple(fields.get(name, ())) for name in names)
+    back, away, freed, hidden = (tuple(fields.get(name, ())) for name in names)
     reviews = tuple((seq, stands) for seq, stands in fields.get("reviews", ()))
-    return Undone(fields["what"], seq, back, away, reviews, tuple(acts), freed, held)
+    return Undone(fields["what"], seq, back, away, reviews, tuple(acts), freed, hidden)
 
 
 def _effects(
@@ -120,9 +120,9 @@ def _effects_now(
     for record in reversed(acts):
         moved |= {id: not away for id, away in _filed_by(record)}
     moved = {id: goes for id, goes in moved.items() if _still(snap, id, numbers, by)}
-    there = {id: snap.whereabouts(id) for id in moved}
-    away = [id for id, goes in moved.items() if goes and there[id] == "live"]
-    back = [id for id, goes in moved.items() if not goes and there[id] == "archived"]
+    places = {id: snap.whereabouts(id) for id in moved}
+    away = [id for id, goes in moved.items() if goes and places[id] == "live"]
+    back = [id for id, goes in moved.items() if not goes and places[id] == "archived"]
     holds = {
         seq: not stood for record in reversed(acts) for seq, stood in _holds_of(record)
     }
@@ -131,24 +131,24 @@ def _effects_now(
         for seq, stands in holds.items()
     }
     freed = [id for seq, stands in holds.items() if not stands for id in lifted[seq]]
-    held = [id for seq, stands in holds.items() if stands for id in lifted[seq]]
+    hidden = [id for seq, stands in holds.items() if stands for id in lifted[seq]]
     stand = {record.seq: stands for record, stands in outcomes.reviews(snap)}
     turned = {
         seq: not stood for record in reversed(acts) for seq, stood in _reviewed(record)
     }
     reviews = [[seq, stands] for seq, stands in turned.items() if stand[seq] != stands]
-    if not (away or back or reviews or freed or held):
+    if not (away or back or reviews or freed or hidden):
         raise Conflict(f"nothing to undo: {what} did nothing that still stands")
-    held_back = [[seq, stands] for seq, stands in holds.items() if lifted[seq]]
+    turned_holds = [[seq, stands] for seq, stands in holds.items() if lifted[seq]]
     return {
         "what": what,
         "acts": sorted(numbers),
         "back": back,
         "away": away,
         "reviews": reviews,
-        "holds": held_back,
+        "holds": turned_holds,
         "freed": freed,
-        "held": held,
+        "held": hidden,
     }
 
 
@@ -234,12 +234,12 @@ def _together(snap: Snapshot, record: Record, *, night: bool = False) -> list[Re
     filed away into it are one act, by whichever number it is called. With `night`, a night's act
     stands for the whole night.
     """
-    named = {record.id, *record.fields.get("heirs", ())}
+    ids = {record.id, *record.fields.get("heirs", ())}
     if record.kind == "approve":
-        named.add(record.fields["entry"])
+        ids.add(record.fields["entry"])
     approved = [
         act
-        for id in sorted(filter(None, named))
+        for id in sorted(filter(None, ids))
         for act in maintenance.approvals(snap, id)
     ]
     if (
@@ -252,11 +252,11 @@ def _together(snap: Snapshot, record: Record, *, night: bool = False) -> list[Re
     if record.by != CONSOLIDATOR and record.kind != "approve":
         return [record]
     own = maintenance.written_by(snap, CONSOLIDATOR, 0)
-    wrote = [act for act in own if act.id in named and act.id and _took_effect(act)]
+    wrote = [act for act in own if act.id in ids and act.id and _took_effect(act)]
     into = {act.id for act in wrote} | {act.fields["entry"] for act in approved}
     filed = [act for act in own if not into.isdisjoint(act.fields.get("heirs", ()))]
-    whole = {act.seq: act for act in (record, *wrote, *approved, *filed)}
-    return [whole[seq] for seq in sorted(whole)]
+    acts = {act.seq: act for act in (record, *wrote, *approved, *filed)}
+    return [acts[seq] for seq in sorted(acts)]
 
 
 def _took_effect(record: Record) -> bool:

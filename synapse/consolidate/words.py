@@ -125,12 +125,12 @@ Words = tuple[Word, ...]
 
 def sentences(text: str) -> list[Words]:
     """The sentences of a text, each as its words; what only joins is left out."""
-    found: list[list[Word]] = []
+    result: list[list[Word]] = []
     for word in _words(text):
-        if word.stop or not found:
-            found.append([])
-        found[-1].append(word)
-    return [tuple(sentence) for sentence in found]
+        if word.stop or not result:
+            result.append([])
+        result[-1].append(word)
+    return [tuple(sentence) for sentence in result]
 
 
 def clauses(sentence: Words) -> list[Words]:
@@ -180,13 +180,17 @@ def _words(text: str) -> Iterator[Word]:
             number = None
             if unit:
                 token = token._replace(text="")
-        for made in _made(token.text, token.quoted) if token.text else ():
-            if made is None:
+        for single in _made(token.text, token.quoted) if token.text else ():
+            if single is None:
                 pause = pause or token.text.lower() in _PAUSES
                 continue
-            placed = made._replace(pause=pause or stop, stop=stop)
+            placed = single._replace(pause=pause or stop, stop=stop)
             stop = pause = False
-            if made.kind == SLOT and _NUMBER.fullmatch(made.key) and not token.after:
+            if (
+                single.kind == SLOT
+                and _NUMBER.fullmatch(single.key)
+                and not token.after
+            ):
                 number = placed
             else:
                 yield placed
@@ -201,20 +205,20 @@ def _words(text: str) -> Iterator[Word]:
 def _tokens(text: str) -> Iterator[_Token]:
     text = _BULLET.sub("", text).replace("’", "'")
     start = 0
-    for found in (*QUOTED.finditer(text), None):
-        plain = text[start : found.start() if found else len(text)]
+    for quotation in (*QUOTED.finditer(text), None):
+        plain = text[start : quotation.start() if quotation else len(text)]
         for line in plain.splitlines(keepends=True):
             for run in line.split():
                 bare = run.strip(_EDGES)
-                behind = run[len(run.rstrip(_EDGES)) :] if bare else run
+                marks = run[len(run.rstrip(_EDGES)) :] if bare else run
                 yield _Token(
-                    bare, False, run[0] in "([" or run in ("-", "–", "—"), behind
+                    bare, False, run[0] in "([" or run in ("-", "–", "—"), marks
                 )
             if line.endswith("\n"):
                 yield _Token("", False, False, "\n")
-        if found:
-            yield _Token(found.group(), True, False, "")
-            start = found.end()
+        if quotation:
+            yield _Token(quotation.group(), True, False, "")
+            start = quotation.end()
 
 
 def _made(bare: str, quoted: bool) -> Iterator[Word | None]:

@@ -4,9 +4,8 @@
     B   the white paper: `related`, `authority`, `ttl: permanent`
     C   the hosted API: `from_agent`, `content`, `created_at`, five priorities; also one JSON object
 
-Text is judged in form only: who may write what, and whose word counts, is not decided here. No YAML
-is imported before something unusual has to be read. Agents and settings, the other YAML, are in
-`declared`.
+Text is judged in form only: who may write what, and whose word counts, is not decided here. No YAML is
+imported before something unusual has to be read. Agents and settings, the other YAML, are in `declared`.
 """
 
 from __future__ import annotations
@@ -133,9 +132,9 @@ def parse_json(
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    if len(found := dict(pairs)) < len(pairs):
+    if len(fields := dict(pairs)) < len(pairs):
         raise ValueError("a name is given twice")
-    return found
+    return fields
 
 
 def _decoded(text: str | bytes, path: str) -> str:
@@ -207,18 +206,18 @@ def _generation(fields: Fields, body: str) -> str:
 
 def _from_api(fields: Fields, problems: list[str]) -> Fields:
     """The fields of generation C under the names of A. A ttl of null is for ever there."""
-    found = dict(fields)
+    renamed = dict(fields)
     for theirs, ours in (("from_agent", "from"), ("created_at", "timestamp")):
-        if theirs in found:
-            value = found.pop(theirs)
-            if found.setdefault(ours, value) != value:
+        if theirs in renamed:
+            value = renamed.pop(theirs)
+            if renamed.setdefault(ours, value) != value:
                 problems.append(f"{theirs} and {ours} differ")
-    if "ttl" in found and found["ttl"] is None:
-        found["ttl"] = "never"
-    priority = found.get("priority")
+    if "ttl" in renamed and renamed["ttl"] is None:
+        renamed["ttl"] = "never"
+    priority = renamed.get("priority")
     if isinstance(priority, str):
-        found["priority"] = _FROM_API.get(priority.strip().lower(), priority)
-    return found
+        renamed["priority"] = _FROM_API.get(priority.strip().lower(), priority)
+    return renamed
 
 
 def _draft(
@@ -273,8 +272,11 @@ def _completed(draft: Draft, fields: Fields, problems: list[str]) -> Draft:
 def _wrong(name: str, value: object, want: str) -> str:
     if value is None:
         return f"{name} is missing: write {want}"
-    shown = ascii(value)
-    return f"{name} {shown if len(shown) <= 80 else shown[:80] + '…'} is not valid: write {want}"
+    shortened = ascii(value)
+    return (
+        f"{name} {shortened if len(shortened) <= 80 else shortened[:80] + '…'} is not"
+        f" valid: write {want}"
+    )
 
 
 def _namespace(value: object, implied: str | None, problems: list[str]) -> str:
@@ -291,10 +293,10 @@ def _namespace(value: object, implied: str | None, problems: list[str]) -> str:
 
 
 def _priority(value: object, problems: list[str]) -> str:
-    word = value if isinstance(value, str) else ""
-    if word not in _PRIORITIES and (word := word.strip().lower()) not in _PRIORITIES:
+    name = value if isinstance(value, str) else ""
+    if name not in _PRIORITIES and (name := name.strip().lower()) not in _PRIORITIES:
         problems.append(_wrong("priority", value, f"one of {', '.join(PRIORITIES)}"))
-    return word
+    return name
 
 
 def _is_time(text: str) -> bool:
@@ -311,12 +313,12 @@ def _is_time(text: str) -> bool:
 def _ttl(value: object, problems: list[str]) -> str | None:
     if value is None:
         return None
-    word = str(value).strip().lower()
-    if _SPAN.fullmatch(word):
-        return word
+    span = str(value).strip().lower()
+    if _SPAN.fullmatch(span):
+        return span
     try:
         if isinstance(value, str):
-            return "never" if parse_ttl(word) is None else word
+            return "never" if parse_ttl(span) is None else span
     except InvalidEntry:
         pass
     problems.append(
@@ -339,7 +341,7 @@ def _words(value: object, name: str, problems: list[str]) -> tuple[str, ...]:
     """A list, or the same as one text with commas. Empty words and repeats are left out."""
     if value is None:
         return ()
-    parts = (
+    items = (
         value.split(",")
         if isinstance(value, str)
         else value
@@ -347,20 +349,20 @@ def _words(value: object, name: str, problems: list[str]) -> tuple[str, ...]:
         else [value]
     )
     try:
-        found = dict.fromkeys([part.strip() for part in parts if part])  # type: ignore[union-attr]
+        unique = dict.fromkeys([item.strip() for item in items if item])  # type: ignore[union-attr]
     except (AttributeError, TypeError):
         problems.append(_wrong(name, value, "a list such as [one, two]"))
         return ()
-    found.pop("", None)
-    if "\0" in "".join(found):
+    unique.pop("", None)
+    if "\0" in "".join(unique):
         problems.append(f"{name} holds a NUL character")
-    return tuple(found)
+    return tuple(unique)
 
 
 def _ids(fields: Fields, name: str, problems: list[str]) -> tuple[str, ...]:
-    found = _words(fields.get(name), name, problems)
-    problems += [_wrong(name, id, _ID) for id in found if not is_id(id)][:5]
-    return found
+    ids = _words(fields.get(name), name, problems)
+    problems += [_wrong(name, id, _ID) for id in ids if not is_id(id)][:5]
+    return ids
 
 
 def _text(fields: Fields, name: str, problems: list[str]) -> str | None:
@@ -376,23 +378,23 @@ def _when(fields: Fields, problems: list[str]) -> str | None:
     """Return the moments that an entry is for, as one text; a list is taken too."""
     value = fields.get("when")
     if isinstance(value, list):
-        parts: list[str] = [each for each in value if isinstance(each, str)]
-        fields = {"when": ", ".join(parts) if len(parts) == len(value) else value}
+        texts: list[str] = [item for item in value if isinstance(item, str)]
+        fields = {"when": ", ".join(texts) if len(texts) == len(value) else value}
     return _text(fields, "when", problems)
 
 
 def _scope(value: object, problems: list[str]) -> str:
-    word = "public" if value is None else str(value).strip().lower()
-    if word not in SCOPES:
+    scope = "public" if value is None else str(value).strip().lower()
+    if scope not in SCOPES:
         problems.append(_wrong("scope", value, f"one of {', '.join(SCOPES)}"))
-    return word
+    return scope
 
 
 def _pii(value: object, problems: list[str]) -> bool:
-    word = "false" if value is None else str(value).strip().lower()
-    if word not in _TRUE | _FALSE:
+    flag = "false" if value is None else str(value).strip().lower()
+    if flag not in _TRUE | _FALSE:
         problems.append(_wrong("pii", value, "true or false"))
-    return word not in _FALSE
+    return flag not in _FALSE
 
 
 # -- writing ---------------------------------------------------------------------------------------
@@ -462,7 +464,7 @@ def render_as(entry: Entry, generation: str) -> str:
         raise InvalidEntry(
             f"generation {generation!r} is not one of {', '.join(GENERATIONS)}"
         )
-    found = {
+    fields = {
         "id": entry.id,
         "from_agent": entry.author,
         "namespace": entry.namespace,
@@ -472,7 +474,7 @@ def render_as(entry: Entry, generation: str) -> str:
         "ttl": entry.ttl,
         "created_at": entry.timestamp,
     }
-    return json.dumps(found, ensure_ascii=False)
+    return json.dumps(fields, ensure_ascii=False)
 
 
 def _white_paper(entry: Entry) -> str:
@@ -490,15 +492,16 @@ def _white_paper(entry: Entry) -> str:
 
 def entry_json(entry: Entry) -> dict[str, Any]:
     """An entry as `--json` prints it: every field, under the names of the specification."""
-    named = {"from": entry.author, "to": entry.to, "supersedes": entry.supersedes}
-    named |= {"received": clock.iso(entry.at), "expires": None}
-    named |= {"expires": clock.iso(entry.expires)} if entry.expires < NEVER else {}
-    found = {
-        name: named[name] if name in named else getattr(entry, name) for name in _JSON
+    special = {"from": entry.author, "to": entry.to, "supersedes": entry.supersedes}
+    special |= {"received": clock.iso(entry.at), "expires": None}
+    special |= {"expires": clock.iso(entry.expires)} if entry.expires < NEVER else {}
+    fields = {
+        name: special[name] if name in special else getattr(entry, name)
+        for name in _JSON
     }
     return {
         name: list(value) if isinstance(value, tuple) else value
-        for name, value in found.items()
+        for name, value in fields.items()
     }
 
 

@@ -62,7 +62,7 @@ def render_agent(agent: Agent) -> str:
     }
     globs = (("read", agent.read), ("write", agent.write), ("notify", agent.notify))
     blocks["subscriptions"] = {
-        name: list(found) for name, found in globs if found is not None
+        name: list(values) for name, values in globs if values is not None
     }
     skills: list[Value] = [
         {
@@ -157,7 +157,7 @@ def parse_settings(text: str, path: str = "") -> Settings:
     """Return the settings in a synapse.yaml; InvalidEntry lists the values that cannot be. Keys
     that are not known are kept. NewerProtocol where its `protocol` is beyond what is known here.
     """
-    found, problems = _settings(_load(text, path), path, Settings())
+    settings, problems = _settings(_load(text, path), path, Settings())
     if problems:
         texts = [problem.text for problem in problems]
         raise InvalidEntry(
@@ -165,7 +165,7 @@ def parse_settings(text: str, path: str = "") -> Settings:
             path=path,
             problems=texts,
         )
-    return found
+    return settings
 
 
 def read_settings(
@@ -178,8 +178,8 @@ def read_settings(
         fields = _load(text, path)
     except InvalidEntry as error:
         return last, (Stray("", str(error).removeprefix(f"{path}: ")),)
-    found, problems = _settings(fields, path, last)
-    return found, (*problems, *strays(fields, SETTINGS))
+    settings, problems = _settings(fields, path, last)
+    return settings, (*problems, *strays(fields, SETTINGS))
 
 
 def read_protocol(text: str, path: str) -> int:
@@ -188,9 +188,9 @@ def read_protocol(text: str, path: str) -> int:
     """
     fields = _load(text, path)
     reader = _Reader(fields, path)
-    found = _protocol(fields.get("protocol"), reader)
+    protocol = _protocol(fields.get("protocol"), reader)
     reader.finish()
-    return found
+    return protocol
 
 
 def _settings(
@@ -202,49 +202,49 @@ def _settings(
     problems: list[Stray] = []
     fields = without_extensions(fields, SETTINGS)
 
-    def taken(key: str, read: Callable[[_Reader], T], otherwise: T) -> T:
+    def read_key(key: str, read: Callable[[_Reader], T], otherwise: T) -> T:
         reader = _Reader(fields, path)
         value = read(reader)
         problems.extend(Stray(key, problem) for problem in reader.problems)
         return otherwise if reader.problems else value
 
     default = Settings()
-    found = Settings(
-        protocol=taken(
+    settings = Settings(
+        protocol=read_key(
             "protocol",
             lambda reader: _protocol(fields.get("protocol"), reader),
             last.protocol,
         ),
-        name=taken(
+        name=read_key(
             "name",
             lambda reader: (
                 reader.text("name") or reader.text("workspace") or default.name
             ),
             last.name,
         ),
-        ttl=taken("ttl", _ttls, last.ttl),
-        flat=taken("authority", _flat, last.flat),
-        staging_ttl=taken(
+        ttl=read_key("ttl", _ttls, last.ttl),
+        flat=read_key("authority", _flat, last.flat),
+        staging_ttl=read_key(
             "staging", lambda reader: _staging(reader)[0], last.staging_ttl
         ),
-        staging_limit=taken(
+        staging_limit=read_key(
             "staging", lambda reader: _staging(reader)[1], last.staging_limit
         ),
-        users=taken("users", lambda reader: reader.pairs("users"), last.users),
-        sizes=taken("size_limits", _sizes, last.sizes),
-        quota=taken("quota", _quota, last.quota),
-        global_write=taken("global_write", _global_write, last.global_write),
-        semantic=taken(
+        users=read_key("users", lambda reader: reader.pairs("users"), last.users),
+        sizes=read_key("size_limits", _sizes, last.sizes),
+        quota=read_key("quota", _quota, last.quota),
+        global_write=read_key("global_write", _global_write, last.global_write),
+        semantic=read_key(
             "semantic",
             lambda reader: _semantic(fields.get("semantic"), reader),
             last.semantic,
         ),
-        reputation=taken("reputation", _reputation, last.reputation),
+        reputation=read_key("reputation", _reputation, last.reputation),
         other=tuple(
             (key, value) for key, value in fields.items() if _is_other(key, value)
         ),
     )
-    return found, list(dict.fromkeys(problems))
+    return settings, list(dict.fromkeys(problems))
 
 
 def _ttls(reader: _Reader) -> tuple[tuple[str, str], ...]:
@@ -253,9 +253,9 @@ def _ttls(reader: _Reader) -> tuple[tuple[str, str], ...]:
         if isinstance(reader.fields.get("namespaces"), dict)
         else ()
     )
-    found = tuple(dict((*block, *reader.pairs("ttl"))).items())
-    reader.check(Settings(ttl=found))
-    return found
+    pairs = tuple(dict((*block, *reader.pairs("ttl"))).items())
+    reader.check(Settings(ttl=pairs))
+    return pairs
 
 
 def _flat(reader: _Reader) -> bool:
@@ -272,18 +272,18 @@ def _staging(reader: _Reader) -> tuple[str, int]:
         reader.fields.get("staging") or {}, reader.path, "staging: ", reader.problems
     )
     default = Settings()
-    found = (
+    values = (
         block.text("ttl") or default.staging_ttl,
         _or(block.number("limit"), default.staging_limit),
     )
-    reader.check(Settings(staging_ttl=found[0]))
-    return found
+    reader.check(Settings(staging_ttl=values[0]))
+    return values
 
 
 def _global_write(reader: _Reader) -> int:
-    found = _or(reader.number("global_write"), Settings().global_write)
-    reader.check(Settings(global_write=found))
-    return found
+    authority = _or(reader.number("global_write"), Settings().global_write)
+    reader.check(Settings(global_write=authority))
+    return authority
 
 
 def _semantic(value: Value, above: _Reader) -> Semantic:
@@ -363,19 +363,19 @@ def _quota(reader: _Reader) -> tuple[tuple[str, str], ...]:
 
 def _reputation(reader: _Reader) -> str:
     value = reader.fields.get("reputation")
-    word = (
+    mode = (
         "on"
         if value is True
         else "off"
         if value is False
         else reader.text("reputation") or REPUTATION[0]
     )
-    if word not in REPUTATION:
+    if mode not in REPUTATION:
         reader.problems.append(
-            f"reputation {word!r} is not valid: write {', '.join(REPUTATION)}"
+            f"reputation {mode!r} is not valid: write {', '.join(REPUTATION)}"
         )
         return REPUTATION[0]
-    return word
+    return mode
 
 
 def _off(value: Value) -> bool:
@@ -410,14 +410,14 @@ def _or(value: int | None, default: int) -> int:
 
 
 def _load(text: str, path: str) -> Fields:
-    where = f"{path}: " if path else ""
+    prefix = f"{path}: " if path else ""
     try:
         if len(text) > MAX_FILE:
             raise InvalidEntry(f"longer than {MAX_FILE >> 10} KiB")
         return yaml.load(text.removeprefix("\ufeff"), depth=_DEPTH, typed=True)
     except InvalidEntry as error:
         raise InvalidEntry(
-            f"{where}{error}", path=path, problems=[str(error)]
+            f"{prefix}{error}", path=path, problems=[str(error)]
         ) from None
 
 
@@ -472,10 +472,10 @@ class _Reader:
 
     def flag(self, name: str) -> bool:
         value = self.fields.get(name)
-        word = "false" if value is None else str(value).lower()
-        if word not in ("true", "yes", "on", "false", "no", "off"):
+        text = "false" if value is None else str(value).lower()
+        if text not in ("true", "yes", "on", "false", "no", "off"):
             self._wrong(name, "true or false")
-        return word in ("true", "yes", "on")
+        return text in ("true", "yes", "on")
 
     def many(self, name: str) -> tuple[str, ...] | None:
         value = self.fields.get(name)
@@ -503,16 +503,16 @@ class _Reader:
 
     def mappings(self, name: str) -> list[Fields]:
         value = self.fields.get(name)
-        found = (
+        blocks = (
             [item for item in value if isinstance(item, dict)]
             if isinstance(value, list)
             else []
         )
         if value is not None and (
-            not isinstance(value, list) or len(found) < len(value)
+            not isinstance(value, list) or len(blocks) < len(value)
         ):
             self._wrong(name, "a list of blocks")
-        return found
+        return blocks
 
     def check(self, settings: Settings) -> None:
         """Note what is wrong with settings that were read."""

@@ -59,10 +59,15 @@ def _flat_list(text: str) -> list[Value] | None:
         return None
     items: list[Value] = []
     for item in text[1:-1].split(","):
-        word = item.strip(" ")
-        if not word or word[0] not in _ALNUM or word[-1] == ":" or word in NULLS:
+        scalar = item.strip(" ")
+        if (
+            not scalar
+            or scalar[0] not in _ALNUM
+            or scalar[-1] == ":"
+            or scalar in NULLS
+        ):
             return None
-        items.append(word)
+        items.append(scalar)
     return items
 
 
@@ -92,11 +97,11 @@ def split(text: str) -> tuple[str, int]:
         kind = (
             "JSON" if text.startswith("{") else "TOML" if text.startswith("+++") else ""
         )
-        found = (
+        problem = (
             f"{kind} front matter is not read" if kind else "there is no front matter"
         )
         raise _refused(
-            f"{found}: begin with a line `---`, then `key: value` lines, then `---`"
+            f"{problem}: begin with a line `---`, then `key: value` lines, then `---`"
         )
     closing = re.compile(_CLOSING).search(
         text, opening.end(), opening.end() + MAX_FRONT + 100

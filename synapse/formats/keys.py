@@ -36,7 +36,9 @@ _BOUNDS = {
 
 
 def _bounds(block: str, whose: str) -> dict[str, str]:
-    return {f"{block}.{name}": f"{what}: {whose}" for name, what in _BOUNDS.items()}
+    return {
+        f"{block}.{name}": f"{meaning}: {whose}" for name, meaning in _BOUNDS.items()
+    }
 
 
 SETTINGS: Mapping[str, str] = {
@@ -156,7 +158,7 @@ def concerns(path: str, blocks: Collection[str]) -> bool:
     knows.
     """
     top = path.partition(".")[0]
-    return top in blocks or top not in {known.partition(".")[0] for known in SETTINGS}
+    return top in blocks or top not in {key.partition(".")[0] for key in SETTINGS}
 
 
 def strays(fields: Mapping[str, Any], table: Mapping[str, str]) -> Iterator[Stray]:
@@ -186,9 +188,9 @@ def _pruned(value: Any, tree: Tree) -> Any:
         return [_pruned(item, tree) for item in value]
     if not isinstance(value, Mapping) or not tree:
         return value
-    kept = (key for key in value if not is_extension(key, tree))
+    names = (key for key in value if not is_extension(key, tree))
     return {
-        key: _pruned(value[key], tree.get(key) or tree.get("*") or {}) for key in kept
+        key: _pruned(value[key], tree.get(key) or tree.get("*") or {}) for key in names
     }
 
 
@@ -202,32 +204,32 @@ def agent_table() -> dict[str, str]:
     return {**AGENT, **flat}
 
 
-def _strays(fields: Mapping[str, Any], tree: Tree, above: str) -> Iterator[Stray]:
+def _strays(fields: Mapping[str, Any], tree: Tree, prefix: str) -> Iterator[Stray]:
     names = [name for name in tree if name != "*"]
     for key, value in fields.items():
         close = None if key in tree else closest(key, names)
-        below = tree.get(key) if key in tree else tree.get("*")
+        subtree = tree.get(key) if key in tree else tree.get("*")
         if is_extension(key, tree):
             continue
-        if below is None or (close is not None and "/" not in key and names):
-            yield Stray(f"{above}{key}", _unknown(f"{above}{key}", close, names))
+        if subtree is None or (close is not None and "/" not in key and names):
+            yield Stray(f"{prefix}{key}", _unknown(f"{prefix}{key}", close, names))
             continue
         for inner in value if isinstance(value, list) else [value]:
-            if below and isinstance(inner, Mapping):
-                yield from _strays(inner, below, f"{above}{key}.")
+            if subtree and isinstance(inner, Mapping):
+                yield from _strays(inner, subtree, f"{prefix}{key}.")
 
 
 def _unknown(path: str, close: str | None, names: list[str]) -> str:
-    meant = f"did you mean {close}?" if close else f"it is one of {', '.join(names)}"
-    return f"{path} is not known: {meant} (a key of your own begins with {EXTENSION})"
+    advice = f"did you mean {close}?" if close else f"it is one of {', '.join(names)}"
+    return f"{path} is not known: {advice} (a key of your own begins with {EXTENSION})"
 
 
 def _tree(table: Mapping[str, str]) -> Tree:
     root: Tree = {}
     for path in table:
-        place = root
-        for part in path.split("."):
-            place = place.setdefault(part, {})
+        branch = root
+        for name in path.split("."):
+            branch = branch.setdefault(name, {})
     return root
 
 

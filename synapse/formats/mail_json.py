@@ -70,42 +70,42 @@ class OldMail(NamedTuple):
 def read(text: str, path: str = "synapse.json") -> OldMail:
     """The messages of a file; whatever cannot be kept is told, with its place."""
     try:
-        found = json.loads(text)
+        document = json.loads(text)
     except (ValueError, RecursionError) as error:
         return OldMail((), {}, (f"{path} is not JSON: {error}",))
-    rest = (
-        {name: value for name, value in found.items() if name != "messages"}
-        if isinstance(found, dict)
+    other_fields = (
+        {name: value for name, value in document.items() if name != "messages"}
+        if isinstance(document, dict)
         else {}
     )
-    rows = found.get("messages") if isinstance(found, dict) else found
+    rows = document.get("messages") if isinstance(document, dict) else document
     if isinstance(rows, dict):  # by their ids
         rows = [
             {"id": id} | row if isinstance(row, dict) else row
             for id, row in rows.items()
         ]
     if not isinstance(rows, list):
-        return OldMail((), rest, (f"{path} holds no list of messages",))
+        return OldMail((), other_fields, (f"{path} holds no list of messages",))
     messages, problems = [], []
-    for place, row in enumerate(rows):
+    for number, row in enumerate(rows):
         try:
             messages.append(understood(row))
         except InvalidEntry as error:
-            problems.append(f"{path}: message {place}: {error}")
-    return OldMail(tuple(messages), rest, (*problems, *_twice(messages, path)))
+            problems.append(f"{path}: message {number}: {error}")
+    return OldMail(tuple(messages), other_fields, (*problems, *_twice(messages, path)))
 
 
 def _twice(messages: Iterable[OldMessage], path: str) -> list[str]:
     """Two messages of one id, or two agents of one name, are not told apart."""
-    seen: dict[str, OldMessage] = {}
+    by_id: dict[str, OldMessage] = {}
     names: dict[str, str] = {}
     problems = []
-    for each in messages:
-        if seen.setdefault(each.id, each) != each:
+    for message in messages:
+        if by_id.setdefault(message.id, message) != message:
             problems.append(
-                f"{path}: two different messages have the id {each.kept['id']!r}"
+                f"{path}: two different messages have the id {message.kept['id']!r}"
             )
-        for name in named(each.kept):
+        for name in named(message.kept):
             if names.setdefault(agent_id(name), name) != name:
                 problems.append(
                     f"{path}: {name!r} and {names[agent_id(name)]!r} would be one agent here"
@@ -117,37 +117,37 @@ def understood(row: Any) -> OldMessage:
     """One message; InvalidEntry says what cannot be kept."""
     if not isinstance(row, Mapping):
         raise InvalidEntry("it is no object")
-    found = {name: _first(row, names) for name, names in _NAMES.items()}
+    values = {name: _first(row, names) for name, names in _NAMES.items()}
     for name in ("id", "sender", "body"):
-        if not isinstance(found[name], str | int) or found[name] == "":
+        if not isinstance(values[name], str | int) or values[name] == "":
             if name != "body" or not row.get("subject"):
                 raise InvalidEntry(f"it has no {name}")
-            found["body"] = row["subject"]
-    body, priority = str(found["body"]), str(row.get("priority") or "normal")
+            values["body"] = row["subject"]
+    body, priority = str(values["body"]), str(row.get("priority") or "normal")
     if priority.lower() not in _URGENCY:
         raise InvalidEntry(f"priority {priority!r} is not one of {', '.join(_URGENCY)}")
-    if found["at"] is not None:
-        micros(str(found["at"]))
+    if values["at"] is not None:
+        micros(str(values["at"]))
     to, sender = (
-        tuple(map(agent_id, _recipients(found["to"]))),
-        agent_id(str(found["sender"])),
+        tuple(map(agent_id, _recipients(values["to"]))),
+        agent_id(str(values["sender"])),
     )
     acks = _acks(row, to, sender)
     metadata = row.get("metadata") or {}
     if not isinstance(metadata, Mapping):
         raise InvalidEntry("its metadata is no object")
     return OldMessage(
-        new_id(kinds.MESSAGE, str(found["id"])),
-        new_thread(found["thread"], str(found["id"])),
+        new_id(kinds.MESSAGE, str(values["id"])),
+        new_thread(values["thread"], str(values["id"])),
         None
-        if found["parent"] is None
-        else new_id(kinds.MESSAGE, str(found["parent"])),
+        if values["parent"] is None
+        else new_id(kinds.MESSAGE, str(values["parent"])),
         sender,
         to,
         _URGENCY[priority.lower()],
         None if row.get("subject") is None else str(row["subject"]),
         body,
-        None if found["at"] is None else str(found["at"]),
+        None if values["at"] is None else str(values["at"]),
         _readers(row, to, sender, acks),
         acks,
         metadata,
@@ -163,12 +163,12 @@ def _kept(row: Mapping[str, Any], body: str) -> dict[str, Any]:
         name for name in _NAMES["body"] if row.get(name) == canonical_body(body)
     }
     left_out |= {"metadata"} if row.get("metadata") else set()
-    kept = {name: value for name, value in row.items() if name not in left_out}
-    if len(json.dumps(kept, ensure_ascii=False)) > LONGEST:
+    fields = {name: value for name, value in row.items() if name not in left_out}
+    if len(json.dumps(fields, ensure_ascii=False)) > LONGEST:
         raise InvalidEntry(
             f"it says more than {LONGEST} characters beside its text, which have no place here"
         )
-    return kept
+    return fields
 
 
 def _first(row: Mapping[str, Any], names: Sequence[str]) -> Any:
@@ -177,19 +177,21 @@ def _first(row: Mapping[str, Any], names: Sequence[str]) -> Any:
 
 def _recipients(to: Any) -> list[str]:
     names = [to] if isinstance(to, str) else list(to or ())
-    names = [str(each).strip() for name in names for each in str(name).split(",")]
+    names = [
+        str(recipient).strip() for name in names for recipient in str(name).split(",")
+    ]
     return [] if any(name.lower() in EVERYBODY for name in names) else names
 
 
 def _readers(
     row: Mapping[str, Any], to: Sequence[str], sender: str, acks: Sequence[Answer]
 ) -> tuple[str, ...]:
-    given = row.get("read_by", row.get("readBy"))
-    if isinstance(given, Mapping):  # name: time
-        given = list(given)
+    listed = row.get("read_by", row.get("readBy"))
+    if isinstance(listed, Mapping):  # name: time
+        listed = list(listed)
     names = [
-        each.get("agent", each.get("agent_id")) if isinstance(each, Mapping) else each
-        for each in given or ()
+        item.get("agent", item.get("agent_id")) if isinstance(item, Mapping) else item
+        for item in listed or ()
     ]
     if any(not isinstance(name, str) for name in names):
         raise InvalidEntry("read_by is no list of agents")
@@ -201,7 +203,7 @@ def _readers(
     return tuple(
         dict.fromkeys(
             name
-            for name in (*readers, *(each.agent for each in acks))
+            for name in (*readers, *(item.agent for item in acks))
             if name != sender
         )
     )
@@ -210,15 +212,15 @@ def _readers(
 def _acks(row: Mapping[str, Any], to: Sequence[str], sender: str) -> tuple[Answer, ...]:
     """Who acknowledged it. The old file has one answer, and does not always say whose."""
     if row.get("acks"):
-        return tuple(_answer(each) for each in row["acks"])
+        return tuple(_answer(item) for item in row["acks"])
     by = _first(row, ("acked_by", "ack_by", "acknowledged_by"))
     body, at = _first(row, ("ack_body", "ack")), _first(row, ("acked_at", "ack_at"))
     if isinstance(by, list):
         return tuple(
-            _answer(each)
-            if isinstance(each, Mapping)
-            else Answer(agent_id(str(each)), body, at)
-            for each in by
+            _answer(item)
+            if isinstance(item, Mapping)
+            else Answer(agent_id(str(item)), body, at)
+            for item in by
         )
     if body is None and by is None and row.get("status") != "acknowledged":
         return ()
@@ -268,13 +270,13 @@ def named(row: Mapping[str, Any]) -> list[str]:
 
 def agent_id(name: str) -> str:
     """An agent's name as it can be here: `Claude Code` is `claude-code`."""
-    made = "".join(
+    id = "".join(
         char if char.isascii() and char.isalnum() else "-"
         for char in name.strip().lower()
     ).strip("-")
-    if not namespace.is_component(made):
+    if not namespace.is_component(id):
         raise InvalidEntry(f"{name!r} cannot be the name of an agent")
-    return made
+    return id
 
 
 def new_id(kind: str, old: str) -> str:
@@ -301,10 +303,12 @@ def new_thread(old: Any, id: str) -> str:
 # -- out again -------------------------------------------------------------------------
 
 
-def written(messages: Iterable[Message], rest: Mapping[str, Any] | None = None) -> str:
+def written(
+    messages: Iterable[Message], other_fields: Mapping[str, Any] | None = None
+) -> str:
     """The old file with these messages."""
     return json.dumps(
-        {**(rest or {}), "messages": [row_of(each) for each in messages]},
+        {**(other_fields or {}), "messages": [row_of(message) for message in messages]},
         indent=2,
         ensure_ascii=False,
     )
@@ -315,8 +319,8 @@ def row_of(message: Message) -> dict[str, Any]:
     it since.
     """
     metadata = dict(message.entry.more.get("metadata") or {})
-    kept = metadata.pop(KEPT, None)
-    row = _thawed(kept) if kept is not None else _made(message)
+    original = metadata.pop(KEPT, None)
+    row = _thawed(original) if original is not None else _made(message)
     if not any(row.get(name) is not None for name in _NAMES["body"]):
         row[next((name for name in _NAMES["body"] if name in row), "body")] = (
             message.body
@@ -348,8 +352,8 @@ def _made(message: Message) -> dict[str, Any]:
 def _since(row: dict[str, Any], message: Message) -> dict[str, Any]:
     """What was read and acknowledged that the row does not say yet."""
     try:
-        known = understood(row)
-        readers, acks = set(known.read_by), {each.agent for each in known.acks}
+        old = understood(row)
+        readers, acks = set(old.read_by), {ack.agent for ack in old.acks}
     except InvalidEntry:
         readers, acks = set(), set()
     fresh = [mark.agent for mark in message.reads if mark.agent not in readers]
@@ -364,11 +368,11 @@ def _since(row: dict[str, Any], message: Message) -> dict[str, Any]:
         row["ack_body"] = (
             answers[-1].text if row.get("ack_body") is None else row["ack_body"]
         )
-        said = [
+        rows = [
             {"agent": mark.agent, "body": mark.text, "at": iso(mark.at)}
             for mark in message.acks
         ]
-        row["acks"], row["acked_by"] = said, [mark.agent for mark in message.acks]
+        row["acks"], row["acked_by"] = rows, [mark.agent for mark in message.acks]
     if "status" in row and (fresh or answers):
         row["status"] = message.status
     return row
@@ -376,7 +380,7 @@ def _since(row: dict[str, Any], message: Message) -> dict[str, Any]:
 
 def _thawed(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {name: _thawed(each) for name, each in value.items()}
+        return {name: _thawed(item) for name, item in value.items()}
     return (
-        [_thawed(each) for each in value] if isinstance(value, tuple | list) else value
+        [_thawed(item) for item in value] if isinstance(value, tuple | list) else value
     )

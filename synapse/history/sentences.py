@@ -23,8 +23,7 @@ _NAMED = 5
 # What a person wants to know of a day. Cursors, seals and voids are in the audit.
 TOLD = frozenset(
     "agent settings entry approve reject vouch resolve archive restore undo review"
-    " quarantine repair run stop"
-    " claim".split()
+    " quarantine repair run stop claim".split()
 )
 
 

@@ -26,12 +26,10 @@ from synapse.model.agents import Agent
 from synapse.model.results import Hit, Hits
 from synapse.system.typed import Any, NamedTuple
 
-RANKED = (
-    200  # of the entries with a word that is looked for alone, so many of the newest
-)
-LOOKED_UP = (
-    1_000  # of those with any word of a question, so many for all its words together
-)
+# of the entries with a word that is looked for alone, so many of the newest
+RANKED = 200
+# of those with any word of a question, so many for all its words together
+LOOKED_UP = 1_000
 # how far a word is counted; beyond, it is taken to be as common as among the newest
 COUNTED = 10_000
 SETTLED = 40  # of those of one rank, so many are put in order by authority

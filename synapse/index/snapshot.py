@@ -22,9 +22,8 @@ from synapse.system.typed import Any, NamedTuple
 
 CACHED = 4_096
 _SPARSE = 0.02
-_TALKATIVE = (
-    1.0  # so much mail for each entry, that it is passed by rather than read over
-)
+# so much mail for each entry, that it is passed by rather than read over
+_TALKATIVE = 1.0
 _ALL = 2**62
 _MESSAGE = 1
 

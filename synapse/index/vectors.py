@@ -222,8 +222,8 @@ def halves(vector: Sequence[float]) -> bytes:
 def _other(name: str, before: int, now: int) -> EmbedderError:
     return EmbedderError(
         f"{name} gives {now} numbers a text and gave {before} before: another model"
-        f" under the same name;"
-        " delete .index/vectors.db to have everything embedded anew",
+        f" under the same name; delete .index/vectors.db to have everything embedded"
+        " anew",
         model=name,
     )
 

@@ -26,8 +26,7 @@ def _refuse_snapshot(root: str, snapshot: str) -> None:
     ):
         raise NotFound(
             f"{root} is of a snapshot, which is no workspace: `synapse init NEW` and"
-            f" `synapse --root NEW import"
-            f" {snapshot}` restore it",
+            f" `synapse --root NEW import {snapshot}` restore it",
             id=root,
         )
 

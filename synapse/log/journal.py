@@ -1,6 +1,7 @@
 """The journal: one hash-chained JSON line per record, in segments. The line is the commit.
 
-    {"chain":"<64 hex>","seq":7,"at":"…Z","day":"2026-02-01","n":3,"kind":"entry","by":"…",…,"sha":"…","text":"…"}
+    {"chain":"<64
+    hex>","seq":7,"at":"…Z","day":"2026-02-01","n":3,"kind":"entry","by":"…",…,"sha":"…","text":"…"}
 
 `chain` is the sha256 of the line before's chain and of this line's bytes between the chain and the
 text; the text is covered by `sha`, so that a text can be redacted without breaking the chain. `n`
@@ -46,9 +47,8 @@ from synapse.system.lock import Barred, lock_in
 
 SEGMENT_BYTES = 64 << 20
 _READERS = 16
-_NEAR = (
-    200  # records that are passed over in less time than it takes to look for a place
-)
+# records that are passed over in less time than it takes to look for a place
+_NEAR = 200
 # ends a torn line; without the sign, one that lacks its end alone would read as whole
 _TORN = b"~\n"
 
@@ -73,8 +73,8 @@ class Journal:
         if self.readonly and not os.path.isdir(directory):
             raise StoreError(
                 f"{os.path.dirname(directory)} has no journal yet, and cannot be"
-                f" written here: open it"
-                " once where it can be, so that its entries are taken in"
+                f" written here: open it once where it can be, so that its entries are"
+                " taken in"
             )
         self.listed = 0
         self.starts = self._list() or [1]
@@ -92,9 +92,8 @@ class Journal:
         self.doubts = 0  # how often they were, or may have been
         self.stamp = (0, 0, 0)
         self.place = (0, 0)
-        self.view: list[bytes] | None = (
-            None  # our side's lines, where the files hold two histories
-        )
+        # our side's lines, where the files hold two histories
+        self.view: list[bytes] | None = None
         self.retired: list[
             int
         ] = []  # of replaced files: somebody may still be reading there

@@ -42,9 +42,8 @@ class Mirror:
 
     def __init__(self, root: str, alone: Callable[[Callable[[], None]], None]) -> None:
         self.root = root
-        self.alone = (
-            alone  # runs what reads a page and then writes it, when nobody else does
-        )
+        # runs what reads a page and then writes it, when nobody else does
+        self.alone = alone
         self.open: dict[str, int] = {}
         self.filed: dict[
             str, tuple[int, int, set[str]]

@@ -49,8 +49,8 @@ def _message(root: str, lost: Lost) -> str:
     where = f"ends at record {lost.end}" if lost.end else "is gone or empty"
     return (
         f"the journal {where}, but {lost.seen} were seen: {gone} lost. Bring journal/"
-        f" back (from a backup, or with"
-        f" `git -C {root} checkout -- journal`), or accept what is there with `synapse rebuild`"
+        f" back (from a backup, or with `git -C {root} checkout -- journal`), or accept"
+        f" what is there with `synapse rebuild`"
     )
 
 

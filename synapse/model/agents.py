@@ -111,7 +111,9 @@ class Agent(NamedTuple):
         return (*(self.write or ()), *self._own(), MAIL, GLOBAL)
 
     def _own(self) -> tuple[str, ...]:
-        shared = (f"{place}/{name}/*" for name in self.memberships for place in PLACES)
+        shared = (
+            f"{folder}/{name}/*" for name in self.memberships for folder in PLACES
+        )
         return (
             *shared,
             *(f"groups/{name}/*" for name in self.groups),
@@ -125,9 +127,9 @@ class Agent(NamedTuple):
         """
         if project is None or project in self.projects:
             return self
-        places = tuple(f"{place}/{project}/*" for place in PLACES)
+        patterns = tuple(f"{folder}/{project}/*" for folder in PLACES)
         return self._replace(
-            read=(*(self.read or ()), *places), write=(*(self.write or ()), *places)
+            read=(*(self.read or ()), *patterns), write=(*(self.write or ()), *patterns)
         )
 
 
@@ -191,8 +193,12 @@ class Settings(NamedTuple):
     @property
     def declared(self) -> tuple[str, ...]:
         """The namespaces that a plain list names, if there is one."""
-        found = dict(self.other).get("namespaces")
-        return tuple(str(glob) for glob in found) if isinstance(found, list) else ()
+        namespaces = dict(self.other).get("namespaces")
+        return (
+            tuple(str(glob) for glob in namespaces)
+            if isinstance(namespaces, list)
+            else ()
+        )
 
     def size(self, name: str) -> int | None:
         """How many bytes `size_limits` allow to one of what SIZES names; None: any number."""
@@ -263,11 +269,11 @@ def parse_size(text: str) -> int | None:
     """Bytes of a size such as `500KB`, `5 MB`, `64KiB` or a plain number; None is no limit
     (`off`).
     """
-    word = text.strip().upper()
-    if word in ("OFF", "NONE", "NEVER"):
+    normalized = text.strip().upper()
+    if normalized in ("OFF", "NONE", "NEVER"):
         return None
-    number = word.rstrip("KMGIB ")
-    unit = word[len(number) :].strip()
+    number = normalized.rstrip("KMGIB ")
+    unit = normalized[len(number) :].strip()
     if (
         not number.isascii()
         or not number.isdigit()
@@ -315,13 +321,13 @@ def _globs(globs: Iterable[str] | None, default: tuple[str, ...]) -> tuple[str, 
 
 
 def _priorities(names: Iterable[str]) -> tuple[str, ...]:
-    found = words(names)
-    for name in found:
+    priorities = words(names)
+    for name in priorities:
         if name not in PRIORITIES:
             raise InvalidEntry(
                 f"notify: {name!r} is not one of {', '.join(PRIORITIES)}", notify=name
             )
-    return found
+    return priorities
 
 
 def _skill(skill: Skill) -> Skill:

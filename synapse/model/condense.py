@@ -57,12 +57,12 @@ class Condensed(NamedTuple):
 
     @property
     def pieces(self) -> tuple[str, ...]:
-        older = ("\n".join(part) for part in (self.capsule, self.specifics))
-        return (*(part for part in older if part), *self.window)
+        older = ("\n".join(section) for section in (self.capsule, self.specifics))
+        return (*(section for section in older if section), *self.window)
 
 
 def condense(
-    said: Sequence[Said],
+    messages: Sequence[Said],
     matter: str,
     count: Count,
     shape: Shape = Shape(),  # noqa: B008
@@ -71,24 +71,26 @@ def condense(
     that it holds already need no repeating, and lines that share its rarer words are kept for their
     relevance.
     """
-    start = max(len(said) - shape.window, 0)
+    start = max(len(messages) - shape.window, 0)
     window = tuple(
-        _shortened(each.text, shape.output, count) if each.output else each.text
-        for each in said[start:]
+        _shortened(message.text, shape.output, count)
+        if message.output
+        else message.text
+        for message in messages[start:]
     )
-    older = said[:start]
+    older = messages[:start]
     specifics = _specifics(older, "\n".join((matter, *window)), shape.specifics, count)
-    shown = {line for _, line in specifics} | {
+    already_shown = {line for _, line in specifics} | {
         line for text in window for line in lines(text)
     }
-    asked = "\n".join((matter, *window[-1:]))
-    capsule = _relevant(older, asked, shown, shape.capsule)
-    kept = {at for at, _ in (*specifics, *capsule)}
+    question = "\n".join((matter, *window[-1:]))
+    capsule = _relevant(older, question, already_shown, shape.capsule)
+    covered = {at for at, _ in (*specifics, *capsule)}
     return Condensed(
         tuple(line for _, line in capsule),
         tuple(line for _, line in specifics),
         window,
-        len(older) - len(kept),
+        len(older) - len(covered),
     )
 
 
@@ -96,21 +98,21 @@ def _shortened(text: str, most: int, count: Count) -> str:
     """An output's beginning and its end."""
     if count(text) <= most:
         return text
-    found = lines(text)
+    all_lines = lines(text)
     head, used = 0, 0
-    for line in found:
+    for line in all_lines:
         used += count(f"{line}\n")
         if used > most / 2:
             break
         head += 1
-    tail, used = len(found), 0
-    for line in reversed(found[head:]):
+    tail, used = len(all_lines), 0
+    for line in reversed(all_lines[head:]):
         used += count(f"{line}\n")
         if used > most / 2:
             break
         tail -= 1
-    left = f"[... {tail - head} lines left out ...]"
-    return "\n".join((*found[:head], left, *found[tail:]))
+    note = f"[... {tail - head} lines left out ...]"
+    return "\n".join((*all_lines[:head], note, *all_lines[tail:]))
 
 
 def _specifics(
@@ -122,52 +124,54 @@ def _specifics(
     covered, used = set(specifics(known)), 0
     for line in lines(known):
         covered |= specifics(line)
-    kept: list[tuple[int, int, str]] = []
+    chosen: list[tuple[int, int, str]] = []
     for at in range(len(older) - 1, -1, -1):
-        for place, line in enumerate(() if older[at].output else lines(older[at].text)):
+        for number, line in enumerate(
+            () if older[at].output else lines(older[at].text)
+        ):
             new = specifics(line) - covered
             price = count(f"{line}\n") if new else 0
             if new and used + price <= most:
-                kept.append((at, place, line))
+                chosen.append((at, number, line))
                 used += price
                 covered |= new
-    return [(at, line) for at, _, line in sorted(kept)]
+    return [(at, line) for at, _, line in sorted(chosen)]
 
 
 def _relevant(
-    older: Sequence[Said], asked: str, shown: Iterable[str], most: int
+    older: Sequence[Said], question: str, already_shown: Iterable[str], most: int
 ) -> list[tuple[int, str]]:
     """The lines that share most of the rarer words of what is asked, within a number of bytes."""
-    seen = frozenset(shown)
-    where = {
+    excluded = frozenset(already_shown)
+    positions = {
         line: at
-        for at, each in enumerate(older)
-        for line in lines(each.text)
-        if line not in seen
+        for at, message in enumerate(older)
+        for line in lines(message.text)
+        if line not in excluded
     }
-    holding = Counter(word for line in where for word in words(line))
-    total, wanted = len(where) + 1, words(asked)
+    holding = Counter(word for line in positions for word in words(line))
+    total, query = len(positions) + 1, words(question)
     weighed = (
-        (_weight(words(line), wanted, holding, total), at, line)
-        for line, at in where.items()
+        (_weight(words(line), query, holding, total), at, line)
+        for line, at in positions.items()
     )
-    kept, used = [], 0
+    chosen, used = [], 0
     for weight, at, line in sorted(weighed, reverse=True):
         size = len(line.encode()) + 1
         if weight <= 0 or used > most * 0.95:
             break
         if used + size <= most:
-            kept.append((at, line))
+            chosen.append((at, line))
             used += size
-    return sorted(kept)
+    return sorted(chosen)
 
 
 def _weight(
-    line: frozenset[str], wanted: frozenset[str], holding: Counter[str], total: int
+    line: frozenset[str], query: frozenset[str], holding: Counter[str], total: int
 ) -> float:
     # A set of words has no order, and a plain sum of fractions depends on one: ties would fall
     # otherwise next time.
-    return math.fsum(math.log(total / holding[word]) for word in line & wanted) / (
+    return math.fsum(math.log(total / holding[word]) for word in line & query) / (
         1 + len(line) / 12
     )
 
@@ -175,7 +179,7 @@ def _weight(
 @lru_cache(4_096)
 def lines(text: str) -> tuple[str, ...]:
     """The lines that say something, long ones as their sentences."""
-    found: list[str] = []
+    pieces: list[str] = []
     for line in map(str.strip, text.split("\n")):
         while len(line) > LONG:
             cut = next(
@@ -186,11 +190,11 @@ def lines(text: str) -> tuple[str, ...]:
                 ),
                 LONG - 1,
             )
-            found.append(line[: cut + 1].strip())
+            pieces.append(line[: cut + 1].strip())
             line = line[cut + 1 :].strip()
         if line and line not in _BARE:
-            found.append(line)
-    return tuple(found)
+            pieces.append(line)
+    return tuple(pieces)
 
 
 @lru_cache(65_536)

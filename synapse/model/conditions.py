@@ -40,19 +40,23 @@ def parse(text: str) -> tuple[Condition, ...]:
         raise InvalidEntry(
             f"when {text!r:.80} is not valid: write {_EXAMPLES}", when=text
         )
-    return tuple(_condition(part.strip(), text) for part in text.split(","))
+    return tuple(_condition(condition.strip(), text) for condition in text.split(","))
 
 
-def _condition(part: str, text: str) -> Condition:
-    form, _, rest = part.partition(" ")
-    if part == "spawn":
+def _condition(condition: str, text: str) -> Condition:
+    form, _, argument = condition.partition(" ")
+    if condition == "spawn":
         return Condition("spawn")
-    if part.startswith("tool:") and len(part.split()) == 1 and part != "tool:":
-        return Condition("tool", (part.removeprefix("tool:"),))
-    if form == "run" and rest.split():
-        return Condition("run", tuple(rest.split()))
-    if form == "edit" and len(rest.split()) == 1:
-        return Condition("edit", tuple(rest.strip().removeprefix("./").split("/")))
+    if (
+        condition.startswith("tool:")
+        and len(condition.split()) == 1
+        and condition != "tool:"
+    ):
+        return Condition("tool", (condition.removeprefix("tool:"),))
+    if form == "run" and argument.split():
+        return Condition("run", tuple(argument.split()))
+    if form == "edit" and len(argument.split()) == 1:
+        return Condition("edit", tuple(argument.strip().removeprefix("./").split("/")))
     raise InvalidEntry(f"when {text!r:.80} is not valid: write {_EXAMPLES}", when=text)
 
 
@@ -87,14 +91,14 @@ def is_due(entry: Entry, call: str, arguments: Mapping[str, Any]) -> bool:
 
 
 def _meets(condition: Condition, call: str, arguments: Mapping[str, Any]) -> bool:
-    form, words = condition
+    form, values = condition
     if form == "spawn":
         return call == SPAWN
     if form == "tool":
-        return words == (call,)
+        return values == (call,)
     if form == "run":
-        return any(_in_order(words, command) for command in _commands(arguments))
-    return any(_is_within(words, path) for path in _paths(arguments.values()))
+        return any(_in_order(values, command) for command in _commands(arguments))
+    return any(_is_within(values, path) for path in _paths(arguments.values()))
 
 
 def _commands(arguments: Mapping[str, Any]) -> Iterator[list[str]]:
@@ -112,8 +116,8 @@ def _commands(arguments: Mapping[str, Any]) -> Iterator[list[str]]:
 
 
 def _in_order(words: Sequence[str], command: Sequence[str]) -> bool:
-    left = iter(command)
-    return all(word in left for word in words)
+    remaining = iter(command)
+    return all(word in remaining for word in words)
 
 
 def _paths(values: Any) -> Iterator[str]:
@@ -129,16 +133,16 @@ def _paths(values: Any) -> Iterator[str]:
 
 def _is_within(glob: Sequence[str], path: str) -> bool:
     """Return whether a path matches a glob, from its root or from any folder in it on."""
-    parts = posixpath.normpath(path.replace("\\", "/")).split("/")
-    starts = range(len(parts)) if glob[0] else range(1)
-    return any(_matches(glob, parts[start:]) for start in starts)
+    segments = posixpath.normpath(path.replace("\\", "/")).split("/")
+    starts = range(len(segments)) if glob[0] else range(1)
+    return any(_matches(glob, segments[start:]) for start in starts)
 
 
-def _matches(glob: Sequence[str], parts: Sequence[str]) -> bool:
+def _matches(glob: Sequence[str], segments: Sequence[str]) -> bool:
     """Return whether parts of a path match those of a glob, one by one; `**` is any number."""
     rows = [
         True,
-        *[False] * len(parts),
+        *[False] * len(segments),
     ]  # how much of the path the glob so far may cover
     for pattern in glob:
         if pattern == "**":
@@ -147,27 +151,30 @@ def _matches(glob: Sequence[str], parts: Sequence[str]) -> bool:
         else:
             rows = [
                 False,
-                *(rows[at] and _fits(pattern, part) for at, part in enumerate(parts)),
+                *(
+                    rows[at] and _fits(pattern, segment)
+                    for at, segment in enumerate(segments)
+                ),
             ]
     return rows[-1]
 
 
 def _fits(pattern: str, text: str) -> bool:
     """Return whether a part matches a pattern with `*` in it."""
-    first, *others = pattern.split("*")
-    if not others:
+    first, *middle = pattern.split("*")
+    if not middle:
         return first == text
-    last, place = others.pop(), len(first)
+    last, position = middle.pop(), len(first)
     if (
         not text.startswith(first)
         or not text.endswith(last)
-        or len(text) < place + len(last)
+        or len(text) < position + len(last)
     ):
         return False
     end = len(text) - len(last)
-    for piece in others:
-        place = text.find(piece, place, end)
-        if place < 0:
+    for piece in middle:
+        position = text.find(piece, position, end)
+        if position < 0:
             return False
-        place += len(piece)
+        position += len(piece)
     return True

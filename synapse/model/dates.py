@@ -64,17 +64,17 @@ class Span(NamedTuple):
 def span(phrase: str, now: int) -> Span:
     """What a phrase means at a moment; InvalidQuery with examples where it means nothing."""
     text = " ".join(phrase[:MAX].lower().split())
-    head, _, rest = text.partition(" ")
+    head, _, remainder = text.partition(" ")
     if (
         head in ("since", "from", "after")
         and " to " not in text
         and " until " not in text
     ):
-        found = span(rest, now)
-        return Span(found.end if head == "after" else found.start, None)
+        meaning = span(remainder, now)
+        return Span(meaning.end if head == "after" else meaning.start, None)
     if head in ("until", "till", "before"):
-        found = span(rest, now)
-        return Span(None, found.start if head == "before" else found.end)
+        meaning = span(remainder, now)
+        return Span(None, meaning.start if head == "before" else meaning.end)
     text = text.removeprefix("from ").removeprefix("between ")
     for joint in (" to ", " until ", " till ", " and ", "..", " - "):
         first, found_joint, last = text.partition(joint)
@@ -85,17 +85,17 @@ def span(phrase: str, now: int) -> Span:
 
 def since(when: When, now: int) -> int | None:
     """Return the start of what a phrase means; `24h` counts back from now."""
-    known = _microseconds(when)
-    return known if not isinstance(when, str) else span(when, now).start
+    moment = _microseconds(when)
+    return moment if not isinstance(when, str) else span(when, now).start
 
 
 def until(when: When, now: int) -> int | None:
     """Return the end of what a phrase means: `until yesterday` takes that day in."""
-    known = _microseconds(when)
+    moment = _microseconds(when)
     if not isinstance(when, str):
-        return known
-    found = span(when, now)
-    return found.end if found.end is not None else found.start
+        return moment
+    meaning = span(when, now)
+    return meaning.end if meaning.end is not None else meaning.start
 
 
 def day_of(at: int) -> date:
@@ -130,10 +130,10 @@ def _point(text: str, phrase: str, now: int) -> Span:
             return Span(now - length, None)
     except InvalidEntry:
         pass
-    found = _iso(text) or _relative(text, now) or _calendar(text, now)
-    if found is None:
+    result = _iso(text) or _relative(text, now) or _calendar(text, now)
+    if result is None:
         raise InvalidQuery(f"{phrase!r} is no time: {EXAMPLES}", when=phrase)
-    return found
+    return result
 
 
 def _iso(text: str) -> Span | None:
@@ -161,14 +161,14 @@ def _relative(text: str, now: int) -> Span | None:
     return _ago(ago, now) if ago else None
 
 
-def _ago(found: re.Match[str], now: int) -> Span:
+def _ago(match: re.Match[str], now: int) -> Span:
     """`3 days ago` is that day, `the last 3 days` are all since; hours and less reach up to now."""
-    count = int(found[1]) if found[1].isdigit() else 1
-    days = {"month": 30, "year": 365}.get(found[2])
+    count = int(match[1]) if match[1].isdigit() else 1
+    days = {"month": 30, "year": 365}.get(match[2])
     length = (
-        (days * count * DAY) if days else parse_ttl(f"{count}{_UNITS[found[2]]}") or 0
+        (days * count * DAY) if days else parse_ttl(f"{count}{_UNITS[match[2]]}") or 0
     )
-    if found[0].endswith("ago") and found[2] in ("day", "week"):
+    if match[0].endswith("ago") and match[2] in ("day", "week"):
         return _days((now - length) // DAY + _EPOCH, 1)
     return Span(now - length, None)
 
@@ -189,20 +189,20 @@ def _calendar(text: str, now: int) -> Span | None:
     today = day_of(now)
     if text.isdigit() and len(text) == 4:
         return _month(int(text), 1, 12)
-    found = _match(_DAY, text)
-    if found and (month := _number(found[2] or found[3])):
-        return _named_day(today, month, int(found[1] or found[4]), found[5])
-    found = _match(_MONTH, text)
-    if found is None:
+    match = _match(_DAY, text)
+    if match and (month := _number(match[2] or match[3])):
+        return _named_day(today, month, int(match[1] or match[4]), match[5])
+    match = _match(_MONTH, text)
+    if match is None:
         return None
-    if found[1]:
-        return _month(int(found[1]), int(found[2]))
-    month = _number(found[4])
+    if match[1]:
+        return _month(int(match[1]), int(match[2]))
+    month = _number(match[4])
     if not month:
         return None
-    current = month == today.month and found[3] != "last"
+    current = month == today.month and match[3] != "last"
     return _month(
-        int(found[5] or today.year - (month >= today.month and not current)), month
+        int(match[5] or today.year - (month >= today.month and not current)), month
     )
 
 
@@ -210,10 +210,10 @@ def _named_day(today: date, month: int, day: int, year: str | None) -> Span | No
     from datetime import date
 
     try:
-        found = date(int(year or today.year), month, day)
+        named = date(int(year or today.year), month, day)
         return _days(
             (
-                found if year or found <= today else found.replace(year=today.year - 1)
+                named if year or named <= today else named.replace(year=today.year - 1)
             ).toordinal(),
             1,
         )

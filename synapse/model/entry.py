@@ -109,10 +109,10 @@ def one_or_many(values: tuple[str, ...]) -> str | tuple[str, ...] | None:
 
 def parse_ttl(text: str) -> int | None:
     """Microseconds of a time to live such as `30m`, `24h` or `7d`; None is for ever."""
-    word = text.strip().lower()
-    if word in _FOREVER:
+    normalized = text.strip().lower()
+    if normalized in _FOREVER:
         return None
-    number, unit = word[:-1], word[-1:]
+    number, unit = normalized[:-1], normalized[-1:]
     if unit not in _UNITS or not number.isascii() or not number.isdigit():
         raise InvalidEntry(
             f"ttl {text!r} is not valid: write a number and s, m, h, d or w, or 'never'",
@@ -161,26 +161,26 @@ def addressees(to: str | Iterable[str] | None) -> tuple[str, ...]:
         raise InvalidEntry(
             f"to {names!r:.60} is not a list of names: write one such as ['eng-a', 'team:web']"
         )
-    found = sorted(
+    unique = sorted(
         {
-            _addressee(part.strip())
+            _addressee(name_part.strip())
             for name in names
-            for part in name.split(",")
-            if part.strip()
+            for name_part in name.split(",")
+            if name_part.strip()
         }
     )
-    if to is not None and not found:
+    if to is not None and not unique:
         raise InvalidEntry("to whom? Name an agent, a team, several, or all", to=to)
-    return ("all",) if not found or "all" in found else tuple(found)
+    return ("all",) if not unique or "all" in unique else tuple(unique)
 
 
 def _addressee(name: str) -> str:
     if name in ("all", "*"):
         return "all"
-    kind, colon, rest = name.partition(":")
-    kind, rest = (kind, rest) if colon else ("agent", name)
-    if kind in ("team", "agent") and ns.is_component(rest):
-        return f"{kind}:{rest}"
+    kind, colon, id = name.partition(":")
+    kind, id = (kind, id) if colon else ("agent", name)
+    if kind in ("team", "agent") and ns.is_component(id):
+        return f"{kind}:{id}"
     raise InvalidEntry(
         f"to {name!r} is not valid: write all, team:NAME, agent:ID or a list of them",
         to=name,
@@ -189,9 +189,9 @@ def _addressee(name: str) -> str:
 
 def words(values: str | Iterable[str] | None) -> tuple[str, ...]:
     """A list given as `a, b` or as a sequence, as a tuple without empties or repeats."""
-    parts = values.split(",") if isinstance(values, str) else list(values or ())
-    if not all(isinstance(part, str) for part in parts):
+    items = values.split(",") if isinstance(values, str) else list(values or ())
+    if not all(isinstance(item, str) for item in items):
         raise InvalidEntry(
-            f"{parts!r:.60} is not a list of texts: write one such as ['api', 'v2']"
+            f"{items!r:.60} is not a list of texts: write one such as ['api', 'v2']"
         )
-    return tuple(dict.fromkeys(part.strip() for part in parts if part.strip()))
+    return tuple(dict.fromkeys(item.strip() for item in items if item.strip()))

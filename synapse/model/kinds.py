@@ -76,7 +76,7 @@ def frozen(value: Any) -> Any:
     """A JSON value as one that cannot change."""
     if isinstance(value, Mapping):
         return (
-            More({str(name): frozen(each) for name, each in value.items()})
+            More({str(name): frozen(item) for name, item in value.items()})
             if value
             else NO_MORE
         )
@@ -129,11 +129,11 @@ def thread_from(name: str) -> str:
 
 
 def is_thread(text: str) -> bool:
-    parts = text.removeprefix("thr_").split("-")
+    groups = text.removeprefix("thr_").split("-")
     return (
         text.startswith("thr_")
-        and list(map(len, parts)) == [8, 4, 4, 4, 12]
-        and _HEX.issuperset("".join(parts))
+        and list(map(len, groups)) == [8, 4, 4, 4, 12]
+        and _HEX.issuperset("".join(groups))
     )
 
 
@@ -151,10 +151,10 @@ def of_folder(folder: str) -> tuple[tuple[str, ...], str, str | None]:
     """What may stand in a folder of files: the kinds, the namespace, and for messages the
     thread.
     """
-    top, _, rest = folder.partition("/")
+    top, _, inner = folder.partition("/")
     if top == "messages":
-        return (MESSAGE,), MAIL, rest
-    return (ENTRY,) if top == "entries" else (FACT, ATOM), rest, None
+        return (MESSAGE,), MAIL, inner
+    return (ENTRY,) if top == "entries" else (FACT, ATOM), inner, None
 
 
 # -- their own fields ------------------------------------------------------------------------------
@@ -173,19 +173,19 @@ def check(kind: str, namespace: str, more: Mapping[str, Any], priority: str) -> 
             f"messages stand in the namespace {MAIL}, and nothing else does",
             namespace=namespace,
         )
-    known = FIELDS[kind]
+    forms = FIELDS[kind]
     for name in more:
-        if name not in known:
+        if name not in forms:
             raise InvalidEntry(
-                f"{name!r} is no field of {_a(kind)}; it has {', '.join(known) or 'none'}",
+                f"{name!r} is no field of {_a(kind)}; it has {', '.join(forms) or 'none'}",
                 field=name,
             )
-    kept = {
-        name: _checked(name, known[name], more[name])
-        for name in known
+    checked = {
+        name: _checked(name, forms[name], more[name])
+        for name in forms
         if more.get(name) not in (None, "", (), [])
     }
-    return frozen(_message(kept, priority) if kind == MESSAGE else kept)  # type: ignore[no-any-return]
+    return frozen(_message(checked, priority) if kind == MESSAGE else checked)  # type: ignore[no-any-return]
 
 
 def _message(more: dict[str, Any], priority: str) -> dict[str, Any]:
@@ -197,10 +197,10 @@ def _message(more: dict[str, Any], priority: str) -> dict[str, Any]:
     if "parent" in more and kind_of(more["parent"]) != MESSAGE:
         raise InvalidEntry(f"parent {more['parent']!r} is not the id of a message")
     default = {"critical": "urgent", "important": "action"}.get(priority, "normal")
-    word = more.setdefault("urgency", default)
-    if URGENCY.get(word) != priority:
+    urgency = more.setdefault("urgency", default)
+    if URGENCY.get(urgency) != priority:
         raise InvalidEntry(
-            f"urgency {word!r} does not go with priority {priority}: it is one of"
+            f"urgency {urgency!r} does not go with priority {priority}: it is one of"
             f" {', '.join(URGENCY)}"
         )
     return more
@@ -217,12 +217,12 @@ def _checked(name: str, form: str, value: Any) -> Any:
         return value
     if form == "json":
         return _json(name, value)
-    parts = list(value) if form == "list" and not isinstance(value, str) else [value]
-    for part in parts:
-        _text(name, part)
-        if form == "id" and not is_id(part):
-            raise InvalidEntry(f"{name} {part!r} is not the id of an entry", field=name)
-    return tuple(parts) if form == "list" else value
+    items = list(value) if form == "list" and not isinstance(value, str) else [value]
+    for item in items:
+        _text(name, item)
+        if form == "id" and not is_id(item):
+            raise InvalidEntry(f"{name} {item!r} is not the id of an entry", field=name)
+    return tuple(items) if form == "list" else value
 
 
 def text(name: str, value: Any) -> str:
@@ -265,12 +265,12 @@ def lines(kind: str, more: Mapping[str, Any]) -> str:
     """The kind and its fields as front matter, a line each."""
     if kind == ENTRY:
         return ""
-    found = (
+    fields = (
         f"{name}: {_scalar(form, more[name])}\n"
         for name, form in FIELDS[kind].items()
         if name in more
     )
-    return f"kind: {kind}\n{''.join(found)}"
+    return f"kind: {kind}\n{''.join(fields)}"
 
 
 def _scalar(form: str, value: Any) -> str:
@@ -313,7 +313,7 @@ def _read(name: str, form: str, value: Any) -> Any:
         return _checked(
             name,
             form,
-            [each.strip() for each in value.split(",")]
+            [item.strip() for item in value.split(",")]
             if isinstance(value, str)
             else value,
         )
@@ -342,10 +342,10 @@ def texts(more: Mapping[str, Any]) -> Iterator[str]:
 
 def is_folder(folder: str) -> bool:
     """Whether files of entries stand in this folder, or in folders below it."""
-    top, _, rest = folder.partition("/")
+    top, _, inner = folder.partition("/")
     if top == "messages":
-        return not rest or is_thread(rest)
-    return top in ("entries", "knowledge") and (not rest or ns.is_namespace(rest))
+        return not inner or is_thread(inner)
+    return top in ("entries", "knowledge") and (not inner or ns.is_namespace(inner))
 
 
 def is_plan(path: str) -> bool:

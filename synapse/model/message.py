@@ -96,29 +96,29 @@ def said_at(entry: Entry) -> int:
         return entry.at
 
 
-def attachment(given: str | Mapping[str, Any]) -> Mapping[str, Any]:
+def attachment(source: str | Mapping[str, Any]) -> Mapping[str, Any]:
     """What a message holds of a file or a page: where it is, never the thing itself. Of a file the
     size and the digest too, by which a reader sees whether it is still the same.
     """
-    if not isinstance(given, str):
-        if not isinstance(given, Mapping) or not ({"path", "url"} & {*given}):
+    if not isinstance(source, str):
+        if not isinstance(source, Mapping) or not ({"path", "url"} & {*source}):
             raise InvalidEntry("an attachment names a path or a url")
-        return given
-    if "://" in given:
-        return {"url": given}
+        return source
+    if "://" in source:
+        return {"url": source}
     from hashlib import sha256
 
-    path, digest, size = os.path.abspath(os.path.expanduser(given)), sha256(), 0
+    path, digest, size = os.path.abspath(os.path.expanduser(source)), sha256(), 0
     try:
         with open(
             os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb"
         ) as file:
-            while part := file.read(1 << 20):
-                digest.update(part)
-                size += len(part)
+            while chunk := file.read(1 << 20):
+                digest.update(chunk)
+                size += len(chunk)
     except OSError as error:
         raise NotFound(
-            f"{given} cannot be attached: {error.strerror}", path=given
+            f"{source} cannot be attached: {error.strerror}", path=source
         ) from error
     return {"path": path, "bytes": size, "sha256": digest.hexdigest()}
 
@@ -183,20 +183,20 @@ def thread_columns(thread: Thread) -> dict[str, Any]:
 
 def as_json(message: Message) -> dict[str, Any]:
     """A message as `--json` prints it: the document's columns, and what became of it."""
-    found = columns(message) | {
+    fields = columns(message) | {
         "tags": list(message.entry.tags),
         "trust": message.entry.trust,
     }
-    found["attachments"] = list(message.entry.more.get("attachments", ()))
-    found["read_by"] = [
+    fields["attachments"] = list(message.entry.more.get("attachments", ()))
+    fields["read_by"] = [
         {"agent": mark.agent, "at": iso(mark.at)} for mark in message.reads
     ]
-    found["acks"] = [
+    fields["acks"] = [
         {"agent": mark.agent, "at": iso(mark.at), "body": mark.text}
         for mark in message.acks
     ]
-    found["reactions"] = [
+    fields["reactions"] = [
         {"agent": mark.agent, "at": iso(mark.at), "reaction": mark.text}
         for mark in message.reactions
     ]
-    return found
+    return fields

@@ -35,8 +35,8 @@ def is_component(text: str) -> bool:
 
 
 def is_namespace(text: str) -> bool:
-    parts = text.split("/")
-    return len(parts) <= MAX_LEVELS and all(map(is_component, parts))
+    segments = text.split("/")
+    return len(segments) <= MAX_LEVELS and all(map(is_component, segments))
 
 
 def check(text: str) -> str:
@@ -53,9 +53,9 @@ def check(text: str) -> str:
 
 
 def is_glob(text: str) -> bool:
-    parts = text.split("/")
-    return len(parts) <= MAX_LEVELS + 1 and all(
-        part == "*" or is_component(part) for part in parts
+    segments = text.split("/")
+    return len(segments) <= MAX_LEVELS + 1 and all(
+        segment == "*" or is_component(segment) for segment in segments
     )
 
 

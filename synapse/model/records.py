@@ -112,23 +112,23 @@ class Guard(NamedTuple):
 
 def all_of(*guards: Guard | None) -> Guard | None:
     """The one guard that holds where each of these does; None where there is none."""
-    each = [
+    flat = [
         single
         for guard in guards
         if guard
         for single in (guard._replace(also=()), *guard.also)
     ]
-    return each[0]._replace(also=tuple(each[1:])) if each else None
+    return flat[0]._replace(also=tuple(flat[1:])) if flat else None
 
 
 def demand(guard: Guard | None, keyed: Callable[[str], Iterable[Record]]) -> None:
     """Conflict, naming the first that no longer holds. For a log, under its lock."""
-    for each in (guard, *guard.also) if guard else ():
-        if not each.holds(keyed(each.key)):
+    for single in (guard, *guard.also) if guard else ():
+        if not single.holds(keyed(single.key)):
             raise Conflict(
-                f"{each.name} no longer holds for {each.key}",
-                guard=each.name,
-                key=each.key,
+                f"{single.name} no longer holds for {single.key}",
+                guard=single.name,
+                key=single.key,
             )
 
 
@@ -184,11 +184,11 @@ def fence(run: str, epoch: int, *, ended: bool = False) -> Guard:
     """
 
     def holds(records: Iterable[Record]) -> bool:
-        newest, over = 0, False
+        newest, ended_before = 0, False
         for record in records:
             newest = max(newest, int(record.fields.get("epoch", 0)))
-            over = over or record.fields.get("state") == "ended"
-        return newest == epoch and (ended or not over)
+            ended_before = ended_before or record.fields.get("state") == "ended"
+        return newest == epoch and (ended or not ended_before)
 
     return Guard(f"run:{run}", f"fence({epoch})", holds)
 

@@ -130,12 +130,12 @@ class Hits(Sequence[Hit]):
 
     def __init__(
         self,
-        found: Sequence[Hit] = (),
+        hits: Sequence[Hit] = (),
         partial: bool = False,
         ranked: int = 0,
         note: str = "",
     ) -> None:
-        self.hits = tuple(found)
+        self.hits = tuple(hits)
         self.partial = partial
         self.ranked = ranked
         self.note = note

@@ -28,11 +28,11 @@ def unknown(role: str, root: str | None) -> str:
     """Return what is wrong with the name of a role; empty where there is such a role."""
     if role in ROLES:
         return ""
-    known = [*ROLES, *own(root)]
+    roles = [*ROLES, *own(root)]
     return (
         ""
-        if role in known
-        else f"there is no role {role!r}: {hint(role, known, f'it is one of {_listed(known)}')}"
+        if role in roles
+        else f"there is no role {role!r}: {hint(role, roles, f'it is one of {_listed(roles)}')}"
     )
 
 
@@ -40,11 +40,11 @@ def refuse_typo(agent: Agent, root: str | None) -> None:
     """Raise InvalidEntry where an agent's role is a misspelt one of the known: it would be given an
     engineer's rights. Any other name is a role of one's own.
     """
-    known = [*ROLES, *own(root)]
+    roles = [*ROLES, *own(root)]
     meant = (
         None
-        if agent.role in known or declares_all(agent)
-        else closest(agent.role, known)
+        if agent.role in roles or declares_all(agent)
+        else closest(agent.role, roles)
     )
     if meant is not None:
         raise InvalidEntry(

@@ -63,19 +63,30 @@ def choose(candidates: Iterable[Candidate], worth: Worth, room: int) -> set[int]
     """Return the places of those that are taken: the best of each clause as far as `least` goes,
     the surest first, then all that pay, those first that save the most for a token.
     """
-    left, chosen = room, set[int]()
-    sure = sorted(candidates, key=lambda each: (-each.chance, each.tokens, -each.place))
+    remaining, chosen = room, set[int]()
+    sure = sorted(
+        candidates,
+        key=lambda candidate: (-candidate.chance, candidate.tokens, -candidate.place),
+    )
     least = min(worth.least, room)
-    for each in sure:
-        if each.best and each.tokens <= least:
-            least -= each.tokens
-            left -= each.tokens
-            chosen.add(each.place)
-    paying = [each for each in sure if each.tokens <= worth.pays_up_to(each.chance)]
-    for each in sorted(
-        paying, key=lambda each: (-each.chance / max(each.tokens, 1), -each.place)
+    for candidate in sure:
+        if candidate.best and candidate.tokens <= least:
+            least -= candidate.tokens
+            remaining -= candidate.tokens
+            chosen.add(candidate.place)
+    paying = [
+        candidate
+        for candidate in sure
+        if candidate.tokens <= worth.pays_up_to(candidate.chance)
+    ]
+    for candidate in sorted(
+        paying,
+        key=lambda candidate: (
+            -candidate.chance / max(candidate.tokens, 1),
+            -candidate.place,
+        ),
     ):
-        if each.place not in chosen and each.tokens <= left:
-            left -= each.tokens
-            chosen.add(each.place)
+        if candidate.place not in chosen and candidate.tokens <= remaining:
+            remaining -= candidate.tokens
+            chosen.add(candidate.place)
     return chosen

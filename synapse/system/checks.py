@@ -70,21 +70,21 @@ def checked(thing: T) -> T:
     return thing
 
 
-def fields_fit(value: Any, whose: str) -> None:
+def fields_fit(value: Any, owner: str) -> None:
     """Refuse a named tuple with a field of another type: nothing looked when it was made."""
     for name, hint in type(value).__annotations__.items():
-        annotation, given = (
+        annotation, actual = (
             str(getattr(hint, "__forward_arg__", hint)),
             getattr(value, name),
         )
-        if not _check_of(annotation)(given):
-            raise refused(name, given, annotation, f"{whose}: ")
+        if not _check_of(annotation)(actual):
+            raise refused(name, actual, annotation, f"{owner}: ")
 
 
 def refused(name: str, value: object, annotation: str, where: str = "") -> InvalidEntry:
     """Return the error for an argument: what it is, and what to write."""
-    shown = repr(value)
-    what = f"{shown[:60]}..." if len(shown) > 60 else shown
+    text = repr(value)
+    excerpt = f"{text[:60]}..." if len(text) > 60 else text
     kind = type(value).__name__
     if isinstance(value, str) and not encodes(value):
         return InvalidEntry(
@@ -93,12 +93,12 @@ def refused(name: str, value: object, annotation: str, where: str = "") -> Inval
         )
     if isinstance(value, int) and abs(value) > MOST:
         return InvalidEntry(
-            f"{where}{name} is a number of {len(shown)} digits: write one below 2 to the 63rd",
+            f"{where}{name} is a number of {len(text)} digits: write one below 2 to the 63rd",
             argument=name,
         )
     return InvalidEntry(
         (
-            f"{where}{name} is {what}, {_article(kind)}: write"
+            f"{where}{name} is {excerpt}, {_article(kind)}: write"
             f" {EXAMPLES.get(name) or _worded(annotation)}"
         ),
         argument=name,
@@ -165,9 +165,11 @@ def _check_named(name: str, annotation: str) -> Check:
 def _check_of(annotation: str) -> Check:
     """Return the check of an annotation, made once."""
     if annotation not in _CHECKS:
-        parts = _alternatives(annotation)
+        alternatives = _alternatives(annotation)
         _CHECKS[annotation] = _any_of(
-            [_part(part) for part in parts], "str" in parts, "None" in parts
+            [_part(alternative) for alternative in alternatives],
+            "str" in alternatives,
+            "None" in alternatives,
         )
     return _CHECKS[annotation]
 
@@ -178,29 +180,33 @@ def _any_of(checks: list[Check], text: bool, none: bool) -> Check:
     def check(value: Any) -> bool:
         if type(value) is str and text:
             return value.isascii() or encodes(value)
-        return (value is None and none) or any(part(value) for part in checks)
+        return (value is None and none) or any(single(value) for single in checks)
 
     return check
 
 
 def _alternatives(annotation: str) -> list[str]:
     """Return the parts of a union; those of an alias in its place."""
-    parts, depth, start = [], 0, 0
-    for place, sign in enumerate(annotation):
+    alternatives, depth, start = [], 0, 0
+    for position, sign in enumerate(annotation):
         depth += (sign == "[") - (sign == "]")
         if sign == "|" and not depth:
-            parts.append(annotation[start:place].strip())
-            start = place + 1
-    parts.append(annotation[start:].strip())
+            alternatives.append(annotation[start:position].strip())
+            start = position + 1
+    alternatives.append(annotation[start:].strip())
     return [
         inner
-        for part in parts
-        for inner in (_alternatives(ALIASES[part]) if part in ALIASES else [part])
+        for alternative in alternatives
+        for inner in (
+            _alternatives(ALIASES[alternative])
+            if alternative in ALIASES
+            else [alternative]
+        )
     ]
 
 
-def _part(part: str) -> Check:
-    name, _, inside = part.removesuffix("]").partition("[")
+def _part(annotation: str) -> Check:
+    name, _, inside = annotation.removesuffix("]").partition("[")
     if name == "tuple":  # of a value that is kept as it is
         check = _check_of(inside.removesuffix(", ..."))
         return lambda value: isinstance(value, list | tuple) and all(map(check, value))
@@ -249,7 +255,7 @@ _SIMPLE: dict[str, Check] = {
 
 
 def _worded(annotation: str) -> str:
-    names = [part.partition("[")[0] for part in _alternatives(annotation)]
+    names = [alternative.partition("[")[0] for alternative in _alternatives(annotation)]
     texts = [_WORDS.get(name, f"{_article(name)}") for name in names]
     return " or ".join(dict.fromkeys(texts))
 

@@ -17,8 +17,8 @@ def sha256(*parts: bytes) -> str:
     total = _new(sum(map(len, parts)))
     for part in parts:
         total.update(part)
-    found: str = total.hexdigest()
-    return found
+    text: str = total.hexdigest()
+    return text
 
 
 def _new(size: int) -> Any:

@@ -33,13 +33,13 @@ class Location(NamedTuple):
     @property
     def reason(self) -> str:
         """The rule as a sentence."""
-        place = " in the main work tree" if self.main else ""
+        suffix = " in the main work tree" if self.main else ""
         return {
             "option": "named by --root",
             "environment": f"named by {self.source}",
-            "inside": f"the current folder lies in it{place}",
-            "pointer": f"named by the file {self.source}{place}",
-            "folder": f"the folder {FOLDER} in {self.source}{place}",
+            "inside": f"the current folder lies in it{suffix}",
+            "pointer": f"named by the file {self.source}{suffix}",
+            "folder": f"the folder {FOLDER} in {self.source}{suffix}",
             "home": "the default outside of git work trees",
         }[self.rule]
 
@@ -75,10 +75,12 @@ def locate(
     location, route = _search(_start(start))
     if location is not None:
         return location
-    others = [path for path in map(_absolute, defaults) if path and is_workspace(path)]
-    if others and route.top is None:
-        return Location(others[0], "home", others[0])
-    raise NotFound(_missing(route, others), id=route.folders[0])
+    existing = [
+        path for path in map(_absolute, defaults) if path and is_workspace(path)
+    ]
+    if existing and route.top is None:
+        return Location(existing[0], "home", existing[0])
+    raise NotFound(_missing(route, existing), id=route.folders[0])
 
 
 def of_project(start: str | os.PathLike[str] | None = None) -> Location | None:
@@ -100,10 +102,10 @@ def work_tree(start: str | os.PathLike[str] | None = None) -> WorkTree | None:
     """Return the git work tree that a folder lies in, None outside of git."""
     folder = _start(start)
     while not (git := _git(folder))[0]:
-        above = os.path.dirname(folder)
-        if above == folder:
+        parent = os.path.dirname(folder)
+        if parent == folder:
             return None
-        folder = above
+        folder = parent
     path = os.path.join(folder, ".git")
     directory = path if os.path.isdir(path) else _git_file(path) or path
     common = _line(os.path.join(directory, "commondir"))
@@ -133,9 +135,11 @@ def is_workspace(path: str) -> bool:
 def advice(root: str) -> str:
     """Return what to do where no workspace is at an address. Nobody is told to make a second one,
     and no agent to make any."""
-    other = _nearest()
-    if other is not None and os.path.realpath(other) != os.path.realpath(root):
-        return f"there is one at {other}: name that one, by its path or by SYNAPSE_ROOT"
+    nearest = _nearest()
+    if nearest is not None and os.path.realpath(nearest) != os.path.realpath(root):
+        return (
+            f"there is one at {nearest}: name that one, by its path or by SYNAPSE_ROOT"
+        )
     if _is_agent():
         return "ask whoever runs the team for its path, and make no other"
     return f"make one with `synapse init {root}`"
@@ -176,15 +180,15 @@ def _search(start: str) -> tuple[Location | None, Route]:
 
 def _in_main(start: str, top: str, main: str) -> Location | None:
     """Return what is found along the same folders of the main work tree, None for nothing."""
-    place = os.path.relpath(start, top)
+    relative = os.path.relpath(start, top)
     while True:
-        folder = os.path.normpath(os.path.join(main, place))
+        folder = os.path.normpath(os.path.join(main, relative))
         location = _look(folder, first=False)
         if location is not None:
             return location._replace(main=True)
         if folder == main:
             return None
-        place = os.path.dirname(place)
+        relative = os.path.dirname(relative)
 
 
 def _walk(start: str) -> Iterator[tuple[str, Route]]:
@@ -199,11 +203,11 @@ def _walk(start: str) -> Iterator[tuple[str, Route]]:
         if top:
             route = route._replace(top=folder, main=main)
         yield folder, route
-        above = os.path.dirname(folder)
-        is_last = (top and not goes_on) or above == folder
-        if is_last or (folder == home and route.top is None and not _in_git(above)):
+        parent = os.path.dirname(folder)
+        is_last = (top and not goes_on) or parent == folder
+        if is_last or (folder == home and route.top is None and not _in_git(parent)):
             return
-        folder = above
+        folder = parent
 
 
 def _look(folder: str, first: bool) -> Location | None:
@@ -216,12 +220,12 @@ def _look(folder: str, first: bool) -> Location | None:
     pointer = os.path.join(folder, POINTER)
     if os.path.lexists(pointer) and not os.path.isdir(pointer):
         return Location(_target(pointer), "pointer", pointer)
-    below = os.path.join(folder, FOLDER)
-    if is_workspace(below):
-        return Location(below, "folder", folder)
-    if os.path.islink(below) and not os.path.exists(below):
+    inner = os.path.join(folder, FOLDER)
+    if is_workspace(inner):
+        return Location(inner, "folder", folder)
+    if os.path.islink(inner) and not os.path.exists(inner):
         raise NotFound(
-            f"{below} is a link to nothing: correct it, or remove it", id=below
+            f"{inner} is a link to nothing: correct it, or remove it", id=inner
         )
     return None
 
@@ -239,28 +243,26 @@ def _is_itself(folder: str) -> bool:
 def _target(pointer: str) -> str:
     """Return the workspace that a pointer file names. One that names none is an error: whoever
     wrote it meant one."""
-    wanted = (
-        "write one line, the path of the workspace, seen from the folder of the file"
-    )
+    rule = "write one line, the path of the workspace, seen from the folder of the file"
     try:
         fd = os.open(pointer, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(fd, "rb") as file:
             lines = file.read(_LONGEST + 1).decode().split("\n")
     except UnicodeDecodeError:
-        raise NotFound(f"{pointer} is not UTF-8: {wanted}", id=pointer) from None
+        raise NotFound(f"{pointer} is not UTF-8: {rule}", id=pointer) from None
     except OSError as error:
         raise NotFound(
             f"{pointer} cannot be read: {error.strerror}", id=pointer
         ) from error
     lines = [line.strip() for line in lines if line.strip()]
     if len(lines) != 1 or "\0" in lines[0] or len(lines[0]) >= _LONGEST:
-        raise NotFound(f"{pointer} names no workspace: {wanted}", id=pointer)
+        raise NotFound(f"{pointer} names no workspace: {rule}", id=pointer)
     root = os.path.realpath(
         os.path.join(os.path.dirname(pointer), os.path.expanduser(lines[0]))
     )
     if not is_workspace(root):
         raise NotFound(
-            f"{pointer} names {root}, where no workspace is: {wanted}", id=pointer
+            f"{pointer} names {root}, where no workspace is: {rule}", id=pointer
         )
     return root
 
@@ -292,12 +294,12 @@ def _main(common: str) -> str | None:
     """Return the top of the main work tree by the directory that all linked ones share. None for a
     bare repository, unless the folder around it points to it: that is then where its work trees are
     kept."""
-    above = os.path.dirname(common)
+    parent = os.path.dirname(common)
     if (
         os.path.basename(common) == ".git"
-        or _git_file(os.path.join(above, ".git")) == common
+        or _git_file(os.path.join(parent, ".git")) == common
     ):
-        return above
+        return parent
     return None
 
 
@@ -306,8 +308,8 @@ def _git_file(path: str) -> str | None:
     line = _line(path)
     if line is None or not line.startswith("gitdir:"):
         return None
-    named = line.removeprefix("gitdir:").strip()
-    return os.path.realpath(os.path.join(os.path.dirname(path), named))
+    target = line.removeprefix("gitdir:").strip()
+    return os.path.realpath(os.path.join(os.path.dirname(path), target))
 
 
 def _line(path: str) -> str | None:
@@ -322,10 +324,10 @@ def _line(path: str) -> str | None:
 def _in_git(folder: str) -> bool:
     """Tell whether a folder lies in a git work tree."""
     while not _git(folder)[0]:
-        above = os.path.dirname(folder)
-        if above == folder:
+        parent = os.path.dirname(folder)
+        if parent == folder:
             return False
-        folder = above
+        folder = parent
     return True
 
 
@@ -336,9 +338,9 @@ def _start(start: str | os.PathLike[str] | None) -> str:
     try:
         return os.getcwd() if start is None else os.path.realpath(start)
     except FileNotFoundError:
-        what = "the current folder was deleted"
+        problem = "the current folder was deleted"
         raise NotFound(
-            f"{what}: go to another, or name the workspace with --root or SYNAPSE_ROOT"
+            f"{problem}: go to another, or name the workspace with --root or SYNAPSE_ROOT"
         ) from None
 
 
@@ -376,20 +378,20 @@ def _nearest() -> str | None:
 # -- words -----------------------------------------------------------------------------------------
 
 
-def _missing(route: Route, others: list[str]) -> str:
+def _missing(route: Route, existing: list[str]) -> str:
     """Return what was looked at, which workspace there is elsewhere, and what to do."""
     start, last = route.folders[0], route.folders[-1]
-    above = "" if last == start else f", nor in a folder above it up to {last}"
+    up_to = "" if last == start else f", nor in a folder above it up to {last}"
     main = f", nor in the main work tree {route.main}" if route.main else ""
-    what = "this project has no workspace" if route.top else "there is no workspace"
-    text = f"{what}: neither {FOLDER}/ nor {POINTER} is in {start}{above}{main}"
+    problem = "this project has no workspace" if route.top else "there is no workspace"
+    text = f"{problem}: neither {FOLDER}/ nor {POINTER} is in {start}{up_to}{main}"
     top = route.main or route.top or start
     ways = (
         f"with --root, SYNAPSE_ROOT, or its path in a file {os.path.join(top, POINTER)}"
     )
-    if others:
+    if existing:
         return (
-            f"{text}. There is one at {others[0]}, outside of this project: if it is"
+            f"{text}. There is one at {existing[0]}, outside of this project: if it is"
             f" meant, name it {ways}"
         )
     if _is_agent():

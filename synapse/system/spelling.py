@@ -13,18 +13,20 @@ ALIKE = 0.66  # of difflib's ratio: `dri` is like `dir`, `cto` is not like `qa`
 
 def closest(name: str, names: Iterable[str]) -> str | None:
     """Return the one of these names that was most likely meant, or None."""
-    folded = {_folded(each): each for each in names}
-    word = _folded(name)
-    if word in folded:
-        return folded[word]
-    partly = [each for key, each in folded.items() if word in key.split("-")]
+    folded = {_folded(original): original for original in names}
+    folded_name = _folded(name)
+    if folded_name in folded:
+        return folded[folded_name]
+    partly = [
+        original for key, original in folded.items() if folded_name in key.split("-")
+    ]
     if len(partly) == 1:
         return partly[0]
     if not folded:
         return None
     from difflib import get_close_matches
 
-    close = get_close_matches(word, folded, 1, ALIKE)
+    close = get_close_matches(folded_name, folded, 1, ALIKE)
     return folded[close[0]] if close else None
 
 

@@ -167,13 +167,13 @@ def _opened(encoding: str) -> tuple[Encode | None, str | None]:
     except SynapseError as error:
         return None, str(error)
     # Without special tokens: `<|endoftext|>` in a body is text like any other.
-    made = Encoding(
+    encoder = Encoding(
         encoding,
         pat_str=TABLES[encoding].pattern,
         mergeable_ranks=ranks,
         special_tokens={},
     )
-    return made.encode_ordinary, None
+    return encoder.encode_ordinary, None
 
 
 def _ranks(encoding: str) -> dict[bytes, int]:

@@ -30,13 +30,13 @@ else:
                 return super().__new__(cls, name, bases, body)
             fields = body.pop("__annotations__")
             defaults = [body.pop(field) for field in fields if field in body]
-            made = namedtuple(
+            new_class = namedtuple(
                 name, fields, defaults=defaults, module=body["__module__"]
             )
-            made.__annotations__ = made.__new__.__annotations__ = fields
+            new_class.__annotations__ = new_class.__new__.__annotations__ = fields
             for key, value in body.items():
-                setattr(made, key, value)
-            return made
+                setattr(new_class, key, value)
+            return new_class
 
     class NamedTuple(metaclass=_Named):
         """The base to name."""

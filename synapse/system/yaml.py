@@ -101,8 +101,10 @@ def load(text: str, *, depth: int, typed: bool = False, line: int = 1) -> Fields
     except _Refused as error:
         problem = f"line {getattr(event.start_mark, 'line', 0) + line}: {error}"
     except yaml.MarkedYAMLError as error:
-        where = getattr(error.problem_mark, "line", 0) + line
-        problem = f"line {where}: {error.problem or error.context or 'cannot be read'}"
+        position = getattr(error.problem_mark, "line", 0) + line
+        problem = (
+            f"line {position}: {error.problem or error.context or 'cannot be read'}"
+        )
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         problem = " ".join(str(error).split())[:200]
     value = builder.root[0] if builder.root else None

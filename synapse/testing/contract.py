@@ -47,8 +47,8 @@ class LogContract:
 
     def _views(self, log: Log) -> Iterable[Log]:
         """The log itself, and the log as it is for others."""
-        other = self.reopened(log)
-        return (log, other) if other is not None else (log,)
+        reopened = self.reopened(log)
+        return (log, reopened) if reopened is not None else (log,)
 
     # -- order -------------------------------------------------------------------------------------
 
@@ -120,12 +120,15 @@ class LogContract:
             ]
 
         def read() -> list[int]:
-            seen: list[int] = []
-            while (not seen or seen[-1] < start + 100) and monotonic() < until:
-                seen += [
-                    record.seq for record in log.since(seen[-1] if seen else start)
+            seqs_read: list[int] = []
+            while (
+                not seqs_read or seqs_read[-1] < start + 100
+            ) and monotonic() < until:
+                seqs_read += [
+                    record.seq
+                    for record in log.since(seqs_read[-1] if seqs_read else start)
                 ]
-            return seen
+            return seqs_read
 
         writers = [
             lambda name=name: write(name)
@@ -134,8 +137,8 @@ class LogContract:
         results = together(*writers, read, read)
         written = sorted(seq for seqs in results[:4] for seq in seqs)
         assert written == list(range(start + 1, start + 101))
-        for seen in results[4:]:
-            assert seen == written, seen
+        for seqs_read in results[4:]:
+            assert seqs_read == written, seqs_read
 
     def test_mark_grows_whenever_the_log_does(self) -> None:
         log = self._log()
@@ -171,18 +174,18 @@ class LogContract:
             replaces=("syn-2026-01-01-001",),
             topic="t",
         )
-        kept = log.append(pending, once="key")
-        assert (kept.kind, kept.by, kept.once) == ("entry", "eng-a", "key")
-        entry = entry_of(kept)
+        stored = log.append(pending, once="key")
+        assert (stored.kind, stored.by, stored.once) == ("entry", "eng-a", "key")
+        entry = entry_of(stored)
         assert (entry.body, entry.tags, entry.topic) == (
             "body\n\nwith lines",
             ("a", "b"),
             "t",
         )
         for view in self._views(log):
-            assert same(view.get(kept.id or ""), kept)
-            assert same(view.at(kept.seq), kept)
-            assert entry_of(view.at(kept.seq)) == entry
+            assert same(view.get(stored.id or ""), stored)
+            assert same(view.at(stored.seq), stored)
+            assert entry_of(view.at(stored.seq)) == entry
 
     def test_any_text_and_any_fields_come_back(self) -> None:
         log = self._log()
@@ -201,8 +204,8 @@ class LogContract:
         ]
         entries = [log.append(draft_entry(text)) for text in texts]
         acts = [
-            log.append(Pending("note", "eng-a", each, key='a,"text":b'))
-            for each in fields
+            log.append(Pending("note", "eng-a", expected, key='a,"text":b'))
+            for expected in fields
         ]
         for view in self._views(log):
             view.append(draft_entry("and it goes on"))
@@ -213,10 +216,10 @@ class LogContract:
 
     def test_what_was_appended_survives_without_being_closed(self) -> None:
         log = self._log()
-        kept = [log.append(draft_entry(f"{n}")) for n in range(3)]
+        stored = [log.append(draft_entry(f"{n}")) for n in range(3)]
         for view in self._views(log):
-            found = {record.seq: record for record in view.since()}
-            assert all(same(found[record.seq], record) for record in kept)
+            reread = {record.seq: record for record in view.since()}
+            assert all(same(reread[record.seq], record) for record in stored)
 
     def test_an_append_that_raises_leaves_nothing(self) -> None:
         def raises(records: Iterable[Record]) -> bool:
@@ -265,7 +268,7 @@ class LogContract:
                 for n, view in enumerate(views)
             ]
         )
-        ids = [id for part in results for id in part]
+        ids = [id for result in results for id in result]
         assert len(set(ids)) == len(ids) == 20 * len(views)
         assert {log.get(id).by for id in ids} == {f"eng-{n}" for n in range(len(views))}
 
@@ -288,9 +291,9 @@ class LogContract:
     def test_once_is_the_author_s_own(self) -> None:
         log = self._log()
         first = log.append(draft_entry("mine"), once="key")
-        other = log.append(draft_entry("theirs", author="eng-b"), once="key")
-        assert first.seq != other.seq
-        assert same(log.append(Pending("note", "eng-b", {}), once="key"), other)
+        second = log.append(draft_entry("theirs", author="eng-b"), once="key")
+        assert first.seq != second.seq
+        assert same(log.append(Pending("note", "eng-b", {}), once="key"), second)
 
     def test_once_comes_before_the_guard(self) -> None:
         log = self._log()
@@ -330,19 +333,19 @@ class LogContract:
             "2": draft_entry("two"),
             "3": Pending("note", "eng-a", {"n": 3}, key="k"),
         }
-        made = log.append_all(batch, unless=none_live("k"))
-        assert [record.seq for record in made] == [
+        records = log.append_all(batch, unless=none_live("k"))
+        assert [record.seq for record in records] == [
             first.seq,
             first.seq + 1,
             first.seq + 2,
         ]
-        assert [record.once for record in made] == ["1", "2", "3"]
+        assert [record.once for record in records] == ["1", "2", "3"]
         for view in self._views(log):
-            assert all(same(view.at(record.seq), record) for record in made)
+            assert all(same(view.at(record.seq), record) for record in records)
             assert all(
                 same(*pair)
                 for pair in zip(
-                    view.append_all(batch, unless=none_live("k")), made, strict=True
+                    view.append_all(batch, unless=none_live("k")), records, strict=True
                 )
             )
         assert log.append_all({}) == []
@@ -358,35 +361,35 @@ class LogContract:
     def test_unless_raises_and_writes_nothing(self) -> None:
         log = self._log()
         act = Pending("claim", "eng-a", {}, key="task")
-        held = log.append(act, unless=none_live("task"))
+        lease = log.append(act, unless=none_live("task"))
         for view in self._views(log):
             error = refused(
                 Conflict, partial(view.append, act, unless=none_live("task"))
             )
             assert "task" in str(error)
-        assert next(iter(log.since(held.seq)), None) is None
+        assert next(iter(log.since(lease.seq)), None) is None
         log.append(Pending("claim", "eng-a", {"end": True}, key="task"))
-        assert log.append(act, unless=none_live("task")).seq == held.seq + 2
+        assert log.append(act, unless=none_live("task")).seq == lease.seq + 2
 
     def test_a_guard_sees_its_key_alone(self) -> None:
         log = self._log()
         for key in ("a", "b", "a", None):
             log.append(Pending("note", "eng-a", {"amount": 2}, key=key))
-        seen: list[list[Any]] = []
+        amounts: list[list[Any]] = []
 
         def look(records: Iterable[Record]) -> bool:
-            seen.append([record.fields["amount"] for record in records])
+            amounts.append([record.fields["amount"] for record in records])
             return False
 
         pending = Pending("note", "eng-a", {})
         refused(Conflict, lambda: log.append(pending, unless=Guard("a", "look", look)))
-        assert seen == [[2, 2]]
+        assert amounts == [[2, 2]]
 
     def test_guards_hold_together(self) -> None:
         log = self._log()
         first = log.append(Pending("note", "eng-a", {}, key="taken"))
-        free, taken = none_live("free"), none_live("taken")
-        for both in (all_of(free, taken), all_of(None, taken, free)):
+        free, claimed = none_live("free"), none_live("taken")
+        for both in (all_of(free, claimed), all_of(None, claimed, free)):
             for view in self._views(log):
                 error = refused(
                     Conflict,
@@ -398,7 +401,7 @@ class LogContract:
         assert next(iter(log.since(first.seq)), None) is None
         log.append(Pending("note", "eng-a", {"end": True}, key="taken"))
         assert (
-            log.append(Pending("note", "eng-a", {}), unless=all_of(taken, free)).seq
+            log.append(Pending("note", "eng-a", {}), unless=all_of(claimed, free)).seq
             == first.seq + 2
         )
 
@@ -408,14 +411,14 @@ class LogContract:
         act = Pending("reserve", "eng-a", {"amount": 3}, key="budget")
 
         def reserve(view: Log) -> int:
-            taken = 0
+            count = 0
             for _ in range(6):
                 try:
                     view.append(act, unless=sum_below("budget", 10))
                 except Conflict:
                     continue
-                taken += 1
-            return taken
+                count += 1
+            return count
 
         results = together(*[lambda view=view: reserve(view) for view in views])
         assert sum(results) == 4
@@ -432,8 +435,8 @@ class LogContract:
 
     def test_archive_and_restore_change_no_id_no_order_and_no_text(self) -> None:
         log = self._log()
-        kept = [log.append(draft_entry(f"body {n}")) for n in range(3)]
-        ids = [record.id or "" for record in kept]
+        stored = [log.append(draft_entry(f"body {n}")) for n in range(3)]
+        ids = [record.id or "" for record in stored]
         away = log.archive(ids[:2], "eng-b", "done")
         assert (away.kind, away.by, list(away.fields["ids"])) == (
             "archive",
@@ -445,25 +448,25 @@ class LogContract:
         assert (back.kind, list(back.fields["ids"])) == ("restore", ids[:1])
         log.archive(ids[:2], "eng-b", "twice over")
         for view in self._views(log):
-            assert all(same(view.get(record.id or ""), record) for record in kept)
-            assert [record.seq for record in view.since(kept[0].seq - 1)][:3] == [
-                r.seq for r in kept
+            assert all(same(view.get(record.id or ""), record) for record in stored)
+            assert [record.seq for record in view.since(stored[0].seq - 1)][:3] == [
+                r.seq for r in stored
             ]
 
     def test_filing_away_what_is_not_there_is_refused_or_recorded_and_nothing_between(
         self,
     ) -> None:
         log = self._log()
-        kept = log.append(draft_entry("body"))
+        stored = log.append(draft_entry("body"))
         for file in (log.archive, log.restore):
             before = len(list(log.since()))
             try:
-                record = file([kept.id or "", "syn-2001-01-01-001"], "eng-b", "done")
+                record = file([stored.id or "", "syn-2001-01-01-001"], "eng-b", "done")
             except NotFound:
                 assert len(list(log.since())) == before
             else:
                 assert same(log.at(record.seq), record)
-            assert same(log.get(kept.id or ""), kept)
+            assert same(log.get(stored.id or ""), stored)
 
     # -- what the operator declares ----------------------------------------------------------------
 
@@ -479,7 +482,7 @@ class LogContract:
         changed = log.register(later, "operator", agent)
         assert changed.fields["was"]["authority"] == agent.authority
         for view in self._views(log):
-            assert [settled(found) for found in view.agents()] == [later]
+            assert [settled(declared) for declared in view.agents()] == [later]
 
     # -- threads and the end -----------------------------------------------------------------------
 

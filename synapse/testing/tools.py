@@ -53,18 +53,18 @@ def together(*tasks: Callable[[], Any]) -> list[Any]:
     gate, done = allocate_lock(), [allocate_lock() for _ in tasks]
     gate.acquire()
 
-    def run(place: int) -> None:
+    def run(number: int) -> None:
         with gate:
             pass
         try:
-            results[place] = tasks[place]()
+            results[number] = tasks[number]()
         except BaseException as error:  # a result like any other: the test looks at it
-            results[place] = error
-        done[place].release()
+            results[number] = error
+        done[number].release()
 
-    for place, lock in enumerate(done):
+    for number, lock in enumerate(done):
         lock.acquire()
-        start_new_thread(run, (place,))
+        start_new_thread(run, (number,))
     gate.release()
     for lock in done:
         lock.acquire()

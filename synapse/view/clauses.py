@@ -47,7 +47,9 @@ class Match(NamedTuple):
 
 
 def matches(snap: Snapshot, agent: Agent | None, text: str, now: int) -> list[Match]:
-    """Return the entries that the clauses of a text find, each once. The snapshot is one with words."""
+    """Return the entries that the clauses of a text find, each once. It takes a snapshot with
+    words.
+    """
     asked = _Asked(snap, agent, now)
     chosen: dict[int, Match] = {}
     given = forms(text)

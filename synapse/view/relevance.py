@@ -14,9 +14,8 @@ from synapse.index import terms
 
 CLAUSES = 24  # of a text, that are looked at
 LENGTH = 65_536  # characters of a text, that are looked at
-SPECIFIC = (
-    2.0  # what a word with a digit weighs: of service 3 and service 5, one is meant
-)
+# what a word with a digit weighs: of service 3 and service 5, one is meant
+SPECIFIC = 2.0
 NEAR = 0.65  # of a clause's weight, what a text has to hold to concern it
 
 _END = re.compile(r"[\n;]+|(?<=[.!?:])\s+")

@@ -167,9 +167,8 @@ class Page:
             int, str
         ] = {}  # why entries are left out, where that is known better
         self.sparse = False  # whether a section that holds nothing is passed over
-        self.known: Collection[int] | None = (
-            None  # what its reader was shown before, where that is to count
-        )
+        # what its reader was shown before, where that is to count
+        self.known: Collection[int] | None = None
         self._reader = f" --agent {agent.id}" if agent else ""
         name = (
             escaped(" ".join(title.split()))

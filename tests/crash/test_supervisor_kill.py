@@ -20,12 +20,10 @@ from orchestrator.runs.folder import LEDGER, OUTPUT, STEPS, Folder
 
 SCRIPT = Path(__file__).with_name("supervised.py")
 ENGINEERS = ("eng-a", "eng-b", "eng-c")
-LEASE = (
-    4.0  # of who hangs: longer than a loaded machine keeps it from saying that it lives
-)
-ACTS = (
-    196  # durable acts of a team that nobody kills, about; each counts before and after
-)
+# of who hangs: longer than a loaded machine keeps it from saying that it lives
+LEASE = 4.0
+# durable acts of a team that nobody kills, about; each counts before and after
+ACTS = 196
 
 
 def workspace(root):

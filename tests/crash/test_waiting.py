@@ -14,7 +14,7 @@ from synapse.system.signal import NotificationPipe, ring
 
 HOLD = """
 import sys, time
-from synapse.lock import Lock
+from synapse.system.lock import Lock
 def hold():
     print("held", flush=True)
     time.sleep(60)

@@ -8,9 +8,10 @@ from scenarios.data.files import library, load
 from scenarios.data.ledger import cell_name
 from scenarios.data.schema import cells
 from scenarios.measure import findings
-from scenarios.measure.findings import Study
+from scenarios.measure.study import Study
 from scenarios.play import batch
-from scenarios.play.arms import ARMS, RIVAL
+from scenarios.play.arm import RIVAL
+from scenarios.play.arms import ARMS
 from scenarios.report import report
 from scenarios.report.plan import BASE, available
 

@@ -13,11 +13,12 @@ import pytest
 
 from scenarios.data import files, schema
 from scenarios.measure import metrics
-from scenarios.play import cast, harness
+from scenarios.play import cast, coordinator, harness, part, worker
 from scenarios.play.arms import ARMS
-from scenarios.play.cast import Player, Policy
+from scenarios.play.cast import Player
 from scenarios.play.harness import Counts, Play, play
-from scenarios.play.world import Leak
+from scenarios.play.part import Policy
+from scenarios.play.truth import Leak
 
 ROOT = Path(__file__).parents[2]
 HELPED = {
@@ -201,9 +202,9 @@ def test_a_player_is_made_of_a_policy_and_a_seed():
     assert list(inspect.signature(Player).parameters) == ["policy", "seed"]
     player = pickle.loads(pickle.dumps(Player(Policy(), 3)))
     assert vars(player) == {"policy": Policy(), "seed": 3}
-    assert "synapse" not in Path(cast.__file__).read_text().split('"""')[2].replace(
-        "synapse-", ""
-    )
+    for module in (cast, part, worker, coordinator):
+        code = Path(module.__file__).read_text().split('"""', 2)[2]
+        assert "synapse" not in code.replace("synapse-", "")
 
 
 def test_a_value_in_a_task_is_a_leak(scenario, count):

@@ -11,8 +11,9 @@ from orchestrator.tools.functions import tool_of
 from scenarios.data import files
 from scenarios.measure import metrics
 from scenarios.measure.metrics import tally
-from scenarios.play import arms, harness
-from scenarios.play.arms import ARMS, CONTROL, KINDS, RIVAL
+from scenarios.play import harness
+from scenarios.play.arm import CONTROL, KINDS, RIVAL, ever
+from scenarios.play.arms import ARMS
 from scenarios.play.harness import Counts, Play
 from scenarios.play.supervisors import Telling
 
@@ -144,9 +145,7 @@ def test_a_file_that_is_billed_whole_at_every_look_is_found_out(count, monkeypat
     def whole(ground):
         async def memory_search(query: str = "") -> str:
             return (
-                "".join(
-                    f"- {entry.author}: {entry.body}\n" for entry in arms._ever(ground)
-                )
+                "".join(f"- {entry.author}: {entry.body}\n" for entry in ever(ground))
                 or "Nothing new."
             )
 

@@ -102,9 +102,8 @@ class Command(NamedTuple):
     undo: tuple[str, ...] = ()
     cwd: str | None = None
     env: Mapping[str, str] = {}
-    needs: str = (
-        ""  # the program without which it is left out; by default the first word
-    )
+    # the program without which it is left out; by default the first word
+    needs: str = ""
     late: bool = False
 
 

@@ -106,8 +106,7 @@ def _workspace(named: str | None, start: str) -> str | None:
     if not os.access(root, os.W_OK):
         raise StoreError(
             f"{root} belongs to {_owner(root)}, and this user has no right to write"
-            f" in it: ask for that,"
-            " or name a workspace of your own with --root",
+            f" in it: ask for that, or name a workspace of your own with --root",
             path=root,
         )
     return root

@@ -112,8 +112,8 @@ def line(entries: Sequence[Entry]) -> str:
     more = f", and {len(entries) - 1} more" if len(entries) > 1 else ""
     return (
         f"Shared memory: {first.priority} entry {first.id} from {first.author} in"
-        f" {first.namespace}{more}. "
-        f"Its text is given beside this; else: synapse read {first.id}"
+        f" {first.namespace}{more}. Its text is given beside this; else: synapse read"
+        f" {first.id}"
     )
 
 

@@ -11,7 +11,7 @@ import pytest
 from orchestrator.prompts.templates import MAX_BYTES, BrokenTemplate, Templates
 from synapse.model.agents import ROLES
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture

@@ -250,7 +250,7 @@ def test_ideal_agents_lack_nothing():
 
 
 def test_the_readme_has_the_rows_that_the_command_prints():
-    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    readme = (Path(__file__).parents[3] / "README.md").read_text(encoding="utf-8")
     told = readme.partition("<!-- brain-suite report --table -->\n")[2].partition(
         "<!-- end of the table -->"
     )[0]

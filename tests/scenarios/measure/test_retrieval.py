@@ -13,7 +13,7 @@ from synapse.knowledge import recall as known
 from synapse.model import clock
 
 RECORDED = os.path.join(
-    os.path.dirname(__file__), "../../../shared/data/locomo/locomo-dev.json"
+    os.path.dirname(__file__), "../../../../shared/data/locomo/locomo-dev.json"
 )
 
 KITCHEN = [

@@ -4,7 +4,9 @@ import pytest
 
 from orchestrator.engines.protocol import Call, Message, Tool
 from orchestrator.engines.scripted import Seen
-from scenarios.play.cast import ASKS, Player, Policy
+from scenarios.play.cast import Player
+from scenarios.play.part import Policy
+from scenarios.play.worker import ASKS
 from synapse.tools import TOOLS
 
 TASK = (

@@ -15,7 +15,7 @@ import pytest
 import synapse
 from scenarios.play import demo
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 ESCAPE = "\x1b"
 
 

@@ -12,9 +12,10 @@ from scenarios import __main__ as shell
 from scenarios import running, verify
 from scenarios.data import files, ledger
 from scenarios.measure import findings, samples
-from scenarios.measure.findings import Study, Threshold
+from scenarios.measure.findings import Threshold
 from scenarios.measure.samples import Sample
 from scenarios.measure.statistics import Interval
+from scenarios.measure.study import Study
 from scenarios.report import plan, report, words
 
 

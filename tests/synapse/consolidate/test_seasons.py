@@ -200,9 +200,8 @@ class Found(NamedTuple):
     kept: int = 0
     stale: int = 0  # what holds no more, and is shown as if it did
     leaked: int = 0  # what was said to the team, and is shown to a guest
-    entries: float = (
-        0.0  # by how much of its median it grows while the longest time to live goes by
-    )
+    # by how much of its median it grows while the longest time to live goes by
+    entries: float = 0.0
     bytes: float = 0.0
     view: float = 0.0
 

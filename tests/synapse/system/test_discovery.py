@@ -410,7 +410,10 @@ def test_without_a_home_folder(repo, tmp_path, monkeypatch):
         monkeypatch.delenv("HOME") if home is None else monkeypatch.setenv("HOME", home)
         assert found(folder(repo / "src")) == (str(root), "folder")
         assert "no workspace" in missing(folder(tmp_path / "plain"))
-    code = "import os, pwd; from synapse import discovery; os.setuid(54_321); os.environ.clear()\n"
+    code = (
+        "import os, pwd; from synapse.system import discovery; os.setuid(54_321);"
+        " os.environ.clear()\n"
+    )
     code += "try: discovery.locate()\nexcept LookupError as error: print(error)"
     if os.geteuid() == 0:  # a user of whom the system knows nothing
         done = subprocess.run(

@@ -14,7 +14,7 @@ from synapse.testing import together
 # Adds to a number in a file, so that two at once would lose one; prints how often it did.
 COUNT = """
 import sys
-from synapse.lock import Lock
+from synapse.system.lock import Lock
 lock, count = Lock(sys.argv[1]), sys.argv[2]
 def add():
     with open(count) as file:
@@ -26,7 +26,7 @@ for _ in range(int(sys.argv[3])):
 """
 HOLD = """
 import sys, time
-from synapse.lock import Lock
+from synapse.system.lock import Lock
 def hold():
     print("held", flush=True)
     time.sleep(60)
@@ -34,7 +34,7 @@ Lock(sys.argv[1]).run(hold)
 """
 FORK = """
 import os, sys, time
-from synapse.lock import Lock
+from synapse.system.lock import Lock
 lock = Lock(sys.argv[1], patience=0.3)
 lock.run(lambda: None)
 read, write = os.pipe()

@@ -16,7 +16,7 @@ from synapse.errors import InvalidQuery, SynapseError
 from synapse.system import tokens
 from synapse.system.tokens import TABLES, Tokens, digest, upper_bound
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 COUNTERS = {encoding: Tokens(encoding) for encoding in TABLES}
 encodings = pytest.mark.parametrize("encoding", TABLES)
 

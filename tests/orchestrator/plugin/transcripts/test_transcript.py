@@ -10,7 +10,7 @@ from orchestrator.engines.protocol import Usage
 from orchestrator.plugin.transcripts import transcript
 from orchestrator.plugin.transcripts.transcript import Spent, spent
 
-SAMPLES = Path(__file__).parent / "samples"
+SAMPLES = Path(__file__).parents[1] / "samples"
 
 
 def reply(id, output, **more):
