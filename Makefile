@@ -6,8 +6,9 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 PY := .venv/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check -qq
 UV ?= uv
+WORKERS ?= 2
 
-.PHONY: help setup run demo test bench soak lock wheel clean
+.PHONY: help setup run demo check test bench soak lock wheel clean
 
 help:  ## what there is to make, which this says
 	@echo 'make TARGET, where TARGET is one of:'
@@ -21,12 +22,19 @@ run: setup  ## the suite's main scenario, a few seeds; a gate that is missed is 
 demo: setup  ## three agents, in three processes
 	@$(PY) -m scenarios.play.demo
 
+check: setup  ## in a minute: lint, types, contracts, and the tests of what changed since main
+	@$(PY) -m ruff check --quiet
+	@$(PY) -m ruff format --check --quiet
+	@$(PY) -m mypy --no-error-summary
+	@.venv/bin/lint-imports --no-logo
+	@$(PY) -m bench.affected | PYTHONDONTWRITEBYTECODE= xargs -r $(PY) -m pytest -q -x -n $(WORKERS) --dist worksteal
+
 test: setup  ## every check
 	$(PY) -m ruff check
 	$(PY) -m ruff format --check
 	$(PY) -m mypy
 	.venv/bin/lint-imports --no-logo
-	$(PY) -m pytest -q
+	PYTHONDONTWRITEBYTECODE= $(PY) -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 bench: setup  ## speed, beside what people would use instead
 	@$(PY) -m compileall -q synapse bench

@@ -1,5 +1,5 @@
-"""What runs may take and what they took: the limits asked before each call, each call priced after
-it. On the memory's thread.
+"""The costs of one supervisor's runs: limits are asked before each call, and each call is priced
+after it. On the memory's thread; called by the run store.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ class Costs:
         self.runs, self.holder, self._lives = runs, holder.name, holder.lives
         self._understood: Settings | None = None
         self.check_settings()
-        found = limits.policy(self._settings())
+        policy = limits.policy(self._settings())
         self.policy = (
-            found
+            policy
             if own is None
-            else found._replace(run=limits.overridden(found.run, own))
+            else policy._replace(run=limits.overridden(policy.run, own))
         )
-        where = root if shared else None
+        path = root if shared else None
         self.budget = (
-            budget_of(runs, root, self.policy) if where else Budget(policy=self.policy)
+            budget_of(runs, root, self.policy) if path else Budget(policy=self.policy)
         )
         self.ratios = Ratios(root)
         self._tops: dict[str, Limits] = {}
@@ -70,7 +70,7 @@ class Costs:
             self._understood = settings
 
     def counter(self, model: str | None) -> Counter:
-        """Counts for this model; what was counted once is looked up."""
+        """Return the counter for this model; each text is counted once."""
         if model not in self.counters:
             self.counters[model] = Counter(model, ratio=self.ratios.of(model))
         return self.counters[model]
@@ -80,14 +80,14 @@ class Costs:
     def admit(
         self, id: str, task: Task, agent: Agent, parent: Run | None
     ) -> tuple[Scope, ...]:
-        """Count a spawn, or LimitReached; where it counts."""
+        """Count a spawn and return its scopes; raise LimitReached where one is full."""
         limits.check_depth(
             id,
             parent.depth + 1 if parent else 0,
             limits.tightened(self.policy.run, asked(task)),
         )
         root = parent.root if parent else id
-        where = limits.scopes(
+        scopes = limits.scopes(
             self.policy,
             run=parent.id if parent else None,
             root=root,
@@ -97,16 +97,16 @@ class Costs:
             top=self._top(root, id, task),
         )
         try:
-            self.budget.admit(id, self.holder, where)
+            self.budget.admit(id, self.holder, scopes)
         except LimitReached as limit:
             if limit.limit != "live":
                 raise
             self.forget_the_dead()  # whoever holds nothing any more keeps nobody out
-            self.budget.admit(id, self.holder, where)
-        return where
+            self.budget.admit(id, self.holder, scopes)
+        return scopes
 
     def withdraw(self, id: str, where: tuple[Scope, ...]) -> None:
-        """What was admitted did not begin."""
+        """Uncount a run that was admitted and did not begin."""
         self.budget.withdraw(id, where)
 
     def recover(self, run: Run) -> None:
@@ -122,7 +122,7 @@ class Costs:
         self.budget.leave(run.id)
 
     def bounded(self, run: Run) -> bool:
-        """Whether the tokens or the money of this run are limited anywhere."""
+        """Return whether the tokens or the money of this run are limited anywhere."""
         return any(
             scope.limits.tokens is not None or scope.limits.usd is not None
             for scope in self._where(run)
@@ -140,14 +140,14 @@ class Costs:
     def reserve(self, session: Session, tokens: int) -> Reservation:
         """Ask for the most that the next call can take, in every scope."""
         run, terms = session.run, session.terms
-        where, most = self._where(run), tokens
+        scopes, most = self._where(run), tokens
         price = self.price(session, terms.model)
         worst = None if price is None else prices.worst(price, most, terms.max_output)
         if session.engine.name == "scripted":
             worst = 0.0
-        usd = limits.check_price(where, terms.model or session.engine.name, worst)
+        usd = limits.check_price(scopes, terms.model or session.engine.name, worst)
         reservation = self.budget.reserve(
-            run.id, self.holder, where, Amount(1, most + terms.max_output, usd)
+            run.id, self.holder, scopes, Amount(1, most + terms.max_output, usd)
         )
         self._since[reservation.id] = self.runs.store.clock()
         return reservation
@@ -194,7 +194,7 @@ class Costs:
         return cost
 
     def price(self, session: Session, model: str | None) -> prices.Price | None:
-        """The price of a model; None where none is known."""
+        """Return the price of a model; None where none is known."""
         if not model or session.engine.name == "scripted":
             return None
         return prices.price(
@@ -215,12 +215,12 @@ class Costs:
         )
 
     def _top(self, root: str, id: str, task: Task) -> Limits:
-        """The limits of the task at the root: they hold for all below it."""
+        """Return the limits of the task at the root: they hold for all below it."""
         if root == id:
             return asked(task)
         if root not in self._tops:
-            found = self.runs.get(root)
-            self._tops[root] = asked(found.task if found else task)
+            top_run = self.runs.get(root)
+            self._tops[root] = asked(top_run.task if top_run else task)
         return self._tops[root]
 
     def _settings(self) -> dict[str, Any]:
@@ -267,8 +267,8 @@ def misread(store: Store, blocks: Collection[str]) -> list[str]:
 
 
 def budget_of(runs: Runs, root: str, policy: Policy) -> Budget:
-    """What all of a workspace share. Where its file is missing, it is made again from the ledgers
-    of all runs, and of the calls that were nobody's run.
+    """Return the budget that all of a workspace share. A missing file is made again from the
+    ledgers of all runs, and of the calls outside of runs.
     """
     path = os.path.join(root, "runs", "spend.db")
     return Budget(
@@ -279,7 +279,7 @@ def budget_of(runs: Runs, root: str, policy: Policy) -> Budget:
 
 
 def _others(root: str) -> Iterator[Past]:
-    """The consolidation of each date that has a ledger."""
+    """Yield the consolidation of each date that has a ledger."""
     folder = os.path.join(root, "runs")
     for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
         kind, _, day = name.partition("-")
@@ -290,7 +290,7 @@ def _others(root: str) -> Iterator[Past]:
 
 
 def asked(task: Task) -> Limits:
-    """The limits that a task sets itself."""
+    """Return the limits that a task sets itself."""
     return Limits(
         turns=task.max_turns,
         tokens=task.max_tokens,

@@ -1,6 +1,5 @@
-"""One supervisor per workspace that stays: takes over the runs whose supervisor is gone, adopts
-what was dropped as a file, until it is told to go down, and has an alarm clock for what is done
-every night.
+"""The daemon of a workspace: one supervisor that stays, recovers abandoned runs, adopts dropped
+files, and starts nightly maintenance, until it is told to go down.
 
 It holds a lock for as long as it lives, and answers on a socket that only its user may open: a line
 of JSON asked, a line of JSON answered.
@@ -60,8 +59,8 @@ class Daemon:
         self._lock = _locked(root)
 
     async def run(self) -> None:
-        """Until somebody asks it to go down. What still runs then is left for whoever comes
-        next.
+        """Run until somebody asks it to go down. What still runs then is left for the next
+        process.
         """
         waking: set[asyncio.Task[None]] = set()
         server = await asyncio.start_unix_server(
@@ -100,14 +99,14 @@ class Daemon:
     ) -> None:
         try:
             async with asyncio.timeout(ANSWER_WITHIN):
-                asked = json.loads(await reader.readline() or b"{}")
-            told = (
-                await self._event(asked, writer)
-                if asked.get("do") == "hook"
-                else self._told(asked)
+                request = json.loads(await reader.readline() or b"{}")
+            response = (
+                await self._event(request, writer)
+                if request.get("do") == "hook"
+                else self._told(request)
             )
             async with asyncio.timeout(ANSWER_WITHIN):
-                writer.write(json.dumps(told).encode() + b"\n")
+                writer.write(json.dumps(response).encode() + b"\n")
                 await writer.drain()
         except (
             ValueError,
@@ -138,7 +137,7 @@ class Daemon:
             return []
 
     async def _wake(self, wake: Wake) -> None:
-        """Wake an idle session of a client; what came of it is remembered, and a failure noted."""
+        """Wake an idle session of a client; remember the outcome, and note a failure."""
         well = await asyncio.to_thread(wake.send, dict(os.environ))
         self.wakes.made(wake, well)
         if self.note is not None:
@@ -160,13 +159,13 @@ class Daemon:
             if time.monotonic() > float(asked["until"]):
                 raise ValueError("the hook has answered itself")
             loop.call_soon_threadsafe(writer.write, b'{"begun": true}\n')
-            about = (
+            fields = (
                 str(asked["client"]),
                 asked["payload"],
                 asked.get("pid"),
                 str(asked.get("identity", "")),
             )
-            return answer(self.supervisor.run_store.memory, *about)
+            return answer(self.supervisor.run_store.memory, *fields)
 
         return {"answer": await self.supervisor.desk(answered)}
 
@@ -174,20 +173,20 @@ class Daemon:
         if asked.get("do") == "down":
             self.down.set()
         seconds = time.monotonic() - self.began
-        told = {
+        fields = {
             "pid": os.getpid(),
             "seconds": seconds,
             "runs": sorted(self.supervisor.sessions),
             "taken": self.taken,
         }
-        return told | {
+        return fields | {
             "left": self.left,
             "jobs": sorted(self.alarm.running) if self.alarm else [],
         }
 
 
 def ask(root: str, do: str) -> dict[str, Any]:
-    """What the daemon of a workspace answers; NotFound where none is up."""
+    """Return the answer of a workspace's daemon; raise NotFound where none is up."""
     path = os.path.join(root, "runs", ".daemon.sock")
     with (
         socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line,
@@ -198,7 +197,7 @@ def ask(root: str, do: str) -> dict[str, Any]:
             line.connect(near)
             line.sendall(json.dumps({"do": do}).encode() + b"\n")
             with line.makefile("r", encoding="utf-8") as answer:
-                told: dict[str, Any] = json.loads(answer.readline())
+                reply: dict[str, Any] = json.loads(answer.readline())
         except (FileNotFoundError, ConnectionRefusedError) as error:
             raise NotFound(
                 "no daemon is up in this workspace; `orchestrator up` starts it",
@@ -208,11 +207,11 @@ def ask(root: str, do: str) -> dict[str, Any]:
             raise StoreError(
                 f"the daemon of this workspace does not answer: {error}"
             ) from error
-    return told
+    return reply
 
 
 def is_up(root: str) -> bool:
-    """Whether a daemon holds this workspace, or is still on its way down."""
+    """Return whether a daemon holds this workspace, or is still on its way down."""
     try:
         os.close(_locked(root))
     except Conflict:
@@ -227,7 +226,7 @@ def _folder(root: str) -> str:
 
 
 def _locked(root: str) -> int:
-    """The lock of the one daemon, which ends with its process."""
+    """Take the lock of the one daemon, which ends with its process."""
     path = os.path.join(_folder(root), ".daemon.lock")
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -239,30 +238,30 @@ def _locked(root: str) -> int:
 
 
 def _bound(path: str) -> socket.socket:
-    """A socket at the path, for its owner alone. One that a dead daemon left is removed: the lock
-    says that it is.
+    """Bind a socket at the path, for its owner alone. A socket that a dead daemon left is removed:
+    the lock says that it is dead.
     """
     try:
         os.unlink(path)
     except FileNotFoundError:
         pass
-    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     before = os.umask(0o177)
     try:
         with _short(path) as near:
-            made.bind(near)
+            bound.bind(near)
     except OSError as error:
-        made.close()
+        bound.close()
         raise StoreError(f"{path} cannot be listened on: {error}") from error
     finally:
         os.umask(before)
-    return made
+    return bound
 
 
 @contextmanager
 def _short(path: str) -> Iterator[str]:
-    """A path to the same place that is short enough for a socket: through a link, where it has to
-    be.
+    """Return a path to the same place that is short enough for a socket: through a link, where it
+    has to be.
     """
     if len(os.fsencode(path)) <= LONGEST_PATH:
         yield path

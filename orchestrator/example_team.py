@@ -1,5 +1,5 @@
-"""What the agents of the example team say where there is no model. Each says only what stands in
-its own prompt: what it was asked, and which entries of the shared memory it was shown.
+"""The replies of the example team's agents, where there is no model. Each reply uses only the
+agent's own prompt: its task, and the entries of the shared memory that it was shown.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _WORK = (
 
 
 def play(seen: Seen) -> str:
-    """The reply of whoever the prompt says that it is."""
+    """Return the reply of whoever the prompt says that it is."""
     first = seen.system.split("\n", 1)[0]
     scripts: tuple[tuple[str, Callable[[str, str, str], str]], ...] = (
         ("the CTO", _cto),
@@ -49,12 +49,12 @@ def _lead(me: str, task: str, view: str) -> str:
 
 
 def _report(me: str, task: str, view: str) -> str:
-    asked = re.findall(r"^- (\S+): (\w+), (\S+)$", task, re.MULTILINE)
-    shown = {id for _, id, _ in _ENTRY.findall(view)}
-    done = [run for run, status, _ in asked if status == "done"]
-    read = [id for _, _, id in asked if id in shown]
+    entries = re.findall(r"^- (\S+): (\w+), (\S+)$", task, re.MULTILINE)
+    shown_ids = {id for _, id, _ in _ENTRY.findall(view)}
+    done = [run for run, status, _ in entries if status == "done"]
+    read = [id for _, _, id in entries if id in shown_ids]
     return (
-        f"{len(done)} of {len(asked)} tasks are done; I was shown what {len(read)} of"
+        f"{len(done)} of {len(entries)} tasks are done; I was shown what {len(read)} of"
         f" them left in the memory."
     )
 

@@ -1,5 +1,5 @@
-"""The desk: whatever touches the memory goes over it, act after act, on a thread of its own. Knows
-nothing of runs.
+"""The memory thread: whatever touches the memory runs on it, call after call, and never on the
+event loop. Knows nothing of runs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class MemoryThread:
         )
 
     def aside(self, act: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
-        """Have it done, after all that was asked before, while the caller goes on."""
+        """Run it after all that was asked before, while the caller goes on."""
         loop = asyncio.get_running_loop()
         if self._worker is not None:
             done = loop.run_in_executor(self._worker, act, *args)
@@ -46,8 +46,8 @@ class MemoryThread:
         return done
 
     async def through(self, asked: Awaitable[Any]) -> Any:
-        """See through what was asked, even if whoever asked is cancelled meanwhile, however often.
-        Inline there is no meanwhile.
+        """Wait until it is done, even if the caller is cancelled meanwhile, however often. Inline
+        there is no meanwhile.
         """
         if self.inline:
             return await asked
@@ -64,7 +64,7 @@ class MemoryThread:
         raise asyncio.CancelledError
 
     def close(self, last: Callable[[], None]) -> None:
-        """Do this last."""
+        """Run this last, and end the thread."""
         if self._worker is None:
             last()
             return

@@ -1,4 +1,4 @@
-"""What a run would begin with: its prompt, what that would cost, what was left out. Begins nothing,
+"""The preview of a run: its prompt, the expected cost, and what was left out. Begins nothing,
 writes nothing.
 """
 
@@ -45,7 +45,7 @@ class Preview(NamedTuple):
 def preview(
     memory: Memory, task: Task, engine: str, takes_tools: bool, model: str | None
 ) -> Preview:
-    """The beginning of this task on this engine, if it were begun now."""
+    """Return how this task would begin on this engine, if it were begun now."""
     store, root = memory.store, memory.store.root or ""
     agent = registered(store, task.agent)
     check(task)
@@ -62,7 +62,7 @@ def preview(
     run, seat = _run(task, role, store.clock()), memory.as_agent(agent.id)
     prompt, receipt, *_ = opened(run, agent, None, seat, means, not takes_tools)
     expected = selection.expected(role, past)
-    turn, whole = 0.0, 0.0
+    turn, total = 0.0, 0.0
     if engine != "scripted":
         price = _price(memory, model)
         if price is None:
@@ -70,14 +70,14 @@ def preview(
         turn = prices.worst(
             price, counter.theirs(sum(receipt.tokens.values())), MAX_OUTPUT
         )
-        whole = prices.worst(
+        total = prices.worst(
             price._replace(written=price.input), counter.theirs(int(expected.work)), 0
         )
-    return Preview(prompt, receipt, engine, model, turn, expected.turns, whole)
+    return Preview(prompt, receipt, engine, model, turn, expected.turns, total)
 
 
 def _run(task: Task, role: str, now: int) -> Run:
-    """A run that there is not."""
+    """Return a run that does not exist."""
     id = "not-begun"
     asked = {key: value for key, value in task._asdict().items() if key != "text"}
     fields = {"role": role, "task": task.text, "asked": asked}
@@ -100,12 +100,18 @@ def _run(task: Task, role: str, now: int) -> Run:
 
 
 def _price(memory: Memory, model: str | None) -> prices.Price | None:
-    given = prices.declared(dict(memory.store.settings.other))
-    return prices.price(model, at=memory.store.clock(), given=given) if model else None
+    price_list = prices.declared(dict(memory.store.settings.other))
+    return (
+        prices.price(model, at=memory.store.clock(), given=price_list)
+        if model
+        else None
+    )
 
 
 def _secret(root: str) -> bytes:
-    """The workspace's, or one of noughts where it has none yet: then the fence will be another."""
+    """Return the workspace's secret, or one of zeros where it has none yet: then the fence will be
+    another.
+    """
     return (
         secret(root)
         if os.path.exists(os.path.join(root, "runs", ".secret"))

@@ -1,7 +1,7 @@
-"""Taking over: runs whose supervisor is gone become this one's, and what it could not finish
-writing is mended. A run that needs what this process does not have is left as it is.
+"""The recovery of runs whose supervisor is gone: they become this one's, and what it could not
+finish writing is repaired. On the memory's thread; nothing here begins a session.
 
-On the memory's thread. Nothing here begins a session.
+A run that needs what this process does not have is left as it is.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def recover(run_store: RunStore, root: str | None = None) -> Recovery:
     """Take over every run whose holder is gone, or those of one tree, as far as what they need is
     here; end one that died too often. StoreBusy where somebody's lock lets none be taken: what was
     taken is given back, nobody else would begin it."""
-    taken: list[Run] = []
-    left: dict[str, str] = {}
+    recovered: list[Run] = []
+    waiting: dict[str, str] = {}
     try:
         running = reversed(run_store.runs.all(state="running", root=root))
         held_here = (
@@ -39,25 +39,25 @@ def recover(run_store: RunStore, root: str | None = None) -> Recovery:
             for run in held_here
             if not (run.holder and run_store.holder.lives(run.holder))
         ]
-        left = _left(run_store, orphans, asked_for=root is not None)
+        waiting = _left(run_store, orphans, asked_for=root is not None)
         for run in orphans:
-            if run.id not in left:
-                _take(run_store, run, taken)
+            if run.id not in waiting:
+                _take(run_store, run, recovered)
         run_store.costs.forget_the_dead()
         run_store.holder.sweep()
     except StoreBusy:
-        if not taken:
+        if not recovered:
             raise
-    return Recovery(taken, left)
+    return Recovery(recovered, waiting)
 
 
 def _left(run_store: RunStore, orphans: list[Run], asked_for: bool) -> dict[str, str]:
     """Return which of these have to wait, and for what. One that was stopped only has to end, which
     needs nothing; one of an older version goes on where its work is asked for again."""
-    known = {run.id: run for run in orphans}
+    by_id = {run.id: run for run in orphans}
 
     def lacks(fields: requirements.Fields) -> tuple[str, ...]:
-        run = known[fields["run"]]
+        run = by_id[fields["run"]]
         if is_elsewhere(run_store.root, run.id, run.fields):
             return () if run_store.runs.over(run, known=True) else (ELSEWHERE,)
         if asked_for and run.needs is None:
@@ -84,7 +84,7 @@ def _take(run_store: RunStore, run: Run, taken: list[Run]) -> None:
 
 
 def _progress(run_store: RunStore, run: Run) -> int:
-    """How many replies and results it and all below it have recorded."""
+    """Return how many replies and results a run and all below it have recorded."""
     own = sum(
         step.kind in ("turn", "result") for step in _recorded(run_store.folder(run))
     )
@@ -94,8 +94,8 @@ def _progress(run_store: RunStore, run: Run) -> int:
 
 
 def _recorded(folder: Folder) -> list[steps.Step]:
-    """Its steps; none where they are damaged: it is taken all the same, and ends as failed, which
-    says so.
+    """Return its steps; none where they are damaged: it is taken all the same, and ends as failed,
+    which says so.
     """
     try:
         return steps.read(folder.lines(STEPS))
@@ -114,7 +114,7 @@ def _mend(folder: Folder) -> None:
 
 
 def _bury(run_store: RunStore, run: Run) -> None:
-    """A run that died again and again: a dead letter, and a blocker that says so."""
+    """End a run that died again and again, with a blocker that says so."""
     note = writeback.dead_letter(run.id, run.project, run.attempts - 1)
     entry, untold = run_store.told(run, [note])
     why = "; ".join(

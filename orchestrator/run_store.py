@@ -185,27 +185,27 @@ class RunStore:
         )
 
     def engine_declared(self, name: str) -> tuple[str, dict[str, Any]]:
-        """An engine's kind and options, as synapse.yaml has them."""
+        """Return an engine's kind and options, as synapse.yaml has them."""
         return declared(dict(self.store.settings.other).get("engines"), name)
 
     def known(self, id: str) -> Run:
-        found = self.runs.get(id)
-        if found is None:
+        run = self.runs.get(id)
+        if run is None:
             raise NotFound(
                 f"there is no run {id}; `orchestrator ps --all` lists those there are",
                 id=id,
             )
-        return found
+        return run
 
     def seat(self, run: Run) -> AgentMemory:
-        """The memory as the agent has it in this incarnation of the run."""
+        """Return the memory as the agent has it in this incarnation of the run."""
         return self.memory.as_agent(run.agent, run.id, run.epoch)
 
     def folder(self, run: Run) -> Folder:
         return Folder(self.root, run.id, lasting=not self._temporary)
 
     def result(self, run: Run) -> Result:
-        """What came of a run that has ended."""
+        """Return the result of a run that has ended."""
         folder = self.folder(run)
         return result_of(
             run.id, run.fields, folder.read(OUTPUT) if folder.has(OUTPUT) else ""
@@ -233,7 +233,7 @@ class RunStore:
         engine_of: Callable[[Task, Agent, Usual], tuple[str, Engine]],
         usual: Usual,
     ) -> tuple[Run, bool]:
-        """Begin a run, within the limits; or the run that does this work already, or did it a
+        """Begin a run, within the limits, or return the run that does this work already or did it a
         moment ago.
         """
         agent = self.agent(task.agent)
@@ -244,17 +244,24 @@ class RunStore:
             task.tools,
             requirements.parameters(self.offer().tools),
         )
-        known = self.runs.get(id)
-        if known is not None:
-            return known, known.holder != self.holder.name or not known.running
-        more = self._about(task, agent, *engine_of(task, agent, usual), usual)
+        existing = self.runs.get(id)
+        if existing is not None:
+            return existing, existing.holder != self.holder.name or not existing.running
+        fields = self._about(task, agent, *engine_of(task, agent, usual), usual)
         if task.force:
-            return self._begun(id, task, agent, parent, None, more), False
-        key = f"intent:{intent_of(task.text, project=task.project, agent=task.agent, intent=task.intent)}"
+            return self._begun(id, task, agent, parent, None, fields), False
+        intent = intent_of(
+            task.text, project=task.project, agent=task.agent, intent=task.intent
+        )
+        key = f"intent:{intent}"
         while True:
             with self.store.snapshot(late=True) as snap:
-                begun = snap.keyed(key)
-            earlier = self.runs.get(str(begun[-1].fields["run"])) if begun else None
+                begun_records = snap.keyed(key)
+            earlier = (
+                self.runs.get(str(begun_records[-1].fields["run"]))
+                if begun_records
+                else None
+            )
             if earlier is not None and self._answers(earlier):
                 return earlier, True
             try:
@@ -263,8 +270,8 @@ class RunStore:
                     task,
                     agent,
                     parent,
-                    still(key, len(begun)),
-                    more | {"intent": key},
+                    still(key, len(begun_records)),
+                    fields | {"intent": key},
                 ), False
             except Conflict as error:
                 if error.details.get("key") != key:
@@ -280,14 +287,14 @@ class RunStore:
         unless: Guard | None,
         more: Mapping[str, Any],
     ) -> Run:
-        """Counted, then on record; what does not come on record is not counted."""
-        where = self.costs.admit(id, task, agent, parent)
+        """Count the run, then record it; one that cannot be recorded is uncounted."""
+        scopes = self.costs.admit(id, task, agent, parent)
         try:
             return self.runs.begin(
                 id, task, agent, self.holder.name, parent, unless, **more
             )
         except SynapseError:
-            self.costs.withdraw(id, where)
+            self.costs.withdraw(id, scopes)
             raise
 
     def _about(
@@ -295,24 +302,28 @@ class RunStore:
     ) -> dict[str, Any]:
         """Return what a run is begun with besides its task. Whoever begins others needs the engine
         that these get, too."""
-        named = (
+        model = (
             task.model or agent.model or usual.model or getattr(engine, "model", None)
         )
         spawns = engine.takes_tools and (task.role or agent.role) in COORDINATORS
         engines = (engine_name, usual.engine) if spawns else (engine_name,)
         needed = requirements.record(engines, self.offer(), tools=engine.takes_tools)
         needed |= {"usual": list(usual)} if spawns else {}
-        about: dict[str, Any] = {"engine": engine_name, "model": named, "needs": needed}
+        fields: dict[str, Any] = {
+            "engine": engine_name,
+            "model": model,
+            "needs": needed,
+        }
         if alike := self._alike(task):
-            about["warnings"] = alike
+            fields["warnings"] = alike
         if not engine.takes_tools:
-            about["folder"] = os.path.abspath(task.folder or os.curdir)
-        return about
+            fields["folder"] = os.path.abspath(task.folder or os.curdir)
+        return fields
 
     def furnish(self, run: Run, engine: Engine, alone: bool) -> Furniture:
-        """What a session needs: its prompt, made and receipted, or all that an earlier incarnation
-        recorded. `alone`: nobody else runs, so what came until now wakes nobody, and is for the
-        view.
+        """Return what a session needs: its prompt, made and receipted, or all that an earlier
+        incarnation recorded. `alone`: nobody else runs, so the news until now wakes nobody, and is
+        for the view.
         """
         if alone:
             self.heard(())
@@ -339,12 +350,14 @@ class RunStore:
         )
 
     def _terms(self, run: Run, engine: Engine, folder: Folder) -> SessionConfig:
-        left = self.costs.seconds_left(run)
-        place = None
+        seconds = self.costs.seconds_left(run)
+        workplace = None
         if not engine.takes_tools:
-            there = str(run.fields.get("folder") or folder.path)
-            place = Place(
-                there, self._environment(run), os.path.join(folder.path, TRANSCRIPT)
+            folder_path = str(run.fields.get("folder") or folder.path)
+            workplace = Place(
+                folder_path,
+                self._environment(run),
+                os.path.join(folder.path, TRANSCRIPT),
             )
         label = said_label(run.fields["role"])
         model = run.fields["model"]
@@ -354,8 +367,8 @@ class RunStore:
             self.costs.counter(model),
             model,
             MAX_OUTPUT,
-            left,
-            place,
+            seconds,
+            workplace,
             label,
             bounded,
             resumes,
@@ -370,17 +383,21 @@ class RunStore:
         )
         given_by = self.known(run.parent).agent if run.parent else None
         shell = not engine.takes_tools
-        made, receipt, news, calls = opened(
+        rendered, receipt, news, calls = opened(
             run, self.agent(run.agent), given_by, seat, means, shell
         )
-        shown = receipt.shown()
-        about = {
+        shown_fields = receipt.shown()
+        fields = {
             "tools": list(receipt.tools),
-            "ids": shown["ids"],
+            "ids": shown_fields["ids"],
             "cursor": receipt.cursor,
         }
-        about |= {"guide": receipt.tokens["guide"], "news": news, "acts": calls}
-        return steps.prompt(*made) | about | {"shown": shown, "receipt": receipt.dump()}
+        fields |= {"guide": receipt.tokens["guide"], "news": news, "acts": calls}
+        return (
+            steps.prompt(*rendered)
+            | fields
+            | {"shown": shown_fields, "receipt": receipt.dump()}
+        )
 
     def note_shown(self, run: Run, first: Mapping[str, Any]) -> None:
         """Note in the log what a prompt showed, once, and put its receipt where people look. Both
@@ -396,12 +413,12 @@ class RunStore:
         )
 
     def _past_of(self, role: str, engine: str) -> list[selection.Past]:
-        """The newest runs of a role on an engine, looked up now and then."""
-        at, known = self._history
+        """Return the newest runs of a role on an engine, looked up now and then."""
+        at, pasts = self._history
         if self.now() - at >= HISTORY_KEPT:
-            at, known = self.now(), histories(self.runs)
-            self._history = at, known
-        return known.get((role, engine), [])
+            at, pasts = self.now(), histories(self.runs)
+            self._history = at, pasts
+        return pasts.get((role, engine), [])
 
     def missed(self, session: Session) -> tuple[list[News], str | None]:
         """Return what came after the prompt was made, before the session could hear: what concerns
@@ -423,35 +440,37 @@ class RunStore:
         return news, self.runs.over(session.run, known=True)
 
     def _learn_ends(self, cursor: int) -> tuple[bool, int]:
-        """Have the index know what ends a session of ours since: a stop, or a takeover; whether
-        there is any, and how far the log was read. Most records are neither: the log is read at
-        once, while the index takes its time.
+        """Catch the index up where the log has a record since the cursor that may end a session of
+        ours: a stop or a recovery. Return whether there is one, and how far the log was read. Most
+        records are neither: the log is read at once, while the index takes its time.
         """
-        found, mine = False, (None, self.holder.name)
+        relevant, mine = False, (None, self.holder.name)
         for record in self.store.log.since(cursor):
             cursor = record.seq
-            found |= record.kind == "stop" or (
+            relevant |= record.kind == "stop" or (
                 record.kind == "run" and record.fields.get("holder") not in mine
             )
-        if found:
+        if relevant:
             self.store.refresh()
-        return found, cursor
+        return relevant, cursor
 
     def _environment(self, run: Run) -> dict[str, str]:
-        """What binds the shell commands of a client to this run."""
+        """Return the variables that bind a client's shell commands to this run."""
         bound = {"SYNAPSE_AGENT": run.agent, "SYNAPSE_RUN": f"{run.id}:{run.epoch}"}
         return bound | ({"SYNAPSE_ROOT": self.store.root} if self.store.root else {})
 
     def _alike(self, task: Task) -> list[str]:
-        """Running work of this project that sounds like it: perhaps the same, perhaps not."""
+        """Return warnings about running work of this project that sounds similar: perhaps the same,
+        perhaps not.
+        """
         with self.store.snapshot(late=True) as snap:
             running = snap.runs(project=task.project, state="running", limit=NEIGHBOURS)
-        found = [
-            each for each in running if similar(str(each["task"]), task.text) >= ALIKE
+        similar_runs = [
+            row for row in running if similar(str(row["task"]), task.text) >= ALIKE
         ]
         return [
-            f"{each['run']} ({each['agent']}) is at something that sounds like it"
-            for each in found
+            f"{row['run']} ({row['agent']}) is at something that sounds like it"
+            for row in similar_runs
         ]
 
     def _answers(self, run: Run) -> bool:
@@ -463,7 +482,7 @@ class RunStore:
     # -- while it runs -----------------------------------------------------------------------------
 
     def stirred(self) -> bool:
-        """Whether anything was written since it was last heard what."""
+        """Return whether anything was written since the last look."""
         self.store.look()  # what was dropped as a file is news too
         return bool(self.ear.held) or self.store.log.mark() != self._looked
 
@@ -482,7 +501,7 @@ class RunStore:
             for session in sessions
             if session.run.agent in agents
         }
-        ended, known = self._learn_ends(self._ends_known)
+        ended, cursor = self._learn_ends(self._ends_known)
         stops = (
             [(run.id, reason) for run in running if (reason := self.runs.over(run))]
             if ended
@@ -491,7 +510,7 @@ class RunStore:
         news = self.ear.news(readers)
         self._looked, self._ends_known = (
             mark,
-            known,
+            cursor,
         )  # not before: what failed on the way is looked at again
         self._hold()
         return Heard(news, stops)
@@ -525,8 +544,8 @@ class RunStore:
             "state": state,
             "ids": ids,
         }
-        more = {"offered": dict(offered)} if offered else {}
-        self.seat(run).pen.write(Pending("delivery", run.agent, fields | more))
+        extra = {"offered": dict(offered)} if offered else {}
+        self.seat(run).pen.write(Pending("delivery", run.agent, fields | extra))
 
     def wake_text(self, session: Session, news: list[News]) -> tuple[str, list[str]]:
         """Return what a session is told of the news, and the entries that stand in it whole."""
@@ -537,14 +556,14 @@ class RunStore:
         )
         commands = reach.follows_commands or not session.engine.takes_tools
         blocks = wake.blocks(entries, news, commands)
-        shown = [
+        rendered = [
             entry.id
             for entry, block in zip(entries, blocks, strict=True)
             if block.form != POINTER
         ]
         if not blocks:
             return "", []
-        return prompt.wake(blocks, reader, self.secret, self.templates), shown
+        return prompt.wake(blocks, reader, self.secret, self.templates), rendered
 
     def results_text(
         self, reader: Run, results: list[Result], how: str = "unread"
@@ -574,16 +593,18 @@ class RunStore:
         """Return those of the entries that stood before one of these runs. An agent with a shell
         looks for itself: of its, all that it may see.
         """
-        shown: set[str] = set()
+        visible: set[str] = set()
         for run in map(self.known, runs):
             recorded = steps.read(self.folder(run).lines(STEPS))
             for step in recorded:
-                shown.update(step.fields.get("ids", ()))
+                visible.update(step.fields.get("ids", ()))
                 if step.kind == "result":
-                    shown.update(_ID.findall(step.fields["text"]))
+                    visible.update(_ID.findall(step.fields["text"]))
             if "folder" in run.fields:
-                shown.update(id for id in entries if knowledge.sees(self.seat(run), id))
-        return [id for id in entries if id in shown]
+                visible.update(
+                    id for id in entries if knowledge.sees(self.seat(run), id)
+                )
+        return [id for id in entries if id in visible]
 
     # -- ending ------------------------------------------------------------------------------------
 
@@ -608,39 +629,41 @@ class RunStore:
             folder.write(OUTPUT, outcome.text)
         lines = ledger.read(folder.lines(LEDGER))
         usage, cost = ledger.spent(lines)
-        over = ledger.overhead(lines)
+        overhead = ledger.overhead(lines)
         notes = writeback.settle(run.id, run.project, outcome)
-        more: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "summary": writeback.summary(outcome.text),
             "why": outcome.why,
             "debt": list(outcome.debt),
             "usage": usage._asdict(),
             "cost": cost,
-            "overhead": list(over),
+            "overhead": list(overhead),
             "guide": ledger.by_label(lines).get("guide", 0),
             "turns": len(session.conversation.turns) if session else 0,
         }
         if session is not None:
-            more["past"] = list(
+            fields["past"] = list(
                 selection.past(
                     lines, steps.capsules(session.conversation, session.first["tools"])
                 )[:4]
             )
-            more["uses"] = self._uses(session)
-            more |= (
+            fields["uses"] = self._uses(session)
+            fields |= (
                 {"shares": shares} if (shares := session.conversation.shares) else {}
             )
         try:
             entry, untold = self.told(run, notes)
-            entry, more["why"] = (
+            entry, fields["why"] = (
                 outcome.blocker or entry,
                 "; ".join(filter(None, (outcome.why, untold))),
             )
-            ended = self.runs.end(run, outcome.status, entry=entry, **more)
+            ended = self.runs.end(run, outcome.status, entry=entry, **fields)
         except Conflict as stale:
             self.costs.leave(run)
             why = f"another incarnation has taken it over: {stale}"
-            return Result("stopped", outcome.text, run.id, usage, cost, over, why=why)
+            return Result(
+                "stopped", outcome.text, run.id, usage, cost, overhead, why=why
+            )
         self.costs.leave(run)
         return result_of(run.id, ended.fields, outcome.text)
 
@@ -648,13 +671,15 @@ class RunStore:
         """Return how many of the entries that the prompt showed whole were used, kind by kind."""
         receipt, now = load(session.first["receipt"]), self.now()
         with self.store.snapshot(late=True) as snap:
-            whole = [
+            entries = [
                 (why, snap.entry(id, now))
                 for id, _, form, why in receipt.included
                 if form != POINTER
             ]
-        shown = [(why, entry.body) for why, entry in whole if entry is not None and why]
-        return selection.uses(shown, session.run.task.text, session.conversation.turns)
+        texts = [
+            (why, entry.body) for why, entry in entries if entry is not None and why
+        ]
+        return selection.uses(texts, session.run.task.text, session.conversation.turns)
 
     def told(self, run: Run, notes: list[writeback.Note]) -> tuple[str | None, str]:
         """Write the entries, each once: the id of the last, and what kept one out."""

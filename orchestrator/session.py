@@ -193,8 +193,8 @@ class Session:
                 self._living.cancel()
 
     async def live(self) -> Outcome:
-        """All of it, whatever happens on the way. Cancelled without a reason given, it stays to be
-        gone on with.
+        """Take turns until the run ends, and return its outcome. A session that is cancelled
+        without a reason can be continued.
         """
         limit, self._living = (
             asyncio.timeout(self.terms.seconds),
@@ -238,7 +238,7 @@ class Session:
         return None
 
     async def _concluded(self, turn: Turn) -> Outcome | None:
-        """After a reply that asks for nothing: is it the end?"""
+        """Return the outcome after a reply that calls no tool; None where the run goes on."""
         if turn.stop == "refusal":
             return self._cut(
                 "refused",
@@ -289,12 +289,12 @@ class Session:
 
     def _coordinators(self) -> list[Session]:
         """Return the other sessions here that give out work, and so may answer."""
-        others = (
+        candidates = (
             session for session in self.ground.sessions.values() if session is not self
         )
         return [
             session
-            for session in others
+            for session in candidates
             if session.run.fields["role"] in segments.COORDINATORS
         ]
 
@@ -302,9 +302,13 @@ class Session:
         """Return whether one who was told of the blocker is at work or will be, and so may
         answer.
         """
-        told = (session for session in self._coordinators() if blocker in session.seen)
+        informed = (
+            session for session in self._coordinators() if blocker in session.seen
+        )
         return any(
-            session.due or not session.waits for session in told if not session.closes
+            session.due or not session.waits
+            for session in informed
+            if not session.closes
         )
 
     async def _is_answered(self, question: str, blocker: str) -> bool:
@@ -331,7 +335,7 @@ class Session:
         return False
 
     async def _second_try(self, turn: Turn) -> Outcome | None:
-        """A reply of nothing, or one that was cut."""
+        """Ask again after an empty reply or one that was cut; return the outcome after too many."""
         if self.conversation.said.get(turn.stop, 0) >= SECOND_TRIES:
             why = (
                 "the model replied with nothing"
@@ -352,16 +356,16 @@ class Session:
     async def _outcome(self, turn: Turn) -> Outcome:
         """Return how it ended, by what was recorded: a blocker that it reported, results that
         nobody read, a blocker below it that stands, or all is well."""
-        said = (
+        reported = (
             turn.blocked and (blocker_of(turn.blocked) or turn.blocked)
         ) or blocker_of(turn.text)
         own, tools = self.conversation.blockers, self.engine.takes_tools
         blocker = await self.ground.desk(
             self.run_store.blockers.standing, self.run, own, tools
         )
-        if said or blocker:
+        if reported or blocker:
             return Outcome(
-                "blocked", turn.text, said or "it reported a blocker", blocker
+                "blocked", turn.text, reported or "it reported a blocker", blocker
             )
         unread = await self._unread()
         if unread:
@@ -372,27 +376,27 @@ class Session:
                 f"it left results unread: {', '.join(debt)}",
                 debt=debt,
             )
-        below = await self.ground.desk(self.run_store.blockers.below, self.run)
-        if below:
-            named = ", ".join(
-                f"{run} ({entry})" if entry else run for run, entry in below
+        blocked_runs = await self.ground.desk(self.run_store.blockers.below, self.run)
+        if blocked_runs:
+            labels = ", ".join(
+                f"{run} ({entry})" if entry else run for run, entry in blocked_runs
             )
             why = (
-                f"work that it gave out is blocked, and nobody has settled it: {named}"
+                f"work that it gave out is blocked, and nobody has settled it: {labels}"
             )
             return Outcome(
                 "blocked",
                 turn.text,
                 why,
-                below[0][1],
-                below=tuple(run for run, _ in below),
+                blocked_runs[0][1],
+                below=tuple(run for run, _ in blocked_runs),
             )
         return Outcome("done", turn.text)
 
     def _cut(self, status: str, why: str, operational: bool = False) -> Outcome:
         """Return the outcome of a run that ended in the middle, with what is known so far."""
-        said = [turn.text for turn in self.conversation.turns if turn.text]
-        return Outcome(status, said[-1] if said else "", why, operational=operational)
+        texts = [turn.text for turn in self.conversation.turns if turn.text]
+        return Outcome(status, texts[-1] if texts else "", why, operational=operational)
 
     # -- a turn ------------------------------------------------------------------------------------
 
@@ -437,8 +441,8 @@ class Session:
         await self._acknowledge()
 
     async def _weight(self, request: Request, counted: int) -> int:
-        """The tokens of a request as its provider counts them: by its own word where a limit hangs
-        on it and it gives one, else ours, scaled by how far it was from them before.
+        """Return the tokens of a request as its provider counts them: by its own count where a
+        limit depends on it and it gives one, else by ours, scaled by earlier differences.
         """
         theirs = None
         if self.terms.bounded:
@@ -475,7 +479,7 @@ class Session:
         )
 
     def _keep(self, turn: Turn, sent: Sent, reservation: Any, counted: int) -> None:
-        """What was paid for is recorded before anything is done with it."""
+        """Record what was paid for, before anything is done with it."""
         cost = self.run_store.settle(self, reservation, turn, counted)
         sent = segments.begun_again(sent) if turn.anew else sent
         got = segments.got(turn, self.terms.label, self.terms.counter.count)
@@ -485,9 +489,7 @@ class Session:
         self.folder.record(LEDGER, line, sync=False)
 
     def _lose(self, sent: Sent, reservation: Any, lost: int) -> None:
-        """A call came to nothing. What it took all the same is booked, in the budget and in the
-        ledger.
-        """
+        """Book the usage of a call that failed, in the budget and in the ledger."""
         self.run_store.settle(self, reservation, None, lost)
         if lost:
             usage = Usage(lost, estimated=True)
@@ -531,7 +533,7 @@ class Session:
         news, later = divided(
             self.inbox.values(), self._about(), self.conversation.messages
         )
-        self.inbox = {each.entry.id: each for each in later}
+        self.inbox = {news_item.entry.id: news_item for news_item in later}
         if not news:
             if about:
                 await self._say(RESOLVED, "wake", why, **about)
@@ -540,7 +542,7 @@ class Session:
         if not text:
             return  # none of it stands any more
         text = f"{ANSWERED}\n{text}" if why == "answered" else text
-        pointed = [each.entry.id for each in news if each.entry.id not in ids]
+        pointed = [item.entry.id for item in news if item.entry.id not in ids]
         await self._say(
             text,
             "wake",
@@ -549,17 +551,19 @@ class Session:
             **({"pointed": pointed} if pointed else {}),
             **about,
         )
-        offered = {each.entry.id: each.offered for each in news if each.entry.id in ids}
+        offered = {item.entry.id: item.offered for item in news if item.entry.id in ids}
         await self.ground.desk(self.run_store.delivered, self, ids, "rendered", offered)
         self._rendered.append((len(self.conversation.turns), ids))
 
     async def _acknowledge(self) -> None:
-        """A turn after the one in which it was rendered, what was told counts as taken in."""
+        """Mark entries as acknowledged one turn after the turn in which they were rendered."""
         turns = len(self.conversation.turns)
-        taken = [id for at, ids in self._rendered if turns >= at + 2 for id in ids]
-        if taken:
+        read_ids = [id for at, ids in self._rendered if turns >= at + 2 for id in ids]
+        if read_ids:
             self._rendered = [(at, ids) for at, ids in self._rendered if turns < at + 2]
-            await self.ground.desk(self.run_store.delivered, self, taken, "acked", {})
+            await self.ground.desk(
+                self.run_store.delivered, self, read_ids, "acked", {}
+            )
 
     async def _unread(self) -> list[Result]:
         """Return the results of its children that it has not read, once all have ended."""
@@ -587,9 +591,10 @@ class Session:
         whose entry it was shown needs no telling here: it gets that result when it waits."""
         ended, self._blocked = self._blocked, []
         new = [
-            each
-            for each in ended
-            if each.run not in self.conversation.read and each.entry not in self.seen
+            result
+            for result in ended
+            if result.run not in self.conversation.read
+            and result.entry not in self.seen
         ]
         if new:
             text = await self.ground.desk(
@@ -615,12 +620,12 @@ class Session:
         """
         handler = self.handlers.get(call.name)
         if handler is None:
-            names = ", ".join(each.tool.name for each in self.offered()) or "none"
-            said = ToolResult(
+            names = ", ".join(handler.tool.name for handler in self.offered()) or "none"
+            result = ToolResult(
                 f"Error: there is no tool {call.name}; yours: {names}", failed=True
             )
         elif call.problem:
-            said = ToolResult(
+            result = ToolResult(
                 f"Error: the arguments cannot be read: {call.problem}", failed=True
             )
         elif begun and not handler.repeatable:
@@ -628,17 +633,17 @@ class Session:
                 "Error: the process died while this was being carried out. Whether it"
                 " took effect is not known;"
             )
-            said = ToolResult(f"{text} it was not repeated.", failed=True)
+            result = ToolResult(f"{text} it was not repeated.", failed=True)
         else:
             if not handler.repeatable:
                 await self.ground.desk(self._record, "call", {"call": call.id}, True)
                 # who took over before that is heard of now; who does from now on reads it
                 await self.ground.hear()
-            said = await self._carried_out(handler, call)
-        label = said.label or segments.tool_label(call.name)
-        fields = steps.result(call, said.text, label, said.failed, **said.about)
+            result = await self._carried_out(handler, call)
+        label = result.label or segments.tool_label(call.name)
+        fields = steps.result(call, result.text, label, result.failed, **result.about)
         await self.ground.desk(self._record, "result", fields, True)
-        for id in said.about.get("ids", ()):
+        for id in result.about.get("ids", ()):
             self.seen.add(id)
             self.inbox.pop(id, None)  # it came while the call waited for it
 

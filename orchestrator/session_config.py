@@ -1,4 +1,6 @@
-"""What a session is given to work with: what carries out the calls of its tools, and its terms."""
+"""The values that a session works with: its configuration, and the handlers of its tools with their
+results.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""The supervisor: starts runs, keeps them alive, lets them hear of each other, and settles what
-came of them.
+"""The supervisor: starts runs, keeps them alive, brings them news, and settles their results.
 
-Any number of supervisors share a workspace; each holds its own runs. Whatever touches the memory
-runs on one thread of its own, in order, and never on the event loop.
+Any number of supervisors share a workspace; each has its own runs. Whatever touches the memory runs
+on one thread of its own, in order, and never on the event loop.
 """
 
 from __future__ import annotations
@@ -85,13 +84,13 @@ class Supervisor:
                 f"engine is {engine!r:.60}: write the name of one, such as anthropic,"
                 f" or give an engine"
             )
-        for given in (engines or {}).values():
-            if not isinstance(given, Engine):
+        for value in (engines or {}).values():
+            if not isinstance(value, Engine):
                 raise InvalidEntry(
-                    f"engines: {given!r:.60} is no engine: give names and engines,"
+                    f"engines: {value!r:.60} is no engine: give names and engines,"
                     f" such as {{'mine': engine}}"
                 )
-        own = [each if isinstance(each, UserTool) else tool_of(each) for each in tools]
+        own = [item if isinstance(item, UserTool) else tool_of(item) for item in tools]
         self._opened: Memory | None = None  # what was opened here is closed with this
         if not isinstance(memory, Memory):
             memory = self._opened = core.open(memory)
@@ -152,8 +151,8 @@ class Supervisor:
 
     async def _resumed(self) -> list[Result]:
         async with self:
-            taken = (await self.recover()).taken
-            return [await self.result(run) for run in taken]
+            runs = (await self.recover()).taken
+            return [await self.result(run) for run in runs]
 
     def _waited(
         self, name: str, instead: str, work: Callable[[], Coroutine[Any, Any, T]]
@@ -164,8 +163,8 @@ class Supervisor:
         except RuntimeError:
             self._runner = self._runner or asyncio.Runner()
         else:
-            told = f"write `await boss.{instead}` here"
-            raise Conflict(f"{name}() cannot wait in a running event loop: {told}")
+            hint = f"write `await boss.{instead}` here"
+            raise Conflict(f"{name}() cannot wait in a running event loop: {hint}")
         return self._runner.run(work())
 
     async def spawn(self, task: Task, *, parent: str | None = None) -> Result:
@@ -173,26 +172,26 @@ class Supervisor:
         limit without a run.
         """
         async with self:
-            begun = self.run_store.now()
-            above = (
+            started = self.run_store.now()
+            parent_run = (
                 None
                 if parent is None
                 else await self.desk(self.run_store.known, parent)
             )
             try:
-                run = await self.start(task, parent=above)
+                run = await self.start(task, parent=parent_run)
             except LimitReached as limit:
                 return Result("refused", "", "", why=str(limit))
             life = self._lives.get(run.id)
-            if life is not None and run.at >= begun:
+            if life is not None and run.at >= started:
                 return await asyncio.shield(life)
             return (await self._result(run, patient=False))._replace(repeated=True)
 
     async def start(
         self, task: Task, *, parent: Run | None = None, id: str | None = None
     ) -> Run:
-        """Begin a task; `result` waits for it. Asked for the same work again, the run that does it
-        or did.
+        """Begin a task; `result` waits for it. For work that is under way or just done, return the
+        run that does it or did.
         """
         check(task)
         id = id or self._named(task.agent, parent)
@@ -215,26 +214,28 @@ class Supervisor:
 
     async def _result(self, run: Run, *, patient: bool) -> Result:
         while (life := self._lives.get(run.id)) is None:
-            found = await self.desk(self.run_store.known, run.id)
-            if not found.running:
+            current = await self.desk(self.run_store.known, run.id)
+            if not current.running:
                 break
-            taken, left = await self.recover(found.root)
-            if run.id in left and not patient:
-                raise Conflict(_WAITS.format(run=run.id, why=left[run.id]), run=run.id)
-            if not taken:
+            recovered, waiting = await self.recover(current.root)
+            if run.id in waiting and not patient:
+                raise Conflict(
+                    _WAITS.format(run=run.id, why=waiting[run.id]), run=run.id
+                )
+            if not recovered:
                 await asyncio.sleep(LOOK_EVERY / 2)
         if life is not None:
             return await asyncio.shield(life)
-        result: Result = await self.desk(self.run_store.result, found)
+        result: Result = await self.desk(self.run_store.result, current)
         return result
 
     async def recover(self, root: str | None = None) -> Recovery:
         """Go on with every run whose supervisor is gone, or with those of one tree, as far as what
         they need is here; return these, and what the others wait for."""
-        found: Recovery = await self.desk(recover, self.run_store, root)
-        for run in found.taken:
+        recovery: Recovery = await self.desk(recover, self.run_store, root)
+        for run in recovery.taken:
             self._begin(run)
-        return found
+        return recovery
 
     async def look(self) -> None:
         """Adopt what was dropped into the workspace, although nobody reads just now."""
@@ -296,11 +297,11 @@ class Supervisor:
             await self._close_engines()
 
     async def _close_engines(self) -> None:
-        """An engine lives with its event loop. Those found by name are made again when they are
-        needed.
+        """Close the engines, which live with their event loop. Those loaded by name are made again
+        when they are needed.
         """
-        for each in self.engines.values():
-            await each.close()
+        for engine in self.engines.values():
+            await engine.close()
         self.engines = dict(self._given)
 
     def close(self) -> None:
@@ -340,7 +341,7 @@ class Supervisor:
             asyncio.get_running_loop().create_future()
         )
         task = asyncio.create_task(
-            serve(server, [each.tool.name for each in self.user_tools], tools)
+            serve(server, [tool.tool.name for tool in self.user_tools], tools)
         )
         self._background.append(task)
         await asyncio.wait((tools, task), return_when=asyncio.FIRST_COMPLETED)
@@ -363,8 +364,8 @@ class Supervisor:
         life.add_done_callback(lambda _: self._lives.pop(run.id, None))
 
     async def _live(self, run: Run) -> Result:
-        """A run from its prompt, or its last step, to its result, whatever goes wrong; a lock held
-        long ends none.
+        """Take a run from its prompt, or its last step, to its result, whatever goes wrong; a lock
+        held long ends none.
         """
         try:
             while True:
@@ -374,8 +375,8 @@ class Supervisor:
         finally:
             self.sessions.pop(run.id, None)
             self.sharing.ended(run.id)
-            for other in self.sessions.values():
-                other.ended.set()
+            for session in self.sessions.values():
+                session.ended.set()
 
     async def _ended(self, run: Run) -> Result:
         session = None
@@ -393,10 +394,10 @@ class Supervisor:
         return result
 
     async def _lived(self, session: Session) -> Outcome:
-        news, over = await self.desk(self.run_store.missed, session)
-        for each in news:
-            session.offer(each)
-        if reason := over or self._ending:
+        news, end_reason = await self.desk(self.run_store.missed, session)
+        for item in news:
+            session.offer(item)
+        if reason := end_reason or self._ending:
             session.stop(reason)
         run = session.run
         with run_span(
@@ -410,10 +411,14 @@ class Supervisor:
     async def _session(self, run: Run) -> Session:
         engine = self._engine(str(run.fields["engine"]))
         tools = [*self.user_tools, *self.server_tools]
-        found = await self.desk(self.run_store.furnish, run, engine, not self.sessions)
-        ground = Ground(self, self.sharing, found.seat, lambda: session)
+        furniture = await self.desk(
+            self.run_store.furnish, run, engine, not self.sessions
+        )
+        ground = Ground(self, self.sharing, furniture.seat, lambda: session)
         handlers = (
-            of_session(ground, run, tools, found.tools) if engine.takes_tools else {}
+            of_session(ground, run, tools, furniture.tools)
+            if engine.takes_tools
+            else {}
         )
         session = Session(
             self,
@@ -421,9 +426,9 @@ class Supervisor:
             run,
             engine,
             handlers,
-            found.folder,
-            found.terms,
-            found.recorded,
+            furniture.folder,
+            furniture.terms,
+            furniture.recorded,
         )
         return session
 
@@ -431,9 +436,9 @@ class Supervisor:
         """Import an SDK that the task will need, off the event loop: it takes a second."""
         with self.run_store.store.snapshot(late=True) as snap:
             agent = snap.declared.get(task.agent)
-        named = task.engine or (agent.engine if agent else None) or usual.engine
-        if named not in self.engines:
-            await asyncio.to_thread(self._engine, named)
+        engine_name = task.engine or (agent.engine if agent else None) or usual.engine
+        if engine_name not in self.engines:
+            await asyncio.to_thread(self._engine, engine_name)
 
     def _usual(self, parent: Run | None) -> Usual:
         """Return the engine and the model of those for whom nobody names one; below a run that
@@ -446,11 +451,11 @@ class Supervisor:
         )
 
     def _engine_for(self, task: Task, agent: Agent, usual: Usual) -> tuple[str, Engine]:
-        named = task.engine or agent.engine or usual.engine
-        return named, self._engine(named)
+        engine_name = task.engine or agent.engine or usual.engine
+        return engine_name, self._engine(engine_name)
 
     def _engine(self, name: str) -> Engine:
-        """The engine of this name: given, declared in synapse.yaml, or one of ours."""
+        """Return the engine of this name: given, declared in synapse.yaml, or one of ours."""
         if name not in self.engines:
             kind, options = self.run_store.engine_declared(name)
             self.engines[name] = engines.load(kind, **options)
@@ -461,7 +466,7 @@ class Supervisor:
     def _offer(self) -> requirements.Offer:
         tools = [*self.user_tools, *self.server_tools]
         if tools != self._signed[0]:
-            self._signed = tools, requirements.signatures(each.tool for each in tools)
+            self._signed = tools, requirements.signatures(tool.tool for tool in tools)
         version = self.run_store.templates.version
         return requirements.Offer(
             self.run_store.engine_declared,
@@ -481,11 +486,11 @@ class Supervisor:
         )
 
     def _unmade(self, names: Iterable[str]) -> Iterator[str]:
-        for each in names:
+        for engine_name in names:
             try:
-                self._engine(each)
+                self._engine(engine_name)
             except (EngineError, InvalidEntry) as error:
-                yield f"engine {each} ({error})"
+                yield f"engine {engine_name} ({error})"
 
     def _named(self, agent: str, parent: Run | None) -> str:
         if self.seed is None:
@@ -496,8 +501,8 @@ class Supervisor:
     # -- what a session asks -----------------------------------------------------------------------
 
     async def hear(self) -> None:
-        """What is critical into the inboxes of those it is for; an end to what somebody stopped.
-        Seen through even if whoever asked is cancelled: what was taken off the log is everybody's.
+        """Put what is critical into the inboxes of its readers, and end what somebody stopped. It
+        is completed even if the caller is cancelled: what was read from the log is for everybody.
         """
         if self.desk.inline and not self.run_store.stirred():
             await asyncio.sleep(0)  # whoever is out of time ends here
@@ -505,18 +510,18 @@ class Supervisor:
             await asyncio.shield(self._heard())
 
     async def _heard(self) -> None:
-        heard = await self.desk(self.run_store.heard, list(self.sessions.values()))
+        changes = await self.desk(self.run_store.heard, list(self.sessions.values()))
         now = self.run_store.now()
-        for id, entry, tier in heard.news:
+        for id, entry, tier in changes.news:
             if id in self.sessions:
                 self.sessions[id].offer(News(entry, now, tier))
-        for id, reason in heard.stops:
+        for id, reason in changes.stops:
             if id in self.sessions:
                 self.sessions[id].stop(reason)
 
     def _rung(self) -> None:
-        """On the event loop, by a bell: look, unless somebody is looking, or nobody is there to be
-        told.
+        """Look for news, on the event loop, unless somebody is looking or no session would get
+        it.
         """
         if self.sessions and (self._hearing is None or self._hearing.done()):
             self._hearing = asyncio.create_task(self.hear())
@@ -529,9 +534,9 @@ class Supervisor:
         while True:
             session.ended.clear()
             children = await self._unread(session.run.id, session.conversation.read)
-            asked = [child for child in children if not wanted or child.id in wanted]
-            running = [child for child in asked if child.running]
-            ended = [child for child in asked if not child.running]
+            selected = [child for child in children if not wanted or child.id in wanted]
+            running = [child for child in selected if child.running]
+            ended = [child for child in selected if not child.running]
             if not running or any(child.status == "blocked" for child in ended):
                 return [await self.result(child) for child in ended], [
                     child.id for child in running
@@ -559,14 +564,16 @@ class Supervisor:
         return problem
 
     async def told(self, reader: Run, results: list[Result]) -> str:
-        """What children left, as their parent is told."""
+        """Return the results of children, as their parent gets them."""
         text: str = await self.desk(
             self.run_store.results_text, reader, results, "results"
         )
         return text
 
     async def ended_children(self, run: str, read: frozenset[str]) -> list[Result]:
-        """What a run's children left that it has not read, after all of them have ended."""
+        """Return the results of a run's children that it has not read, after all of them have
+        ended.
+        """
         return [await self.result(child) for child in await self._unread(run, read)]
 
     async def _unread(self, run: str, read: frozenset[str]) -> list[Run]:

@@ -1,14 +1,13 @@
-"""A team at work: CTO, lead, engineers side by side, QA, report. Who takes part stands in a YAML
-file.
+"""A team at work: CTO, lead, engineers side by side, QA, report. A YAML file says who takes part.
+Nothing here knows how a run works inside.
 
 Where the lead's engine is a model, its own tool calls drive the work. Where it is scripted or a
-coding client, the lead writes a plan, and the plan does. Nothing here knows how a run is lived.
+coding client, the lead writes a plan, and the plan does. A plan has a line for each task, and what
+stands indented below it belongs to it:
 
-A plan has a line for each task, and what stands indented below it belongs to it:
-
-    - [eng-backend] Serve GET /v2/users; check it with the tests in api/.
-      It has to answer within 100 ms.
-    - [eng-frontend] Draw the profile page.
+- [eng-backend] Serve GET /v2/users; check it with the tests in api/.
+  It has to answer within 100 ms.
+- [eng-frontend] Draw the profile page.
 """
 
 from __future__ import annotations
@@ -141,7 +140,7 @@ class Team(NamedTuple):
 
 
 def team_of(fields: Mapping[str, Any], path: str = "team.yaml") -> Team:
-    """The team that these fields describe; InvalidEntry lists what is wrong."""
+    """Return the team that these fields describe; InvalidEntry lists what is wrong."""
     problems = [stray.text for stray in strays(fields, TEAM)]
     fields = {name: value for name, value in fields.items() if name in Team._fields}
     if fields.get("memory_tools") not in (None, *MODES):
@@ -163,24 +162,26 @@ def team_of(fields: Mapping[str, Any], path: str = "team.yaml") -> Team:
         raise InvalidEntry(
             f"{path}: {'; '.join(problems)}", path=path, problems=problems
         )
-    given = {name: value for name, value in fields.items() if value is not None}
-    return Team(**(given | {"engineers": tuple(map(str, engineers)), "models": models}))
+    values = {name: value for name, value in fields.items() if value is not None}
+    return Team(
+        **(values | {"engineers": tuple(map(str, engineers)), "models": models})
+    )
 
 
 def parts(plan: str) -> list[Part]:
-    """The tasks of a plan, in its order."""
-    found: list[tuple[str, list[str]]] = []
+    """Return the tasks of a plan, in its order."""
+    groups: list[tuple[str, list[str]]] = []
     inside = False
     for line in plan.splitlines():
         match = _PART.fullmatch(line.rstrip())
         if match:
-            found.append((match[1], [match[2]]))
+            groups.append((match[1], [match[2]]))
             inside = True
         elif inside and line.startswith("  ") and line.strip():
-            found[-1][1].append(line.strip())
+            groups[-1][1].append(line.strip())
         elif line.strip():
             inside = False
-    return [Part(agent, "\n".join(lines)) for agent, lines in found]
+    return [Part(agent, "\n".join(lines)) for agent, lines in groups]
 
 
 class _Work:
@@ -212,21 +213,21 @@ class _Work:
         result = await self._do(
             team.cto or team.lead, text, memory_tools=team.memory_tools
         )
-        below = await self.boss.desk(
+        descendants = await self.boss.desk(
             lambda: self.boss.run_store.runs.all(root=result.run)
         )
-        others = [
+        other_runs = [
             await self.boss.result(run)
-            for run in reversed(below)
+            for run in reversed(descendants)
             if run.id != result.run and not run.running
         ]
         plan = await self.boss.desk(
             _planned, self.boss.run_store.memory, team.lead, self.project, result.run
         )
-        runs = (*others, result)
+        runs = (*other_runs, result)
         if not result.done:
             return Report(result.status, result.text, runs, plan, result.why)
-        why = await self._missing(plan, below)
+        why = await self._missing(plan, descendants)
         return Report("blocked" if why else "done", result.text, runs, plan, why)
 
     async def _missing(self, plan: str | None, runs: Sequence[Run]) -> str:
@@ -239,11 +240,11 @@ class _Work:
                 f"{team.lead} wrote no plan: there is no entry in projects/{self.project}"
                 f" with the topic {TOPIC}"
             )
-        made = [run for run in runs if run.agent in team.engineers]
-        if not made:
+        engineer_runs = [run for run in runs if run.agent in team.engineers]
+        if not engineer_runs:
             return f"nobody gave work to {' or '.join(team.engineers)}"
-        if not any(run.status == "done" for run in made):
-            return _ended(made[0])
+        if not any(run.status == "done" for run in engineer_runs):
+            return _ended(engineer_runs[0])
         if not team.qa:
             return ""
         tests = [run for run in runs if run.agent == team.qa]
@@ -252,7 +253,8 @@ class _Work:
         if tests[0].status != "done":  # the newest stands first
             return _ended(tests[0])
         return await self._unseen(
-            [run.id for run in tests], [run.fields.get("entry") for run in made]
+            [run.id for run in tests],
+            [run.fields.get("entry") for run in engineer_runs],
         )
 
     def _roster(self) -> str:
@@ -288,21 +290,23 @@ class _Work:
             return Report(
                 "blocked", problem, tuple(self.runs), plan, problem.rstrip(".")
             )
-        made = await asyncio.gather(
-            *(self._try(part.agent, part.task, planned.run) for part in tasks)
+        results = await asyncio.gather(
+            *(self._try(item.agent, item.task, planned.run) for item in tasks)
         )
-        self.runs += made
+        self.runs += results
         unseen = ""
         if team.qa:
             tested = await self._do(
-                team.qa, self._testing(made), planned.run, role="qa"
+                team.qa, self._testing(results), planned.run, role="qa"
             )
             unseen = (
-                await self._unseen([tested.run], [result.entry for result in made])
+                await self._unseen([tested.run], [result.entry for result in results])
                 if tested.done
                 else ""
             )
-        report = await self._do(team.lead, self._reporting(made), parent or planned.run)
+        report = await self._do(
+            team.lead, self._reporting(results), parent or planned.run
+        )
         unfinished = next((result for result in self.runs if not result.done), None)
         if unfinished is not None:
             return self._so_far(unfinished, report.text, plan)
@@ -315,12 +319,12 @@ class _Work:
         where one was.
         """
         results = sorted({str(entry) for entry in entries if entry})
-        seen = (
+        unread = (
             await self.boss.desk(self.boss.run_store.seen, tests, results)
             if results
             else ()
         )
-        if seen or not results:
+        if unread or not results:
             return ""
         return (
             f"{self.team.qa} saw none of the results that it was to test ({', '.join(results)});"
@@ -336,12 +340,12 @@ class _Work:
         )
 
     def _problem(self, tasks: Iterable[Part]) -> str:
-        """Why nobody can begin with these."""
-        asked = {part.agent for part in tasks}
-        strangers = sorted(asked - set(self.team.engineers))
+        """Return why nobody can begin with these tasks."""
+        agents = {item.agent for item in tasks}
+        strangers = sorted(agents - set(self.team.engineers))
         if strangers:
             return f"The plan names {', '.join(strangers)}, no engineer of this team."
-        return "" if asked else "The plan has no line of the form `- [AGENT] TASK`."
+        return "" if agents else "The plan has no line of the form `- [AGENT] TASK`."
 
     def _testing(self, made: Iterable[Result]) -> str:
         return (
@@ -383,12 +387,12 @@ class _Work:
         return result
 
     async def _try(
-        self, agent: str, text: str, parent: str | None, **about: Any
+        self, agent: str, text: str, parent: str | None, **bounds: Any
     ) -> Result:
-        """A run, whatever becomes of it: one that may not begin is a result too."""
+        """Run a task, whatever becomes of it: one that may not begin is a result too."""
         team = self.team
         if parent is None:
-            about |= {"max_tokens": team.max_tokens, "max_usd": team.max_usd}
+            bounds |= {"max_tokens": team.max_tokens, "max_usd": team.max_usd}
         task = Task(
             text,
             agent,
@@ -396,7 +400,7 @@ class _Work:
             team.view_budget,
             force=self.force,
             tools=team.tools,
-            **about,
+            **bounds,
         )
         try:
             result = await self.boss.spawn(task, parent=parent)
@@ -420,10 +424,12 @@ def _line(result: Result) -> str:
 
 
 def _taken_in(memory: Memory, runs: tuple[Result, ...]) -> None:
-    """Whoever gave the brief is told of the last word: on record, so that it is nobody's debt."""
+    """Acknowledge the last result for the agent that gave the brief, so that nobody has it
+    unread.
+    """
     last = runs[-1]
     if last.entry:
-        about = {
+        fields = {
             "agent": OPERATOR,
             "run": last.run,
             "epoch": 0,
@@ -431,23 +437,23 @@ def _taken_in(memory: Memory, runs: tuple[Result, ...]) -> None:
             "ids": [last.entry],
         }
         memory.store.log.append(
-            Pending("delivery", OPERATOR, about), once=f"told:{last.run}"
+            Pending("delivery", OPERATOR, fields), once=f"told:{last.run}"
         )
 
 
 def _settled(memory: Memory, lead: str, project: str, report: Report) -> None:
-    """Leave a blocker where a project is not done though its runs say so; resolve that of an
-    earlier time where it is. It stands in the lead's name: whoever reads the project's status is
-    told that this does not hold.
+    """Leave a blocker where a project is not done though its runs say so; resolve an earlier one
+    where it is. It is written as the lead: the readers of the project's status learn that it does
+    not hold.
     """
     seat, last = memory.as_agent(lead), report.runs[-1]
-    standing = [
+    unresolved = [
         entry
         for entry in seat.read(namespace=f"blockers/{project}", author=lead)
         if entry.topic == OPEN
     ]
     if report.done:
-        for entry in standing:
+        for entry in unresolved:
             seat.resolve(entry.id, "the project is done", once=f"{last.run}/{entry.id}")
     elif last.done:
         body = f"Blocked: the project is not done: {report.why}"
@@ -461,28 +467,28 @@ def _settled(memory: Memory, lead: str, project: str, report: Report) -> None:
 
 
 def _planned(memory: Memory, lead: str, project: str, run: str) -> str | None:
-    """The newest plan that the lead has written as an entry since this run began."""
+    """Return the newest plan that the lead has written as an entry since this run began."""
     with memory.store.snapshot() as snap:
         began = snap.run(run) or {"at": 0}
-    found = memory.as_agent(lead).read(
+    entries = memory.as_agent(lead).read(
         namespace=f"projects/{project}", author=lead, since=began["at"]
     )
-    return next((entry.id for entry in found if entry.topic == TOPIC), None)
+    return next((entry.id for entry in entries if entry.topic == TOPIC), None)
 
 
 def _plan(memory: Memory, planned: Result, lead: str, project: str) -> tuple[str, str]:
-    """The plan that the lead wrote as an entry while it planned, else its last words, now an entry:
-    id and text.
+    """Return the id and the text of the plan that the lead wrote as an entry, else of its last
+    words, which become an entry now.
     """
-    seat, place = memory.as_agent(lead), f"projects/{project}"
+    seat, namespace = memory.as_agent(lead), f"projects/{project}"
     with memory.store.snapshot() as snap:
         began = snap.run(planned.run) or {"at": 0}
-    for entry in seat.read(namespace=place, author=lead, since=began["at"]):
+    for entry in seat.read(namespace=namespace, author=lead, since=began["at"]):
         if entry.topic == TOPIC and parts(entry.body):
             return entry.id, entry.body
     written = seat.append(
         planned.text,
-        place,
+        namespace,
         priority="important",
         topic=TOPIC,
         once=f"{planned.run}/{TOPIC}",

@@ -1,9 +1,8 @@
-"""OpenTelemetry spans of runs, steps and tool calls, named as the conventions for generative AI
-name them.
+"""OpenTelemetry spans of runs, steps and tool calls, named by the conventions for generative AI.
+Spans carry names and numbers, never prompts, results or entries.
 
-Nothing is imported here. Whoever configures a tracer provider has loaded OpenTelemetry; where
-nobody has, a span is nothing and costs next to nothing. Spans carry names and numbers, never
-prompts, results or entries.
+OpenTelemetry is never imported here: a program that configures a tracer provider has loaded it.
+Without one a span does nothing, and costs next to nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ class Span:
         self._recorded = recorded
 
     def tell(self, **attributes: object) -> None:
-        """Attributes by their names in the conventions, `__` for each dot; None is left out."""
+        """Set attributes by their names in the conventions, `__` for each dot; None is left out."""
         if self._recorded is not None:
             for name, value in attributes.items():
                 if value is not None:
@@ -39,7 +38,7 @@ class Span:
         )
 
     def failed(self, kind: str) -> None:
-        """It did not come to its end: `kind` is a short word, such as an error's class or a run's
+        """Mark the span as failed: `kind` is a short word, such as an error's class or a run's
         status.
         """
         if self._recorded is not None:
@@ -56,7 +55,7 @@ _SILENT = Span()
 def run_span(
     run: str, agent: str, *, provider: str, model: str | None = None, **more: object
 ) -> Iterator[Span]:
-    """A run, from its first step to its end."""
+    """Trace a run, from its first step to its end."""
     with _span(f"invoke_agent {agent}", "INTERNAL") as span:
         _name(span, "invoke_agent", run, agent, provider, model)
         span.tell(**more)
@@ -67,7 +66,7 @@ def run_span(
 def step_span(
     run: str, agent: str, step: int, *, provider: str, model: str | None
 ) -> Iterator[Span]:
-    """One call of a model."""
+    """Trace one call of a model."""
     with _span(f"chat {model}" if model else "chat", "CLIENT") as span:
         _name(span, "chat", run, agent, provider, model)
         span.tell(synapse__step=step)
@@ -76,7 +75,7 @@ def step_span(
 
 @contextmanager
 def tool_span(run: str, agent: str, tool: str, call: str) -> Iterator[Span]:
-    """One call of a tool."""
+    """Trace one call of a tool."""
     with _span(f"execute_tool {tool}", "INTERNAL") as span:
         span.tell(
             gen_ai__operation__name="execute_tool",

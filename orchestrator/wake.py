@@ -1,8 +1,8 @@
-"""News: what comes into the log, for the sessions that run now and that it concerns. The cursor is
-the truth, a bell only hurries.
+"""News for live sessions: which entries of the log concern a session, and how soon it gets them.
+Calls no engine; the run store polls it.
 
-Whoever has no session gets it at the start of the next one: it is in that view. Nothing here calls
-an engine.
+The cursor is the truth, a notification only hurries. An agent without a session gets its news at
+the start of the next one: it is in that view.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ def tier(entry: Entry, reader: Reader, seq: int) -> str | None:
         return None
     if entry.trust == "unverified" or is_merged(entry) or entry.when:
         return None
-    named = entry.addressees != ("all",)
-    if named or any(id in reader.seen for id in entry.replaces):
+    addressed = entry.addressees != ("all",)
+    if addressed or any(id in reader.seen for id in entry.replaces):
         return SOON
     said = f"{entry.topic or ''}\n{entry.body}"
     return BESIDE if any(concerns(text, said) for text in reader.about) else None
@@ -108,7 +108,7 @@ class Ear:
 
     @property
     def cursor(self) -> int:
-        """How far it has listened."""
+        """Return the place in the log up to which it has listened."""
         return self._follower.cursor
 
     def news(self, readers: Mapping[str, Reader]) -> list[tuple[str, Entry, str]]:
@@ -118,18 +118,18 @@ class Ear:
         if mark == self._mark:
             return []
         for event in self._follower.poll():
-            told = {
+            tiers = {
                 run: self._tier(event, run, reader) for run, reader in readers.items()
             }
-            if {NOW, SOON}.isdisjoint(told.values()) or self._may_wake(event.entry):
+            if {NOW, SOON}.isdisjoint(tiers.values()) or self._may_wake(event.entry):
                 self._news += [
-                    (run, event.entry, soon) for run, soon in told.items() if soon
+                    (run, event.entry, soon) for run, soon in tiers.items() if soon
                 ]
-            elif NOW in told.values():
+            elif NOW in tiers.values():
                 self.held.append(event.entry.id)
             else:  # its author had used up its wakes: it is worth no turn of its own
                 self._news += [
-                    (run, event.entry, BESIDE) for run, soon in told.items() if soon
+                    (run, event.entry, BESIDE) for run, soon in tiers.items() if soon
                 ]
         self._mark = mark
         for run in self._talk.keys() - readers.keys():
@@ -151,7 +151,7 @@ class Ear:
         return None
 
     def _may_wake(self, entry: Entry) -> bool:
-        """Whether its author has wakes left in this minute."""
+        """Return whether its author has wakes left in this minute."""
         woken = self._woken[entry.author]
         while woken and woken[0] <= entry.at - _MINUTE:
             woken.popleft()
@@ -167,13 +167,13 @@ def is_known(entry: Entry, about: Iterable[str], texts: Iterable[str]) -> bool:
     if entry.priority != "info":
         return False
     tasks, texts = tuple(about), tuple(texts)
-    said = [
+    relevant = [
         clause
         for clause in clauses(entry.body)
         if any(concerns(task, clause) for task in tasks)
     ]
-    return bool(said) and all(
-        any(_says(text, clause) for text in texts) for clause in said
+    return bool(relevant) and all(
+        any(_says(text, clause) for text in texts) for clause in relevant
     )
 
 
@@ -196,7 +196,7 @@ def divided(
     """Return the news to be told now and those for later. What wakes is told at once; of the rest,
     the oldest few are; what adds nothing to a conversation is in neither.
     """
-    said = [message.text for message in messages]
+    texts = [message.text for message in messages]
     now: list[News] = []
     later: list[News] = []
     room = AT_ONCE
@@ -205,7 +205,7 @@ def divided(
             now.append(news)
         elif not room:
             later.append(news)
-        elif news.tier == SOON or not is_known(news.entry, about, said):
+        elif news.tier == SOON or not is_known(news.entry, about, texts):
             now.append(news)
             room -= 1
     return now, later
@@ -216,7 +216,7 @@ def blocks(
 ) -> list[Block]:
     """Return how each of the entries is told: what wakes whole; of the rest, what is long as a line
     with its id."""
-    tiers = {each.entry.id: each.tier for each in news}
+    tiers = {item.entry.id: item.tier for item in news}
     return [
         pointer(entry, commands)
         if tiers[entry.id] != NOW and len(entry.body) > LONG
@@ -244,7 +244,7 @@ def standing(store: Store, news: Iterable[News], reader: Agent) -> list[Entry]:
     """
     with store.snapshot() as snap:
         now = store.clock()
-        entries = (snap.entry(each.entry.id, now, reader) for each in news)
+        entries = (snap.entry(item.entry.id, now, reader) for item in news)
         return [
             entry
             for entry in entries
@@ -283,7 +283,7 @@ class Listener:
             bell.close()
 
     def _watch(self) -> None:
-        """In memory nothing rings: look at the mark."""
+        """Poll the log's mark: in memory nothing notifies."""
         mark = self._store.log.mark()
         while not self._over.wait(0.005):
             now = self._store.log.mark()
@@ -293,7 +293,7 @@ class Listener:
 
 
 def soon(loop: AbstractEventLoop, act: Callable[[], None]) -> None:
-    """From another thread. A loop that has ended hears nothing any more."""
+    """Call this on the loop, from another thread. A loop that has ended hears nothing any more."""
     try:
         loop.call_soon_threadsafe(act)
     except RuntimeError:

@@ -45,7 +45,7 @@ from scenarios.report import compare_reports, markdown, recorded, report
 from scenarios.report.recorded import RETRIEVAL, BrokenData
 from scenarios.report.report import Report
 from scenarios.running import BROKEN, GOOD, MISSED, SKIPPED, Wanted
-from synapse.cli.options import Usage
+from synapse.cli.frame.options import Usage
 
 
 class Parser(argparse.ArgumentParser):

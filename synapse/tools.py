@@ -68,9 +68,8 @@ class Tool(NamedTuple):
 def call(
     tool: Tool, seat: AgentMemory, arguments: object, once: str | None = None
 ) -> str:
-    """What the tool answers; a ToolProblem where the arguments do not fit, or the memory
-    refuses.
-    """
+    """Return the tool's answer. Raises ToolProblem if the arguments do not fit or the memory
+    refuses."""
     try:
         return tool.call(seat, checked(tool, arguments), once)
     except SynapseError as error:
@@ -78,10 +77,9 @@ def call(
 
 
 def offered(role: str) -> list[Tool]:
-    """The tools of a role. What is offered costs tokens in every turn, so it is only what the role
-    uses: those who hand out work say which results they took in, and keep what the team should
-    know; for the others, ending a turn says the one, and an entry the other.
-    """
+    """Return the tools of a role. Each offered tool costs tokens in every turn, so a role gets only
+    those that it uses: agents that hand out work confirm results and remember for the team; the
+    others do so by ending a turn and by writing an entry."""
     return [
         tool
         for tool in TOOLS
@@ -90,29 +88,29 @@ def offered(role: str) -> list[Tool]:
 
 
 def checked(tool: Tool, arguments: object) -> Arguments:
-    """The arguments, or InvalidEntry that lists all that is wrong with them."""
+    """Return the arguments, or raise InvalidEntry with everything that is wrong with them."""
     takes = tool.schema["properties"]
     if not isinstance(arguments, Mapping):
         raise InvalidEntry(f"{tool.name} takes an object with {', '.join(takes)}")
-    given = {name: value for name, value in arguments.items() if value is not None}
+    values = {name: value for name, value in arguments.items() if value is not None}
     problems = [
         f"{tool.name} takes no {block.escaped(str(name)[:40])!r}"
-        for name in given
+        for name in values
         if name not in takes
     ]
     problems += [
         f"{name} is missing"
         for name in tool.schema.get("required", ())
-        if name not in given
+        if name not in values
     ]
     problems += [
         f"{name} must be {_kind(takes[name])}"
-        for name, value in given.items()
+        for name, value in values.items()
         if name in takes and not _fits(takes[name], value)
     ]
     if problems:
         raise InvalidEntry("; ".join(problems))
-    return given
+    return values
 
 
 def _fits(schema: Mapping[str, Any], value: object) -> bool:
@@ -134,7 +132,7 @@ def _fits(schema: Mapping[str, Any], value: object) -> bool:
 
 
 def _is_text(value: object) -> bool:
-    """Text that can be stored: half a surrogate pair, which JSON can say, cannot."""
+    """Return whether text can be stored: half a surrogate pair, which JSON allows, cannot."""
     return isinstance(value, str) and not any(
         "\ud800" <= char <= "\udfff" for char in value
     )
@@ -168,10 +166,10 @@ def _append(seat: AgentMemory, given: Arguments, once: str | None) -> str:
 
 
 def _report_blocker(seat: AgentMemory, given: Arguments, once: str | None) -> str:
-    where = f"blockers/{given.get('project') or _project(seat)}"
+    namespace = f"blockers/{given.get('project') or _project(seat)}"
     text = blocker_of(given["text"]) or given["text"]
     return _stored(
-        seat.append(f"Blocked: {text}", where, priority="critical", once=once)
+        seat.append(f"Blocked: {text}", namespace, priority="critical", once=once)
     )
 
 
@@ -186,11 +184,11 @@ def blocker_of(text: str) -> str | None:
     match = _BLOCKED.fullmatch(lines[first]) if first < len(lines) else None
     if match is None:
         return None
-    named = _unmarked(match[2])
-    if re.split(r"[.,;:]", named.lower(), maxsplit=1)[0].strip() in _NOT_BLOCKED:
+    title = _unmarked(match[2])
+    if re.split(r"[.,;:]", title.lower(), maxsplit=1)[0].strip() in _NOT_BLOCKED:
         return None
-    rest = "\n".join([named, *lines[first + 1 :]]).strip()
-    return " ".join(rest.partition("\n\n")[0].split()) or UNNAMED
+    body = "\n".join([title, *lines[first + 1 :]]).strip()
+    return " ".join(body.partition("\n\n")[0].split()) or UNNAMED
 
 
 def _unmarked(text: str) -> str:
@@ -237,11 +235,11 @@ def _news(seat: AgentMemory, once: str | None) -> str:
     its key marked.
     """
     page = seat.read(unread=True, limit=PAGE)
-    whole = [block.whole(entry).text for entry in page]
-    heavy = [len(text.encode()) > CAPSULE // 2 for text in whole]
+    rendered = [block.whole(entry).text for entry in page]
+    heavy = [len(text.encode()) > CAPSULE // 2 for text in rendered]
     texts = [
         block.pointer(entry).text if cut else text
-        for entry, text, cut in zip(page, whole, heavy, strict=True)
+        for entry, text, cut in zip(page, rendered, heavy, strict=True)
     ]
     answer, count = _filled(texts, page.visible, "read again")
     ids = [
@@ -279,8 +277,8 @@ def _note(seat: AgentMemory, entry: Entry, once: str | None) -> None:
     if agent is None or entry.author == agent.id or entry.staged:
         return
     with seat.store.snapshot() as snap:
-        floor, seen = snap.seen(agent, entry.seq, entry.seq)
-    if entry.seq > floor and not seen:
+        floor, already_seen = snap.seen(agent, entry.seq, entry.seq)
+    if entry.seq > floor and not already_seen:
         _mark(lambda: seat.pen.shown([entry.id], 1, snap.cursor, "tool", once))
 
 
@@ -293,13 +291,13 @@ def _mark(note: Callable[[], object]) -> None:
 
 
 def _short(entry: Entry) -> str:
-    """Its natural form, or a pointer where that would take half of the capsule."""
+    """Return an entry in full, or a pointer if it would take half of the answer."""
     text = block.natural(entry).text
     return text if len(text.encode()) <= CAPSULE // 2 else block.pointer(entry).text
 
 
 def _one(seat: AgentMemory, id: str, offset: int, once: str | None) -> str:
-    """One entry whole, or as much of it as there is room for, from an offset on."""
+    """Return one entry from an offset on, as far as there is room."""
     entry = resolved(seat, id)
     id = entry.id
     if not 0 <= offset < len(entry.body):
@@ -318,8 +316,8 @@ def _one(seat: AgentMemory, id: str, offset: int, once: str | None) -> str:
             block.whole(entry._replace(body=entry.body[offset : offset + n])).text,
             offset + n,
         )
-        more = f"(characters {offset} to {end} of {len(entry.body)}; the rest: offset {end})\n"
-        return state + text + (more if end < len(entry.body) else "")
+        position = f"(characters {offset} to {end} of {len(entry.body)}; the rest: offset {end})\n"
+        return state + text + (position if end < len(entry.body) else "")
 
     low, high = 1, min(CAPSULE, len(entry.body) - offset)
     while low < high:
@@ -361,9 +359,9 @@ def _claim(seat: AgentMemory, given: Arguments, once: str | None) -> str:
 def _ack(seat: AgentMemory, given: Arguments, once: str | None) -> str:
     ids = [resolved(seat, id).id for id in words(given["ids"])]
     messages = [id for id in ids if kind_of(id) == MESSAGE]
-    others = [id for id in ids if id not in messages]
-    if others or not messages:
-        seat.ack(others, once=once)
+    entries = [id for id in ids if id not in messages]
+    if entries or not messages:
+        seat.ack(entries, once=once)
     for id in messages:
         Mail(seat).ack(id, once=once and f"{once}:{id}")
     return f"Acknowledged {', '.join(ids)}."
@@ -420,11 +418,11 @@ def _inbox(seat: AgentMemory, _: Arguments, once: str | None) -> str:
     waiting = mail.inbox()
     texts = [_letter(message) for message in waiting[:PAGE]]
     heavy = [len(text.encode()) > CAPSULE for text in texts]
-    shown = [
+    rendered = [
         block.pointer(message.entry, False).text if cut else text
         for message, text, cut in zip(waiting, texts, heavy, strict=False)
     ]
-    answer, count = _filled(shown, len(waiting), "call inbox again")
+    answer, count = _filled(rendered, len(waiting), "call inbox again")
     ids = [
         message.entry.id
         for message, cut in zip(waiting[:count], heavy[:count], strict=True)
@@ -449,12 +447,12 @@ def _letter(message: Message) -> str:
 
 
 def _object(required: Iterable[str] = (), **properties: Any) -> dict[str, Any]:
-    """The schema of an object; a bare type's name stands for a schema of that type."""
-    named = {
-        name: {"type": what} if isinstance(what, str) else what
-        for name, what in properties.items()
+    """Return the JSON schema of an object; a bare type name stands for a schema of that type."""
+    schemas = {
+        name: {"type": schema} if isinstance(schema, str) else schema
+        for name, schema in properties.items()
     }
-    return {"type": "object", "properties": named} | (
+    return {"type": "object", "properties": schemas} | (
         {"required": list(required)} if required else {}
     )
 
@@ -572,19 +570,19 @@ def _capsule(blocks: Sequence[str], total: int, advice: str) -> str:
 def _filled(blocks: Sequence[str], total: int, advice: str) -> tuple[str, int]:
     """Return the same, and how many blocks are there."""
 
-    def foot(shown: int) -> str:
-        return f"({shown} of {total} shown; {advice})\n" if shown < total else ""
+    def foot(count: int) -> str:
+        return f"({count} of {total} shown; {advice})\n" if count < total else ""
 
-    shown, size = 0, 0
+    count, size = 0, 0
     for text in blocks:
-        if size + len(text.encode()) + len(foot(shown + 1).encode()) > CAPSULE:
+        if size + len(text.encode()) + len(foot(count + 1).encode()) > CAPSULE:
             break
-        size, shown = size + len(text.encode()), shown + 1
-    return "".join(blocks[:shown]) + foot(shown), shown
+        size, count = size + len(text.encode()), count + 1
+    return "".join(blocks[:count]) + foot(count), count
 
 
 def _cut(text: str) -> str:
-    """One text within a capsule."""
+    """Return a text shortened to what one answer may hold."""
     raw = text.encode("utf-8", "replace")
     return (
         text

@@ -1,7 +1,12 @@
-"""Fixtures that several tests share."""
+"""Fixtures that several tests share, and what every run of the suite needs."""
 
+import fcntl
+import gc
 import json
+import os
 import re
+import shutil
+from contextlib import contextmanager
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -10,6 +15,39 @@ from threading import Thread
 import pytest
 
 GOLDEN = Path(__file__).parent / "golden"
+MEMORY = "/dev/shm"
+SPACE = 4 << 30  # bytes, several times what a run of the suite leaves behind
+
+
+def pytest_configure(config):
+    """Put the temporary folders of the tests in memory, where there is room for them.
+
+    The suite makes and removes some hundred thousand files. On a disk it waits for them.
+    """
+    if not os.access(MEMORY, os.W_OK) or os.statvfs(MEMORY).f_flag & os.ST_NOEXEC:
+        return
+    if shutil.disk_usage(MEMORY).free > SPACE:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY)
+
+
+def pytest_collection_finish(session):
+    """Spare the collector of rubbish the thousands of tests, which stay until the end."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(scope="session")
+def installing():
+    """Return a lock on a folder that one worker fills for all of them."""
+
+    @contextmanager
+    def locked(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / ".lock").open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+    return locked
 
 
 def pytest_addoption(parser):

@@ -19,7 +19,7 @@ from orchestrator.runs.lease import LEASE
 from orchestrator.spend.limits import DAY, RUN, policy
 from orchestrator.spend.prices import own
 from orchestrator.testing.model_server import ModelServer
-from synapse.cli.options import Usage
+from synapse.cli.frame.options import Usage
 from synapse.cli.verbs import VERBS
 from synapse.errors import SynapseError
 from synapse.model.agents import ROLES

@@ -20,8 +20,9 @@ import synapse
 from synapse import cli
 from synapse.agent_memory import AgentMemory
 from synapse.authority import may_rule, visible
-from synapse.cli.parse import options_of
-from synapse.cli.verbs import ALIASES, OPERATORS, VERBS, Verb
+from synapse.cli.frame.parse import options_of
+from synapse.cli.frame.program import Verb
+from synapse.cli.verbs import ALIASES, OPERATORS, VERBS
 from synapse.compat import shared
 from synapse.compat.brain import UnifiedBrain
 from synapse.compat.shared import SharedMemoryStore

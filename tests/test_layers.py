@@ -19,9 +19,10 @@ LINT = (
     " no_logo=True))"
 )
 
-# Prints what the import of the named module did beyond defining names.
+# Imports the named modules, one after the other, and prints what each did beyond defining names.
 WATCH = """
 import logging, os, signal, sys, threading
+import numpy  # sets a variable for itself, and takes it back
 acts = []
 writing = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 tell = {"os.mkdir", "os.remove", "os.rename", "os.link", "os.putenv", "os.chdir", "sqlite3.connect"}
@@ -35,11 +36,27 @@ state = lambda: (dict(os.environ), os.getcwd(), threading.active_count(), list(l
                  logging.root.level, {n: signal.getsignal(n) for n in signal.valid_signals()})
 before = state()
 sys.addaudithook(watch)
-__import__(sys.argv[1])
-if state() != before:
-    acts.append("changed the state of the process")
-print(*acts, sep="\\n", end="")
+for name in sys.argv[1:]:
+    __import__(name)
+    if state() != before:
+        acts.append("changed the state of the process")
+        before = state()
+    for act in acts:
+        print(name, act)
+    acts.clear()
 """
+WRONG = {
+    "variable": "import os; os.environ['HELLO'] = 'you'",
+    "file": "open('made', 'w').close()",
+    "folder": "import os; os.makedirs('made-too', exist_ok=True)",
+    "thread": "import threading, time\nthreading.Thread(target=time.sleep, args=(9,), daemon=True).start()",
+    "handler": "import logging; logging.basicConfig()",
+    "level": "import logging; logging.root.setLevel(1)",
+    "signal": "import signal; signal.signal(signal.SIGUSR1, signal.SIG_IGN)",
+    "process": "import subprocess; subprocess.run(['true'])",
+    "database": "import sqlite3; sqlite3.connect(':memory:')",
+    "connection": "import socket; socket.socket()",
+}
 
 
 def named(path):
@@ -172,20 +189,39 @@ def declared(body):
     }
 
 
-@pytest.mark.parametrize(
-    "path", [path for path in MODULES if path.stem != "__main__"], ids=named
-)
-def test_importing_does_nothing(path, tmp_path):
-    numbers = "import numpy as np" in path.read_text(encoding="utf-8")
-    before = (
-        "import numpy\n" if numbers else ""
-    )  # sets a variable for itself, and takes it back
+def imported(names, cwd):
+    """Return a line for each act of the modules, which one interpreter imports in this order."""
     done = subprocess.run(
-        [sys.executable, "-c", before + WATCH, named(path)],
-        cwd=tmp_path,
+        [sys.executable, "-c", WATCH, *names],
+        cwd=cwd,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
     )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_importing_does_nothing(package, tmp_path):
+    paths = [path for path in MODULES if path.is_relative_to(ROOT / package)]
+    names = [named(path) for path in paths if path.stem != "__main__"]
+    assert package in names
+    assert imported(names, tmp_path) == []
     assert not list(tmp_path.iterdir())
+
+
+def test_an_import_that_does_something_is_found(tmp_path):
+    """Also one between others that do nothing, and one that only another module imports."""
+    names = []
+    for kind, text in WRONG.items():
+        (tmp_path / f"good_{kind}.py").write_text("import os\nHERE = os.sep\n")
+        (tmp_path / f"wrong_{kind}.py").write_text(f"{text}\n")
+        (tmp_path / f"inside_{kind}.py").write_text(f"{text}\n")
+        (tmp_path / f"outside_{kind}.py").write_text(f"import inside_{kind}\n")
+        names += [f"good_{kind}", f"wrong_{kind}"]
+    lines = imported(names, tmp_path)
+    assert {line.split()[0] for line in lines} == {f"wrong_{kind}" for kind in WRONG}
+    for kind in WRONG:
+        lines = imported([f"good_{kind}", f"outside_{kind}"], tmp_path)
+        assert {line.split()[0] for line in lines} == {f"outside_{kind}"}, kind

@@ -5,10 +5,10 @@ runs.
 from __future__ import annotations
 
 from orchestrator.cli.verbs import PROGRAM
-from synapse.cli.call import Call
-from synapse.cli.completion import SHELLS
-from synapse.cli.completion import script as script_of
-from synapse.cli.options import Options
+from synapse.cli.frame.call import Call
+from synapse.cli.frame.completion import SHELLS
+from synapse.cli.frame.completion import script as script_of
+from synapse.cli.frame.options import Options
 
 _PLACES = """\
         tree|tail|receipt|replay|stop)

@@ -11,8 +11,8 @@ from orchestrator.cli.told import Told, about, folder, money, number, runs, told
 from orchestrator.runs import ledger
 from orchestrator.runs.folder import LEDGER
 from orchestrator.runs.ledger import Overhead
-from synapse.cli.call import Call
-from synapse.cli.options import Options
+from synapse.cli.frame.call import Call
+from synapse.cli.frame.options import Options
 
 BY = ("department", "agent", "project", "role", "model")
 HEADERS = (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from orchestrator.cli.told import one, runs
 from orchestrator.runs.lease import lives
-from synapse.cli.call import Call
-from synapse.cli.options import Options, Usage
+from synapse.cli.frame.call import Call
+from synapse.cli.frame.options import Options, Usage
 from synapse.errors import Conflict
 from synapse.model.agents import OPERATOR
 from synapse.model.records import Pending

@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from synapse.cli.options import Usage
+from synapse.cli.frame.options import Usage
 
 if TYPE_CHECKING:
     from orchestrator.engines.protocol import Engine

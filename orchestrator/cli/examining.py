@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from orchestrator.cli.installing import NAMES
-from synapse.cli.call import Call
-from synapse.cli.options import Options
-from synapse.cli.show import WIDTH, clean
+from synapse.cli.frame.call import Call
+from synapse.cli.frame.options import Options
+from synapse.cli.frame.show import WIDTH, clean
 
 if TYPE_CHECKING:
     from orchestrator.plugin.install.change import Finding, Target

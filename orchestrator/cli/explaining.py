@@ -9,9 +9,9 @@ from orchestrator.cli.told import Fields, folder, one
 from orchestrator.prompts.render import Prompt
 from orchestrator.runs import steps
 from orchestrator.runs.folder import RECEIPT, STEPS, Folder
-from synapse.cli.call import Call
-from synapse.cli.options import Options
-from synapse.cli.show import clean
+from synapse.cli.frame.call import Call
+from synapse.cli.frame.options import Options
+from synapse.cli.frame.show import clean
 from synapse.errors import NotFound, StoreCorrupt
 
 if TYPE_CHECKING:

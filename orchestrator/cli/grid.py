@@ -8,8 +8,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from synapse.cli.show import clean
-from synapse.cli.table import Rows, table
+from synapse.cli.frame.show import clean
+from synapse.cli.frame.table import Rows, table
 
 LEAST = 12
 GAP = 2

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from orchestrator.cli.grid import grid
 from orchestrator.cli.told import lasted
-from synapse.cli.call import Call
-from synapse.cli.options import Options
+from synapse.cli.frame.call import Call
+from synapse.cli.frame.options import Options
 from synapse.model.agents import Agent
 from synapse.model.dates import since as parse_since
 from synapse.model.entry import Entry

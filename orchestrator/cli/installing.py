@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from synapse.cli.call import Call
-from synapse.cli.options import Options, Usage
-from synapse.cli.show import clean
+from synapse.cli.frame.call import Call
+from synapse.cli.frame.options import Options, Usage
+from synapse.cli.frame.show import clean
 
 if TYPE_CHECKING:
     from orchestrator.plugin.install.operate import Done

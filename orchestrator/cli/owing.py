@@ -19,9 +19,9 @@ from orchestrator.cli.told import (
 )
 from orchestrator.runs import steps
 from orchestrator.runs.folder import STEPS
-from synapse.cli.call import Call
-from synapse.cli.options import Options
-from synapse.cli.show import block, columns
+from synapse.cli.frame.call import Call
+from synapse.cli.frame.options import Options
+from synapse.cli.frame.show import block, columns
 from synapse.formats import codec
 from synapse.model.entry import Entry
 

@@ -13,7 +13,7 @@ from orchestrator.cli.told import Fields, below, lasted, tokens
 from orchestrator.engines.protocol import Usage
 from orchestrator.runs.folder import STEPS, Tail
 from orchestrator.runs.steps import read
-from synapse.cli.show import clean, first
+from synapse.cli.frame.show import clean, first
 
 if TYPE_CHECKING:
     from rich.live import Live

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from synapse.cli.call import Call
-from synapse.cli.options import Options, Usage
-from synapse.cli.parse import number as whole
-from synapse.cli.show import clean
+from synapse.cli.frame.call import Call
+from synapse.cli.frame.options import Options, Usage
+from synapse.cli.frame.parse import number as whole
+from synapse.cli.frame.show import clean
 from synapse.errors import Conflict
 from synapse.model import clock
 

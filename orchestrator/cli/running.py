@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from orchestrator.cli.engines import chosen, function, made, model_of, takes_tools
 from orchestrator.cli.told import money, share, tokens
-from synapse.cli.call import Call
-from synapse.cli.options import Options, Usage
-from synapse.cli.parse import number as whole
-from synapse.cli.parse import seconds
-from synapse.cli.show import clean
+from synapse.cli.frame.call import Call
+from synapse.cli.frame.options import Options, Usage
+from synapse.cli.frame.parse import number as whole
+from synapse.cli.frame.parse import seconds
+from synapse.cli.frame.show import clean
 
 if TYPE_CHECKING:
     from orchestrator.preview import Preview

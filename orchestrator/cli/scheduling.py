@@ -22,10 +22,10 @@ from orchestrator.nightly.schedule import (
     plan_of,
     zone_of,
 )
-from synapse.cli.call import Call
-from synapse.cli.options import Options, Usage
-from synapse.cli.parse import number as whole
-from synapse.cli.show import columns, short
+from synapse.cli.frame.call import Call
+from synapse.cli.frame.options import Options, Usage
+from synapse.cli.frame.parse import number as whole
+from synapse.cli.frame.show import columns, short
 from synapse.errors import NotFound
 from synapse.model import clock
 

@@ -20,10 +20,10 @@ from orchestrator.cli.told import (
     told,
     waiting_lines,
 )
-from synapse.cli.call import Call
-from synapse.cli.options import Options
-from synapse.cli.parse import number as whole
-from synapse.cli.show import WIDTH, clean, columns, first, short
+from synapse.cli.frame.call import Call
+from synapse.cli.frame.options import Options
+from synapse.cli.frame.parse import number as whole
+from synapse.cli.frame.show import WIDTH, clean, columns, first, short
 from synapse.model.entry import SECOND
 
 HEADERS = ("run", "state", "turns", "tokens", "cost", "time", "task")

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.cli.engines import chosen
 from orchestrator.cli.running import engine_options, supervisor
-from synapse.cli.call import Call
-from synapse.cli.options import Options
-from synapse.cli.show import clean
+from synapse.cli.frame.call import Call
+from synapse.cli.frame.options import Options
+from synapse.cli.frame.show import clean
 from synapse.errors import Conflict, StoreError
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 
 from orchestrator.cli.example import AGENTS, SETTINGS, TEAM
-from synapse.cli.call import Call
-from synapse.cli.options import Options
-from synapse.cli.show import clean
+from synapse.cli.frame.call import Call
+from synapse.cli.frame.options import Options
+from synapse.cli.frame.show import clean
 from synapse.errors import StoreError
 
 

@@ -12,10 +12,10 @@ from orchestrator.runs import steps
 from orchestrator.runs.folder import STEPS, Tail
 from orchestrator.runs.ledger import load, used
 from orchestrator.runs.steps import Step
-from synapse.cli.call import Call
-from synapse.cli.following import Interruptible
-from synapse.cli.options import Options
-from synapse.cli.show import clean, columns, short, to_json
+from synapse.cli.frame.call import Call
+from synapse.cli.frame.interrupt import Interruptible
+from synapse.cli.frame.options import Options
+from synapse.cli.frame.show import clean, columns, short, to_json
 
 LOOK = 0.1
 

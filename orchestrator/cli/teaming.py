@@ -10,9 +10,9 @@ from orchestrator.cli.engines import chosen, made, model_of
 from orchestrator.cli.grid import grid
 from orchestrator.cli.running import clean_text, ended, engine_options, said
 from orchestrator.cli.told import money, tokens
-from synapse.cli.call import Call
-from synapse.cli.options import Options
-from synapse.cli.show import WIDTH, fields
+from synapse.cli.frame.call import Call
+from synapse.cli.frame.options import Options
+from synapse.cli.frame.show import WIDTH, fields
 
 if TYPE_CHECKING:
     from orchestrator.runs.task import Result

@@ -8,10 +8,10 @@ import os
 import shlex
 from typing import TYPE_CHECKING
 
-from synapse.cli.call import Call
-from synapse.cli.options import Options, Usage
-from synapse.cli.parse import number as whole
-from synapse.cli.show import clean
+from synapse.cli.frame.call import Call
+from synapse.cli.frame.options import Options, Usage
+from synapse.cli.frame.parse import number as whole
+from synapse.cli.frame.show import clean
 
 if TYPE_CHECKING:
     from orchestrator.nightly.defrag_agent import Report

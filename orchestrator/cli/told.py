@@ -14,8 +14,8 @@ from orchestrator.runs import ledger
 from orchestrator.runs.folder import LEDGER, Folder
 from orchestrator.runs.lease import lives
 from orchestrator.runs.ledger import Overhead
-from synapse.cli.call import Call
-from synapse.cli.show import WIDTH, clean, first
+from synapse.cli.frame.call import Call
+from synapse.cli.frame.show import WIDTH, clean, first
 from synapse.errors import Conflict, NotFound
 
 Fields = Mapping[str, Any]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from synapse.cli.verbs import WHERE, Program, Verb, listed
+from synapse.cli.frame.program import WHERE, Program, Verb, format_verbs
 
 GROUPS = {
     "clients": "Give a coding client the memory",
@@ -189,7 +189,7 @@ def overview() -> str:
         "Teams of agents on a shared memory.",
         "",
     ]
-    return "\n".join([*lines, *listed(GROUPS, _TABLE), *_FOOT])
+    return "\n".join([*lines, *format_verbs(GROUPS, _TABLE), *_FOOT])
 
 
 _FOOT = (

@@ -1,3 +1,3 @@
-"""The engines. Each module is imported when its engine is asked for, and knows nothing of
-memory.
+"""The engines: model providers, coding clients, scripts. Each module is imported when its engine is
+asked for, and knows nothing of memory.
 """

@@ -1,9 +1,8 @@
-"""Anthropic's Messages through the official SDK. Knows how a conversation looks there, and nothing
-of memory.
+"""The engine for Anthropic's Messages, through the official SDK. Knows nothing of memory.
 
-Cached are, by at most four marks: the system prompt with the tools, the view, and the conversation
-up to where it went the last time and up to where it goes now. What cannot be told in text and calls
-(thinking and its signature) is kept as it came and sent back so.
+At most four cache marks are set: at the system prompt with the tools, at the view, and where the
+conversation ended the last time and ends now. What text and calls cannot say (thinking and its
+signature) is kept as it came, and sent back so.
 """
 
 from __future__ import annotations
@@ -66,15 +65,15 @@ class Anthropic:
 
         self.model, self.own_key = model, api_key is not None
         self.parameters = dict(parameters or {})
-        given = {"base_url": base_url, "api_key": api_key, "timeout": timeout}
-        given = {key: value for key, value in given.items() if value is not None}
-        self._client: Any = anthropic.AsyncAnthropic(max_retries=max_retries, **given)  # type: ignore[arg-type]
+        options = {"base_url": base_url, "api_key": api_key, "timeout": timeout}
+        options = {key: value for key, value in options.items() if value is not None}
+        self._client: Any = anthropic.AsyncAnthropic(max_retries=max_retries, **options)  # type: ignore[arg-type]
 
     async def step(self, request: Request, interrupt: asyncio.Event) -> Turn:
-        asked = {**self._asked(request), "max_tokens": request.max_tokens}
+        arguments = {**self._asked(request), "max_tokens": request.max_tokens}
 
         def begin() -> Reading:
-            return _Reading(self._client, asked, extra(self, request))
+            return _Reading(self._client, arguments, extra(self, request))
 
         return await take(begin, interrupt)
 
@@ -92,8 +91,8 @@ class Anthropic:
             )
         except (anthropic.APIError, TypeError) as error:
             raise _told(error) from error
-        found: int = counted.input_tokens
-        return found
+        tokens: int = counted.input_tokens
+        return tokens
 
     async def close(self) -> None:
         await self._client.close()
@@ -103,14 +102,14 @@ class Anthropic:
 
 
 def conversation(request: Request) -> dict[str, Any]:
-    """The request in the provider's form, with its marks."""
+    """Return the request in the provider's form, with its marks."""
     turns = _turns(request.messages)
     system = [_text(request.system)] if request.system.strip() else []
     asks = [turn["content"] for turn in turns if turn["role"] == "user"]
-    ends = [parts[-1] for parts in asks[-2:]]
+    ends = [blocks[-1] for blocks in asks[-2:]]
     view = [asks[0][0]] if asks and request.messages[0].label == "view" else []
-    for part in (*system, *view, *ends):
-        part["cache_control"] = {"type": "ephemeral"}
+    for block in (*system, *view, *ends):
+        block["cache_control"] = {"type": "ephemeral"}
     tools = [
         {
             "name": tool.name,
@@ -127,17 +126,17 @@ def conversation(request: Request) -> dict[str, Any]:
 
 
 def _turns(messages: Iterable[Message]) -> list[dict[str, Any]]:
-    """By turns, the user's and the assistant's; the answers to calls come first, as the provider
-    wants it.
+    """Return the messages as turns of the user and the assistant. Results of calls come first, as
+    the provider demands.
     """
     turns: list[dict[str, Any]] = []
     for message in messages:
         role = "assistant" if message.role == "assistant" else "user"
-        parts = _parts(message)
-        if parts and turns and turns[-1]["role"] == role:
-            turns[-1]["content"] += parts
-        elif parts:
-            turns.append({"role": role, "content": parts})
+        blocks = _parts(message)
+        if blocks and turns and turns[-1]["role"] == role:
+            turns[-1]["content"] += blocks
+        elif blocks:
+            turns.append({"role": role, "content": blocks})
     for turn in turns:
         turn["content"].sort(
             key=lambda part: turn["role"] == "user" and part["type"] != "tool_result"
@@ -154,20 +153,20 @@ def _parts(message: Message) -> list[Part]:
         }
         return [result | {"is_error": True} if message.failed else result]
     if isinstance(message.native, Mapping) and "anthropic" in message.native:
-        return [dict(part) for part in message.native["anthropic"]]
+        return [dict(block) for block in message.native["anthropic"]]
     return _plain(message.text, message.calls)
 
 
 def _plain(text: str, calls: Iterable[Call]) -> list[Part]:
-    """A message as it is without anything of the provider's own. It takes no empty texts."""
+    """Return a message without anything of the provider's own. It takes no empty texts."""
     uses = [
         {
             "type": "tool_use",
-            "id": each.id,
-            "name": each.name,
-            "input": dict(each.arguments),
+            "id": call.id,
+            "name": call.name,
+            "input": dict(call.arguments),
         }
-        for each in calls
+        for call in calls
     ]
     return [*([_text(text)] if text.strip() else []), *uses]
 
@@ -177,15 +176,21 @@ def _text(text: str) -> Part:
 
 
 def _told(error: Exception) -> EngineError:
-    """A TypeError is how the SDK says that there is no key."""
+    """Return the engine's error for an SDK's. A TypeError is how the SDK says that there is no
+    key.
+    """
     if isinstance(error, TypeError):
         return Rejected(
             "there is no key, set ANTHROPIC_API_KEY"
             if "api_key" in str(error)
             else str(error)
         )
-    found = problem(error)
-    return found if isinstance(found, EngineError) else Rejected(str(found))
+    problem_text = problem(error)
+    return (
+        problem_text
+        if isinstance(problem_text, EngineError)
+        else Rejected(str(problem_text))
+    )
 
 
 class _Reading:
@@ -247,33 +252,33 @@ class _Reading:
                 self._ended = True
 
     def _add(self, index: int, delta: Any) -> None:
-        part = self._parts[index]
+        block = self._parts[index]
         match delta.type:
             case "text_delta":
-                part["text"] += delta.text
+                block["text"] += delta.text
             case "input_json_delta":
                 self._arguments[index] = (
                     self._arguments.get(index, "") + delta.partial_json
                 )
             case "thinking_delta":
-                part["thinking"] += delta.thinking
+                block["thinking"] += delta.thinking
             case "signature_delta":
-                part["signature"] = delta.signature
+                block["signature"] = delta.signature
             case "citations_delta":
-                part["citations"] = [
-                    *(part.get("citations") or ()),
+                block["citations"] = [
+                    *(block.get("citations") or ()),
                     delta.citation.to_dict(),
                 ]
 
     def turn(self, *, whole: bool) -> Turn:
         stop = STOPS.get(self._stop or "", "done") if whole else "interrupted"
-        kept: list[Part] = []
+        complete: list[Part] = []
         calls: list[Call] = []
-        for index, part in enumerate(self._parts):
+        for index, block in enumerate(self._parts):
             last = index == len(self._parts) - 1
-            if part["type"] == "text":
-                kept += [part] if part["text"].strip() else []
-            elif part["type"] == "tool_use":
+            if block["type"] == "text":
+                complete += [block] if block["text"].strip() else []
+            elif block["type"] == "tool_use":
                 if (
                     index in self._open
                     or stop == "refusal"
@@ -281,21 +286,21 @@ class _Reading:
                 ):
                     continue  # it is cut, or not to be trusted
                 calls.append(
-                    call_of(part["id"], part["name"], self._arguments.get(index, ""))
+                    call_of(block["id"], block["name"], self._arguments.get(index, ""))
                 )
-                kept.append(part | {"input": dict(calls[-1].arguments)})
+                complete.append(block | {"input": dict(calls[-1].arguments)})
             elif index not in self._open:
-                kept.append(part)
-        text = "".join(part["text"] for part in kept if part["type"] == "text")
-        said = tuple(calls)
-        special = bool(text or said) and kept != _plain(text, said)
+                complete.append(block)
+        text = "".join(block["text"] for block in complete if block["type"] == "text")
+        read_calls = tuple(calls)
+        special = bool(text or read_calls) and complete != _plain(text, read_calls)
         return Turn(
             text,
-            said,
-            ending(stop, text, said),
+            read_calls,
+            ending(stop, text, read_calls),
             self._spent(whole),
             self._model,
-            {"anthropic": kept} if special else None,
+            {"anthropic": complete} if special else None,
         )
 
     def _spent(self, whole: bool) -> Usage:
@@ -304,20 +309,22 @@ class _Reading:
             usage.get("cache_read_input_tokens") or 0,
             usage.get("cache_creation_input_tokens") or 0,
         )
-        out = usage.get("output_tokens") or 0
+        output = usage.get("output_tokens") or 0
         if whole:
             return Usage(
-                usage.get("input_tokens", 0) + read + written, out, read, written
+                usage.get("input_tokens", 0) + read + written, output, read, written
             )
         sent = (
             usage["input_tokens"] + read + written
             if usage
             else guess(json.dumps(self._asked))
         )
-        said = [part.get("text") or part.get("thinking") or "" for part in self._parts]
+        texts = [
+            block.get("text") or block.get("thinking") or "" for block in self._parts
+        ]
         return Usage(
             sent,
-            max(out, guess(*said, *self._arguments.values())),
+            max(output, guess(*texts, *self._arguments.values())),
             read,
             written,
             estimated=True,

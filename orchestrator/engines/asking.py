@@ -1,5 +1,5 @@
-"""What a client is given: its command line, its prompt, and the session that it is to go on with.
-Nearly pure.
+"""The request to a coding client: its command line, its prompt, and the session to resume. Starts
+no process; writes no file but those that the command line names.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Session(NamedTuple):
         return cls(id, Usage(sent, got, cached, written))
 
     def since(self, usage: Usage) -> Usage:
-        """What was used beyond what had been."""
+        """Return the usage beyond the earlier one."""
         return usage._replace(
             input_tokens=max(usage.input_tokens - self.used.input_tokens, 0),
             output_tokens=max(usage.output_tokens - self.used.output_tokens, 0),
@@ -73,11 +73,13 @@ class Session(NamedTuple):
 
 
 def prompt_of(request: Request, *, resumed: bool, with_system: bool) -> str:
-    """All that was said so far, or where a session is resumed, what it does not know yet."""
+    """Return the whole conversation as text or, where a session is resumed, what it does not have
+    yet.
+    """
     messages = request.messages
     if resumed:
         last = max(
-            (at for at, each in enumerate(messages) if each.role == "assistant"),
+            (at for at, message in enumerate(messages) if message.role == "assistant"),
             default=-1,
         )
         messages = messages[last + 1 :]
@@ -98,7 +100,7 @@ def _told(message: Message) -> str:
 
 
 def fill(words: Sequence[str], values: Mapping[str, str]) -> list[str]:
-    """The words with their placeholders filled, once: what is filled in is not looked at."""
+    """Return the words with their placeholders filled, once: what is filled in is not looked at."""
     filled = [PLACEHOLDER.sub(lambda found: values[found[1]], word) for word in words]
     if any(len(word.encode()) > LONGEST_ARGUMENT for word in filled):
         raise Rejected(
@@ -111,7 +113,7 @@ def fill(words: Sequence[str], values: Mapping[str, str]) -> list[str]:
 def values_for(
     request: Request, session: Session | None, prompt: str, folder: str, root: str
 ) -> dict[str, str]:
-    """What the placeholders stand for; what is a file is written into the folder."""
+    """Return the values of the placeholders; what is a file is written into the folder."""
     files = {
         "prompt_file": prompt,
         "system_file": request.system,

@@ -1,8 +1,8 @@
-"""A client's process as the supervisor holds it, by its lifeline. Starts it, waits for it, ends it;
-reads nothing.
+"""The process of a coding client, as the supervisor holds it by its lifeline. Starts it, waits for
+it, ends it; reads none of its output.
 
-Neither a thread nor a handler of signals is needed: one pair of sockets tells the keeper that we
-are dead, and us that the keeper is.
+Neither a thread nor a signal handler is needed: one pair of sockets tells the keeper that we are
+dead, and us that the keeper is.
 """
 
 from __future__ import annotations
@@ -63,7 +63,9 @@ class Child:
             theirs.close()
 
     async def wait(self, seconds: float | None = None) -> int | None:
-        """The exit code, once nothing is left of it; None where that takes longer."""
+        """Return the exit code once nothing of the process is left; None where that takes
+        longer.
+        """
         try:
             async with asyncio.timeout(seconds):
                 await asyncio.get_running_loop().sock_recv(self._life, 1)
@@ -72,8 +74,8 @@ class Child:
         return self._keeper.wait()
 
     async def end(self) -> None:
-        """Have it ended, kindly at first; nothing where it has ended. Cancelled in this, it is
-        ended in haste.
+        """End the process, kindly at first; do nothing where it has ended. Cancelled meanwhile, it
+        is killed.
         """
         try:
             if self._keeper.poll() is None:

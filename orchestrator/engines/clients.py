@@ -1,5 +1,5 @@
-"""The coding clients as data: how a session is started and resumed, and where its output says what.
-No code.
+"""The coding clients as data: how a session is started and resumed, and where their output has
+what. No code.
 
 Each was seen to behave so in the version that it names; `make soak` runs that version. In an
 argument, {prompt} is the prompt, {prompt_file} and {system_file} are files that hold it and the

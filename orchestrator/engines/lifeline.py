@@ -1,16 +1,15 @@
-"""The keeper of a client's process: nothing of it outlives the supervisor, nor its own end. A
-program of its own.
+"""The keeper of a client's process: nothing of the client outlives the supervisor, nor its own end.
+A program of its own, started by `child`.
 
-    python -I -S lifeline.py LIFE GRACE COMMAND...
+python -I -S lifeline.py LIFE GRACE COMMAND...
 
 LIFE is the descriptor of one end of a pair of sockets, or the path of a named pipe; only the
 supervisor holds the other end. A byte from there asks for the end: SIGTERM, and SIGKILL after GRACE
 seconds. If it closes, the supervisor is dead, and there is only HASTE. When the command ends by
 itself, whatever it left behind ends at once. Its exit code is passed on as a shell would.
 
-On Linux the keeper is a subreaper: whatever is orphaned below it becomes its child, whatever group
-or session it made for itself, and nothing can hide. Elsewhere it knows the command's process group,
-no more.
+On Linux the keeper is a subreaper: an orphan below it becomes its child, whatever group or session
+it made for itself, and nothing can hide. Elsewhere it knows the command's process group, no more.
 
 A bare interpreter runs this file where it lies: it imports nothing of ours, and only what loads
 fast.
@@ -63,7 +62,7 @@ class Keeper:
         return self._code if self._code is not None else SIGNALLED + signal.SIGKILL
 
     def _until_its_end_is_asked(self) -> bool:
-        """False where the command ended by itself."""
+        """Wait until somebody asks for the end; return False where the command ended by itself."""
         while self._code is None:
             ready, _, _ = select.select([self._life, self._rings], [], [])
             if self._life in ready:
@@ -85,12 +84,12 @@ class Keeper:
             time.sleep(LOOK_EVERY)
 
     def _is_alone(self) -> bool:
-        """The bytes of one who asks are read; at their end, he is dead."""
+        """Return whether the asking process is dead: its end of the pipe is closed."""
         ready, _, _ = select.select([self._life], [], [], 0)
         return bool(ready) and not os.read(self._life, 4_096)
 
     def _kill_the_rest(self) -> None:
-        """Children of what is killed become ours, and are next."""
+        """Kill until no child is left: children of what is killed become ours, and are next."""
         until = time.monotonic() + PATIENCE
         self._signal(signal.SIGKILL)
         while self._reap() and time.monotonic() < until:
@@ -98,7 +97,7 @@ class Keeper:
             self._signal(signal.SIGKILL)
 
     def _reap(self) -> bool:
-        """Whether there are children left."""
+        """Reap what has ended, and return whether there are children left."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -111,8 +110,8 @@ class Keeper:
                 self._code = code if code >= 0 else SIGNALLED - code
 
     def _signal(self, number: int) -> None:
-        """To the command's group, and to each child of ours. Nobody else can bear the number of a
-        child that we have not reaped.
+        """Signal the command's group and each child of ours. No other process can have the number
+        of a child that we have not reaped.
         """
         try:
             os.killpg(self._child, number)
@@ -132,7 +131,7 @@ class Keeper:
 
 
 def _rung(number: int, frame: object) -> None:
-    """Signals are read from the pipe that they ring at."""
+    """Return the signals that arrived, read from the pipe that they write to."""
 
 
 def _prctl() -> Callable[[int, int], int]:
@@ -140,12 +139,14 @@ def _prctl() -> Callable[[int, int], int]:
         return lambda option, value: 0
     import ctypes
 
-    found: Callable[[int, int], int] = ctypes.CDLL(None).prctl
-    return found
+    prctl: Callable[[int, int], int] = ctypes.CDLL(None).prctl
+    return prctl
 
 
 def _become(command: list[str], keeper: int) -> None:
-    """The forked child: a session of its own, and the signals as they were. Never returns."""
+    """Run the command in the forked child, in a session of its own, with the signals as they were.
+    Never return.
+    """
     code = NOT_RUNNABLE
     try:
         os.setsid()
@@ -161,7 +162,9 @@ def _become(command: list[str], keeper: int) -> None:
 
 
 def _let_go_of_the_files() -> None:
-    """The command's input and output are its own: they close when it closes them."""
+    """Close the command's input and output here, so that they close when the command closes
+    them.
+    """
     nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(nothing, descriptor)
@@ -169,7 +172,7 @@ def _let_go_of_the_files() -> None:
 
 
 def _children(parent: int) -> list[int]:
-    found = []
+    children = []
     for name in os.listdir("/proc"):
         if name.isdigit():
             try:
@@ -178,26 +181,26 @@ def _children(parent: int) -> list[int]:
             except OSError:
                 continue
             if int(stat.rpartition(b")")[2].split()[1]) == parent:
-                found.append(int(name))
-    return found
+                children.append(int(name))
+    return children
 
 
 def _opened(life: str) -> int:
-    """The lifeline. One by its path may have closed before we came. Opened, the path has served its
-    end.
+    """Open the lifeline. One by its path may have closed before we came. Once opened, its path is
+    of no more use.
     """
     if life.isdigit():
         return int(life)
-    found = os.open(life, os.O_RDONLY | os.O_NONBLOCK)
+    descriptor = os.open(life, os.O_RDONLY | os.O_NONBLOCK)
     os.unlink(life)
     os.rmdir(os.path.dirname(life))
     try:
-        closed = not os.read(found, 1)
+        closed = not os.read(descriptor, 1)
     except BlockingIOError:
         closed = False
     if closed:
         sys.exit(SIGNALLED + signal.SIGTERM)
-    return found
+    return descriptor
 
 
 if __name__ == "__main__":

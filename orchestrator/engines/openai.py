@@ -1,8 +1,7 @@
-"""OpenAI's Responses through the official SDK. Knows how a conversation looks there, and nothing of
-memory.
+"""The engine for OpenAI's Responses, through the official SDK. Knows nothing of memory.
 
-Nothing is kept at the provider (`store` is off): reasoning comes encrypted, is kept as it came and
-sent back so.
+Nothing is stored at the provider (`store` is off): reasoning comes encrypted, is kept as it came,
+and sent back so.
 """
 
 from __future__ import annotations
@@ -63,19 +62,21 @@ class OpenAI:
         self._unreasoned: set[str] = set()
 
     async def step(self, request: Request, interrupt: asyncio.Event) -> Turn:
-        asked = {
+        arguments = {
             **self._asked(request),
             "max_output_tokens": request.max_tokens,
             "store": False,
         }
 
         def begin() -> Reading:
-            return _Reading(self._client, asked, extra(self, request), self._unreasoned)
+            return _Reading(
+                self._client, arguments, extra(self, request), self._unreasoned
+            )
 
         return await take(begin, interrupt)
 
     async def count(self, request: Request) -> int | None:
-        """None from a server that has no such address."""
+        """Return the provider's count of a request; None from a server that has no such address."""
         import openai
 
         try:
@@ -86,8 +87,8 @@ class OpenAI:
             return None
         except openai.APIError as error:
             raise problem(error) from error
-        found: int = counted.input_tokens
-        return found
+        tokens: int = counted.input_tokens
+        return tokens
 
     async def close(self) -> None:
         await self._client.close()
@@ -105,20 +106,20 @@ class OpenAI:
             }
             for tool in request.tools
         ]
-        asked = {"model": model, "instructions": request.system, "input": items}
-        return asked | ({"tools": tools} if tools else {})
+        arguments = {"model": model, "instructions": request.system, "input": items}
+        return arguments | ({"tools": tools} if tools else {})
 
 
 def connect(
     base_url: str | None, api_key: str | None, max_retries: int, timeout: float | None
 ) -> Any:
-    """The SDK's client; Rejected where it misses its key."""
+    """Return the SDK's client; raise Rejected where its key is missing."""
     import openai
 
-    given = {"base_url": base_url, "api_key": api_key, "timeout": timeout}
-    given = {key: value for key, value in given.items() if value is not None}
+    options = {"base_url": base_url, "api_key": api_key, "timeout": timeout}
+    options = {key: value for key, value in options.items() if value is not None}
     try:
-        return openai.AsyncOpenAI(max_retries=max_retries, **given)  # type: ignore[arg-type]
+        return openai.AsyncOpenAI(max_retries=max_retries, **options)  # type: ignore[arg-type]
     except openai.OpenAIError as error:
         raise Rejected(str(error)) from error
 
@@ -185,8 +186,8 @@ class _Reading:
             raise _failed(self._ended.error)
 
     async def _begin(self) -> Any:
-        """Models that do not reason refuse to be asked for their reasoning: they are asked again
-        without.
+        """Open the stream. Models that do not reason refuse to be asked for their reasoning: they
+        are asked again without.
         """
         import openai
 
@@ -224,8 +225,8 @@ class _Reading:
             if item["type"] == "message":
                 texts.append(
                     "".join(
-                        part.get("text") or part.get("refusal") or ""
-                        for part in item["content"]
+                        content.get("text") or content.get("refusal") or ""
+                        for content in item["content"]
                     )
                 )
             elif (
@@ -235,29 +236,29 @@ class _Reading:
             ):
                 calls.append(call_of(item["call_id"], item["name"], item["arguments"]))
         text = "\n\n".join(text for text in (*texts, self._text) if text)
-        said = tuple(calls)
+        read_calls = tuple(calls)
         return Turn(
             text,
-            said,
-            ending(stop, text, said),
+            read_calls,
+            ending(stop, text, read_calls),
             self._spent(),
             self._model(),
-            self._native(stop, said),
+            self._native(stop, read_calls),
         )
 
     def _stop(self) -> str:
-        parts = [
-            part["type"]
+        refusals = [
+            content["type"]
             for item in self._items
             if item["type"] == "message"
-            for part in item["content"]
+            for content in item["content"]
         ]
         reason = (
             self._ended.incomplete_details.reason
             if self._ended.incomplete_details
             else None
         )
-        if "refusal" in parts or reason == "content_filter":
+        if "refusal" in refusals or reason == "content_filter":
             return "refusal"
         return "length" if reason else "done"
 
@@ -266,8 +267,8 @@ class _Reading:
         return model
 
     def _native(self, stop: str, calls: Sequence[Call]) -> Any:
-        """The items as they came, where they say more than text and calls do. Reasoning goes back
-        whole or not at all: the provider refuses it without what came of it.
+        """Return the items as they came, where they say more than text and calls do. Reasoning goes
+        back whole or not at all: the provider refuses it without its results.
         """
         special = [
             item
@@ -292,12 +293,12 @@ class _Reading:
     def _spent(self) -> Usage:
         usage = self._ended.usage if self._ended else None
         if usage is None:
-            said = [json.dumps(item) for item in self._items]
-            asked, out = (
+            texts = [json.dumps(item) for item in self._items]
+            input_tokens, output_tokens = (
                 guess(json.dumps(self._asked)),
-                guess(*said, self._text, self._arguments),
+                guess(*texts, self._text, self._arguments),
             )
-            return Usage(asked, out, estimated=True)
+            return Usage(input_tokens, output_tokens, estimated=True)
         details = (
             usage.input_tokens_details.to_dict() if usage.input_tokens_details else {}
         )
@@ -309,7 +310,7 @@ class _Reading:
 
 
 def _failed(error: Any) -> EngineError | Dropped:
-    """What the provider says in the stream instead of a reply."""
+    """Return the error that the provider sent in the stream instead of a reply."""
     code, message = getattr(error, "code", None), getattr(error, "message", None)
     found = RuntimeError(message)
     found.body = {"code": code, "message": message}  # type: ignore[attr-defined]

@@ -1,5 +1,5 @@
-"""Chat Completions through OpenAI's SDK, for every server that speaks it: Ollama, vLLM, OpenRouter
-and others. Knows how a conversation looks there, and nothing of memory.
+"""The engine for Chat Completions, through OpenAI's SDK, for every server that speaks it: Ollama,
+vLLM, OpenRouter and others. Knows nothing of memory.
 
 Made for servers that are not strict about the format, and for chat templates that are: roles
 alternate, results follow their calls, a call without an id gets one.
@@ -57,14 +57,14 @@ class OpenAIChat:
         self._client = connect(base_url, api_key, max_retries, timeout)
 
     async def step(self, request: Request, interrupt: asyncio.Event) -> Turn:
-        asked: dict[str, Any] = {
+        arguments: dict[str, Any] = {
             "model": model_of(self, request),
             "messages": conversation(request),
             "max_tokens": request.max_tokens,
             "stream_options": {"include_usage": True},
         }
         if request.tools:
-            asked["tools"] = [
+            arguments["tools"] = [
                 {
                     "type": "function",
                     "function": {
@@ -77,7 +77,7 @@ class OpenAIChat:
             ]
 
         def begin() -> Reading:
-            return _Reading(self._client, asked, extra(self, request))
+            return _Reading(self._client, arguments, extra(self, request))
 
         return await take(begin, interrupt)
 
@@ -89,24 +89,24 @@ class OpenAIChat:
 
 
 def conversation(request: Request) -> list[dict[str, Any]]:
-    """The messages in the format's form. What a user said between a call and its result comes after
-    the result.
+    """Return the messages in the format's form. What a user said between a call and its result
+    comes after the result.
     """
-    told: list[dict[str, Any]] = (
+    messages: list[dict[str, Any]] = (
         [{"role": "system", "content": request.system}]
         if request.system.strip()
         else []
     )
-    said: list[str] = []
+    texts: list[str] = []
 
     def close() -> None:
-        if said:
-            told.append({"role": "user", "content": "\n\n".join(said)})
-            said.clear()
+        if texts:
+            messages.append({"role": "user", "content": "\n\n".join(texts)})
+            texts.clear()
 
     for message in request.messages:
         if message.role == "tool":
-            told.append(
+            messages.append(
                 {
                     "role": "tool",
                     "tool_call_id": message.answers,
@@ -114,18 +114,18 @@ def conversation(request: Request) -> list[dict[str, Any]]:
                 }
             )
         elif message.role == "user":
-            said += [message.text] if message.text.strip() else []
+            texts += [message.text] if message.text.strip() else []
         elif message.text.strip() or message.calls:
             close()
-            told.append(_assistant(message))
+            messages.append(_assistant(message))
     close()
-    return told
+    return messages
 
 
 def _assistant(message: Message) -> dict[str, Any]:
-    said: dict[str, Any] = {"role": "assistant", "content": message.text or None}
+    fields: dict[str, Any] = {"role": "assistant", "content": message.text or None}
     if message.calls:
-        said["tool_calls"] = [
+        fields["tool_calls"] = [
             {
                 "id": call.id,
                 "type": "function",
@@ -136,7 +136,7 @@ def _assistant(message: Message) -> dict[str, Any]:
             }
             for call in message.calls
         ]
-    return said
+    return fields
 
 
 class _Reading:
@@ -184,12 +184,12 @@ class _Reading:
 
     def _add(self, deltas: Iterable[Any]) -> None:
         for delta in deltas:
-            place = delta.index if delta.index is not None else len(self._calls)
+            index = delta.index if delta.index is not None else len(self._calls)
             call = next(
-                (each for each in reversed(self._calls) if each["index"] == place), None
+                (item for item in reversed(self._calls) if item["index"] == index), None
             )
             if call is None or (delta.id and call["id"] and delta.id != call["id"]):
-                call = {"index": place, "id": "", "name": "", "arguments": ""}
+                call = {"index": index, "id": "", "name": "", "arguments": ""}
                 self._calls.append(call)
             call["id"] = call["id"] or delta.id or ""
             if delta.function is not None:
@@ -211,24 +211,26 @@ class _Reading:
         turn = sum(
             message["role"] == "assistant" for message in self._asked["messages"]
         )
-        said = tuple(
+        read_calls = tuple(
             call_of(
-                call["id"] or f"call-{turn}-{place}", call["name"], call["arguments"]
+                call["id"] or f"call-{turn}-{index}", call["name"], call["arguments"]
             )
-            for place, call in enumerate(calls)
+            for index, call in enumerate(calls)
         )
         text = self._text or self._refusal
-        return Turn(text, said, ending(stop, text, said), self._spent(), self._model)
+        return Turn(
+            text, read_calls, ending(stop, text, read_calls), self._spent(), self._model
+        )
 
     def _spent(self) -> Usage:
         usage = self._usage
         if usage is None:
-            out = guess(
+            output_tokens = guess(
                 self._text,
                 self._refusal,
                 *(call["name"] + call["arguments"] for call in self._calls),
             )
-            return Usage(guess(json.dumps(self._asked)), out, estimated=True)
+            return Usage(guess(json.dumps(self._asked)), output_tokens, estimated=True)
         details = (
             usage.prompt_tokens_details.to_dict() if usage.prompt_tokens_details else {}
         )

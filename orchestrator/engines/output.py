@@ -1,5 +1,5 @@
-"""What a client prints: two files, standard output and errors, that grow while it runs and stay
-when it dies.
+"""The output files of a coding client, standard output and errors, which grow while it runs and
+stay when it dies. Understands none of it; `reading` does.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Output:
         return reading.understand(pieces, client.rules)
 
     def tail(self) -> str:
-        """The end of what it said, errors last."""
+        """Return the end of the output, errors last."""
         return "\n".join(
             filter(None, (self._end_of(self.said), self._end_of(self.errors)))
         )

@@ -1,9 +1,9 @@
 """Engines that are programs: a coding client, or any command. A step is one session of it, from
-start to end.
+start to end. Nothing here knows of memory.
 
-What a client is like stands in `clients`, what it is given is made by `asking`, what it says is
-read by `reading`, and its life hangs on `child`. Nothing here knows of memory: such an agent uses
-the shell, and is bound to it by the environment of its place.
+`clients` has what each client is like, `asking` makes its request, `reading` understands its
+output, `child` holds its process. Its agent uses the memory's shell, and is bound to it by the
+environment of its place.
 """
 
 from __future__ import annotations
@@ -96,22 +96,24 @@ class Process:
         limit: int = LIMIT,
     ) -> None:
         if client is None:
-            found = tuple(
+            rule_list = tuple(
                 rule if isinstance(rule, Rule) else Rule(**rule) for rule in rules
             )
-            client = Client("process", "", (), tuple(resume), form=form, rules=found)
-        words = shlex.split(command) if isinstance(command, str) else command
+            client = Client(
+                "process", "", (), tuple(resume), form=form, rules=rule_list
+            )
+        argv = shlex.split(command) if isinstance(command, str) else command
         self.name, self.client, self.command = (
             client.name,
             client,
-            tuple(words) or (client.program,),
+            tuple(argv) or (client.program,),
         )
         if not self.command[0]:
-            told = (
+            hint = (
                 "name one under engines: in synapse.yaml, such as mine: {kind: process,"
                 " command: [my-agent, --once]}"
             )
-            raise Rejected(f"an engine of the kind `process` needs a command; {told}")
+            raise Rejected(f"an engine of the kind `process` needs a command; {hint}")
         if permissions not in client.permissions:
             raise Rejected(
                 f"{client.name} knows no permissions {permissions!r}:"
@@ -130,8 +132,8 @@ class Process:
 
     @property
     def resumes(self) -> bool:
-        """Whether a later step goes on with the session. Where not, it is told all that was said so
-        far.
+        """Return whether a later step continues the client's session. Otherwise it is sent the
+        whole conversation.
         """
         return bool(self.client.resume)
 
@@ -151,21 +153,21 @@ class Process:
         return None
 
     async def _take(self, request: Request, session: Session | None) -> Turn:
-        place = request.place or Place(os.getcwd())
+        workplace = request.place or Place(os.getcwd())
         with (
             tempfile.TemporaryDirectory(prefix="synapse-") as aside,
-            Output(place.output) as output,
+            Output(workplace.output) as output,
         ):
             code = await self._last(
-                self._start(request, session, place, aside, output), output
+                self._start(request, session, workplace, aside, output), output
             )
-            said = await asyncio.to_thread(output.understood, self.client)
-            trouble = said.error or (output.tail() if code else "")
+            client_output = await asyncio.to_thread(output.understood, self.client)
+            trouble = client_output.error or (output.tail() if code else "")
         if session and self.client.lost and self.client.lost in trouble:
             raise SessionLost(trouble)
-        if trouble or not said.understood:
+        if trouble or not client_output.understood:
             raise self._problem(code, trouble)
-        return self._turn(said, request, session or Session(""))
+        return self._turn(client_output, request, session or Session(""))
 
     def _start(
         self,
@@ -186,15 +188,17 @@ class Process:
         values = values_for(
             request, session, prompt, aside, env.get("SYNAPSE_ROOT", place.folder)
         )
-        words = self._words(request, session)
-        told = any(
-            name in word for word in words for name in ("{prompt}", "{prompt_file}")
+        argv = self._words(request, session)
+        in_arguments = any(
+            name in argument
+            for argument in argv
+            for name in ("{prompt}", "{prompt_file}")
         )
-        with open(os.devnull if told else values["prompt_file"], "rb") as given:
-            files = (given, output.said, output.errors)
+        with open(os.devnull if in_arguments else values["prompt_file"], "rb") as stdin:
+            files = (stdin, output.said, output.errors)
             try:
                 return Child(
-                    fill(words, values),
+                    fill(argv, values),
                     folder=place.folder,
                     env=env,
                     files=files,
@@ -218,33 +222,33 @@ class Process:
         ]
 
     async def _last(self, child: Child, output: Output) -> int:
-        """Until the client ends, or is ended: it takes too long, says too much, or nobody waits any
-        more.
+        """Wait until the client ends, or end it: it takes too long, writes too much, or nobody
+        waits any more.
         """
-        told = f"{self.name} said over {self.limit} bytes"
+        problem = f"{self.name} said over {self.limit} bytes"
         code: int | None = None
         try:
             async with asyncio.timeout(self.timeout):
                 while code is None and output.size <= self.limit:
                     code = await child.wait(LOOK_EVERY)
         except TimeoutError:
-            told = f"{self.name} did not end within {self.timeout:g} s"
+            problem = f"{self.name} did not end within {self.timeout:g} s"
         finally:
             await child.end()
         if code is None:
-            raise Broken(told, output=output.tail())
+            raise Broken(problem, output=output.tail())
         return code
 
     def _environment(self, place: Place) -> dict[str, str]:
-        """What every program needs, what this one's provider needs, and what the place says;
-        nothing else. The shell of the memory is the first to be found.
+        """Return the environment: what every program needs, what this one's provider needs, and
+        what the place says; nothing else. The memory's shell comes first on the path.
         """
-        kept = {
+        variables = {
             name: value
             for name, value in os.environ.items()
-            if any(fnmatchcase(name, each) for each in self.keep)
+            if any(fnmatchcase(name, pattern) for pattern in self.keep)
         }
-        env = kept | dict(self.client.sets) | self.env | dict(place.env)
+        env = variables | dict(self.client.sets) | self.env | dict(place.env)
         return env | {
             "PATH": os.pathsep.join(
                 (sysconfig.get_path("scripts"), env.get("PATH", os.defpath))
@@ -255,14 +259,15 @@ class Process:
         kind = next(
             (
                 kind
-                for kind, told in TROUBLES
-                if re.search(told, trouble, re.IGNORECASE)
+                for kind, pattern in TROUBLES
+                if re.search(pattern, trouble, re.IGNORECASE)
             ),
             Broken,
         )
-        told = trouble.strip() or "it said nothing that can be read"
+        message = trouble.strip() or "it said nothing that can be read"
         return kind(
-            f"{self.name} failed with exit code {code}: {told[-300:]}", output=trouble
+            f"{self.name} failed with exit code {code}: {message[-300:]}",
+            output=trouble,
         )
 
     def _turn(self, said: Said, request: Request, session: Session) -> Turn:

@@ -1,8 +1,8 @@
-"""What an engine is: one step of one agent at a time. Values, the protocol, its errors, and finding
-one by name.
+"""The Engine protocol, with its values and its errors, and the look-up of an engine by name: one
+step of one agent at a time.
 
-An engine is given everything that its model may see, and gives back what came of one step. It knows
-nothing of memory, runs or limits, and keeps no conversation of its own: whoever calls it does.
+An engine is given everything that its model may see, and returns the turn of one step. It knows
+nothing of memory, runs or limits, and keeps no conversation of its own: its caller does.
 """
 
 from __future__ import annotations
@@ -152,13 +152,15 @@ class Turn(NamedTuple):
 
 @runtime_checkable
 class Engine(Protocol):
-    """Whatever can take a step for an agent.
+    """Take steps for an agent.
 
-    * `step` returns a Turn or raises EngineError; it holds no state that a later step needs, so that a step can
-      be taken again by another process.
-    * Malformed arguments of a call are a Call with a `problem`, never an error. A refusal is a Turn.
-    * When `interrupt` is set during a step, an engine whose `interrupt` is "now" stops soon and returns what it
-      has, with stop "interrupted", whole calls only; one that says "turn" ends its step as if nothing were.
+    * `step` returns a Turn or raises EngineError; it holds no state that a later step needs, so
+      that a step can be taken again by another process.
+    * Malformed arguments of a call are a Call with a `problem`, never an error. A refusal is a
+      Turn.
+    * When `interrupt` is set during a step, an engine whose `interrupt` is "now" stops soon and
+      returns what it has, with stop "interrupted", whole calls only; one that says "turn" ends its
+      step as if nothing were.
     * Cancelling `step` frees everything it holds, and leaves no process behind.
     * `takes_tools`: it is given tools and gives calls. Where not, its agent uses the shell.
     * `count` is the provider's own count of a request's input, or None where there is none.
@@ -206,7 +208,7 @@ class NoEngine(Rejected):
 
 
 def taken_by(error: BaseException) -> int:
-    """The tokens that a failed step took all the same, as far as its engine knows."""
+    """Return the tokens that a failed step took all the same, as far as its engine knows."""
     usage = getattr(error, "usage", None)
     return usage.input_tokens + usage.output_tokens if isinstance(usage, Usage) else 0
 
@@ -225,37 +227,37 @@ ENGINES = {
 
 
 def declared(engines: object, name: str) -> tuple[str, dict[str, Any]]:
-    """An engine's kind and options, as `engines:` in synapse.yaml has them: `fast: {kind:
+    """Return an engine's kind and options, as `engines:` in synapse.yaml has them: `fast: {kind:
     openai-chat, model: m}`; a name that is not there is a kind.
     """
-    found = engines.get(name) if isinstance(engines, Mapping) else None
-    if found is None:
+    entry = engines.get(name) if isinstance(engines, Mapping) else None
+    if entry is None:
         return name, {}
-    if not isinstance(found, Mapping) or not isinstance(found.get("kind"), str):
+    if not isinstance(entry, Mapping) or not isinstance(entry.get("kind"), str):
         raise InvalidEntry(
             f"engines: {name} in synapse.yaml needs a kind, such as {{kind: openai-chat}}"
         )
-    return str(found["kind"]), {
-        key: value for key, value in found.items() if key != "kind"
+    return str(entry["kind"]), {
+        key: value for key, value in entry.items() if key != "kind"
     }
 
 
 def load(name: str, **options: Any) -> Engine:
-    """The engine of this name, or of `package.module:Class`, made with its options. Imports it only
-    now.
+    """Return the engine of this name, or of `package.module:Class`, made with its options. Imports
+    it only now.
     """
     kind = kind_of(name)
     try:
-        made = kind(**options)
+        engine = kind(**options)
     except Rejected as error:
         raise NoEngine(str(error)) from error
     except (ImportError, AttributeError, TypeError) as error:
         raise NoEngine(f"the engine {name!r} cannot be made: {error}") from error
-    if not isinstance(made, Engine):
+    if not isinstance(engine, Engine):
         raise NoEngine(
             f"{name} is no engine: it needs name, interrupt, takes_tools, step, count and close"
         )
-    return made
+    return engine
 
 
 def check_name(engines: object, name: str) -> None:
@@ -267,13 +269,13 @@ def check_name(engines: object, name: str) -> None:
 
 def no_engine(name: str, engines: object = None) -> NoEngine:
     """Return the error for a name that is no engine's."""
-    known = [*(engines if isinstance(engines, Mapping) else ()), *ENGINES]
+    names = [*(engines if isinstance(engines, Mapping) else ()), *ENGINES]
     listed = f"it is one of {', '.join(ENGINES)}, or package.module:Class"
-    return NoEngine(f"there is no engine {name!r}; {hint(name, known, listed)}")
+    return NoEngine(f"there is no engine {name!r}; {hint(name, names, listed)}")
 
 
 def kind_of(name: str) -> Any:
-    """What makes engines of this name, imported only now."""
+    """Import and return the class that makes engines of this name."""
     module, _, attribute = ENGINES.get(name, name).partition(":")
     if not attribute:
         raise no_engine(name)

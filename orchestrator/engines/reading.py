@@ -1,10 +1,10 @@
-"""What a client's output says: its text, session, usage and cost, found by rules. Pure; knows no
-client by name.
+"""The rules that find text, session, usage and cost in a client's output. Pure; knows no client by
+name.
 
-A rule says which pieces of JSON it is for (`when`: path and value) and where in them things are
-found. A path is keys with dots between; `*` is every value there is; `a | b` is the first of them
+A rule says which pieces of JSON it is for (`when`: path and value) and where in them the values
+are. A path is keys with dots between; `*` is every value there is; `a | b` is the first of them
 that is there. Later pieces override earlier ones, except where a rule says that its text continues
-what was said.
+the earlier text.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Said(NamedTuple):
 
 
 def lines(file: IO[bytes]) -> Iterator[Any]:
-    """The pieces of an output of JSON lines. Whatever else is said between them is passed over."""
+    """Yield the pieces of an output of JSON lines. Other lines between them are skipped."""
     begins = True
     while line := file.readline(LONGEST):
         ends = line.endswith(b"\n")
@@ -67,7 +67,7 @@ def lines(file: IO[bytes]) -> Iterator[Any]:
 
 
 def whole(file: IO[bytes]) -> Iterator[Any]:
-    """The one piece of an output that is a JSON text, after whatever is said before it."""
+    """Return the one piece of an output that is a JSON text, after any other output before it."""
     data = b"\n" + file.read(LONGEST)
     piece = _json(data[data.find(b"\n{") + 1 :])
     if piece is not None:
@@ -76,16 +76,16 @@ def whole(file: IO[bytes]) -> Iterator[Any]:
 
 def understand(pieces: Iterable[Any], rules: Iterable[Rule]) -> Said:
     rules = tuple(rules)
-    said = Said()
+    output = Said()
     for piece in pieces:
         for rule in rules:
             if all(_first(piece, path) == value for path, value in rule.when.items()):
-                said = _apply(rule, piece, said)
-    return said
+                output = _apply(rule, piece, output)
+    return output
 
 
 def reported(said: Said) -> tuple[str, str | None]:
-    """The summary and the blocker of a structured result, which may be the text itself."""
+    """Return the summary and the blocker of a structured result, which may be the text itself."""
     report = said.report or _json(said.text.encode())
     if not isinstance(report, dict):
         return said.text, said.blocked
@@ -115,27 +115,27 @@ def _usage(piece: Any, rule: Rule) -> Usage | None:
         for paths in (rule.input, rule.output, rule.cached, rule.written)
     ]
     cost = _sum(piece, rule.cost)
-    if cost is None and all(count is None for found in counts for count in found):
+    if cost is None and all(count is None for values in counts for count in values):
         return None
     sent, got, cached, written = (
-        int(sum(count or 0 for count in found)) for found in counts
+        int(sum(count or 0 for count in values)) for values in counts
     )
     return Usage(sent, got, cached, written, cost)
 
 
 def _text(piece: Any, path: str) -> str:
     return "\n\n".join(
-        str(found) for found in _found(piece, path) if found not in (None, "")
+        str(value) for value in _found(piece, path) if value not in (None, "")
     )
 
 
 def _sum(piece: Any, path: str) -> float | None:
-    found = [
-        each
-        for each in _found(piece, path)
-        if isinstance(each, int | float) and not isinstance(each, bool)
+    counts = [
+        value
+        for value in _found(piece, path)
+        if isinstance(value, int | float) and not isinstance(value, bool)
     ]
-    return sum(found) if found else None
+    return sum(counts) if counts else None
 
 
 def _first(piece: Any, path: str) -> Any:
@@ -143,13 +143,15 @@ def _first(piece: Any, path: str) -> Any:
 
 
 def _found(piece: Any, path: str) -> list[Any]:
-    """Everything at the path, or at the first of its alternatives where there is anything."""
-    for way in path.split("|") if path else ():
-        found = [piece]
-        for key in way.strip().split("."):
-            found = [inner for outer in found for inner in _inside(outer, key)]
-        if found:
-            return found
+    """Return everything at the path, or at the first of its alternatives where there is
+    anything.
+    """
+    for branch in path.split("|") if path else ():
+        values = [piece]
+        for key in branch.strip().split("."):
+            values = [inner for outer in values for inner in _inside(outer, key)]
+        if values:
+            return values
     return []
 
 

@@ -1,8 +1,7 @@
-"""The scripted engine: a function instead of a model. Deterministic, and honest about what it may
-know.
+"""The scripted engine: a function in the place of a model. Deterministic; calls no provider.
 
 The function is given what a model would be given, the text of the prompt, the schemas of the tools
-and their results, and nothing else; it answers with what to say or to call. Usage is counted, not
+and their results, and nothing else; it returns the next words or calls. Usage is counted, not
 invented.
 """
 
@@ -26,12 +25,12 @@ class Seen(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The whole prompt as one text."""
+        """Return the whole prompt as one text."""
         return "\n".join((self.system, *(message.text for message in self.messages)))
 
     @property
     def turn(self) -> int:
-        """How many replies there were before."""
+        """Return how many replies there were before."""
         return sum(message.role == "assistant" for message in self.messages)
 
 
@@ -52,7 +51,7 @@ Counter = Callable[[str], int]
 
 
 def echo(seen: Seen) -> Move:
-    """The script that there is without any other: it says that it did its task."""
+    """Reply that the task is done: the script where none is given."""
     task = next(
         (
             message.text
@@ -120,7 +119,7 @@ class Scripted:
 
 
 async def rung(interrupt: asyncio.Event, seconds: float) -> bool:
-    """Think for so long; whether somebody rang in the meantime."""
+    """Wait for this time, and return whether an interrupt came meanwhile."""
     try:
         async with asyncio.timeout(seconds):
             await interrupt.wait()
@@ -130,5 +129,5 @@ async def rung(interrupt: asyncio.Event, seconds: float) -> bool:
 
 
 def _tokens() -> Counter:
-    """Exact counts, each text counted once."""
+    """Return the exact counts, each text counted once."""
     return lru_cache(4_096)(Tokens().count)

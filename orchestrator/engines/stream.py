@@ -1,5 +1,5 @@
-"""A step over a provider's stream: until its end, an interruption or a break. What both SDKs'
-engines share; the formats are theirs, and no SDK is imported here.
+"""A step over a provider's stream: until its end, an interruption or a break. The part that the
+SDKs' engines share; the formats are theirs, and no SDK is imported here.
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ def model_of(engine: Any, request: Request) -> str:
 
 
 def extra(engine: Any, request: Request) -> dict[str, Any]:
-    """What goes with a request beside what it says: the key of the step, the user's parameters."""
+    """Return the arguments of a request beside its content: the key of the step, the user's
+    parameters.
+    """
     headers = {"Idempotency-Key": request.key} if request.key else {}
     return {"extra_headers": headers, "extra_body": engine.parameters}
 
@@ -71,23 +73,25 @@ class Reading(Protocol):
     """A reply that is being read."""
 
     async def read(self) -> None:
-        """To its end; Dropped where it breaks off, EngineError where the provider will not."""
+        """Read to the end; raise Dropped where it breaks off, EngineError where the provider
+        refuses.
+        """
         ...
 
     def turn(self, *, whole: bool) -> Turn:
-        """What has come of it; `whole` where it was read to its end."""
+        """Return the turn so far; `whole` where it was read to its end."""
         ...
 
 
 async def take(begin: Callable[[], Reading], interrupt: asyncio.Event) -> Turn:
-    """A step. What broken attempts took is part of its usage."""
+    """Take a step and return its turn. The usage of broken attempts is part of its usage."""
     wasted = Usage()
     for attempt in range(REPEATS + 1):
         if interrupt.is_set():
             break
         reading = begin()
         try:
-            whole = await until(interrupt, reading.read)
+            reply = await until(interrupt, reading.read)
         except Dropped as error:
             wasted += reading.turn(whole=False).usage
             if attempt == REPEATS:
@@ -96,7 +100,7 @@ async def take(begin: Callable[[], Reading], interrupt: asyncio.Event) -> Turn:
                 ) from error
             await until(interrupt, partial(asyncio.sleep, PAUSE * 2**attempt))
             continue
-        turn = reading.turn(whole=whole)
+        turn = reading.turn(whole=reply)
         return turn._replace(usage=turn.usage + wasted)
     return Turn("", stop="interrupted", usage=wasted)
 
@@ -104,7 +108,7 @@ async def take(begin: Callable[[], Reading], interrupt: asyncio.Event) -> Turn:
 async def until(
     interrupt: asyncio.Event, work: Callable[[], Coroutine[Any, Any, None]]
 ) -> bool:
-    """Whether the work came to its end before somebody interrupted. Nothing of it goes on
+    """Return whether the work ended before somebody interrupted it. Nothing of it goes on
     afterwards.
     """
     task, bell = asyncio.ensure_future(work()), asyncio.ensure_future(interrupt.wait())
@@ -120,8 +124,8 @@ async def until(
 
 
 def problem(error: Exception, *, streaming: bool = False) -> EngineError | Dropped:
-    """What an SDK's error means. Both SDKs' have a status, where there was an answer, and its body;
-    `streaming`: the answer had begun.
+    """Return our error for an SDK's. Those of both SDKs have a status, where there was an answer,
+    and its body; `streaming`: the answer had begun.
     """
     status, body = getattr(error, "status_code", None), getattr(error, "body", None)
     inner = body.get("error", body) if isinstance(body, dict) else {}
@@ -143,31 +147,33 @@ def problem(error: Exception, *, streaming: bool = False) -> EngineError | Dropp
 
 
 def _where(error: Exception) -> str:
-    """The address that nobody answered at."""
+    """Return the address at which nobody answered."""
     url = getattr(getattr(error, "request", None), "url", None)
     return f" ({url})" if url else ""
 
 
 def call_of(id: str, name: str, arguments: str) -> Call:
-    """A call, whatever its arguments are."""
+    """Return a call, whatever its arguments are."""
     try:
-        found = json.loads(arguments or "{}")
+        value = json.loads(arguments or "{}")
     except ValueError as error:
         return Call(id, name, {}, f"the arguments are no JSON: {error}")
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         return Call(
-            id, name, {}, f"the arguments are no object but {type(found).__name__}"
+            id, name, {}, f"the arguments are no object but {type(value).__name__}"
         )
-    return Call(id, name, found)
+    return Call(id, name, value)
 
 
 def ending(stop: str, text: str, calls: tuple[Call, ...]) -> str:
-    """How a step ended, where the provider's word alone does not say."""
+    """Return how a step ended, where the provider's word alone does not say it."""
     if stop in ("length", "refusal", "interrupted"):
         return stop
     return "tools" if calls else "done" if text.strip() else "empty"
 
 
 def guess(*texts: str) -> int:
-    """About how many tokens, where the provider did not come to say: four bytes each."""
+    """Return about how many tokens these texts have, where the provider did not report them: four
+    bytes each.
+    """
     return -(-sum(len(text.encode("utf-8", "surrogatepass")) for text in texts) // 4)

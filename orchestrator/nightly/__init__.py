@@ -1,1 +1,1 @@
-"""What is done once a night: the schedule, the job, and what a model proposes for it."""
+"""Nightly maintenance: its schedule, its job, and the proposals of a model for it."""

@@ -1,8 +1,8 @@
-"""Tidying an agent's own folder: read, backed up, written, proven, and put back where the proof
-fails.
+"""The tidying of an agent's own folder: read, backed up, written, validated, and restored where
+validation fails. The shell calls it; it reads no shared memory.
 
-Its page in DEFRAG.md can be given a block that calls the shared memory's own consolidation, and it
-can be taken out.
+Its page in DEFRAG.md can be given a block that calls the shared memory's own consolidation, and the
+block can be removed.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ BLOCK = """\
 {begin}
 ## Shared memory
 
-At the end of the cycle, consolidate what the team shares. This may be repeated: nothing is filed away twice.
+At the end of the cycle, consolidate what the team shares. This may be repeated: \
+nothing is filed away twice.
 
     {command}
 
@@ -73,14 +74,14 @@ class Report(NamedTuple):
 
 
 def nap_due(context: float | None) -> bool:
-    """Whether to tidy up in the middle of the day: the user says so (no figure), or the context is
-    over 75 % full.
+    """Return whether to tidy up in the middle of the day: the user asks for it (no figure), or the
+    context is over 75 % full.
     """
     return context is None or context > NAP
 
 
 def read(folder: str) -> Notebook:
-    """The folder as it is. What is no note by its name is not looked at."""
+    """Read the folder as it is. A file whose name is no note's is skipped."""
     if not os.path.isdir(folder):
         raise NotFound(f"there is no folder {folder}", dir=folder)
     notes = {
@@ -99,7 +100,7 @@ def read(folder: str) -> Notebook:
 def defrag_agent(
     folder: str, now: datetime, lines: int = LINES, days: int = DAYS
 ) -> Report:
-    """One cycle: collect, tidy, validate, apply, log."""
+    """Run one cycle: collect, tidy, validate, apply, log."""
     with _alone(folder):
         before = read(folder)
         return apply(
@@ -116,7 +117,7 @@ def apply(
     days: int = DAYS,
 ) -> Report:
     """Write what the plan says; where then anything is missing, all is put back as it was."""
-    kept = _backed_up(folder, now)
+    backup = _backed_up(folder, now)
     try:
         if read(folder) != before:
             raise Conflict(
@@ -134,7 +135,7 @@ def apply(
     except OSError as error:
         after, critical = before, (str(error),)
     if critical:
-        _put_back(folder, kept, plan)
+        _put_back(folder, backup, plan)
     report = _report(before, after, plan, critical, now.date(), lines, days)
     _log(folder, report, now, lines)
     return report
@@ -184,8 +185,8 @@ def install(folder: str, command: str) -> bool:
     """
     was = _page(folder)
     block = BLOCK.format(begin=BEGIN, end=END, command=command)
-    rest = _BLOCK.sub("", was)
-    text = f"{rest}\n{block}" if rest else block
+    remainder = _BLOCK.sub("", was)
+    text = f"{remainder}\n{block}" if remainder else block
     if text != was:
         _write(folder, PAGE, text)
     return text != was
@@ -217,10 +218,10 @@ def _page(folder: str) -> str:
 def _texts(
     folder: str, below: str, pattern: re.Pattern[str]
 ) -> Iterator[tuple[str, str]]:
-    place = os.path.join(folder, below)
-    for name in sorted(os.listdir(place)) if os.path.isdir(place) else ():
-        if found := pattern.fullmatch(name):
-            yield found[1], _text(os.path.join(place, name))
+    path = os.path.join(folder, below)
+    for name in sorted(os.listdir(path)) if os.path.isdir(path) else ():
+        if match := pattern.fullmatch(name):
+            yield match[1], _text(os.path.join(path, name))
 
 
 def _text(path: str) -> str:
@@ -236,7 +237,7 @@ def _text(path: str) -> str:
 
 
 def _write(folder: str, name: str, text: str) -> None:
-    """The whole file, or none of it: written aside, then given its name."""
+    """Write the whole file or none of it: write it aside, then rename it."""
     path = os.path.join(folder, name)
     os.makedirs(os.path.dirname(path), exist_ok=True)
     aside = f"{path}.{os.getpid()}.tmp"
@@ -255,19 +256,19 @@ def _write(folder: str, name: str, text: str) -> None:
 
 
 def _backed_up(folder: str, now: datetime) -> str:
-    """A copy of what may be changed, below the folder's own backups."""
-    place = os.path.join(folder, BACKUPS, f"{now:%Y-%m-%dT%H%M%S.%f}")
+    """Copy what may be changed into the folder's own backups, and return that path."""
+    target = os.path.join(folder, BACKUPS, f"{now:%Y-%m-%dT%H%M%S.%f}")
     try:
-        os.makedirs(place)
+        os.makedirs(target)
         for name in (MEMORY, *(f"{ARCHIVE}/{name}" for name in _pages(folder))):
             if os.path.exists(os.path.join(folder, name)):
-                os.makedirs(os.path.dirname(os.path.join(place, name)), exist_ok=True)
-                shutil.copy2(os.path.join(folder, name), os.path.join(place, name))
+                os.makedirs(os.path.dirname(os.path.join(target, name)), exist_ok=True)
+                shutil.copy2(os.path.join(folder, name), os.path.join(target, name))
     except OSError as error:
         raise StoreError(
-            f"{place} cannot be written, so nothing was changed: {error}"
+            f"{target} cannot be written, so nothing was changed: {error}"
         ) from error
-    return place
+    return target
 
 
 def _put_back(folder: str, kept: str, plan: Tidied) -> None:
@@ -280,16 +281,16 @@ def _put_back(folder: str, kept: str, plan: Tidied) -> None:
 
 
 def _pages(folder: str) -> list[str]:
-    place = os.path.join(folder, ARCHIVE)
+    folder_path = os.path.join(folder, ARCHIVE)
     return (
-        [name for name in os.listdir(place) if _MONTH.fullmatch(name)]
-        if os.path.isdir(place)
+        [name for name in os.listdir(folder_path) if _MONTH.fullmatch(name)]
+        if os.path.isdir(folder_path)
         else []
     )
 
 
 def _log(folder: str, report: Report, now: datetime, lines: int) -> None:
-    """A block for people, and a line in the protocol's form for programs."""
+    """Log a block for people, and a line in the protocol's form for programs."""
     metrics = {
         "memory_additions": report.added,
         "memory_removals": report.removed,

@@ -1,9 +1,8 @@
-"""The nightly job of a workspace: its night, what an engine proposes if one is asked, then a
-snapshot of what that left, once for each local date.
+"""The nightly job of a workspace: consolidation, a model's proposals if wanted, then a snapshot,
+once for each local date. The daemon starts it.
 
-It runs in a process of its own, so that the daemon goes on answering, and so that what it needs
-goes with it. That process ends with the one that began it: a pipe between them closes however that
-dies.
+It runs in a process of its own, so that the daemon goes on answering, and so that its memory use
+ends with it. That process ends with its parent: a pipe between them closes however the parent dies.
 """
 
 from __future__ import annotations
@@ -79,7 +78,7 @@ def snapshots_of(settings: Settings) -> Snapshots | None:
 
 
 def nightly(root: str, plan: Plan) -> list[Job]:
-    """The job as a daemon has it; none where the workspace wants no nights."""
+    """Return the job for a daemon; None where the workspace wants no nightly maintenance."""
     return (
         []
         if plan.defrag is None
@@ -100,18 +99,18 @@ def spend(mem: Memory, on: date) -> bool:
             f"no snapshot is taken by these settings: synapse.yaml: {'; '.join(problems)}"
         )
     semantic = _state(store, SEMANTIC, day) != "running"
-    wanted = snapshots_of(store.settings)
-    if wanted is None:
+    settings = snapshots_of(store.settings)
+    if settings is None:
         return semantic
     right = claim(mem, BACKUP, day, store.clock())
     if right is not None:
-        finish(mem, right, path=take(mem, wanted.directory, wanted.keep).path)
+        finish(mem, right, path=take(mem, settings.directory, settings.keep).path)
     return semantic and _state(store, BACKUP, day) == "done"
 
 
 def consolidated(mem: Memory, day: str) -> None:
-    """Have an engine propose, where the workspace wants that. What goes wrong is told in the record
-    of it.
+    """Have an engine propose, where the workspace wants that. The record of it says what goes
+    wrong.
     """
     from orchestrator.nightly.semantic import consolidate, is_off
 
@@ -125,23 +124,23 @@ def past(
     days: int,
     jobs: tuple[str, ...] = (NIGHT, SEMANTIC, BACKUP),
 ) -> list[Past]:
-    """What became of the jobs on the newest dates that were due, newest first."""
+    """Return the outcomes of the jobs on the newest dates that were due, newest first."""
     if plan.defrag is None:
         return []
     newest = due(plan.defrag, zone_of(plan.zone), store.clock())
     dates = [(newest - timedelta(back)).isoformat() for back in range(days)]
     first = next((record.at for record in store.log.since(0)), store.clock())
-    found = [_past(store, job, day) for day in dates for job in jobs]
+    records = [_past(store, job, day) for day in dates for job in jobs]
     return [
-        each
-        for each in found
-        if each.state != "missed"
-        or (each.job == NIGHT and _was_there(plan, each, first))
+        record
+        for record in records
+        if record.state != "missed"
+        or (record.job == NIGHT and _was_there(plan, record, first))
     ]
 
 
 def _was_there(plan: Plan, each: Past, first: int) -> bool:
-    """Whether the workspace had begun when the date was due."""
+    """Return whether the workspace had begun when the date was due."""
     assert plan.defrag is not None
     return (
         instant(plan.defrag, date.fromisoformat(each.date), zone_of(plan.zone)) >= first
@@ -151,7 +150,7 @@ def _was_there(plan: Plan, each: Past, first: int) -> bool:
 def _past(store: Store, job: str, day: str) -> Past:
     with store.snapshot() as snap:
         keyed = snap.keyed(Claim(job, day, 0, 0).key)
-    records = [store.log.at(each.seq) for each in keyed]
+    records = [store.log.at(row.seq) for row in keyed]
     if not records:
         return Past(job, day, "missed")
     last = records[-1].fields
@@ -164,14 +163,14 @@ def _past(store: Store, job: str, day: str) -> Past:
     holders = dict.fromkeys(
         str(record.fields["holder"]) for record in records if "holder" in record.fields
     )
-    told = {
+    fields = {
         name: last[name]
         for name in last
         if name not in Claim._fields and name not in ("state", "holder")
     }
     ended = None if running else records[-1].at
     return Past(
-        job, day, state, tuple(holders), records[0].at, ended, last.get("phase"), told
+        job, day, state, tuple(holders), records[0].at, ended, last.get("phase"), fields
     )
 
 
@@ -183,9 +182,9 @@ def _state(store: Store, job: str, day: str) -> str:
 
 
 async def _in_a_process(root: str, on: date) -> bool:
-    words = [sys.executable, "-m", "orchestrator.nightly.job", root, on.isoformat()]
+    argv = [sys.executable, "-m", "orchestrator.nightly.job", root, on.isoformat()]
     process = await asyncio.create_subprocess_exec(
-        *words, stdin=asyncio.subprocess.PIPE, stdout=sys.stderr
+        *argv, stdin=asyncio.subprocess.PIPE, stdout=sys.stderr
     )
     try:
         code = await process.wait()
@@ -200,7 +199,7 @@ async def _in_a_process(root: str, on: date) -> bool:
 
 def main(root: str, day: str) -> int:
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    begun = now()
+    start = now()
     try:
         with core.open(root) as mem:
             if not spend(mem, date.fromisoformat(day)):
@@ -209,7 +208,7 @@ def main(root: str, day: str) -> int:
         sys.stderr.write(f"night of {day}: {error}\n")
         return FAILED
     sys.stderr.write(
-        f"night of {day}: done after {(now() - begun) / 1_000_000:.1f} s\n"
+        f"night of {day}: done after {(now() - start) / 1_000_000:.1f} s\n"
     )
     return DONE
 

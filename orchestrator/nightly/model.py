@@ -1,5 +1,5 @@
-"""Calls of a model that are nobody's run: consolidation's. Reserved under the limits before each,
-booked after it.
+"""Model calls that belong to no run: those of consolidation. Each is reserved under the limits
+before it is made, and booked after it.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ class Asker:
         self.budget = budget_of(Runs(store), root, self.policy)
 
     async def ask(self, system: str, text: str) -> str:
-        """The answer's text. LimitReached or Unpriced before anything is spent; EngineError where
-        there is none.
+        """Return the text of the answer. Raise LimitReached or Unpriced before anything is spent,
+        EngineError where there is no answer.
         """
         step = sum(1 for _ in self.folder.lines(LEDGER))
         request = self._request(system, text, step)
@@ -105,9 +105,9 @@ class Asker:
         self.holder.close()
 
     def _request(self, system: str, text: str, step: int) -> Request:
-        place = None
+        workplace = None
         if not self.engine.takes_tools:
-            place = Place(
+            workplace = Place(
                 self.folder.path, {}, os.path.join(self.folder.path, TRANSCRIPT)
             )
         key = f"{self.name}/{step}"
@@ -119,22 +119,22 @@ class Asker:
             MOST_OUT,
             key,
             None,
-            place,
+            workplace,
         )
 
     def _reserve(self, system: str, text: str) -> Reservation:
-        """The most that the call can take, in every scope."""
-        where, most = (
+        """Reserve the most that the call can take, in every scope."""
+        scopes, most = (
             self._where(),
             self.counter.bound(system) + self.counter.bound(text) + FRAME,
         )
         price = self._price(self.model)
         worst = None if price is None else prices.worst(price, most, MOST_OUT)
         usd = limits.check_price(
-            where, self.model or self.engine.name, 0.0 if self._is_free() else worst
+            scopes, self.model or self.engine.name, 0.0 if self._is_free() else worst
         )
         return self.budget.reserve(
-            self.name, self.holder.name, where, Amount(1, most + MOST_OUT, usd)
+            self.name, self.holder.name, scopes, Amount(1, most + MOST_OUT, usd)
         )
 
     def _where(self) -> tuple[Scope, ...]:

@@ -1,13 +1,12 @@
-"""An agent's own memory, as files in a folder of its own, tidied by the Defrag Protocol's phases:
-pure.
+"""An agent's own notes in a folder, tidied by the phases of the Defrag Protocol. Pure;
+`defrag_agent` reads and writes the files.
 
-    MEMORY.md               what it knows for good, in sections, under 60 lines memory/YYYY-MM-DD.md
-    daily notes: read, copied into the archive, never changed and never deleted
-    memory/archive/YYYY-MM.md
+MEMORY.md               what it knows for good, in sections, under 60 lines
+memory/YYYY-MM-DD.md    daily notes: read, copied into the archive, never changed, never deleted
+memory/archive/YYYY-MM.md
 
-No model is asked. What is worth keeping is what the notes say is: bullets below a section's
-heading, or that begin with its label. Whatever leaves MEMORY.md goes into the archive, but for what
-stands in it twice.
+No model is asked. Worth keeping is what the notes mark so: bullets below a section's heading, or
+that begin with its label. What leaves MEMORY.md goes into the archive, except for duplicates.
 """
 
 from __future__ import annotations
@@ -76,47 +75,51 @@ class Tidied(NamedTuple):
 
 
 def tidied(book: Notebook, today: date, lines: int = LINES, days: int = DAYS) -> Tidied:
-    """Scan, consolidate, archive, clean, structure. Done again on what it leaves, it changes
-    nothing.
+    """Scan, consolidate, archive, clean and structure the folder. Repeated on its own result, it
+    changes nothing.
     """
     items, added = _consolidated(items_of(book.memory), book, today, days)
     items, doubled = _without_doubles(items)
     items, outdated = _without_outdated(items, today)
-    items, over = _within(items, lines)
+    items, overflow = _within(items, lines)
     pages = dict(book.archive)
     filed = tuple(_file_notes(pages, book.notes, today - timedelta(days)))
-    _file_items(pages, (*outdated, *over), today)
+    _file_items(pages, (*outdated, *overflow), today)
     changed = {
         month: page for month, page in pages.items() if page != book.archive.get(month)
     }
     memory = "\n".join(item.text for item in items)
-    return Tidied(memory, changed, tuple(added), (*doubled, *outdated, *over), filed)
+    return Tidied(
+        memory, changed, tuple(added), (*doubled, *outdated, *overflow), filed
+    )
 
 
 def lost(
     before: Notebook, after: Notebook, days: int = DAYS, today: date | None = None
 ) -> list[str]:
-    """What of a folder is neither where it was nor in the archive; and what nobody wrote."""
-    kept = {same(item.text) for item in items_of(after.memory)} | _moved(after)
+    """Return which lines of a folder are neither where they were nor in the archive, and which ones
+    nobody wrote.
+    """
+    remaining = {same(item.text) for item in items_of(after.memory)} | _moved(after)
     pages = "\n".join(after.archive.values())
     missing = [
         item.text
         for item in items_of(before.memory)
-        if same(item.text) not in kept and item.text not in pages
+        if same(item.text) not in remaining and item.text not in pages
     ]
-    found = [f"MEMORY.md has lost: {text}" for text in missing]
-    found += [
+    problems = [f"MEMORY.md has lost: {text}" for text in missing]
+    problems += [
         f"the note of {on} has lost something" for on in _cut(before.notes, after.notes)
     ]
     old = [
         on for on in before.notes if today is not None and on < today - timedelta(days)
     ]
-    found += [
+    problems += [
         f"the note of {on} is not in the archive"
         for on in old
         if before.notes[on] not in pages
     ]
-    found += [
+    problems += [
         f"the archive of {month} has lost something"
         for month in _cut(before.archive, after.archive)
     ]
@@ -125,22 +128,22 @@ def lost(
         for text in (before.memory, *before.notes.values())
         for item in items_of(text)
     }
-    made = {f"## {section}".casefold() for section in SECTIONS} | {"# memory", ""}
+    headings = {f"## {section}".casefold() for section in SECTIONS} | {"# memory", ""}
     strange = [
         item.text for item in items_of(after.memory) if same(item.text) not in source
     ]
-    return found + [
+    return problems + [
         f"MEMORY.md says what nobody wrote: {text}"
         for text in strange
-        if text.casefold() not in made
+        if text.casefold() not in headings
     ]
 
 
 def overlap(notes: Iterable[str], memory: str) -> float:
-    """The share of the notes' words that the memory has too."""
+    """Return the share of the notes' words that the memory has too."""
     words = {word.casefold() for note in notes for word in _WORD.findall(note)}
-    known = {word.casefold() for word in _WORD.findall(memory)}
-    return len(words & known) / len(words) if words else 1.0
+    memory_words = {word.casefold() for word in _WORD.findall(memory)}
+    return len(words & memory_words) / len(words) if words else 1.0
 
 
 def recent(book: Notebook, today: date, days: int = DAYS) -> list[date]:
@@ -148,7 +151,7 @@ def recent(book: Notebook, today: date, days: int = DAYS) -> list[date]:
 
 
 def items_of(text: str) -> list[Item]:
-    """The text in pieces; joined by line feeds they are the text again."""
+    """Split the text into pieces; joined by line feeds they are the text again."""
     items: list[Item] = []
     section, fenced = "", False
     for line in text.split("\n"):
@@ -165,7 +168,7 @@ def items_of(text: str) -> list[Item]:
 
 
 def same(text: str) -> str:
-    """What two ways to write the same bullet have in common."""
+    """Return what two ways to write the same bullet have in common."""
     return " ".join(text.casefold().split()).replace("* ", "- ", 1).rstrip(".")
 
 
@@ -180,18 +183,18 @@ def _consolidated(
             items,
             [],
         )  # what would be added at its end would stand in a block of code that nobody closed
-    known = {same(item.text) for item in items if item.bullet}
-    known |= _moved(book)
+    existing = {same(item.text) for item in items if item.bullet}
+    existing |= _moved(book)
     added = []
     for on in recent(book, today, days):
         for item in items_of(book.notes[on]):
             section = _section_of(item) if item.bullet else None
             if (
                 section is not None
-                and same(item.text) not in known
+                and same(item.text) not in existing
                 and not _outdated(item, today)
             ):
-                known.add(same(item.text))
+                existing.add(same(item.text))
                 added.append(Item(section, item.text, bullet=True))
     for item in added:
         items = _with(items, item)
@@ -199,14 +202,14 @@ def _consolidated(
 
 
 def _moved(book: Notebook) -> set[str]:
-    """What once stood in MEMORY.md and went into the archive."""
+    """Return the texts that once stood in MEMORY.md and went into the archive."""
     return {
         same(text) for page in book.archive.values() for text in _MOVED.findall(page)
     }
 
 
 def _section_of(item: Item) -> str | None:
-    """The section of MEMORY.md that a bullet of a note is for: by its own label, else by the
+    """Return the section of MEMORY.md that a bullet of a note is for: by its own label, else by the
     heading above it.
     """
     label = _LABEL.match(item.text)
@@ -216,11 +219,13 @@ def _section_of(item: Item) -> str | None:
 
 
 def _with(items: list[Item], item: Item) -> list[Item]:
-    """The item at the end of its section, which is made where there is none."""
+    """Return the items with this one at the end of its section, which is made where there is
+    none.
+    """
     own = [
         n
-        for n, each in enumerate(items)
-        if each.section.casefold() == item.section.casefold() and each.text
+        for n, other_item in enumerate(items)
+        if other_item.section.casefold() == item.section.casefold() and other_item.text
     ]
     if own:
         return [*items[: own[-1] + 1], item, *items[own[-1] + 1 :]]
@@ -240,16 +245,18 @@ def _with(items: list[Item], item: Item) -> list[Item]:
 
 
 def _without_doubles(items: list[Item]) -> tuple[list[Item], list[Moved]]:
-    """Of the bullets that say the same, in one section or several, the first stays."""
-    kept, doubled, seen = [], [], set[str]()
+    """Return the items and those that go: of bullets that say the same, in one section or several,
+    the first stays.
+    """
+    unique, doubled, texts = [], [], set[str]()
     for item in items:
-        if item.bullet and same(item.text) in seen:
+        if item.bullet and same(item.text) in texts:
             doubled.append(Moved(item.text, "stands there twice"))
             continue
         if item.bullet:
-            seen.add(same(item.text))
-        kept.append(item)
-    return kept, doubled
+            texts.add(same(item.text))
+        unique.append(item)
+    return unique, doubled
 
 
 def _without_outdated(items: list[Item], today: date) -> tuple[list[Item], list[Moved]]:
@@ -260,20 +267,20 @@ def _without_outdated(items: list[Item], today: date) -> tuple[list[Item], list[
 
 
 def _outdated(item: Item, today: date) -> bool:
-    """Whether it says itself that its time is over: `(until 2026-02-01)`."""
+    """Return whether it says itself that its time is over: `(until 2026-02-01)`."""
     return any(until < today.isoformat() for until in _UNTIL.findall(item.text))
 
 
 def _within(items: list[Item], lines: int) -> tuple[list[Item], list[Moved]]:
-    """As many of the oldest bullets moved out as it takes, always from the section that has most of
-    them.
+    """Move as many of the oldest bullets out as necessary, always from the section with most of
+    them; return both lists.
     """
     moved = []
     while _lines(items) >= lines and (
         bullets := [item for item in items if item.bullet]
     ):
         sizes = {
-            item.section: sum(each.section == item.section for each in bullets)
+            item.section: sum(bullet.section == item.section for bullet in bullets)
             for item in bullets
         }
         longest = max(sizes, key=lambda section: sizes[section])
@@ -288,7 +295,7 @@ def _lines(items: list[Item]) -> int:
 
 
 def count(memory: str) -> int:
-    """The lines of MEMORY.md."""
+    """Count the lines of MEMORY.md."""
     return len(memory.rstrip("\n").split("\n")) if memory.strip() else 0
 
 
@@ -322,7 +329,7 @@ def _append(pages: dict[str, str], month: str, block: str) -> None:
 
 
 def _cut(before: Mapping[K, str], after: Mapping[K, str]) -> list[K]:
-    """The pages that are not what they were. They may have grown: an agent writes its note of today
+    """Return the pages that have changed. They may have grown: an agent writes its note of today
     meanwhile.
     """
     return [

@@ -1,5 +1,5 @@
-"""What an engine is asked when it may propose merges and summaries, and what its answer says. Pure
-but for the templates' files; nothing here believes the answer.
+"""The question that asks a model for merges and summaries, and the parsing of its answer. Pure but
+for the templates' files; nothing here believes the answer.
 """
 
 from __future__ import annotations
@@ -35,28 +35,30 @@ class Question(NamedTuple):
 
 
 def batches(groups: Iterable[Sequence[Entry]]) -> list[list[Entry]]:
-    """Groups of entries in portions that fit into one question, by the first of each."""
-    found: list[list[Entry]] = []
+    """Divide groups of entries into portions that fit into one question, by the first of each."""
+    result: list[list[Entry]] = []
     for group in groups:
         portion: list[Entry] = []
         for entry in group:
             if (
                 len(portion) == TOGETHER
-                or sum(len(each.body) for each in portion) + len(entry.body)
+                or sum(len(item.body) for item in portion) + len(entry.body)
                 > CHARACTERS
             ):
-                found.append(portion)
+                result.append(portion)
                 portion = []
             portion.append(entry)
-        found.append(portion)
+        result.append(portion)
     return sorted(
-        (portion for portion in found if len(portion) > 1),
+        (portion for portion in result if len(portion) > 1),
         key=lambda portion: portion[0].seq,
     )
 
 
 def question(entries: Sequence[Entry], secret: bytes, templates: Templates) -> Question:
-    """Every entry stands quoted, line by line, between tags that nobody who writes one can know."""
+    """Return the question. Every entry stands quoted, line by line, between tags that nobody who
+    writes an entry can know.
+    """
     told = "".join(_told(entry) for entry in entries)
     text = fenced(
         "candidates", fence(secret, CONSOLIDATOR, told), told, templates, "entries"
@@ -65,15 +67,17 @@ def question(entries: Sequence[Entry], secret: bytes, templates: Templates) -> Q
 
 
 def answer(text: str) -> list[Proposal]:
-    """The proposals of an answer, or Malformed. What one of them says is judged elsewhere."""
+    """Return the proposals of an answer, or raise Malformed. Others judge what each proposal
+    says.
+    """
     bare = text.strip()
     if bare.startswith("```"):
         bare = bare.partition("\n")[2].rstrip().removesuffix("```")
     try:
-        found = json.loads(bare)
+        value = json.loads(bare)
     except (ValueError, RecursionError) as error:
         raise Malformed(f"the answer is no JSON: {error}") from error
-    items = found.get("proposals") if isinstance(found, dict) else None
+    items = value.get("proposals") if isinstance(value, dict) else None
     if not isinstance(items, list) or len(items) > ANSWERED:
         raise Malformed(
             f'the answer is no {{"proposals": [...]}} with at most {ANSWERED} of them'

@@ -1,11 +1,10 @@
-"""What is done once on every local date, and when: pure. Then the alarm clock, which rings and
-decides nothing.
+"""The schedule of jobs that run once on every local date, and the alarm clock that starts them.
+Knows no job's work.
 
 A date is due from the first valid instant at or after its time of day: where clocks jump over that
-time, the instant after the gap; where it comes twice, the first. Dates are what runs are known by,
-so that no change of the clocks makes a second run or loses one. The right to run is not decided
-here: a job claims its date in the store, and any number of alarm clocks may ring. This module knows
-no job's work.
+time, the instant after the gap; where it comes twice, the first. Runs are known by their dates, so
+that no change of the clocks makes a second run or loses one. The right to run is not decided here:
+a job claims its date in the store, and any number of alarm clocks may ring.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ class Job(NamedTuple):
 
 
 def plan_of(settings: Settings) -> Plan:
-    """The schedule of a workspace; InvalidEntry says what of it is not valid."""
+    """Return the schedule of a workspace; InvalidEntry says which part of it is not valid."""
     declared = dict(settings.other).get("schedule") or {}
     if not isinstance(declared, Mapping):
         raise InvalidEntry(
@@ -64,8 +63,8 @@ def plan_of(settings: Settings) -> Plan:
 
 
 def zone_of(name: str) -> tzinfo:
-    """A zone by its name; an abbreviation such as PST means different things in summer, and is
-    none.
+    """Return a zone by its name. An abbreviation such as PST means different things in summer, and
+    is none.
     """
     if name == "UTC":
         return UTC
@@ -80,26 +79,26 @@ def zone_of(name: str) -> tzinfo:
 
 
 def instant(at: time, on: date, zone: tzinfo) -> int:
-    """The microsecond from which the time of day has come on that date: the first valid one at or
-    after it.
+    """Return the microsecond from which the time of day has come on that date: the first valid one
+    at or after it.
     """
     local = datetime.combine(on, at, zone)
-    first, other = (_utc(local.replace(fold=fold)) for fold in (0, 1))
-    if first <= other:
+    first, second = (_utc(local.replace(fold=fold)) for fold in (0, 1))
+    if first <= second:
         return _micros(first)
-    while first - other > timedelta(
+    while first - second > timedelta(
         seconds=1
     ):  # in a gap: whose end lies between what the two offsets say
-        middle = other + (first - other) / 2
+        middle = second + (first - second) / 2
         jumped = middle.astimezone(zone).replace(tzinfo=None) >= local.replace(
             tzinfo=None
         )
-        first, other = (middle, other) if jumped else (first, middle)
+        first, second = (middle, second) if jumped else (first, middle)
     return _micros(first.replace(microsecond=0))
 
 
 def due(at: time, zone: tzinfo, now: int) -> date:
-    """The newest local date whose instant has passed. Those before it are its to make up for."""
+    """Return the newest local date whose instant has passed. It makes up for those before it."""
     today = _local(now, zone)
     return next(
         on
@@ -109,14 +108,14 @@ def due(at: time, zone: tzinfo, now: int) -> date:
 
 
 def following(at: time, zone: tzinfo, now: int) -> date:
-    """The next local date whose instant is yet to come."""
+    """Return the next local date whose instant is yet to come."""
     on = due(at, zone, now) + DAY
     return on if _exists(on, zone) else on + DAY
 
 
 def _exists(on: date, zone: tzinfo) -> bool:
-    """Whether the calendar of the zone has the date: a country that crosses the date line leaves
-    one out.
+    """Return whether the calendar of the zone has the date: a country that crosses the date line
+    leaves one out.
     """
     return _local(_micros(_utc(datetime.combine(on, time(12), zone))), zone) == on
 
@@ -170,7 +169,7 @@ class Alarm:
         self._rings: AsyncIOScheduler | None = None
 
     async def look(self) -> None:
-        """Begin what is due and not known to be done. Never waits for it."""
+        """Begin what is due and not known to be done. Never wait for it."""
         for job in self.jobs:
             on = due(job.at, self.zone, self.clock())
             if (
@@ -221,7 +220,7 @@ class Alarm:
         return self
 
     async def __aexit__(self, *about: object) -> None:
-        """What runs is cut off: its claim is for another to take over."""
+        """Cut off what runs: another process may take over its claim."""
         assert self._rings is not None
         self._rings.shutdown(wait=False)
         tasks = list(self.running.values())

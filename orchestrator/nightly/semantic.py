@@ -1,9 +1,9 @@
-"""Semantic consolidation: an engine proposes merges and summaries, the memory judges them, what
-passes is staged.
+"""Semantic consolidation: a model proposes merges and summaries, the memory judges them, and those
+that pass are staged.
 
-Off unless synapse.yaml says which engine. It comes after a night, by a claim of its own, so that
-whatever becomes of the provider leaves the night whole. Every call is reserved under the limits
-before it is made, and booked in a ledger of its own, as `consolidation`.
+Off unless synapse.yaml names an engine. It comes after consolidation, by a claim of its own, so
+that no trouble with the provider harms that. Every call is reserved under the limits before it is
+made, and booked in a ledger of its own, as `consolidation`.
 """
 
 from __future__ import annotations
@@ -90,27 +90,27 @@ class Report(NamedTuple):
 
 
 def wanted(settings: Settings) -> Wanted | None:
-    """What the workspace asks for; None where it asks for nothing; InvalidEntry says what of it is
-    not valid.
+    """Return what the workspace asks for; None where it asks for nothing; InvalidEntry says which
+    part of it is not valid.
     """
     block = dict(settings.other).get("consolidation")
     if block is None:
         return None
     if not isinstance(block, Mapping) or set(block) - {"semantic"}:
         raise InvalidEntry(_FORM)
-    found = block.get("semantic")
-    if found is None or found is False or found == "off":
+    setting = block.get("semantic")
+    if setting is None or setting is False or setting == "off":
         return None
-    if not isinstance(found, Mapping) or not isinstance(found.get("engine"), str):
+    if not isinstance(setting, Mapping) or not isinstance(setting.get("engine"), str):
         raise InvalidEntry(_FORM)
-    if unknown := sorted(set(found) - set(_KEYS)):
+    if unknown := sorted(set(setting) - set(_KEYS)):
         raise InvalidEntry(
             f"consolidation: semantic: {unknown[0]!r} is not one of {', '.join(_KEYS)}"
         )
     tokens, usd, model = (
-        found.get("max_tokens"),
-        found.get("max_usd"),
-        found.get("model"),
+        setting.get("max_tokens"),
+        setting.get("max_usd"),
+        setting.get("model"),
     )
     if not (tokens is None or (type(tokens) is int and tokens > 0)) or not (
         usd is None or _is_money(usd)
@@ -119,7 +119,7 @@ def wanted(settings: Settings) -> Wanted | None:
             "consolidation: semantic: max_tokens is a whole number, max_usd an amount of dollars"
         )
     return Wanted(
-        found["engine"],
+        setting["engine"],
         None if model is None else str(model),
         tokens,
         None if usd is None else float(usd),
@@ -127,7 +127,7 @@ def wanted(settings: Settings) -> Wanted | None:
 
 
 def is_off(settings: Settings) -> bool:
-    """Whether nothing is asked for; what is not valid is not off."""
+    """Return whether nothing is asked for; settings that are not valid are not off."""
     try:
         return wanted(settings) is None
     except InvalidEntry:
@@ -175,25 +175,26 @@ def consolidate(
 
 
 def portions(store: Store) -> tuple[list[list[Entry]], int]:
-    """What would be asked about now, and up to where in the log that looks."""
+    """Return the portions that would be asked about now, and the place in the log up to which that
+    looks.
+    """
     with store.snapshot(look=True) as snap:
         now = store.clock()
         floor, after = _reached(store)
         live = maintenance.mergeable(snap, now, floor, CONSOLIDATOR, NEWEST)
         busy = waiting(store)
         groups = candidates(
-            (each for each in live if each.id not in busy),
+            (entry for entry in live if entry.id not in busy),
             now,
             maintenance.brought_back(snap),
         )
-        return [
-            portion for portion in batches(groups) if portion[0].seq >= after
-        ], snap.cursor
+        due = [portion for portion in batches(groups) if portion[0].seq >= after]
+        return due, snap.cursor
 
 
 def _reached(store: Store) -> tuple[int, int]:
-    """Up to where in the log everything was asked about, and from where on the rest has still to
-    be.
+    """Return the place in the log up to which everything was asked about, and where the rest
+    begins.
     """
     with store.snapshot() as snap:
         nights = maintenance.nights(snap)
@@ -230,9 +231,9 @@ class _Job:
             kind, options = engines.declared(
                 dict(store.settings.other).get("engines"), wanted.engine
             )
-            made = engine or engines.load(kind, **options)
+            asked_engine = engine or engines.load(kind, **options)
             limits = (wanted.model, wanted.max_tokens, wanted.max_usd)
-            asker = Asker(store, root, folder.make(), made, *limits)
+            asker = Asker(store, root, folder.make(), asked_engine, *limits)
             try:
                 for portion in todo:
                     self.after = portion[0].seq
@@ -246,13 +247,15 @@ class _Job:
             finally:
                 self.spent = asker.spent
                 await asker.close()
-                await made.close()  # in the loop that it was used in, whoever made it
+                await (
+                    asked_engine.close()
+                )  # in the loop that it was used in, whoever made it
         self.cursor, self.after = cursor, 0
 
     async def _portion(
         self, asker: Asker, portion: Sequence[Entry], asked: Question, folder: Folder
     ) -> None:
-        """One question, and what becomes of its answer."""
+        """Ask one question, and handle its answer."""
         self.right = reach(self.mem, self.right, "propose", self.mem.store.clock())
         self.asked += 1
         try:
@@ -261,12 +264,12 @@ class _Job:
             self.malformed += 1
             folder.record(PROPOSALS, _line("malformed", str(error)), sync=False)
             return
-        known = {entry.id: entry for entry in portion}
+        by_id = {entry.id: entry for entry in portion}
         with self.mem.store.snapshot(late=True) as snap:
             spared = maintenance.brought_back(snap)
         for proposal in proposals:
             outcome = self._settled(
-                judge(proposal, self._current(known), self.mem.store.clock(), spared)
+                judge(proposal, self._current(by_id), self.mem.store.clock(), spared)
             )
             self.outcomes.append(outcome)
             folder.record(
@@ -274,13 +277,13 @@ class _Job:
             )
 
     def _current(self, known: Mapping[str, Entry]) -> dict[str, Entry]:
-        """The entries as they are now: the answer took its time."""
+        """Return the entries as they are now: the answer took its time."""
         with self.mem.store.snapshot() as snap:
             now = self.mem.store.clock()
-            found = {id: self.mem.store.current(id) for id in known}
+            current = {id: self.mem.store.current(id) for id in known}
             return {
                 id: entry
-                for id, entry in found.items()
+                for id, entry in current.items()
                 if snap.fate(entry, now) is None
             }
 
@@ -288,8 +291,10 @@ class _Job:
         proposal = verdict.proposal
         if verdict.made is None:
             return Outcome(proposal, "rejected", verdict.reason)
-        if again := self.taken.intersection(proposal.sources):
-            return Outcome(proposal, "rejected", f"{min(again)} is in another proposal")
+        if overlap := self.taken.intersection(proposal.sources):
+            return Outcome(
+                proposal, "rejected", f"{min(overlap)} is in another proposal"
+            )
         entry = stage(self.mem, verdict, self.night, self.right.fence)
         if entry is None:
             return Outcome(proposal, "known", "the same entries were proposed before")
@@ -297,19 +302,19 @@ class _Job:
         return Outcome(proposal, "staged", verdict.reason, entry.id)
 
     def told(self) -> dict[str, object]:
-        """What the record of its end says."""
+        """Return the fields that the record of its end has."""
         states = [outcome.state for outcome in self.outcomes]
         counts = {"asked": self.asked, "malformed": self.malformed} | {
             state: states.count(state) for state in ("staged", "rejected")
         }
-        told: dict[str, object] = {
+        fields: dict[str, object] = {
             "cursor": self.cursor,
             "after": self.after,
             **counts,
             "tokens": self.spent.tokens,
         }
-        told |= {} if self.spent.cost is None else {"usd": self.spent.cost}
-        return told | ({"stopped": self.stopped[:300]} if self.stopped else {})
+        fields |= {} if self.spent.cost is None else {"usd": self.spent.cost}
+        return fields | ({"stopped": self.stopped[:300]} if self.stopped else {})
 
     def report(self) -> Report:
         outcomes = tuple(self.outcomes)
@@ -325,7 +330,7 @@ class _Job:
 
 
 def _line(state: str, reason: str, outcome: Outcome | None = None) -> str:
-    told: dict[str, Any] = {"state": state, "reason": reason}
+    fields: dict[str, Any] = {"state": state, "reason": reason}
     if outcome is not None:
-        told |= outcome.proposal._asdict() | {"id": outcome.id}
-    return json.dumps(told, ensure_ascii=False) + "\n"
+        fields |= outcome.proposal._asdict() | {"id": outcome.id}
+    return json.dumps(fields, ensure_ascii=False) + "\n"

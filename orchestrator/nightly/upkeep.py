@@ -1,6 +1,5 @@
-"""What comes due now and then, beside the way of any run: a thread that looks for what was dropped
-as a file, and folds the index's log of changes back into its file. It decides nothing, and knows no
-runs.
+"""The upkeep thread: it looks for dropped files now and then, and folds the index's write-ahead log
+back into its file. It decides nothing, and knows no runs.
 """
 
 from __future__ import annotations

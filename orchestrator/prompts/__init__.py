@@ -1,1 +1,3 @@
-"""What a run begins with: chosen, rendered, fitted to its budget, and recorded in a receipt."""
+"""The prompts of runs: chosen from the memory, rendered, fitted to their budget, and recorded in a
+receipt. Calls no model.
+"""

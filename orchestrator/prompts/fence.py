@@ -1,4 +1,4 @@
-"""The fence around what others wrote: tags that nobody who writes an entry can know. No templates
+"""The fence around text of other agents: tags that no author of an entry can know. No templates
 here.
 
 The fence of an agent is the same in every prompt, so that caches keep what stands before and behind
@@ -17,18 +17,18 @@ SECRET_BYTES = 32
 
 
 def fence(secret: bytes, agent: str, text: str) -> str:
-    """The fence of this agent, in hexadecimal. Only where the text to be fenced contains it, as one
-    does that quotes an earlier prompt, another is drawn, always the same for the same text.
+    """Return the fence of this agent, in hexadecimal. Where the text contains it, as a text that
+    quotes an earlier prompt does, another one is drawn, always the same for the same text.
     """
     from hashlib import blake2b
 
     folded, drawn = text.lower(), 0
     while True:
-        found = blake2b(
+        digest = blake2b(
             f"{drawn} {agent}".encode(), key=secret, digest_size=BYTES, person=b"fence"
         ).hexdigest()
-        if found not in folded:
-            return found
+        if digest not in folded:
+            return digest
         drawn += 1
 
 
@@ -41,7 +41,7 @@ def closing(fence: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """The text behind `>`, line by line, with what would not be seen spelled out. Ends in a
+    """Return the text behind `>`, line by line, with invisible characters spelled out. It ends in a
     newline.
     """
     return "".join(
@@ -51,13 +51,13 @@ def quoted(text: str) -> str:
 
 
 def inline(text: str, most: int = 80) -> str:
-    """The beginning of a text on one line, with what would not be seen spelled out."""
+    """Return the beginning of a text on one line, with invisible characters spelled out."""
     start = " ".join(text[: most * 4].split())
     return escaped(start[:most]) + "…" * (len(start) > most)
 
 
 def secret(root: str) -> bytes:
-    """The secret of a workspace, made at the first use; only its owner may read it."""
+    """Return the secret of a workspace, made at the first use; only its owner may read it."""
     path = os.path.join(root, "runs", ".secret")
     try:
         return _read(path) or _make(path)
@@ -71,18 +71,18 @@ def _read(path: str) -> bytes | None:
     except FileNotFoundError:
         return None
     with open(descriptor, "rb") as file:
-        found = file.read()
-    if len(found) != SECRET_BYTES:
+        content = file.read()
+    if len(content) != SECRET_BYTES:
         raise StoreError(
-            f"{path} is damaged: {len(found)} bytes, not {SECRET_BYTES}; delete it,"
+            f"{path} is damaged: {len(content)} bytes, not {SECRET_BYTES}; delete it,"
             f" and a new one is made"
         )
-    return found
+    return content
 
 
 def _make(path: str) -> bytes:
-    """Written aside and linked, so that it is whole or not there, and the first of several makers
-    wins.
+    """Write the secret aside and link it, so that it is complete or absent, and the first of
+    several writers wins.
     """
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     aside = f"{path}.{os.getpid()}.{os.urandom(4).hex()}"
@@ -100,6 +100,6 @@ def _make(path: str) -> bytes:
             pass
     finally:
         os.unlink(aside)
-    found = _read(path)
-    assert found is not None  # it was linked, by us or by another
-    return found
+    secret = _read(path)
+    assert secret is not None  # it was linked, by us or by another
+    return secret

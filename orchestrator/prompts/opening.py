@@ -1,8 +1,7 @@
-"""How a run begins: what of the memory goes into its prompt, the prompt, and the receipt that says
-so.
+"""The opening of a run: what of the memory goes into its prompt, the prompt itself, and its
+receipt. Called once per run, on the memory's thread.
 
-On the memory's thread. What is decided here is recorded before any engine sees it, and never
-decided again.
+What is decided here is recorded before any engine sees it, and never decided again.
 """
 
 from __future__ import annotations
@@ -159,10 +158,10 @@ def opened(
     order = order._replace(
         budget=0 if error else most, reach=reach, schema=schema, why=why
     )
-    made = fit(
+    fitted = fit(
         seat, order, means.secret, means.templates, means.counter, context.view or view
     )
-    return Opening(*made, context.news, context.acts)
+    return Opening(*fitted, context.news, context.acts)
 
 
 def _drafted(
@@ -187,39 +186,39 @@ def _cost(view: View, order: Order, means: Means) -> int:
 
 
 def taught(tools: Iterable[Tool], templates: Templates) -> list[Tool]:
-    """The tools, with the one that searches teaching when to ask. It stands in what is told of the
-    tool, so that it costs nothing where the tool is not offered, and is billed with it.
+    """Return the tools; the description of the search tool says when to search. It is part of the
+    description, so that it costs nothing where the tool is not offered, and is billed with it.
     """
-    found = list(tools)
-    values = {"tools": tuple(tool.name for tool in found)}
+    listed = list(tools)
+    values = {"tools": tuple(tool.name for tool in listed)}
     return [
         tool._replace(
             description=f"{tool.description}. {templates.render('_recall', values).strip()}"
         )
         if tool.name == RECALL
         else tool
-        for tool in found
+        for tool in listed
     ]
 
 
 def registered(store: Store, id: str) -> Agent:
-    """The agent of a task."""
-    found = store.agents().get(id)
-    if found is None:
+    """Return the agent of this id, or raise an error that names the registered ones."""
+    agent = store.agents().get(id)
+    if agent is None:
         raise store.unregistered(id)
-    return found
+    return agent
 
 
 def histories(runs: Runs) -> Histories:
-    """What the newest runs that have ended took, by role and engine, the oldest first."""
-    found: Histories = {}
+    """Return the costs of the newest ended runs by role and engine, the oldest first."""
+    result: Histories = {}
     for run in reversed(runs.all(state="ended", limit=HISTORY)):
         if run.fields.get("past"):
             kind = (run.fields["role"], run.fields["engine"])
             uses = run.fields.get("uses") or {}
             past = Past(*run.fields["past"][:4])._replace(uses=uses)
-            found.setdefault(kind, []).append(past)
-    return found
+            result.setdefault(kind, []).append(past)
+    return result
 
 
 def assignment(task: Task, given_by: str | None) -> Assignment:

@@ -1,8 +1,7 @@
-"""The render receipt of a spawn: what went into its prompt, at how many tokens, what did not, and
-why.
+"""The render receipt of a spawn: which entries stand in its prompt, at how many tokens, and which
+do not, and why.
 
-With it the prompt can be made again, byte for byte, and be seen to be the same. Nothing here writes
-a file.
+With it the prompt can be made again, byte for byte, and compared. Nothing here writes a file.
 """
 
 from __future__ import annotations
@@ -81,12 +80,13 @@ class Receipt(NamedTuple):
     worth: Worth | None = None
 
     def dump(self) -> str:
-        """As JSON, a line for each field; what was left out by its reasons, for there may be a
-        thousand entries.
+        """Return the receipt as JSON, a line for each field. What was left out is grouped by its
+        reasons, for there may be a thousand entries.
         """
         fields = self._asdict() | {
             "left_out": [
-                (why, [id for id, _ in each]) for why, each in _by_reason(self.left_out)
+                (why, [id for id, _ in items])
+                for why, items in _by_reason(self.left_out)
             ],
             "worth": self.worth._asdict() if self.worth else None,
         }
@@ -98,8 +98,8 @@ class Receipt(NamedTuple):
         )
 
     def shown(self) -> dict[str, Any]:
-        """The fields of the record in the log: what the agent was shown, and by what the prompt is
-        known.
+        """Return the fields of the record in the log: what the agent was shown, and the digest of
+        its prompt.
         """
         return {
             "cursor": self.cursor,
@@ -120,7 +120,7 @@ class Receipt(NamedTuple):
 def _by_reason(
     left_out: Iterable[tuple[str, str]],
 ) -> Iterator[tuple[str, Iterable[tuple[str, str]]]]:
-    """Stretches that were left out for one reason, in their order."""
+    """Yield the stretches that were left out for one reason, in their order."""
     return groupby(left_out, key=itemgetter(1))
 
 
@@ -178,8 +178,8 @@ def fit(
     OverBudget where not even one counted line fits. A budget of 0 asks for no view at all; where
     nothing pays, none is shown: then nothing is what it costs.
     """
-    before, behind = frame(order.agent, secret, templates)
-    framed = sum(counter.measure((before, behind))[0])
+    before, suffix = frame(order.agent, secret, templates)
+    framed = sum(counter.measure((before, suffix))[0])
     if view is None:
         view = draft(seat, order, secret, templates, counter)
     prompt, fence = render(
@@ -196,7 +196,7 @@ def fit(
         "view": view.tokens + framed if view.text else 0,
         "task": counter.count(prompt.task),
     }
-    if not view.bounded and prompt.memory == before + view.text + behind:
+    if not view.bounded and prompt.memory == before + view.text + suffix:
         counter.know(
             prompt.memory, tokens["view"]
         )  # its blocks add up: the whole need not be encoded
@@ -216,8 +216,8 @@ def fit(
         order.why,
         order.reach.tools,
         order.reach.shell,
-        tuple((*each,) for each in view.included),
-        tuple((*each,) for each in view.left_out),
+        tuple((*item,) for item in view.included),
+        tuple((*item,) for item in view.left_out),
         tokens,
         prompt.sha256,
         fence,
@@ -243,11 +243,11 @@ def draft(
         )
         return _without(nothing, "there was no budget for a view")
     framed = sum(counter.measure(frame(order.agent, secret, templates))[0])
-    asked = _asked(
+    requested = _asked(
         order.task, order.about, order.worth, order.reach, counter, framed, order.budget
     )
     try:
-        view = seat.briefing(**asked)
+        view = seat.briefing(**requested)
     except OverBudget as error:
         needed = counter.theirs(error.details["needed"] + framed)  # type: ignore[operator]
         message = (
@@ -287,15 +287,15 @@ def _criticals_left(view: View) -> bool:
 
 
 def _without(view: View, reason: str = "") -> View:
-    """Nothing of the view, and why."""
-    out = [LeftOut(each.id, reason) for each in view.included]
-    out += [LeftOut(id, reason or why) for id, why in view.left_out]
-    return view._replace(text="", tokens=0, included=(), left_out=tuple(out))
+    """Return the choice that shows nothing of the view, with the reason."""
+    left_out = [LeftOut(item.id, reason) for item in view.included]
+    left_out += [LeftOut(id, reason or why) for id, why in view.left_out]
+    return view._replace(text="", tokens=0, included=(), left_out=tuple(left_out))
 
 
 @cache  # finding out reads a directory and parses a file, and what is installed stays as it is
 def tokenizer() -> str:
-    """The name and version of what counts."""
+    """Return the name and version of what counts."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:
@@ -310,22 +310,22 @@ def tokenizer() -> str:
 def replay(
     journalled: str, stored: Prompt | None, again: Callable[[], Prompt]
 ) -> Prompt:
-    """The prompt whose hash the log holds: as the run's folder keeps it, else made again from the
-    log. What has another hash is never shown as it.
+    """Return the prompt whose hash the log holds: from the run's folder, else made again from the
+    log. A prompt with another hash is never returned.
     """
     if stored is not None and stored.sha256 == journalled:
         return stored
-    made = again()
-    if made.sha256 == journalled:
-        return made
+    rendered = again()
+    if rendered.sha256 == journalled:
+        return rendered
     raise NotReproducible(
         f"the prompt cannot be made again: the log knows it as {journalled[:16]}…,"
         f" what is kept in the run's folder"
         f" {'is missing' if stored is None else f'has {stored.sha256[:16]}…'}, and"
-        f" made from the log it has {made.sha256[:16]}…; the templates or the"
-        f" workspace's secret may have changed",
+        f" made from the log it has"
+        f" {rendered.sha256[:16]}…; the templates or the workspace's secret may have changed",
         expected=journalled,
-        found=made.sha256,
+        found=rendered.sha256,
     )
 
 
@@ -337,17 +337,17 @@ def derive(
     templates: Templates,
     agent: Agent,
 ) -> Prompt:
-    """The prompt once more, from the log as it was then. Exact as long as templates and agent are
-    the same.
+    """Make the prompt once more, from the log as it was then. It is exact as long as templates and
+    agent are the same.
     """
     view, reach = "", Reach(receipt.tools, receipt.shell, receipt.roster)
     if receipt.tokens["view"]:
         counter = Counter(encoding=receipt.encoding, ratio=receipt.ratio)
         framed = sum(counter.measure(frame(agent, secret, templates))[0])
-        asked = _asked(
+        requested = _asked(
             task, receipt.about, receipt.worth, reach, counter, framed, receipt.budget
         )
-        view = seat.briefing(as_of=receipt.at, until=receipt.cursor, **asked).text
+        view = seat.briefing(as_of=receipt.at, until=receipt.cursor, **requested).text
     return render(agent, task, view, secret, templates, reach)[0]
 
 
@@ -355,13 +355,13 @@ def derive(
 
 
 def explain(receipt: Receipt) -> str:
-    """The receipt for people: what went in, what did not and why. At most 80 columns, but for long
-    ids.
+    """Format the receipt for people: what went in, what did not, and why. At most 80 columns, but
+    for long ids.
     """
     counted = {"exact": "exact", "bound": "upper bounds", "estimate": "estimates"}[
         receipt.counting
     ]
-    told = [
+    texts = [
         f"Run {receipt.run}, epoch {receipt.epoch}, of {receipt.agent}",
         f"  as of     {seconds(receipt.at)}, cursor {receipt.cursor}",
         f"  template  {receipt.template} of {receipt.templates[:12]}",
@@ -384,12 +384,12 @@ def explain(receipt: Receipt) -> str:
         ),
     ]
     if receipt.left_out:
-        told += [
+        texts += [
             "",
             f"Left out: {_entries(len(receipt.left_out))}",
             *_grouped(receipt.left_out),
         ]
-    return "\n".join(told) + "\n"
+    return "\n".join(texts) + "\n"
 
 
 def _budget(receipt: Receipt) -> str:
@@ -412,7 +412,7 @@ def _entries(count: int) -> str:
 
 
 def _grouped(left_out: tuple[tuple[str, str], ...]) -> Iterator[str]:
-    """The reasons, and the entries that each kept out: the newest few by name."""
+    """Yield the reasons with the entries that each kept out: the newest few by name."""
     reasons = dict.fromkeys(reason for _, reason in left_out)
     for reason in reasons:
         ids = [id for id, why in left_out if why == reason]
@@ -422,9 +422,9 @@ def _grouped(left_out: tuple[tuple[str, str], ...]) -> Iterator[str]:
             initial_indent="  ",
             subsequent_indent="    ",
         )
-        more = f" and {len(ids) - NAMED:,} older" if len(ids) > NAMED else ""
+        suffix = f" and {len(ids) - NAMED:,} older" if len(ids) > NAMED else ""
         yield from wrap(
-            f"{', '.join(ids[-NAMED:])}{more}",
+            f"{', '.join(ids[-NAMED:])}{suffix}",
             WIDTH,
             initial_indent="    ",
             subsequent_indent="    ",

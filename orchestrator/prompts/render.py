@@ -1,5 +1,5 @@
-"""What a run begins with, and what is said to it later: texts from templates, with what others
-wrote fenced in.
+"""The texts of prompts and of later messages, rendered from templates, with other agents' text
+fenced.
 
 Pure but for the templates' files. Nothing here reads the memory, counts tokens or knows a run's
 folder. Every text that an agent wrote is a value, never a template; it stands quoted, line by line,
@@ -61,8 +61,8 @@ class Prompt(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The whole, as `replay` prints it."""
-        return "\n".join(part for part in self if part)
+        """Return the whole prompt, as `replay` prints it."""
+        return "\n".join(block for block in self if block)
 
     @property
     def sha256(self) -> str:
@@ -88,11 +88,10 @@ def render(
     templates: Templates,
     reach: Reach = NOTHING,
 ) -> tuple[Prompt, str]:
-    """The prompt of a spawn, and its fence. `view` is the text of the agent's view; nothing is
-    shown where it is empty.
-
-    The task stands last and as it was given: it can close nothing that stands before it, and the
-    fence is drawn so that the task does not contain it either; so no text of it passes for memory.
+    """Render the prompt of a spawn and return it with its fence. `view` is the text of the agent's
+    view; nothing is shown where it is empty. The task stands last, word for word: it can close
+    nothing that stands before it, and the fence is drawn so that the task does not contain it. So
+    no text of the task passes for memory.
     """
     drawn = fence(secret, agent.id, f"{view}\n{task.text}")
     system = templates.render(
@@ -121,31 +120,33 @@ def _values(agent: Agent, reach: Reach) -> dict[str, object]:
 
 
 def template_of(agent: Agent, task: Assignment, templates: Templates) -> str:
-    """The name of the template: of the task's kind, else the agent's role, else an engineer's."""
+    """Return the name of the template: of the task's kind, else the agent's role, else an
+    engineer's.
+    """
     names = (name for name in (task.kind, agent.role) if name and is_component(name))
     return next((name for name in names if templates.has(name)), OTHERWISE)
 
 
 def assigned(task: Assignment, templates: Templates) -> str:
-    """The last part of a prompt. The text of the task is in it as it is."""
-    made = templates.render("task", {"task": task})
-    if task.text not in made:
+    """Render the last part of a prompt. The text of the task stands in it word for word."""
+    rendered = templates.render("task", {"task": task})
+    if task.text not in rendered:
         path = templates.path("task")
         raise BrokenTemplate(
             f"{path} does not show {{{{ task.text }}}} as it is", file=path, line=1
         )
-    return made
+    return rendered
 
 
 def frame(agent: Agent, secret: bytes, templates: Templates) -> tuple[str, str]:
-    """What stands before and behind a view. It ends and begins a line there, so that counts add
+    """Return the text before and behind a view. Lines end and begin there, so that counts add
     up.
     """
     drawn = fence(secret, agent.id, "")
-    before, _, behind = fenced("memory", drawn, "-\n", templates, "view").partition(
+    before, _, suffix = fenced("memory", drawn, "-\n", templates, "view").partition(
         f"{opening(drawn)}-\n"
     )
-    return before + opening(drawn), behind
+    return before + opening(drawn), suffix
 
 
 def wake(
@@ -169,14 +170,14 @@ def held(
 def unread(
     reports: Sequence[Report], agent: Agent, secret: bytes, templates: Templates
 ) -> str:
-    """What is said to an agent that would end without having read what others did for it."""
+    """Render the message to an agent that would end without having read its children's results."""
     return _results("unread", reports, agent, secret, templates)
 
 
 def results(
     reports: Sequence[Report], agent: Agent, secret: bytes, templates: Templates
 ) -> str:
-    """What an agent is given that waited for others."""
+    """Render the results for an agent that waited for its children."""
     return _results("results", reports, agent, secret, templates)
 
 
@@ -194,8 +195,8 @@ def _results(
     secret: bytes,
     templates: Templates,
 ) -> str:
-    told = "".join(_told(report) for report in reports)
-    return fenced(name, fence(secret, agent.id, told), told, templates, "told")
+    text = "".join(_told(report) for report in reports)
+    return fenced(name, fence(secret, agent.id, text), text, templates, "told")
 
 
 def resumed(
@@ -206,8 +207,9 @@ def resumed(
     in_flight: Sequence[str] = (),
     earlier: str = "",
 ) -> str:
-    """What is said to a session that goes on after its process died. `in_flight`: the names of
-    calls whose outcome nobody knows; `earlier`: what a client had said that keeps no conversation.
+    """Render the message to a session that goes on after its process died. `in_flight`: the names
+    of calls whose outcome nobody knows; `earlier`: the words of a client that keeps no
+    conversation.
     """
     body = quoted(earlier) if earlier else ""
     names = [inline(name) for name in in_flight]
@@ -228,22 +230,22 @@ def resumed(
 def fenced(
     name: str, fence: str, body: str, templates: Templates, value: str, **more: object
 ) -> str:
-    """A template with the body between its tags. A template that a workspace has spoiled is an
-    error: what others wrote is never shown without its fence.
+    """Render a template with the body between its tags. A template that a workspace has spoiled is
+    an error: what others wrote is never shown without its fence.
     """
     values = {value: body, "opening": opening(fence), "closing": closing(fence), **more}
-    made = templates.render(name, values)
+    rendered = templates.render(name, values)
     block = f"{opening(fence)}{body}{closing(fence)}"
-    at = made.find(block)
-    if made.count(fence) != 2 or at < 0 or made[:at][-1:] not in ("", "\n"):
-        what, path = (
+    at = rendered.find(block)
+    if rendered.count(fence) != 2 or at < 0 or rendered[:at][-1:] not in ("", "\n"):
+        kind, path = (
             "{{ opening }}{{ "
             + value
             + " }}{{ closing -}} in lines of their own, once",
             templates.path(name),
         )
-        raise BrokenTemplate(f"{path} has to have {what}", file=path, line=1)
-    return made
+        raise BrokenTemplate(f"{path} has to have {kind}", file=path, line=1)
+    return rendered
 
 
 def _told(report: Report) -> str:
@@ -271,8 +273,8 @@ class Prefix(NamedTuple):
 
 
 def prefix(before: Prompt, after: Prompt) -> Prefix:
-    """What the next prompt of an agent has in common with the one before, up to the task: what a
-    cache can keep.
+    """Return how much of the next prompt of an agent is equal to the one before, up to the task:
+    what a cache can keep.
     """
     old, new = (
         f"{prompt.system}\n{prompt.memory}".encode("utf-8", "surrogatepass")

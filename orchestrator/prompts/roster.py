@@ -1,8 +1,8 @@
-"""Whom an agent that hands out work may give it to: a line for each, in its prompt, and in what it
-is told when it names somebody who is not there. Pure.
+"""The roster of agents that a coordinating agent may give work to: a line for each, for its prompt
+and for the error about an unknown agent. Pure.
 
 The lines that a prompt showed stand in its receipt, so that the prompt can be made again after
-others were registered.
+other agents were registered.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ def workers(agents: Iterable[Agent], giver: Agent) -> list[Agent]:
     """Return the agents that this one may sensibly give work to: not itself, the operator or a CTO.
     Those of its own department come first, leads before engineers, and then the ids decide: an
     order that lasts."""
-    others = [
+    candidates = [
         a for a in agents if a.id not in (giver.id, *RESERVED) and a.role != "cto"
     ]
     return sorted(
-        others, key=lambda a: (not _near(a, giver), _rank(a.role), a.role, a.id)
+        candidates, key=lambda a: (not _near(a, giver), _rank(a.role), a.role, a.id)
     )
 
 
 def lines(agents: Sequence[Agent]) -> tuple[str, ...]:
     """Return a line for each of these agents: its id, its role and department, and what it is
     registered for. Those beyond the first MOST are counted."""
-    rows, more = [_line(agent) for agent in agents[:MOST]], len(agents) - MOST
-    if more > 0:
+    rows, hidden = [_line(agent) for agent in agents[:MOST]], len(agents) - MOST
+    if hidden > 0:
         rows.append(
-            f"- {more} more: call spawn_agent with a part of a name, a role or a department"
+            f"- {hidden} more: call spawn_agent with a part of a name, a role or a department"
         )
     return tuple(rows)
 
@@ -49,21 +49,21 @@ def unknown(name: str, agents: Sequence[Agent]) -> str:
     ids = [agent.id for agent in agents]
     close = closest(name, ids)
     matching = [agent.id for agent in agents if name and _fits(name.lower(), agent)]
-    shown = list(dict.fromkeys([*([close] if close else []), *matching, *ids]))
-    more = f" and {len(shown) - MOST} more" if len(shown) > MOST else ""
+    suggestions = list(dict.fromkeys([*([close] if close else []), *matching, *ids]))
+    suffix = f" and {len(suggestions) - MOST} more" if len(suggestions) > MOST else ""
     meant = f"; did you mean {close}?" if close else ""
     return (
         f"there is no agent {quoted}; you may give work to:"
-        f" {', '.join(shown[:MOST])}{more}{meant}"
+        f" {', '.join(suggestions[:MOST])}{suffix}{meant}"
     )
 
 
 def _line(agent: Agent) -> str:
-    what = ", ".join(
+    skills = ", ".join(
         dict.fromkeys([*(skill.domain for skill in agent.skills), *agent.projects])
     )
-    about = f"{agent.role}, {agent.department}" if agent.department else agent.role
-    return f"- {agent.id} ({inline(about)}){f': {inline(what)}' if what else ''}"
+    role = f"{agent.role}, {agent.department}" if agent.department else agent.role
+    return f"- {agent.id} ({inline(role)}){f': {inline(skills)}' if skills else ''}"
 
 
 def _near(agent: Agent, giver: Agent) -> bool:

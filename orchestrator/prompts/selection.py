@@ -1,10 +1,9 @@
-"""What of the memory a prompt begins with: by what an entry is expected to save, beside what it
-costs. Pure.
+"""The selection of entries for a prompt: by what an entry is expected to save, and what it costs.
+Pure.
 
 A prompt is sent again at every turn, so a token of the view is paid as often as there are turns. An
 entry that is used saves the turns in which the agent would have found it out alone. How likely
-entries are used is learned, kind by kind, from what runs of the role made of those that they were
-shown.
+entries are used is learned, kind by kind, from earlier runs of the role.
 """
 
 from __future__ import annotations
@@ -151,8 +150,8 @@ def _chance(kind: str, runs: Sequence[Past]) -> float:
     was.
     """
     pairs = [run.uses[kind] for run in runs if kind in run.uses]
-    used, shown = (sum(pair[place] for pair in pairs) for place in (0, 1))
-    return round((CHANCES[kind] * DOUBT + used) / (DOUBT + shown), 4)
+    used, total = (sum(pair[index] for pair in pairs) for index in (0, 1))
+    return round((CHANCES[kind] * DOUBT + used) / (DOUBT + total), 4)
 
 
 def worth(of: Expected, scale: float = 1.0) -> Worth:
@@ -205,30 +204,32 @@ def reason(view: View, tokens: int, size: int | None, of: Expected, by: Worth) -
         else "no history yet: the stated expectation"
     )
     task = f"a run takes {of.work:,.0f} tokens in {_counted(round(of.turns), 'turn')} ({source})"
-    parts = _parts(view, by) if size is None else []
-    told = f"{tokens:,} tokens" if size is None else f"{size:,} tokens as asked for"
-    shown = (
-        f"{told}: {', '.join(parts)}"
-        if parts
-        else told
+    reasons = _parts(view, by) if size is None else []
+    size_text = (
+        f"{tokens:,} tokens" if size is None else f"{size:,} tokens as asked for"
+    )
+    counts = (
+        f"{size_text}: {', '.join(reasons)}"
+        if reasons
+        else size_text
         if size is not None or view.text
         else "nothing to show"
     )
-    left = f"; {_left(view, by)}" if size is None and view.left_out else ""
-    return f"{shown}{left}; {task}"
+    omitted = f"; {_left(view, by)}" if size is None and view.left_out else ""
+    return f"{counts}{omitted}; {task}"
 
 
 def _parts(view: View, by: Worth) -> list[str]:
     """Return how many entries of each kind there are, and what they are expected to save."""
     kinds = [entry.why for entry in view.included]
-    parts = []
+    reasons = []
     for kind in (CRITICAL, *KINDS):
         if count := kinds.count(kind):
             saves = f" (p {by.chances.get(kind, 0.0):.2g})" if kind != CRITICAL else ""
-            parts.append(f"{count} {_NAMES[kind]}{saves}")
+            reasons.append(f"{count} {_NAMES[kind]}{saves}")
     if any(kind != CRITICAL for kind in kinds):
-        parts[-1] += f", one that is used saves {by.saving:,.0f}"
-    return parts
+        reasons[-1] += f", one that is used saves {by.saving:,.0f}"
+    return reasons
 
 
 def _left(view: View, by: Worth) -> str:
@@ -254,9 +255,11 @@ def _counted(count: int, noun: str) -> str:
 def past(lines: Sequence[Line], capsules: int | None = None) -> Past:
     """Return a run as history, from its ledger."""
     billed = by_label(lines)
-    other = sum(billed.get(label, 0) for label in COORDINATION if label not in PLANNED)
+    coordination = sum(
+        billed.get(label, 0) for label in COORDINATION if label not in PLANNED
+    )
     work = overhead(lines).work + billed.get("guide", 0)  # which no plan changes
-    return Past(work, len(lines), other, capsules)
+    return Past(work, len(lines), coordination, capsules)
 
 
 def uses(
@@ -267,15 +270,15 @@ def uses(
     wrote a name, figure or address that it has and the task has not; one that has none tells
     nothing.
     """
-    parts = [
-        part
+    texts = [
+        text
         for turn in turns
-        for part in (turn.text, *(_written(call.arguments) for call in turn.calls))
+        for text in (turn.text, *(_written(call.arguments) for call in turn.calls))
     ]
-    written, given = "\n".join(parts), specifics(task)
+    written, specific_words = "\n".join(texts), specifics(task)
     counts: dict[str, list[int]] = {}
     for kind, text in shown:
-        own = {name for name in specifics(text) - given if name not in task}
+        own = {name for name in specifics(text) - specific_words if name not in task}
         if own and kind != CRITICAL:
             count = counts.setdefault(kind, [0, 0])
             count[0] += any(name in written for name in own)

@@ -1,9 +1,9 @@
 """The templates of the prompts: found, checked, compiled once, rendered. The only place that knows
 Jinja.
 
-Those that come with the package stand in `prompts/`; a workspace overrides any of them, and adds
-some for roles of its own, with files of the same name in its `prompts/`. A template is the
-operator's; what others wrote comes in as a value and is never rendered as one.
+Those of the package stand in `prompts/`. A workspace overrides any of them with a file of the same
+name in its own `prompts/`, and adds some for roles of its own. A template is the operator's; what
+others wrote comes in as a value and is never rendered as one.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class Templates:
 
     @property
     def version(self) -> str:
-        """The sha256 of all templates, ours and the workspace's: prompts of one version are made
-        alike.
+        """Return the sha256 of all templates, ours and the workspace's: prompts of one version are
+        made alike.
         """
         self._look()
         return self._version
@@ -60,7 +60,7 @@ class Templates:
         return name + SUFFIX in self._sources
 
     def path(self, name: str) -> str:
-        """Where the template of this name lies."""
+        """Return the path of the template of this name."""
         return self._sources[name + SUFFIX][0]
 
     def render(
@@ -88,22 +88,22 @@ class Templates:
 
     def _look(self) -> None:
         """Read the workspace's templates again where one has changed."""
-        seen = _signature(self.folder) if self.folder else ()
-        if seen == self._seen and self._environment is not None:
+        signature = _signature(self.folder) if self.folder else ()
+        if signature == self._seen and self._environment is not None:
             return
         sources = self._shipped | (
-            dict(_sources(self.folder)) if self.folder and seen else {}
+            dict(_sources(self.folder)) if self.folder and signature else {}
         )
         self._version = _digest(sources)
         self._sources = sources
         self._environment = _environment(tuple(sources.items()))
-        self._seen = seen
+        self._seen = signature
 
     def _broken(self, name: str, error: Exception) -> BrokenTemplate:
-        """The error with the file and the line at which it came about."""
+        """Return the error with the file and the line at which it came about."""
         path, line = _place(error) or (self._sources.get(name, (name, ""))[0], 1)
-        what = getattr(error, "message", None) or str(error) or type(error).__name__
-        return BrokenTemplate(f"{path}, line {line}: {what}", file=path, line=line)
+        message = getattr(error, "message", None) or str(error) or type(error).__name__
+        return BrokenTemplate(f"{path}, line {line}: {message}", file=path, line=line)
 
 
 def version_at(root: str | None) -> str:
@@ -114,16 +114,16 @@ def version_at(root: str | None) -> str:
 
 
 def _digest(sources: Sources) -> str:
-    parts = (
+    entries = (
         f"{name} {len(text)}\n{text}" for name, (_, text) in sorted(sources.items())
     )
-    return sha256(*(part.encode() for part in parts))
+    return sha256(*(entry.encode() for entry in entries))
 
 
 @lru_cache(8)
 def _environment(known: tuple[tuple[str, tuple[str, str]], ...]) -> Environment:
-    """What renders these templates. Workspaces that have the same share it: compiling takes longer
-    than rendering.
+    """Return the environment that renders these templates. Workspaces with the same templates share
+    one: compiling takes longer than rendering.
     """
     from jinja2 import FunctionLoader, StrictUndefined
     from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -136,7 +136,7 @@ def _environment(known: tuple[tuple[str, tuple[str, str]], ...]) -> Environment:
         path, text = sources[name]
         return text, path, None
 
-    made = ImmutableSandboxedEnvironment(
+    environment = ImmutableSandboxedEnvironment(
         loader=FunctionLoader(load),
         undefined=StrictUndefined,
         autoescape=False,
@@ -145,9 +145,9 @@ def _environment(known: tuple[tuple[str, tuple[str, str]], ...]) -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    made.globals.clear()
-    made.filters |= {"quoted": quoted, "inline": inline}
-    return made
+    environment.globals.clear()
+    environment.filters |= {"quoted": quoted, "inline": inline}
+    return environment
 
 
 def _package() -> str:
@@ -158,20 +158,22 @@ def _package() -> str:
 
 
 def _signature(folder: str) -> Signature:
-    """What changes when a template does; empty where there are none."""
+    """Return a value that changes when a template does; an empty one where there are no
+    templates.
+    """
     try:
-        with os.scandir(folder) as found:
-            told = [
-                (each.name, each.stat(follow_symlinks=False))
-                for each in found
-                if _NAME.fullmatch(each.name)
+        with os.scandir(folder) as scan:
+            files = [
+                (item.name, item.stat(follow_symlinks=False))
+                for item in scan
+                if _NAME.fullmatch(item.name)
             ]
     except (FileNotFoundError, NotADirectoryError):
         return ()
     return tuple(
         sorted(
-            (name, about.st_mtime_ns, about.st_size, about.st_ino)
-            for name, about in told
+            (name, status.st_mtime_ns, status.st_size, status.st_ino)
+            for name, status in files
         )
     )
 
@@ -185,14 +187,16 @@ def _sources(folder: str) -> Iterator[tuple[str, tuple[str, str]]]:
 
 
 def _text(path: str) -> str:
-    """A template is a regular file that only people whom the workspace trusts may have written."""
+    """Read a template: a regular file that only people whom the workspace trusts may have
+    written.
+    """
     try:
         descriptor = os.open(
             path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         )
         with open(descriptor, "rb") as file:
-            about = os.fstat(descriptor)
-            if problem := _unfit(about, os.stat(os.path.dirname(path)).st_uid):
+            status = os.fstat(descriptor)
+            if problem := _unfit(status, os.stat(os.path.dirname(path)).st_uid):
                 raise BrokenTemplate(f"{path}: {problem}", file=path, line=0)
             return file.read().decode()
     except (OSError, UnicodeDecodeError) as error:
@@ -216,7 +220,7 @@ def _unfit(about: os.stat_result, owner: int) -> str | None:
 
 
 def _place(error: Exception) -> tuple[str, int] | None:
-    """The template and line that an error came from: what it says itself, else the innermost
+    """Return the template and the line of an error: what it says itself, else the innermost
     template's frame.
     """
     if (line := getattr(error, "lineno", None)) is not None:

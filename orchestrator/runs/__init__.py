@@ -1,1 +1,3 @@
-"""Runs: their records, folders, steps, leases, and what is asked and left. Calls no model."""
+"""Runs as data: records, folders, steps, leases, ledgers, and what tasks ask and results leave.
+Calls no model.
+"""

@@ -1,6 +1,5 @@
-"""What blocks runs: the entries that say so, written once for a question, and whether they stand.
-
-On the memory's thread. Waiting for an answer is the session's business.
+"""The blocker entries of runs: written once for each question, and looked up later. The session
+waits for answers, not this module; its methods run on the memory's thread.
 """
 
 from __future__ import annotations
@@ -59,12 +58,12 @@ class Blockers:
         page = self.seat(run).read(
             namespace=f"blockers/{run.project}", priority="critical", author=run.agent
         )
-        standing = [
+        unresolved = [
             entry.id
             for entry in page
             if entry.id in own or (not own and entry.at >= run.at)
         ]
-        return standing[0] if standing else None
+        return unresolved[0] if unresolved else None
 
     def below(self, run: Run) -> list[tuple[str, str | None]]:
         """Return the children of a run that ended blocked, each with the entry that says so, where

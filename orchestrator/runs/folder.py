@@ -1,7 +1,7 @@
-"""The folder of a run: its steps, its ledger, its receipts and its output, as files that anyone can
-read.
+"""The folder of a run: its steps, ledger, receipt and output, as files that anyone can read.
 
-Lines are whole or not there. What is synced is on the disk when `record` or `write` returns.
+A line is complete or absent. What is synced is on the disk when `record` or `write` returns.
+Nothing here knows what a line means.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ class Folder:
             raise StoreError(f"{self._at(name)} cannot be written: {error}") from error
 
     def write(self, name: str, text: str, *, sync: bool = True) -> str:
-        """A file whole, or not at all, whoever dies; where it is synced, also if the machine does.
-        Its path.
+        """Write a file whole or not at all, whatever dies meanwhile, and return its path. Where it
+        is synced, this holds if the machine fails too.
         """
         path = self._at(name)
         aside = f"{path}.{os.getpid()}.new"
@@ -102,7 +102,7 @@ class Folder:
             raise StoreError(f"{self._at(name)} cannot be read: {error}") from error
 
     def lines(self, name: str) -> Iterator[str]:
-        """The lines so far, with their newlines; none where there is no file."""
+        """Return the lines so far with their newlines; an empty list where there is no file."""
         try:
             yield from _split(self.read(name))
         except NotFound:
@@ -131,13 +131,13 @@ class Tail:
             return []
         except OSError as error:
             raise StoreError(f"{self.path} cannot be read: {error}") from error
-        whole = data[: data.rfind(b"\n") + 1]
-        self.offset += len(whole)
-        return list(_split(whole.decode("utf-8", "surrogatepass")))
+        complete = data[: data.rfind(b"\n") + 1]
+        self.offset += len(complete)
+        return list(_split(complete.decode("utf-8", "surrogatepass")))
 
 
 def _split(text: str) -> Iterator[str]:
-    """At line feeds alone: a line of JSON may hold other separators."""
+    """Split at line feeds alone: a line of JSON may hold other separators."""
     start = 0
     while (end := text.find("\n", start)) >= 0:
         yield text[start : end + 1]
@@ -147,11 +147,11 @@ def _split(text: str) -> Iterator[str]:
 
 
 def _whole(descriptor: int, size: int) -> int:
-    """How long the file is without its torn last line."""
+    """Return the length of the file without its torn last line."""
     while size:
         start = max(size - 65_536, 0)
-        found = os.pread(descriptor, size - start, start).rfind(b"\n")
-        if found >= 0:
-            return start + found + 1
+        newline = os.pread(descriptor, size - start, start).rfind(b"\n")
+        if newline >= 0:
+            return start + newline + 1
         size = start
     return 0

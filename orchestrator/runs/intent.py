@@ -1,8 +1,8 @@
-"""When two tasks are the same: the key by which a duplicate spawn is found, and how alike two tasks
-sound. Pure.
+"""The key of a task, by which a duplicate spawn is found, and the similarity of two tasks. Pure;
+the run store asks both before a run begins.
 
-The same key is the same work, and the earlier result serves. Mere likeness proves nothing and only
-warns.
+Two tasks with one key are the same work, and the earlier result serves. Similarity proves nothing:
+it only causes a warning.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ _SHINGLE = 2
 def intent_of(
     text: str, *, project: str | None, agent: str, intent: str | None = None
 ) -> str:
-    """The key of a task: its project, agent and words; or the intent that is given, whatever the
-    words and agent.
+    """Return the key of a task: its project, agent and words; or the intent that is given, whatever
+    the words and agent.
     """
-    named = ("task", agent, text) if intent is None else ("intent", "", intent)
-    parts = (project or "", *named[:2], " ".join(words(named[2])))
-    return sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    identity = ("task", agent, text) if intent is None else ("intent", "", intent)
+    fields = (project or "", *identity[:2], " ".join(words(identity[2])))
+    return sha256("\0".join(fields).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def words(text: str) -> list[str]:
-    """The words, without case, accents' spelling, punctuation at their ends or spacing; `v1.2` and
-    `a/b` stay whole.
+    """Return the words, without case, accents' spelling, punctuation at their ends or spacing;
+    `v1.2` and `a/b` stay whole.
     """
     folded = unicodedata.normalize("NFKC", text).casefold()
-    found = (word.strip("\"'`.,;:!?()[]{}<>*_-–—…“”‘’") for word in folded.split())
-    return [word for word in found if word]
+    stripped = (word.strip("\"'`.,;:!?()[]{}<>*_-–—…“”‘’") for word in folded.split())
+    return [word for word in stripped if word]
 
 
 def similar(a: str, b: str) -> float:
-    """How alike two tasks sound, 0 to 1: the part of their words and pairs of words that they
-    share.
+    """Return how similar two tasks sound, from 0 to 1: the share of words and word pairs in
+    common.
     """
     ours, theirs = _shingles(a), _shingles(b)
     if not ours or not theirs:
@@ -45,9 +45,9 @@ def similar(a: str, b: str) -> float:
 
 
 def _shingles(text: str) -> set[tuple[str, ...]]:
-    found = words(text)
+    tokens = words(text)
     return {
-        tuple(found[start : start + size])
+        tuple(tokens[start : start + size])
         for size in (1, _SHINGLE)
-        for start in range(len(found) - size + 1)
+        for start in range(len(tokens) - size + 1)
     }

@@ -1,7 +1,7 @@
-"""Who holds runs: a supervisor, known by a file that it has locked and touches while it lives.
+"""The lease of a supervisor: a file that it has locked, and touches while it lives.
 
-The lock tells a crash at once, the touch a hang after the lease. Neither is a record: a heartbeat
-is not news.
+The lock shows a crash at once, the touch shows a hang after the lease. Neither is a record of the
+log: a heartbeat is no news.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ class Lease:
         os.utime(self._fd)
 
     def lives(self, name: str) -> bool:
-        """Whether another holder does: its file is locked, and touched within the lease."""
+        """Return whether another supervisor is alive: its file is locked, and was touched within
+        the lease.
+        """
         return name == self.name or _lives(self.folder, name, self.lease)
 
     def pid(self, name: str) -> int | None:
@@ -77,8 +79,8 @@ class Lease:
 
 
 def _held(path: str) -> int:
-    """The file, made and locked. Whoever looks at it locks it for a moment, or sweeps it away
-    before it is locked.
+    """Create the lease file, lock it and return its descriptor. Another supervisor may lock it for
+    a moment to look at it, or sweep it away before it is locked: then it is created again.
     """
     while True:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -92,7 +94,7 @@ def _held(path: str) -> int:
 
 
 def lives(root: str, name: str, lease: float = LEASE) -> bool:
-    """Whether a holder of this workspace does, for whoever only looks."""
+    """Return whether the supervisor of this name is alive, for callers that hold no lease."""
     return _lives(os.path.join(root, "runs", ".holders"), name, lease)
 
 

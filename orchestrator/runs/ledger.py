@@ -1,5 +1,5 @@
-"""The token ledger: one line of JSON per call of a model, and what follows from the lines. Pure but
-for the file.
+"""The token ledger: one line of JSON for each call of a model, and the figures that follow from the
+lines. Pure but for the file.
 
 A line holds no wall time, process, path or random id, so that the same work gives the same bytes.
 Every figure about a run is a function of its lines; anyone can compute it again.
@@ -7,10 +7,10 @@ Every figure about a run is a function of its lines; anyone can compute it again
 {"run", "step", "agent", "model", "encoding", "counting", "in": [[label, tokens, first], ...],
  "out": [[label, tokens], ...], "usage": {...} | null, "cost": dollars | null, "stop"}
 
-`first` is 1 where these tokens are sent for the first time in the run. The label `guide` is what
-the system text says of the memory and of the team; `system` is the rest of it. `counting` says how
-the tokens were counted: `exact` in the encoding, `bound` or `estimate`. `usage` is the provider's
-own report.
+`first` is 1 where these tokens are sent for the first time in the run. The label `guide` is for the
+system text about the memory and the team; `system` is for the rest of it. `counting` says how the
+tokens were counted: `exact` in the encoding, `bound` or `estimate`. `usage` is the provider's own
+report.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Overhead(NamedTuple):
 
     @property
     def billed(self) -> float:
-        """Coordination ÷ work, as billed: the project's headline figure."""
+        """Return coordination ÷ work, as billed: the project's headline figure."""
         return self.coordination / self.work if self.work else 0.0
 
     @property
@@ -99,7 +99,7 @@ _encode = json.JSONEncoder(
 
 
 def dump(line: Line) -> str:
-    """The line as text, with its newline."""
+    """Return the line as text, with its newline."""
     fields = {
         "run": line.run,
         "step": line.step,
@@ -138,15 +138,17 @@ def load(text: str) -> Line:
 
 
 def read(lines: Iterable[str]) -> list[Line]:
-    """Every whole line, once; the last one may still be being written. A line names its step, so
-    the same one again is the same call: who hung between a reply and its booking comes back, and
-    books what whoever took over had mended.
+    """Return every complete line, once; the last one may still be being written. A line names its
+    step, so an equal line is the same call: a process that hung between a reply and its booking may
+    book again what its successor had repaired.
     """
     return [load(text) for text in dict.fromkeys(lines) if text.endswith("\n")]
 
 
 def by_label(lines: Iterable[Line], *, unique: bool = False) -> dict[str, int]:
-    """Tokens per label, replies included; each sending counted, or each token once."""
+    """Return the tokens of each label, replies included; each sending counted, or each token
+    once.
+    """
     totals: Counter[str] = Counter()
     for line in lines:
         for segment in line.sent:
@@ -176,8 +178,8 @@ def overhead(lines: Iterable[Line]) -> Overhead:
 
 
 def spent(lines: Iterable[Line]) -> tuple[Usage, float | None]:
-    """What the provider reported in all, or we counted where it reported nothing (an estimate); and
-    what it cost, None where no line has a price.
+    """Return the usage and the cost of all lines. Usage is the provider's report, or our own
+    estimate where it reported nothing; the cost is None where no line has a price.
     """
     usage, costs = Usage(), []
     for line in lines:
@@ -188,7 +190,7 @@ def spent(lines: Iterable[Line]) -> tuple[Usage, float | None]:
 
 
 def used(line: Line) -> Usage:
-    """What one call took, by its provider's word, else by ours."""
+    """Return the usage of one call, as its provider reported it, else as we counted it."""
     counted = line.counted, sum(segment.tokens for segment in line.got)
     return (
         line.usage

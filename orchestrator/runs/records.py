@@ -1,5 +1,5 @@
-"""Runs as records of the log: begun, taken over, ended. Every change names its incarnation, and a
-stale one is refused under the log's lock and recorded as refused.
+"""Runs as records of the log: begun, recovered, ended. Every change names its incarnation; a stale
+change is refused under the log's lock, and recorded as refused.
 """
 
 from __future__ import annotations
@@ -41,13 +41,15 @@ class Run(NamedTuple):
 
     @property
     def needs(self) -> Mapping[str, Any] | None:
-        """What a process has to have to go on with it; None where that was not recorded."""
-        found: Mapping[str, Any] | None = self.fields.get("needs")
-        return found
+        """Return what a process must offer to go on with this run; None where that was not
+        recorded.
+        """
+        needs: Mapping[str, Any] | None = self.fields.get("needs")
+        return needs
 
     @property
     def task(self) -> Task:
-        """What it was asked."""
+        """Return the task of this run."""
         return Task(self.fields["task"], **self.fields["asked"])
 
 
@@ -71,7 +73,9 @@ def run_of(fields: Mapping[str, Any]) -> Run:
 
 
 def name(agent: str, *origin: object) -> str:
-    """The id of a run: its agent, and what makes it this one. Equal origins give equal names."""
+    """Return the id of a run: its agent and a digest of its origin. Equal origins give equal
+    names.
+    """
     digest = sha256(repr(origin).encode()).hexdigest()[:10]
     return f"{agent[:50]}-{digest}"
 
@@ -173,35 +177,37 @@ class Runs:
         )
 
     def over(self, run: Run, *, known: bool = False) -> str | None:
-        """Why this incarnation is to end: another goes on with it, or somebody stopped it or one
-        above it. `known`: the index knows of it already, if it is.
+        """Return why this incarnation has to end: another one goes on with the run, or somebody
+        stopped it or a run above it. `known`: the index is caught up already.
         """
         with self.store.snapshot(late=known) as snap:
-            found = snap.run(run.id)
-            if found is not None and found["epoch"] != run.epoch:
+            fields = snap.run(run.id)
+            if fields is not None and fields["epoch"] != run.epoch:
                 return (
-                    "it was taken over: another supervisor goes on with it,"
-                    f" as epoch {found['epoch']}"
+                    f"it was taken over: another supervisor goes on with it, as epoch"
+                    f" {fields['epoch']}"
                 )
-            while found is not None:
-                if asked := snap.keyed(f"stop:{found['run']}"):
-                    return str(asked[-1].fields["reason"])
-                found = snap.run(found["parent"]) if found.get("parent") else None
+            while fields is not None:
+                if stops := snap.keyed(f"stop:{fields['run']}"):
+                    return str(stops[-1].fields["reason"])
+                fields = snap.run(fields["parent"]) if fields.get("parent") else None
         return None
 
     def get(self, id: str) -> Run | None:
         with self.store.snapshot() as snap:
-            found = snap.run(id)
-        return None if found is None else run_of(found)
+            fields = snap.run(id)
+        return None if fields is None else run_of(fields)
 
     def all(self, **wanted: Any) -> list[Run]:
-        """The newest first; `state`, `root`, `agent`, `project`, `limit`."""
+        """Return the runs, newest first, filtered by `state`, `root`, `agent`, `project` and
+        `limit`.
+        """
         with self.store.snapshot() as snap:
-            return [run_of(found) for found in snap.runs(**wanted)]
+            return [run_of(fields) for fields in snap.runs(**wanted)]
 
     def children(self, id: str) -> list[Run]:
         with self.store.snapshot() as snap:
-            return [run_of(found) for found in snap.children(id)]
+            return [run_of(fields) for fields in snap.children(id)]
 
 
 def _key(run: str) -> str:
@@ -209,5 +215,5 @@ def _key(run: str) -> str:
 
 
 def still(key: str, seen: int) -> Guard:
-    """Nobody has added a record of this key since these were seen."""
+    """Return the guard that nobody has added a record of this key to the `seen` ones."""
     return Guard(key, f"still({seen})", lambda records: len(list(records)) == seen)

@@ -1,8 +1,9 @@
-"""What a run needs to go on: its engine, with the key, the host and the program that this takes,
-and the tools of its user.
+"""The requirements of a run: its engine, with the key, host and program that this needs, and the
+tools of its user.
 
-Recorded when a run begins, compared by whoever would take it over. Names and digests, never the
-value of a key. What a process has comes in as an `Offer`; nothing here reads the memory.
+They are recorded when a run begins, and compared before a supervisor recovers it. They hold names
+and digests, never the value of a key. What a process has comes in as an `Offer`; nothing here reads
+the memory.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ class _Engine(NamedTuple):
 
     @property
     def own_key(self) -> bool:
-        """Whether it has its key from its options, and takes none from the environment."""
+        """Return whether the engine has its key from its options, and none from the environment."""
         if self.options.get("api_key"):
             return True
         return any(name in self.env for name in KEYS.get(self.kind, ()))
@@ -143,33 +144,33 @@ def lacking(needs: Fields | None, offer: Offer) -> tuple[str, ...]:
     """Return what a run needs that this process does not have, a few words for each."""
     if needs is None:
         return (UNRECORDED,)
-    found = [*_lacking_tools(needs.get("tools", {}), offer.tools)]
-    for name, about in needs.get("engines", {}).items():
-        found += _lacking_engine(name, about, offer)
+    missing = [*_lacking_tools(needs.get("tools", {}), offer.tools)]
+    for name, engine in needs.get("engines", {}).items():
+        missing += _lacking_engine(name, engine, offer)
     version = needs.get("templates")
     if version and offer.templates and version != offer.templates[:VERSION]:
-        found.append(
+        missing.append(
             f"prompt templates of version {version} (here: {offer.templates[:VERSION]})"
         )
-    return tuple(found)
+    return tuple(missing)
 
 
 def waiting(orphans: Sequence[Fields], lacks: Lacks) -> dict[str, str]:
     """Return which of these runs, whose supervisor is gone, cannot go on here, and what each waits
     for. Whoever is above such a run waits with it: it could do nothing but wait."""
-    above = {str(run["run"]): run.get("parent") for run in orphans}
+    parents = {str(run["run"]): run.get("parent") for run in orphans}
     missing = {
-        id: ", ".join(lacks(run)) for id, run in zip(above, orphans, strict=True)
+        id: ", ".join(lacks(run)) for id, run in zip(parents, orphans, strict=True)
     }
-    found = {
+    reasons = {
         id: f"waits for its own program: {why}" for id, why in missing.items() if why
     }
-    for id in list(found):
-        parent = above[id]
-        while parent in above and parent not in found:
-            found[parent] = f"waits for {id}, which {found[id]}"
-            parent = above[parent]
-    return found
+    for id in list(reasons):
+        parent = parents[id]
+        while parent in parents and parent not in reasons:
+            reasons[parent] = f"waits for {id}, which {reasons[id]}"
+            parent = parents[parent]
+    return reasons
 
 
 def signatures(tools: Iterable[Tool]) -> dict[str, str]:
@@ -179,8 +180,8 @@ def signatures(tools: Iterable[Tool]) -> dict[str, str]:
 
 def parameters(signatures: Iterable[str]) -> dict[str, list[str]]:
     """Return the parameters of tools by their names, as their signatures have them."""
-    named = (each.removesuffix(")").partition("(") for each in signatures)
-    return {name: listed.split(", ") if listed else [] for name, _, listed in named}
+    pairs = (signature.removesuffix(")").partition("(") for signature in signatures)
+    return {name: listed.split(", ") if listed else [] for name, _, listed in pairs}
 
 
 def tool_name(signature: str) -> str:
@@ -191,28 +192,28 @@ def tool_name(signature: str) -> str:
 
 
 def _engine(name: str, offer: Offer) -> _Engine:
-    given = offer.given.get(name)
-    if given is None:
+    engine = offer.given.get(name)
+    if engine is None:
         return _Engine(*offer.declared(name))
     options = {
-        "env": getattr(given, "env", None),
-        "command": getattr(given, "command", None),
+        "env": getattr(engine, "env", None),
+        "command": getattr(engine, "command", None),
     }
-    options["api_key"] = getattr(given, "own_key", True)
-    return _Engine(given.name, options, type(given).__qualname__)
+    options["api_key"] = getattr(engine, "own_key", True)
+    return _Engine(engine.name, options, type(engine).__qualname__)
 
 
 def _described(engine: _Engine, env: Mapping[str, str]) -> dict[str, Any]:
     """Return an engine as it is recorded: what it has of these."""
     program = engine.program()
-    about = {
+    description = {
         "kind": engine.type or engine.kind,
         "given": engine.type is not None,
         "host": engine.host(env),
         "program": program if program and engine.has(program, env) else None,
         "key": engine.key(env),
     }
-    return {key: value for key, value in about.items() if value}
+    return {key: value for key, value in description.items() if value}
 
 
 def _lacking_engine(name: str, about: Fields, offer: Offer) -> Iterator[str]:
@@ -240,26 +241,28 @@ def _kinds(engine: _Engine, given: bool) -> tuple[str | None, ...]:
     class that was begun by name."""
     if given or engine.type is None:
         return (engine.type or engine.kind,)
-    named = (
+    kinds = (
         kind
         for kind, place in ENGINES.items()
         if place.partition(":")[2] == engine.type
     )
-    return (engine.kind, *named)
+    return (engine.kind, *kinds)
 
 
 # -- tools -------------------------------------------------------------------------------------
 
 
 def _lacking_tools(needed: Signatures, here: Signatures) -> Iterator[str]:
-    names = {tool_name(each): each for each in here}
-    for each, digest in needed.items():
-        other = names.get(tool_name(each))
-        if other is None:
-            yield f"tool {each}"
-        elif here[other] != digest:
-            yield f"tool {each}" + (
-                f", not {other}" if other != each else " with the types that it had"
+    names = {tool_name(signature): signature for signature in here}
+    for signature, digest in needed.items():
+        current = names.get(tool_name(signature))
+        if current is None:
+            yield f"tool {signature}"
+        elif here[current] != digest:
+            yield f"tool {signature}" + (
+                f", not {current}"
+                if current != signature
+                else " with the types that it had"
             )
 
 

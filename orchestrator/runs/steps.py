@@ -1,14 +1,16 @@
-"""The conversation of a run, as it is recorded: the lines of `runs/{run}/steps.jsonl`, and what
-they add up to.
+"""The recorded steps of a run, the lines of `runs/{run}/steps.jsonl`, and the conversation that
+follows from them. Values and pure functions; `folder` reads and writes the file.
 
-A line is written before anybody acts on it. Whoever takes a run over reads the lines and goes on
-from the last. Values and pure functions; the file is the folder's business.
+A line is written before anybody acts on it. A supervisor that recovers a run reads the lines and
+goes on from the last.
 
-prompt   what the run began with: system, memory, task; the ledger's labels for each turn     a
-model's reply, paid for; with its line for the ledger call     a tool call is about to be carried
-out (a call without its result was in flight) result   what the call gave message  something else
-was said to the model: a wake, results that it had not read, what it has to go on with attempt
-another process took the run over
+prompt   what the run began with: system, memory, task; the ledger's labels for each
+turn     a model's reply, paid for; with its line for the ledger
+call     a tool call is about to be carried out (a call without its result was in flight)
+result   what the call gave
+message  something else was said to the model: a wake, results that it had not read,
+         what it has to go on with
+attempt  another process took the run over
 """
 
 from __future__ import annotations
@@ -79,9 +81,9 @@ def dump(step: Step) -> str:
 
 
 def read(lines: Iterable[str]) -> list[Step]:
-    """Every whole line that counts. A torn last one was never acted on. What an incarnation wrote
-    that had been taken over without knowing it counts nothing: the next one goes on from where it
-    says, by its first line's `n`.
+    """Return every complete line that counts. A torn last line was never acted on. What an
+    incarnation wrote after another one had taken the run over counts nothing: the next incarnation
+    continues at the `n` of its own first line.
     """
     steps: list[Step] = []
     epoch = 0
@@ -123,20 +125,23 @@ def turn(reply: Turn, label: str, ledger: str) -> dict[str, Any]:
 def result(
     call: Call, text: str, label: str, failed: bool = False, **about: Any
 ) -> dict[str, Any]:
-    """`about`: `read` names the child runs whose results these are, `blocker` the entry that was
-    written, `ids` the entries whose text this is, `held` those of them that were for this moment,
-    `act` what it was of a shared tool (`key`, `told`, `counts`)."""
+    """Return the fields of a tool result's step. `about`: `read` names the child runs whose results
+    these are, `blocker` the entry that was written, `ids` the entries whose text this is, `held`
+    those of them that are for this call, `act` the shared call (`key`, `told`, `counts`).
+    """
     return {"call": call.id, "text": text, "label": label, "failed": failed, **about}
 
 
 def message(text: str, label: str, why: str, **about: Any) -> dict[str, Any]:
-    """`about`: `ids` names the entries that are told of, `pointed` those that have no more than a
-    line, `reported` what blocked the run before, `read` the child runs."""
+    """Return the fields of a message's step. `about`: `ids` names the entries that stand in it
+    whole, `pointed` those that stand in it as one line, `reported` what blocked the run before,
+    `read` the child runs.
+    """
     return {"text": text, "label": label, "why": why, **about}
 
 
 def conversation(steps: Iterable[Step]) -> Conversation:
-    """The conversation that these steps are."""
+    """Return the conversation that these steps make up."""
     adding = Adding()
     for step in steps:
         adding.take(step)
@@ -217,14 +222,14 @@ class Adding:
         )
         self.pending, self.begun = {call.id: call for call in reply.calls}, set()
         if reply.text or reply.calls:  # providers refuse a message of nothing
-            said = Message(
+            message = Message(
                 "assistant",
                 reply.text,
                 fields["label"],
                 reply.calls,
                 native=reply.native,
             )
-            self.messages.append(said)
+            self.messages.append(message)
 
     def _result(self, fields: Mapping[str, Any]) -> None:
         self.pending.pop(fields["call"], None)
@@ -235,14 +240,14 @@ class Adding:
         if act := fields.get("act"):
             self.acts[act["key"]] = act["told"]
             self.shares.update(act["counts"])
-        said = Message(
+        message = Message(
             "tool",
             fields["text"],
             fields["label"],
             answers=fields["call"],
             failed=fields["failed"],
         )
-        self.messages.append(said)
+        self.messages.append(message)
 
 
 def turn_of(fields: Mapping[str, Any]) -> Turn:
@@ -251,11 +256,11 @@ def turn_of(fields: Mapping[str, Any]) -> Turn:
 
 
 def capsules(conversation: Conversation, tools: Sequence[str]) -> int | None:
-    """How often a memory tool gave something back; None where there was none to ask."""
+    """Return how often a memory tool gave something back; None where no memory tool was offered."""
     return (
         sum(
-            each.label == "capsule" and each.role == "tool"
-            for each in conversation.messages
+            message.label == "capsule" and message.role == "tool"
+            for message in conversation.messages
         )
         if tools
         else None

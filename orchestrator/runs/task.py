@@ -1,4 +1,4 @@
-"""What is asked of an agent, and what came of it. Values."""
+"""Tasks and results: what a run is asked, and what it gives back. Values."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ class Task(NamedTuple):
 
 
 def check(task: Task) -> Task:
-    """The task itself, or InvalidEntry where no run can be begun with it: what comes of one is
-    written in `status/PROJECT`, and a limit is a number that is not negative.
+    """Raise InvalidEntry where no run can begin with this task: its project must name a namespace
+    for its status, and a limit is a number that is not negative.
     """
     fields_fit(task, "task")
     if not is_namespace(f"status/{task.project}"):
@@ -122,7 +122,7 @@ class Result(NamedTuple):
         return self.status == "done"
 
     def fields(self) -> dict[str, object]:
-        """As JSON has it."""
+        """Return the result as values that JSON knows."""
         return self._asdict() | {
             "usage": self.usage._asdict(),
             "overhead": {
@@ -134,7 +134,7 @@ class Result(NamedTuple):
 
 
 def result_of(run: str, fields: Mapping[str, object], text: str) -> Result:
-    """The result of a run that has ended, from its record."""
+    """Return the result of a run that has ended, from its record."""
     usage, overhead = fields.get("usage"), fields.get("overhead")
     debt, cost, warnings = (
         fields.get("debt"),
@@ -154,7 +154,7 @@ def result_of(run: str, fields: Mapping[str, object], text: str) -> Result:
         why=str(fields.get("why", "")),
         entry=str(fields["entry"]) if fields.get("entry") else None,
         debt=tuple(str(id) for id in debt) if isinstance(debt, list | tuple) else (),
-        warnings=tuple(str(each) for each in warnings)
+        warnings=tuple(str(warning) for warning in warnings)
         if isinstance(warnings, list | tuple)
         else (),
     )

@@ -1,8 +1,9 @@
-"""What a run that has ended leaves in the memory: entries, from its outcome. Pure.
+"""The entries that a run leaves in the memory when it ends, made from its outcome. Pure; the run
+store writes them.
 
-The entry carries a summary; the whole text lies in the run's folder, which its evidence names. A
-run that failed or ran out of time says so, with what is known. What is the operator's business
-alone (a key, a limit, a stop) stands on the run's own record, and is no entry.
+An entry carries a summary; the whole text lies in the run's folder, which its evidence names. A run
+that failed or ran out of time says so, with what is known. What concerns the operator alone (a key,
+a limit, a stop) stands on the run's own record, and is no entry.
 """
 
 from __future__ import annotations
@@ -40,25 +41,25 @@ def settle(run: str, project: str, outcome: Outcome) -> list[Note]:
     again; of an end that is the operator's business, none is."""
     if outcome.operational or (outcome.blocker and not outcome.below):
         return []
-    said, output = (
+    result, output = (
         summary(outcome.text),
         f"runs/{run}/output.md" if outcome.text else None,
     )
     if outcome.status == "blocked" and not outcome.below:
-        body = _body("Blocked", outcome.why or said)
+        body = _body("Blocked", outcome.why or result)
         return [Note(body, f"blockers/{project}", "critical", "blocked", output)]
     if outcome.status != "done":
-        said = "; so far: ".join(part for part in (outcome.why, said) if part)
+        result = "; so far: ".join(text for text in (outcome.why, result) if text)
     priority = "info" if outcome.status in ("done", "blocked") else "important"
-    body = _body(FIRST_WORDS[outcome.status], said)
+    body = _body(FIRST_WORDS[outcome.status], result)
     return [Note(body, f"status/{project}", priority, "ended", output)]
 
 
 def dead_letter(run: str, project: str, attempts: int) -> Note:
-    """A run that ended none of its attempts: somebody has to look."""
-    said = f"the run died {attempts} times without moving, and is not tried again"
+    """Return the note about a run that ended none of its attempts: a person has to look."""
+    reason = f"the run died {attempts} times without moving, and is not tried again"
     return Note(
-        _body("Blocked", said),
+        _body("Blocked", reason),
         f"blockers/{project}",
         "critical",
         "dead",
@@ -72,13 +73,13 @@ def question(body: str) -> str:
 
 
 def summary(text: str) -> str:
-    """The first paragraph that says something."""
+    """Return the first paragraph that says something."""
     for paragraph in text.replace("\r\n", "\n").split("\n\n"):
-        said = " ".join(
+        sentence = " ".join(
             line.strip() for line in paragraph.splitlines() if not _decoration(line)
         )
-        if said:
-            return said
+        if sentence:
+            return sentence
     return ""
 
 
@@ -87,12 +88,12 @@ def flattened(text: str) -> str:
     word that an entry of it begins with anyway.
     """
     lines = (line.strip() for line in text.replace("\r\n", "\n").split("\n"))
-    said = " ".join(line for line in lines if not _decoration(line))
-    return said.removeprefix(f"{FIRST_WORDS['done']}:").strip()
+    sentence = " ".join(line for line in lines if not _decoration(line))
+    return sentence.removeprefix(f"{FIRST_WORDS['done']}:").strip()
 
 
 def _decoration(line: str) -> bool:
-    """A heading, a rule or a fence is no summary."""
+    """Return whether a line is a heading, a rule or a fence, which is no summary."""
     stripped = line.strip()
     return (
         not stripped
@@ -109,8 +110,8 @@ def _body(first: str, said: str) -> str:
 
 def told(result: Result) -> str:
     """Return as much of a result as a parent is given; the rest lies in the run's folder."""
-    known = result.done or result.why in " ".join(result.text.split())
-    text = result.text if known else f"{result.why}\n\n{result.text}".strip()
+    explained = result.done or result.why in " ".join(result.text.split())
+    text = result.text if explained else f"{result.why}\n\n{result.text}".strip()
     if len(text) <= 4_000:
         return text
     return f"{text[:4_000]}\n… (all of it: runs/{result.run}/output.md)"

@@ -1,1 +1,3 @@
-"""Tool calls carried out: another agent's result is given, waited for, or made and shared."""
+"""Shared tool calls: another agent's result is reused, awaited, or made and shared. Takes no turn
+of an agent.
+"""

@@ -1,6 +1,7 @@
-"""The calls of shared tools, on the event loop: given what another agent got, waited for, or made.
+"""The shared tool calls of sessions, on the event loop: each is answered by an earlier result,
+waits for another agent's call, or is made.
 
-Takes no turn of the agent's. What there is, and who is at it, `findings` knows.
+`findings` looks results up and writes them; `handlers` is the caller.
 """
 
 from __future__ import annotations
@@ -86,8 +87,8 @@ class Sharing:
             self._over(session.run.id, act.key)
         how = "made" if look.own else "given"
         self._since(session).add(act.key)
-        about = _about(act, look.entry.id, how, waited) | {"ids": [look.entry.id]}
-        return ToolResult(look.text, about, label=None if look.own else LABEL)
+        fields = _about(act, look.entry.id, how, waited) | {"ids": [look.entry.id]}
+        return ToolResult(look.text, fields, label=None if look.own else LABEL)
 
     async def _made(
         self,
@@ -132,7 +133,7 @@ class Sharing:
         it was waited for."""
         loop, run, waited = asyncio.get_running_loop(), session.run.id, False
         end = loop.time() + WAIT
-        told = (
+        previous = (
             None
             if act.key in self._since(session)
             else session.conversation.acts.get(act.key)
@@ -147,7 +148,7 @@ class Sharing:
                 )  # it failed for who was at it: nobody waits for the next to fail
             try:
                 look: Look = await self.desk(
-                    self.findings.begin, seat, act, once, told, longest
+                    self.findings.begin, seat, act, once, previous, longest
                 )
             except SynapseError:
                 return Look(), waited  # the memory is not to be had: the tool is
@@ -156,15 +157,16 @@ class Sharing:
             holder, parents = look.holder.run, self._parents(look)
             if closes_circle(run, holder, self._waits, parents):
                 return look._replace(holder=None), waited
-            left = end - loop.time()
-            if left <= 0:
+            seconds_left = end - loop.time()
+            if seconds_left <= 0:
                 return look, waited
             waited, self._waits[run] = True, holder
             try:
                 with suppress(TimeoutError):
-                    here = holder in self.sessions
+                    is_local = holder in self.sessions
                     await asyncio.wait_for(
-                        bell.wait(), left if here else min(left, LOOK_EVERY)
+                        bell.wait(),
+                        seconds_left if is_local else min(seconds_left, LOOK_EVERY),
                     )
             finally:
                 del self._waits[run]
@@ -177,19 +179,19 @@ class Sharing:
         if not looks(session):
             return "", []
         since = self._since(session)
-        given = (
+        delivered = (
             session.conversation.held - since
         )  # in the same turn it has not been read yet
         try:
             entries = await self.desk(
-                self.findings.moments, seat, call.name, call.arguments, given
+                self.findings.moments, seat, call.name, call.arguments, delivered
             )
             entries = entries[:AT_ONCE]  # the others at the next call
             if not entries:
                 return "", []
             ids = [entry.id for entry in entries]
-            text, shown = await self.desk(self._held_text, session, entries)
-            await self.desk(self.run_store.delivered, session, shown, "rendered", {})
+            text, rendered = await self.desk(self._held_text, session, entries)
+            await self.desk(self.run_store.delivered, session, rendered, "rendered", {})
             since.update(ids)
         except SynapseError:
             return "", []  # the memory is not to be had
@@ -199,10 +201,10 @@ class Sharing:
         """Return the acts and entries that a run was given since its last turn: it has not read
         them.
         """
-        turn, known = len(session.conversation.turns), self._given.get(session.run.id)
-        if known is None or known[0] != turn:
-            known = self._given[session.run.id] = turn, set()
-        return known[1]
+        turn, entry = len(session.conversation.turns), self._given.get(session.run.id)
+        if entry is None or entry[0] != turn:
+            entry = self._given[session.run.id] = turn, set()
+        return entry[1]
 
     def _held_text(
         self, session: Session, entries: list[Entry]
@@ -220,21 +222,27 @@ class Sharing:
             form(entry, commands=False)
             for form, entry in zip(forms, entries, strict=True)
         ]
-        shown = [
+        blocks = [
+            form(entry, commands=False)
+            for form, entry in zip(forms, entries, strict=True)
+        ]
+        rendered = [
             entry.id
             for entry, block in zip(entries, blocks, strict=True)
             if block.form != POINTER
         ]
-        return render.held(blocks, reader, run_store.secret, run_store.templates), shown
+        return render.held(
+            blocks, reader, run_store.secret, run_store.templates
+        ), rendered
 
     def _parents(self, look: Look) -> dict[str, str | None]:
         return {
             **look.parents,
-            **{id: each.run.parent for id, each in self.sessions.items()},
+            **{id: session.run.parent for id, session in self.sessions.items()},
         }
 
     def ended(self, run: str) -> None:
-        """Have those look again who wait for what a run was at: it has ended here."""
+        """Notify those who wait for what a run was at: it has ended here."""
         self._given.pop(run, None)
         for key in self._at.pop(run, ()):
             self._ring(key)

@@ -1,7 +1,7 @@
-"""What shared tools gave: looked up before a call, claimed while somebody is at it, written after.
+"""The results of shared tools in the memory: looked up before a call, leased during it, written
+after it. On the memory's thread; nothing here calls a tool or waits.
 
-On the memory's thread. Nothing here calls a tool or waits; `sharing` does. A result is an entry in
-`status/PROJECT` whose record has the act's key, which no agent can write.
+A result is an entry in `status/PROJECT` whose record has the act's key, which no agent can write.
 """
 
 from __future__ import annotations
@@ -89,19 +89,21 @@ class Findings:
         run's from now on. `told` is what it was last told of the act: that is not told again."""
         agent, now = self._agent(seat), self.store.clock()
         results = [
-            each for each in self._results(act, agent) if visible(each.entry, agent)
+            result
+            for result in self._results(act, agent)
+            if visible(result.entry, agent)
         ]
-        own = next((each for each in results if each.about["call"] == once), None)
+        own = next((result for result in results if result.about["call"] == once), None)
         if own is not None:
             return Look(self._whole(own), own.entry, own=True)
-        fresh = next((each for each in results if self._is_fresh(each)), None)
+        fresh = next((result for result in results if self._is_fresh(result)), None)
         newest = fresh or next(
             iter(results), None
         )  # what was said of a stale one is stale too
-        known = self._known(agent, act, newest.entry if newest else None, now)
-        if known is not None and told != known.id:
-            return Look(_given(known), known)
-        if known is None and fresh is not None and told != fresh.entry.id:
+        entry = self._known(agent, act, newest.entry if newest else None, now)
+        if entry is not None and told != entry.id:
+            return Look(_given(entry), entry)
+        if entry is None and fresh is not None and told != fresh.entry.id:
             return Look(self._told(fresh, act), fresh.entry)
         look = Look(stale=bool(results) and fresh is None, files=digests(act.paths))
         if fresh is not None or agent.review_required or look.files is None:
@@ -119,7 +121,7 @@ class Findings:
     ) -> Look:
         """Return the look with the claim that was taken, or with who else holds the work."""
         pen, minutes = seat.pen, min(max(MINUTES, ceil(longest / 30)), claims.LONGEST)
-        holder, over = (
+        holder, dead_runs = (
             claims.holder(self.store, claims.named(act.work), now),
             set[str | None](),
         )
@@ -129,9 +131,9 @@ class Findings:
         elif holder is not None:
             if not self.is_gone(holder):
                 return self._held(seat, holder, look, told)
-            over.add(holder.run)
+            dead_runs.add(holder.run)
         try:
-            claims.take(pen, act.work, minutes, NOTE, None, now, over)
+            claims.take(pen, act.work, minutes, NOTE, None, now, dead_runs)
         except Conflict as error:
             if "work" not in error.details:
                 return look  # this incarnation is stale: its session hears of that
@@ -152,7 +154,7 @@ class Findings:
             return look
         with self.store.snapshot(late=True) as snap:
             running = snap.runs(state="running")
-        parents = {str(each["run"]): each.get("parent") for each in running}
+        parents = {str(row["run"]): row.get("parent") for row in running}
         return look._replace(holder=holder, parents=parents)
 
     def is_gone(self, holder: Claim) -> bool:
@@ -190,18 +192,19 @@ class Findings:
         a name or figure besides, weighs as much as the agent's own word, and is newer than a result
         of the call; None where there is none. A status lasts as long as a result does.
         """
-        asked = forms(act.words)
-        if act.paths or len(asked) < LEAST:
-            return None  # what it asks for is in files, and changes with them; or its words say too little
+        words = forms(act.words)
+        if act.paths or len(words) < LEAST:
+            # what it asks for is in files, and changes with them; or its words say too little
+            return None
         lasts = parse_ttl(act.shares.lifetime)
         with self.store.snapshot(words=True) as snap:
-            found = clauses.matches(snap, agent, act.words, now)
+            matches = clauses.matches(snap, agent, act.words, now)
         entries = [
             entry
-            for entry in (match.entry for match in found)
+            for entry in (match.entry for match in matches)
             if any(
-                _states(said, asked)
-                for said in map(forms, _STATEMENT.split(entry.body))
+                _states(sentence, words)
+                for sentence in map(forms, _STATEMENT.split(entry.body))
             )
             and len(entry.body) <= LONG
             and entry.topic != act.work
@@ -229,14 +232,14 @@ class Findings:
 
     def _told(self, result: _Result, act: Act) -> str:
         """Return a result as it is given to another agent than the one who got it."""
-        entry, more = result.entry, ""
+        entry, hint = result.entry, ""
         if result.about["whole"] and act.shares.whole:
             entry = entry._replace(
                 body=entry.body[: result.about["head"]] + self._whole(result)
             )
         elif result.about["whole"]:
-            more = " and get all of it"
-        return _given(entry, more)
+            hint = " and get all of it"
+        return _given(entry, hint)
 
     def _whole(self, result: _Result) -> str:
         name = result.about["whole"]
@@ -284,41 +287,41 @@ class Findings:
         if agent.review_required or files is None or files != digests(act.paths):
             return None
         namespace = f"status/{seat.pen.project()}"
-        here = [
-            each
-            for each in self._results(act, agent)
-            if each.entry.namespace == namespace
+        results = [
+            result
+            for result in self._results(act, agent)
+            if result.entry.namespace == namespace
         ]
-        live, sha = [each for each in here if each.live], _sha(text)
+        live, sha = [result for result in results if result.live], _sha(text)
         same = next(
             (
-                each
-                for each in live
-                if each.about["sha"] == sha and self._is_fresh(each)
+                result
+                for result in live
+                if result.about["sha"] == sha and self._is_fresh(result)
             ),
             None,
         )
         if same is not None:
             return same.entry
-        body, head, whole = self._body(seat, act, once, text)
-        where = f"runs/{seat.pen.run}/{whole}" if whole else None
+        body, head, file_name = self._body(seat, act, once, text)
+        evidence = f"runs/{seat.pen.run}/{file_name}" if file_name else None
         draft = Draft(
             body,
             namespace,
             agent.id,
             ttl=act.shares.lifetime,
             topic=act.work,
-            evidence=where,
+            evidence=evidence,
         )
-        entry = self._admitted(draft, agent, [each.entry for each in live])
-        about = {
+        entry = self._admitted(draft, agent, [result.entry for result in live])
+        fields = {
             "call": once,
             "head": head,
             "sha": sha,
             "files": dict(files),
-            "whole": whole,
+            "whole": file_name,
         }
-        pending = Pending("entry", agent.id, {"act": about}, entry, key=act.key)
+        pending = Pending("entry", agent.id, {"act": fields}, entry, key=act.key)
         record = seat.pen.write(pending, once=f"{once}/shared")
         return self.store.current(str(record.id))
 
@@ -326,13 +329,13 @@ class Findings:
         """Return the entry that takes the place of older results. One of a higher authority would
         stand above it: the supervisor, which wrote that too, files it away."""
         entry = admit(draft, agent, self.store.settings)
-        above = [old.id for old in olds if old.authority > entry.authority]
-        below = tuple(old.id for old in olds if old.authority <= entry.authority)
-        if above:
-            self.store.log.archive(above, OPERATOR, STALE)
+        higher = [old.id for old in olds if old.authority > entry.authority]
+        lower = tuple(old.id for old in olds if old.authority <= entry.authority)
+        if higher:
+            self.store.log.archive(higher, OPERATOR, STALE)
         for old in olds:
             may_replace(agent, old, entry)
-        return entry._replace(replaces=below)
+        return entry._replace(replaces=lower)
 
     def _body(
         self, seat: AgentMemory, act: Act, once: str, text: str
@@ -366,10 +369,10 @@ class Findings:
                 self._floor = max(snap.cursor, *self._places[-1:], 0)
             if not self._places:
                 return []
-            found = snap.standing(self._places, self.store.clock(), agent)
+            entries = snap.standing(self._places, self.store.clock(), agent)
         return [
             entry
-            for entry in found
+            for entry in entries
             if entry.id not in held
             and entry.run != seat.pen.run
             and entry.trust != "unverified"
@@ -387,17 +390,19 @@ def digests(paths: Sequence[str] | Files) -> dict[str, str] | None:
     """Return the digest of each of these files; None where one cannot be read, is no plain file or
     is larger than what is worth reading for it.
     """
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     for path in paths:
-        whole = os.path.abspath(os.path.expanduser(path))
+        full_path = os.path.abspath(os.path.expanduser(path))
         try:
-            digest = _digest(os.open(whole, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+            digest = _digest(
+                os.open(full_path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            )
         except (OSError, ValueError):
             return None
         if digest is None:
             return None
-        found[whole] = digest
-    return found
+        result[full_path] = digest
+    return result
 
 
 def _digest(descriptor: int) -> str | None:

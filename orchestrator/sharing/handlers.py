@@ -1,5 +1,5 @@
-"""What carries out the calls of a session's tools: the memory's, the user's, and those that spawn
-and wait.
+"""The handlers that carry out a session's tool calls: the memory's tools, the user's, and those
+that spawn and wait. The supervisor makes them for each session.
 """
 
 from __future__ import annotations
@@ -88,22 +88,24 @@ def _begun_with(
     ]
     if run.needs is None:
         return tools
-    names = {requirements.tool_name(each) for each in run.needs.get("tools", ())}
+    names = {requirements.tool_name(name) for name in run.needs.get("tools", ())}
     return [tool for tool in tools if tool.tool.name in names]
 
 
 def of_memory(
     tools: Iterable[memory_tools.Tool], seat: AgentMemory, desk: OnDesk
 ) -> dict[str, Handler]:
-    """The memory's own tools, as this agent has them. Asked twice with one key, they write once."""
+    """Return the handlers of the memory's own tools, as this agent has them. Called twice with one
+    key, they write once.
+    """
 
     def made(tool: memory_tools.Tool) -> Handler:
         async def call(call: Call, once: str) -> ToolResult:
-            told = await desk(memory_tools.call, tool, seat, call.arguments, once)
-            failed = isinstance(told, memory_tools.ToolProblem)
+            text = await desk(memory_tools.call, tool, seat, call.arguments, once)
+            failed = isinstance(text, memory_tools.ToolProblem)
             blocker = tool.name == "report_blocker" and not failed
             return ToolResult(
-                str(told),
+                str(text),
                 {"blocker": await desk(_written, seat, once)} if blocker else {},
                 failed,
             )
@@ -145,21 +147,23 @@ def _held(handlers: dict[str, Handler], ground: Ground) -> dict[str, Handler]:
 
 
 def of_coordination(boss: Boss, session: Callable[[], Session]) -> dict[str, Handler]:
-    """Spawning and waiting. A spawn is named by the call that asked for it, so that it happens
+    """Return the handlers of spawning and waiting. A spawn is named by its call, so that it happens
     once.
     """
 
     async def spawn(call: Call, once: str) -> ToolResult:
-        run, asked = session().run, call.arguments
-        agent = str(asked["agent"])
+        run, arguments = session().run, call.arguments
+        agent = str(arguments["agent"])
         if problem := await boss.stranger(run, agent):
             raise ToolFailed(problem)
-        task = Task(str(asked["task"]), agent, str(asked.get("project") or run.project))
-        said = run.task  # what was said for a tree holds for all of it
+        task = Task(
+            str(arguments["task"]), agent, str(arguments.get("project") or run.project)
+        )
+        parent_task = run.task  # what was said for a tree holds for all of it
         task = task._replace(
-            memory_tools=said.memory_tools,
-            view_budget=said.view_budget,
-            tools=said.tools,
+            memory_tools=parent_task.memory_tools,
+            view_budget=parent_task.view_budget,
+            tools=parent_task.tools,
         )
         try:
             child = await boss.start(task, parent=run, id=name(agent, run.id, once))
@@ -170,17 +174,17 @@ def of_coordination(boss: Boss, session: Callable[[], Session]) -> dict[str, Han
         )
 
     async def wait(call: Call, once: str) -> ToolResult:
-        wanted = call.arguments.get("runs") or ()
-        results, working = await boss.gather(session(), [str(id) for id in wanted])
+        run_ids = call.arguments.get("runs") or ()
+        results, working = await boss.gather(session(), [str(id) for id in run_ids])
         if results:
             text = await boss.told(session().run, results)
-            more = (
+            pending = (
                 f"Still at work: {', '.join(working)}. Wait again for what comes of it.\n"
                 if working
                 else ""
             )
             return ToolResult(
-                f"{text}{more}", {"read": [result.run for result in results]}
+                f"{text}{pending}", {"read": [result.run for result in results]}
             )
         if session().due:
             return ToolResult(
@@ -195,18 +199,20 @@ def of_coordination(boss: Boss, session: Callable[[], Session]) -> dict[str, Han
 
 
 def checked(tool: Tool, call: Carrying) -> Carrying:
-    """The same, for arguments that fit alone."""
+    """Return the call, which now raises ToolFailed for arguments that do not fit the tool's
+    schema.
+    """
 
     async def carried(asked: Call, once: str) -> ToolResult:
-        if found := schema.problems(tool.schema, asked.arguments):
-            raise ToolFailed("; ".join(found))
+        if problems := schema.problems(tool.schema, asked.arguments):
+            raise ToolFailed("; ".join(problems))
         return await call(asked, once)
 
     return carried
 
 
 def _written(seat: AgentMemory, once: str) -> str | None:
-    """The entry that was written under this key."""
+    """Return the entry that was written under this key."""
     with seat.store.snapshot() as snap:
         seq = snap.first(seat.id, once)
     return None if seq is None else seat.store.log.at(seq).id

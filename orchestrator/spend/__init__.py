@@ -1,1 +1,1 @@
-"""What runs take: tokens counted, priced, limited and reserved. Calls no model."""
+"""The cost of runs: tokens counted, labelled, priced, limited and reserved. Calls no model."""

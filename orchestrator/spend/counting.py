@@ -1,7 +1,5 @@
-"""Tokens of a model: in which encoding, how many, and how far the provider's own count lies from
-ours.
-
-Knows nothing of memory. A text is counted once; after that its count is looked up.
+"""Token counts for a model: the encoding, the count, and the ratio to the provider's own count.
+Knows nothing of memory. A text is counted once; later its count is looked up.
 """
 
 from __future__ import annotations
@@ -45,8 +43,8 @@ MOST = 65_536  # counts that are kept in memory, about 8 MB
 
 
 def encoding_of(model: str | None) -> str:
-    """The encoding to count this model's tokens in. A provider's prefix (`openai/gpt-4o`) does not
-    matter.
+    """Return the encoding to count this model's tokens in. A provider's prefix (`openai/gpt-4o`)
+    does not matter.
     """
     name = _bare(model)
     return next(
@@ -55,7 +53,7 @@ def encoding_of(model: str | None) -> str:
 
 
 def is_own(model: str | None) -> bool:
-    """Whether the encoding is that model's own tokenizer."""
+    """Return whether the encoding is that model's own tokenizer."""
     return _bare(model).startswith(OWN)
 
 
@@ -87,8 +85,8 @@ class Counter:
         self._tokens = Tokens(self.encoding, self._stored, self._kept)
 
     def count(self, text: str) -> int:
-        """The tokens of a text; a quarter of its bytes where nobody can count them, and `counting`
-        says so.
+        """Return the tokens of a text; a quarter of its bytes where nobody can count them, and
+        `counting` says so.
         """
         counts, bounded = self._tokens.measure((text,))
         if not bounded:
@@ -101,25 +99,27 @@ class Counter:
         self._remember({digest(text): tokens})
 
     def measure(self, texts: Iterable[str]) -> tuple[Sequence[int], bool]:
-        """The count of each text, and whether any of them is only an upper bound."""
+        """Return the count of each text, and whether any of them is only an upper bound."""
         return self._tokens.measure(texts)
 
     def bound(self, text: str) -> int:
-        """No fewer tokens than the provider will count, as far as is known of it."""
+        """Return a number of tokens that is no smaller than the provider's count, as far as is
+        known.
+        """
         (count,), _ = self._tokens.measure((text,))
         return self.theirs(count)
 
     def theirs(self, tokens: int) -> int:
-        """Our tokens in the provider's."""
+        """Convert our count of tokens into the provider's."""
         return -(-int(tokens * self.ratio * 1_000) // 1_000)
 
     def ours(self, tokens: int) -> int:
-        """A budget in the provider's tokens, in ours."""
+        """Convert a budget in the provider's tokens into ours."""
         return int(tokens / self.ratio)
 
     def segments(self, request: Request) -> Iterator[tuple[str, int]]:
-        """What a request is made of: a label and its tokens for the system text, each message, and
-        the tools.
+        """Return the label and the tokens of each piece of a request: the system text, each
+        message, and the tools.
         """
         if request.system:
             yield "system", self.count(request.system)
@@ -136,19 +136,19 @@ class Counter:
             )
 
     def _stored(self, digests: Sequence[bytes]) -> Mapping[bytes, int]:
-        found, unknown = {}, []
+        counts, unknown = {}, []
         with self._mutex:
             for key in digests:
                 if key in self._counts:
                     self._counts.move_to_end(key)
-                    found[key] = self._counts[key]
+                    counts[key] = self._counts[key]
                 else:
                     unknown.append(key)
         if unknown and self._below:
-            below = self._below(unknown)
-            self._remember(below)
-            found |= below
-        return found
+            bounds = self._below(unknown)
+            self._remember(bounds)
+            counts |= bounds
+        return counts
 
     def _kept(self, counts: Mapping[bytes, int]) -> None:
         self._remember(counts)
@@ -163,7 +163,7 @@ class Counter:
 
 
 def schema_text(tool: Tool) -> str:
-    """What is counted of a tool: its name, its description and its schema, as compact JSON."""
+    """Return the text of a tool that is counted: name, description and schema, as compact JSON."""
     return f"{tool.name}\n{tool.description}\n{_json(tool.schema)}"
 
 
@@ -180,7 +180,7 @@ class Checked(NamedTuple):
 
 
 async def check(counter: Counter, engine: Engine, request: Request) -> Checked | None:
-    """The provider's own count beside ours; None where it has none."""
+    """Return the provider's own count beside ours; None where it has none."""
     theirs = await engine.count(request)
     ours = sum(tokens for _, tokens in counter.segments(request))
     return None if theirs is None else Checked(ours, theirs, counter.ratio)
@@ -220,26 +220,26 @@ class Ratios:
             raise StoreError(f"{self.path} cannot be written: {error}") from error
 
     def _read(self) -> dict[str, tuple[int, int]]:
-        """What is known; nothing where the file is not there or is damaged, for it is only learnt
+        """Return the stored ratios; none where the file is missing or damaged, for they are learnt
         again.
         """
         try:
             with open(self.path, encoding="utf-8") as file:
-                found = json.load(file)
+                entries = json.load(file)
             return {
-                model: (int(each["reported"]), int(each["counted"]))
-                for model, each in found.items()
+                model: (int(entry["reported"]), int(entry["counted"]))
+                for model, entry in entries.items()
             }
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
             return {}
 
     def _write(self, ratios: Mapping[str, tuple[int, int]]) -> None:
-        told = {
+        entries = {
             model: {"reported": reported, "counted": counted}
             for model, (reported, counted) in ratios.items()
         }
         with open(f"{self.path}.new", "w", encoding="utf-8") as file:
-            json.dump(told, file, indent=1, sort_keys=True)
+            json.dump(entries, file, indent=1, sort_keys=True)
         os.replace(f"{self.path}.new", self.path)
 
 
@@ -253,7 +253,7 @@ def _added(
 
 
 def _bare(model: str | None) -> str:
-    """The model's name without its provider's, in small letters."""
+    """Return the model's name without its provider's, in small letters."""
     return (model or "").rpartition("/")[2].lower()
 
 

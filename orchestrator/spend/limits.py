@@ -1,8 +1,5 @@
-"""What runs may take: limits per run, tree, department and day, and the error that says which one
-was reached.
-
-Values and pure functions. What has been taken is kept elsewhere (spending), and asked before each
-call.
+"""The limits of runs, trees, departments and days, and the error that says which one was reached.
+Values and pure functions; `reservations` keeps what was spent, and asks before each call.
 """
 
 from __future__ import annotations
@@ -20,11 +17,11 @@ LEVELS = ("run", "tree", "department", "day")
 class Limits(NamedTuple):
     """Bounds of one scope; None is no bound.
 
-    depth     how far below its root a run may be (a root has depth 0) children  runs begun: by a
-    run, in a tree, by a department, on a day live      runs alive at once: a run's children, a
-    tree's, a department's; a day's is the workspace's at any time turns     calls of a model,
-    retries included tokens    read and written, as the provider bills them usd       dollars
-    seconds   a run's wall time; above it, the sum of the time that its calls took
+    depth how far below its root a run may be (a root has depth 0) children runs begun: by a run, in
+    a tree, by a department, on a day live runs alive at once: a run's children, a tree's, a
+    department's; a day's is the workspace's at any time turns calls of a model, retries included
+    tokens read and written, as the provider bills them usd dollars seconds a run's wall time; above
+    it, the sum of the time that its calls took
     """
 
     depth: int | None = None
@@ -85,7 +82,9 @@ class Unpriced(SynapseError):
 
 
 def policy(settings: Mapping[str, object]) -> Policy:
-    """The limits that synapse.yaml declares under `limits:`; what it leaves out is as above."""
+    """Return the limits that synapse.yaml declares under `limits:`, with the defaults above for the
+    others.
+    """
     declared = _table(settings.get("limits"), "limits")
     for key in declared:
         if key not in (*LEVELS, "zone"):
@@ -99,8 +98,8 @@ def policy(settings: Mapping[str, object]) -> Policy:
         _limits(declared.get("run"), "limits: run", RUN),
         _limits(declared.get("tree"), "limits: tree", NO_LIMITS),
         {
-            name: _limits(found, f"limits: department: {name}", NO_LIMITS)
-            for name, found in departments.items()
+            name: _limits(section, f"limits: department: {name}", NO_LIMITS)
+            for name, section in departments.items()
         },
         _limits(declared.get("day"), "limits: day", DAY),
         zone,
@@ -108,14 +107,14 @@ def policy(settings: Mapping[str, object]) -> Policy:
 
 
 def overridden(limits: Limits, own: Limits) -> Limits:
-    """These limits with what a task says of its own in their place."""
+    """Return these limits, replaced by a task's own where it sets any."""
     return Limits._make(
         new if new is not None else old for old, new in zip(limits, own, strict=True)
     )
 
 
 def tightened(limits: Limits, own: Limits) -> Limits:
-    """The lower of both: what one task asks for does not raise what holds for all."""
+    """Return the lower of both limits: a task cannot raise what holds for all."""
     pairs = zip(limits, own, strict=True)
     return Limits._make(
         min((bound for bound in pair if bound is not None), default=None)
@@ -133,30 +132,30 @@ def scopes(
     own: Limits = NO_LIMITS,
     top: Limits = NO_LIMITS,
 ) -> tuple[Scope, ...]:
-    """Where what a run does is counted. `own` are its task's limits, `top` its root task's: they
-    hold for the tree.
+    """Return the scopes in which a run is counted. `own` are its task's limits, `top` its root
+    task's: they hold for the tree.
 
     For a spawn `run` and `own` are the parent's, and None for a root; the rest is the child's.
     """
-    found = []
+    result = []
     if run is not None:
-        found.append(Scope(f"run:{run}", overridden(policy.run, own)))
-    whole = Limits(tokens=top.tokens, usd=top.usd)
-    found.append(Scope(f"tree:{root}", tightened(policy.tree, whole)))
+        result.append(Scope(f"run:{run}", overridden(policy.run, own)))
+    tree = Limits(tokens=top.tokens, usd=top.usd)
+    result.append(Scope(f"tree:{root}", tightened(policy.tree, tree)))
     if department:
         limits = policy.departments.get(
             department, policy.departments.get("*", NO_LIMITS)
         )
-        found.append(Scope(f"department:{department}", limits))
-    found.append(
+        result.append(Scope(f"department:{department}", limits))
+    result.append(
         Scope(f"day:{day_of(at, policy.zone)}", policy.day._replace(live=None))
     )
-    found.append(Scope("workspace", Limits(live=policy.day.live)))
-    return tuple(found)
+    result.append(Scope("workspace", Limits(live=policy.day.live)))
+    return tuple(result)
 
 
 def day_of(at: int, zone: str = "UTC") -> str:
-    """The date of a time where the workspace is."""
+    """Return the date of a time where the workspace is."""
     if zone == "UTC":
         return clock.day(at)
     from datetime import datetime
@@ -176,18 +175,18 @@ def check_depth(run: str, depth: int, limits: Limits) -> None:
 
 
 def time_left(run: str, limits: Limits, started: int, now: int) -> float | None:
-    """Seconds until a run's wall time is over; None where it has no end."""
+    """Return the seconds until a run's wall time is over; None where it has no end."""
     if limits.seconds is None:
         return None
-    lived = (now - started) / 1_000_000
-    if lived >= limits.seconds:
-        raise reached(f"run:{run}", "seconds", limits.seconds, spent=lived)
-    return limits.seconds - lived
+    elapsed = (now - started) / 1_000_000
+    if elapsed >= limits.seconds:
+        raise reached(f"run:{run}", "seconds", limits.seconds, spent=elapsed)
+    return limits.seconds - elapsed
 
 
 def check_price(scopes: tuple[Scope, ...], model: str, usd: float | None) -> float:
-    """What to reserve for a call that costs this at most. One without a price is refused where
-    money is limited.
+    """Return the money to reserve for a call that costs this at most. A call without a price is
+    refused where money is limited.
     """
     if usd is not None:
         return usd
@@ -212,7 +211,7 @@ def reached(
     reserved: float = 0,
     asked: float = 0,
 ) -> LimitReached:
-    """The error, with what it would take to go on."""
+    """Return the error that says which limit was reached, and what it would take to go on."""
     level = scope.partition(":")[0]
     amounts = [f"{_told(limit, bound)} allowed", f"{_told(limit, spent)} taken"]
     amounts += (
@@ -281,18 +280,18 @@ def _table(value: object, where: str) -> Mapping[str, object]:
 
 
 def _limits(value: object, where: str, defaults: Limits) -> Limits:
-    found = defaults._asdict()
+    values = defaults._asdict()
     for key, bound in _table(value, where).items():
         if key not in Limits._fields:
             raise InvalidEntry(
                 f"{where}: {key!r} is not one of {', '.join(Limits._fields)}"
             )
-        found[key] = _bound(key, bound, where)
-    return Limits(**found)
+        values[key] = _bound(key, bound, where)
+    return Limits(**values)
 
 
 def _bound(key: str, value: object, where: str) -> float | None:
-    """A number; for seconds also a span such as 30m; `none` for no bound."""
+    """Return a bound: a number, for seconds also a span such as 30m, or None for `none`."""
     if value is None or value == "none":
         return None
     try:

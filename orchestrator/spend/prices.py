@@ -1,8 +1,8 @@
-"""What a model's tokens cost: list prices from genai-prices, or the user's own, and what a call
-costs at them.
+"""Prices of models, from genai-prices or the user's own, and the cost of a call.
 
-The list lies in the package and is imported on first use; nothing is ever fetched. A model that is
-not on it has no price, never a guessed one. Money is in dollars, prices are per million tokens.
+The price list lies in the package and is imported on first use; nothing is ever fetched. A model
+that is not on it has no price, never a guessed one. Money is in dollars, prices are per million
+tokens.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Rate(NamedTuple):
     tiers: tuple[tuple[int, float], ...] = ()  # (above, price), rising
 
     def at(self, input_tokens: int) -> float:
-        reached = [price for above, price in self.tiers if input_tokens > above]
+        reached = [price for threshold, price in self.tiers if input_tokens > threshold]
         return reached[-1] if reached else self.base
 
 
@@ -51,7 +51,7 @@ def price(
     at: int,
     given: Mapping[str, Mapping[str, object]] | None = None,
 ) -> Price | None:
-    """The price of a model at a time (microseconds); None where none is known.
+    """Return the price of a model at a time (microseconds); None where none is known.
 
     `given` are the user's own, by model, and come first. `provider` is a provider's name or the
     address of its interface: one that the list does not know has no prices there, whatever its
@@ -63,20 +63,20 @@ def price(
 
 
 def declared(settings: Mapping[str, object]) -> Mapping[str, Mapping[str, object]]:
-    """The user's own prices, as synapse.yaml has them under `prices:`."""
-    found = settings.get("prices") or {}
-    if not isinstance(found, Mapping) or not all(
-        isinstance(each, Mapping) for each in found.values()
+    """Return the user's own prices, as synapse.yaml has them under `prices:`."""
+    table = settings.get("prices") or {}
+    if not isinstance(table, Mapping) or not all(
+        isinstance(row, Mapping) for row in table.values()
     ):
         raise InvalidEntry(
             "prices: write a line for each model, such as my-model: {input: 3.0, output: 15.0}"
         )
-    return found
+    return table
 
 
 def own(model: str, prices: Mapping[str, object]) -> Price:
-    """A price that the user gives: `{"input": 3.0, "output": 15.0}`; cached and written cost as
-    input, if unsaid.
+    """Return a price that the user gives: `{"input": 3.0, "output": 15.0}`; cached and written cost
+    as input, if unsaid.
     """
     unknown = sorted(set(prices) - set(OWN_KEYS))
     if unknown:
@@ -100,21 +100,23 @@ def own(model: str, prices: Mapping[str, object]) -> Price:
 
 
 def cost(price: Price, usage: Usage) -> float:
-    """What a call cost; what was read from the cache and written to it at their own prices."""
+    """Return the cost of a call; tokens read from the cache and written to it have their own
+    prices.
+    """
     fresh = max(usage.input_tokens - usage.cached_tokens - usage.written_tokens, 0)
     size = usage.input_tokens
-    parts = (
+    costs = (
         (fresh, price.input),
         (usage.cached_tokens, price.cached),
         (usage.written_tokens, price.written),
         (usage.output_tokens, price.output),
     )
-    return sum(tokens * rate.at(size) for tokens, rate in parts) / MILLION + price.call
+    return sum(tokens * rate.at(size) for tokens, rate in costs) / MILLION + price.call
 
 
 def worst(price: Price, input_tokens: int, max_tokens: int) -> float:
-    """The most that a call can cost: nothing read from the cache, all of it written, the reply as
-    long as may be.
+    """Return the most that a call can cost: nothing is read from the cache, all of it is written,
+    and the reply is as long as allowed.
     """
     dearest = max(price.input.at(input_tokens), price.written.at(input_tokens))
     return (
@@ -127,27 +129,27 @@ def _listed(model: str, provider: str | None, at: int) -> Price | None:
 
     import genai_prices
 
-    where = {
+    provider_args = {
         "provider_api_url"
         if provider and "://" in provider
         else "provider_id": provider
     }
     moment = datetime.fromtimestamp(at / MILLION, UTC)
     try:
-        found = genai_prices.calc_price(
+        calculation = genai_prices.calc_price(
             genai_prices.Usage(),
             model,
             genai_request_timestamp=moment,
-            **where,  # type: ignore[arg-type]
+            **provider_args,  # type: ignore[arg-type]
         )
     except LookupError:
         return None
-    listed = found.model_price
+    listed = calculation.model_price
     if listed.input_mtok is None or listed.output_mtok is None:
         return None
     first = _rate(listed.input_mtok)
     return Price(
-        found.model.id,
+        calculation.model.id,
         first,
         _rate(listed.output_mtok),
         _rate(listed.cache_read_mtok, first),

@@ -1,8 +1,8 @@
-"""What all runs of a workspace have taken and are about to take: asked before each call and each
-spawn.
+"""The budget of a workspace: what all its runs have spent and reserved, asked before each call and
+each spawn.
 
-One SQLite file, `runs/spend.db`, for all supervisors; or memory. It is derived: the ledgers say
-what was spent, and where the file is missing it is made again from them. So nothing here waits for
+One SQLite file, `runs/spend.db`, serves all supervisors; in memory there is none. It is derived:
+the ledgers say what was spent, and a missing file is filled from them. So nothing here waits for
 the disk, and a crash of the machine costs time, never truth. Every question is decided under one
 lock, in all scopes or in none.
 """
@@ -33,9 +33,12 @@ from synapse.system.lock import Lock
 T = TypeVar("T")
 _BILLION, _MILLION = 1_000_000_000, 1_000_000
 _TABLES = """
-create table spent (scope text primary key, turns int, tokens int, nanos int, micros int, runs int) without rowid;
+create table spent (
+    scope text primary key, turns int, tokens int, nanos int, micros int, runs int
+) without rowid;
 create table call (
-    id integer primary key autoincrement, run text, holder text, turns int, tokens int, nanos int, micros int
+    id integer primary key autoincrement, run text, holder text,
+    turns int, tokens int, nanos int, micros int
 );
 create table held (scope text, call int, primary key (scope, call)) without rowid;
 create table live (scope text, run text, holder text, primary key (scope, run)) without rowid;
@@ -48,7 +51,8 @@ _RESERVED = """select coalesce(sum(turns), 0), coalesce(sum(tokens), 0), coalesc
     coalesce(sum(micros), 0) from held join call on call.id = held.call where held.scope = ?"""
 _LIVE = "select count(*) from live where scope = ? and run <> ?"
 _ADD = """insert into spent values (?, ?, ?, ?, ?, ?) on conflict (scope) do update set
-    turns = turns + excluded.turns, tokens = tokens + excluded.tokens, nanos = nanos + excluded.nanos,
+    turns = turns + excluded.turns, tokens = tokens + excluded.tokens,
+    nanos = nanos + excluded.nanos,
     micros = micros + excluded.micros, runs = runs + excluded.runs"""
 _MEASURES = ("turns", "tokens", "usd", "seconds")
 _Whole = tuple[
@@ -108,15 +112,15 @@ class Budget:
         self._decide(lambda run: None)
 
     def reserve(
-        self, run: str, holder: str, where: Iterable[Scope], asked: Amount
+        self, run: str, holder: str, scopes: Iterable[Scope], asked: Amount
     ) -> Reservation:
         """Set aside what a call may take, in every scope, or LimitReached: then nothing is."""
-        where, wanted = tuple(where), _whole(asked)
+        scopes, amounts = tuple(scopes), _whole(asked)
 
         def decide(db: sqlite3.Connection) -> Reservation:
-            for scope in where:
-                _check_amount(db, scope, wanted)
-            row = (run, holder, *wanted)
+            for scope in scopes:
+                _check_amount(db, scope, amounts)
+            row = (run, holder, *amounts)
             call = db.execute(
                 (
                     "insert into call (run, holder, turns, tokens, nanos, micros) values"
@@ -126,7 +130,7 @@ class Budget:
             ).lastrowid
             db.executemany(
                 "insert into held values (?, ?)",
-                [(scope.name, call) for scope in where],
+                [(scope.name, call) for scope in scopes],
             )
             return Reservation(call or 0, run, asked)
 
@@ -139,50 +143,48 @@ class Budget:
         return self._decide(lambda db: _settle(db, reservation.id, _whole(used)))
 
     def release(self, reservation: Reservation) -> bool:
-        """The call was never made."""
+        """Give back the reservation of a call that was never made."""
         return self._decide(lambda db: _settle(db, reservation.id, None))
 
-    def admit(self, run: str, holder: str, where: Iterable[Scope]) -> None:
+    def admit(self, run: str, holder: str, scopes: Iterable[Scope]) -> None:
         """Count a spawn and the run as alive, in every scope, or LimitReached. It stays counted,
         unless withdrawn.
         """
-        where = tuple(where)
+        scopes = tuple(scopes)
 
         def decide(db: sqlite3.Connection) -> None:
-            for scope in where:
+            for scope in scopes:
                 _check_spawn(db, scope, run)
-            db.executemany(_ADD, [(scope.name, 0, 0, 0, 0, 1) for scope in where])
-            _enter(db, run, holder, where)
+            db.executemany(_ADD, [(scope.name, 0, 0, 0, 0, 1) for scope in scopes])
+            _enter(db, run, holder, scopes)
 
         self._decide(decide)
 
-    def withdraw(self, run: str, where: Iterable[Scope]) -> None:
-        """What was admitted did not begin after all: it counts nowhere."""
-        where = tuple(where)
+    def withdraw(self, run: str, scopes: Iterable[Scope]) -> None:
+        """Uncount a run that was admitted and did not begin after all."""
+        scopes = tuple(scopes)
 
         def decide(db: sqlite3.Connection) -> None:
             db.execute("delete from live where run = ?", (run,))
-            db.executemany(_ADD, [(scope.name, 0, 0, 0, 0, -1) for scope in where])
+            db.executemany(_ADD, [(scope.name, 0, 0, 0, 0, -1) for scope in scopes])
 
         self._decide(decide)
 
-    def recover(self, run: str, holder: str, where: Iterable[Scope]) -> None:
-        """Another process goes on with a run: what was in flight counts as reserved, the run as its
-        own.
-
-        No limit is asked: the run had been admitted.
+    def recover(self, run: str, holder: str, scopes: Iterable[Scope]) -> None:
+        """Count a run as this supervisor's, and its calls in flight at what was reserved for them.
+        No limit is asked: the run was admitted before.
         """
-        where = tuple(where)
+        scopes = tuple(scopes)
 
         def decide(db: sqlite3.Connection) -> None:
             _settle_all(db, "run", run)
             db.execute("delete from live where run = ?", (run,))
-            _enter(db, run, holder, where)
+            _enter(db, run, holder, scopes)
 
         self._decide(decide)
 
     def leave(self, run: str) -> None:
-        """The run has ended. What it still had in flight counts as reserved."""
+        """Count a run as ended, and its calls in flight at what was reserved for them."""
 
         def decide(db: sqlite3.Connection) -> None:
             _settle_all(db, "run", run)
@@ -191,8 +193,8 @@ class Budget:
         self._decide(decide)
 
     def release_holder(self, holder: str) -> None:
-        """A supervisor is gone: its runs are alive no more, its calls in flight count as
-        reserved.
+        """Count the runs of a dead supervisor as alive no more, and its calls in flight at what was
+        reserved for them.
         """
 
         def decide(db: sqlite3.Connection) -> None:
@@ -210,7 +212,7 @@ class Budget:
         return self._decide(decide)
 
     def holders(self) -> set[str]:
-        """Every supervisor that something is counted for."""
+        """Return every supervisor that something is counted for."""
         names = "select holder from live union select holder from call"
         return self._decide(lambda db: {name for (name,) in db.execute(names)})
 
@@ -222,19 +224,19 @@ class Budget:
             self._lock.close()
 
     def _decide(self, decide: Callable[[sqlite3.Connection], T]) -> T:
-        """One transaction, alone among all threads and processes."""
+        """Run one transaction, alone among all threads and processes, and return its result."""
 
         def section() -> T:
             try:
                 db = self._current()
                 db.execute("begin immediate")
                 try:
-                    found = decide(db)
+                    outcome = decide(db)
                 except BaseException:
                     db.execute("rollback")
                     raise
                 db.execute("commit")
-                return found
+                return outcome
             except sqlite3.Error as error:
                 raise StoreError(
                     f"{self.path} cannot be used: {error}; delete it, it is derived"
@@ -246,18 +248,18 @@ class Budget:
             return section()
 
     def _current(self) -> sqlite3.Connection:
-        """The connection; anew after a fork, and where the file was deleted or made again by
-        another process.
+        """Return the connection. It is opened again after a fork, and where another process deleted
+        or replaced the file.
         """
-        found = (os.getpid(), self._inode()) if self._lock else (0, 0)
-        if self._connection is None or found != self._opened:
+        identity = (os.getpid(), self._inode()) if self._lock else (0, 0)
+        if self._connection is None or identity != self._opened:
             self._connection = sqlite3.connect(
                 self.path, isolation_level=None, check_same_thread=False
             )
             self._connection.execute("pragma synchronous = off")
             self._connection.execute("pragma journal_mode = truncate")
             self._fill(self._connection)
-            self._opened = (os.getpid(), self._inode()) if self._lock else found
+            self._opened = (os.getpid(), self._inode()) if self._lock else identity
         return self._connection
 
     def _fill(self, db: sqlite3.Connection) -> None:
@@ -278,7 +280,7 @@ class Budget:
 
 
 def of_line(line: Line, seconds: float = 0.0) -> Amount:
-    """What a call took, as its ledger line has it: the provider's count, or ours where it gave
+    """Return the amount of a call by its ledger line: the provider's count, or ours where it gave
     none.
     """
     usage = used(line)
@@ -288,7 +290,7 @@ def of_line(line: Line, seconds: float = 0.0) -> Amount:
 
 
 def ledgers(root: str, runs: Iterable[Past]) -> Iterator[tuple[Past, list[Line]]]:
-    """Each run with its ledger's lines: what a missing budget is filled from."""
+    """Yield each run with its ledger's lines: a missing budget is filled from these."""
     for past in runs:
         yield past, read(Folder(root, past.run).lines("ledger.jsonl"))
 
@@ -306,24 +308,24 @@ def _check_amount(db: sqlite3.Connection, scope: Scope, wanted: _Whole) -> None:
     if all(bound is None for bound in bounds):
         return
     spent, reserved = _spent(db, scope.name), _reserved(db, scope.name)
-    for place, bound in enumerate(bounds):
-        if bound is not None and spent[place] + reserved[place] + wanted[place] > bound:
-            name = _MEASURES[place]
-            told = [_amount(amounts)[place] for amounts in (spent, reserved, wanted)]
+    for index, bound in enumerate(bounds):
+        if bound is not None and spent[index] + reserved[index] + wanted[index] > bound:
+            name = _MEASURES[index]
+            totals = [_amount(amounts)[index] for amounts in (spent, reserved, wanted)]
             raise reached(
                 scope.name,
                 name,
                 getattr(scope.limits, name),
-                spent=told[0],
-                reserved=told[1],
-                asked=told[2],
+                spent=totals[0],
+                reserved=totals[1],
+                asked=totals[2],
             )
 
 
 def _check_spawn(db: sqlite3.Connection, scope: Scope, run: str) -> None:
     children, live = scope.limits.children, scope.limits.live
-    if children is not None and (begun := _spent(db, scope.name)[4]) >= children:
-        raise reached(scope.name, "children", children, spent=begun, asked=1)
+    if children is not None and (started := _spent(db, scope.name)[4]) >= children:
+        raise reached(scope.name, "children", children, spent=started, asked=1)
     if (
         live is not None
         and (alive := db.execute(_LIVE, (scope.name, run)).fetchone()[0]) >= live
@@ -353,7 +355,7 @@ def _settle(db: sqlite3.Connection, call: int, used: _Whole | None) -> bool:
 
 
 def _settle_all(db: sqlite3.Connection, column: str, value: str) -> None:
-    """Calls whose end nobody will tell count at what was reserved for them: they may have been
+    """Settle calls whose end nobody will report at what was reserved for them: they may have been
     made.
     """
     calls = db.execute(
@@ -367,39 +369,37 @@ def _settle_all(db: sqlite3.Connection, column: str, value: str) -> None:
 def _remember(
     db: sqlite3.Connection, policy: Policy, past: Past, lines: Iterable[Line]
 ) -> None:
-    """What a run's ledger says, counted where the run was; all of it on the day when the run
+    """Count a run's ledger lines in the scopes of that run, all of them on the day when it
     began.
     """
-    where = scopes(
+    run_scopes = scopes(
         policy, run=past.run, root=past.root, department=past.department, at=past.at
     )
-    begun = scopes(
+    parent_scopes = scopes(
         policy, run=past.parent, root=past.root, department=past.department, at=past.at
     )
     for line in lines:
         db.executemany(
-            _ADD, [(scope.name, *_whole(of_line(line)), 0) for scope in where]
+            _ADD, [(scope.name, *_whole(of_line(line)), 0) for scope in run_scopes]
         )
     if past.spawned:
-        db.executemany(_ADD, [(scope.name, 0, 0, 0, 0, 1) for scope in begun])
+        db.executemany(_ADD, [(scope.name, 0, 0, 0, 0, 1) for scope in parent_scopes])
     if past.holder is not None:
-        _enter(db, past.run, past.holder, begun)
+        _enter(db, past.run, past.holder, parent_scopes)
 
 
 def _spent(db: sqlite3.Connection, scope: str) -> tuple[int, int, int, int, int]:
-    found: tuple[int, int, int, int, int] | None = db.execute(
-        _SPENT, (scope,)
-    ).fetchone()
-    return found or (0, 0, 0, 0, 0)
+    row: tuple[int, int, int, int, int] | None = db.execute(_SPENT, (scope,)).fetchone()
+    return row or (0, 0, 0, 0, 0)
 
 
 def _reserved(db: sqlite3.Connection, scope: str) -> _Whole:
-    found: _Whole = db.execute(_RESERVED, (scope,)).fetchone()
-    return found
+    row: _Whole = db.execute(_RESERVED, (scope,)).fetchone()
+    return row
 
 
 def _whole(amount: Amount) -> _Whole:
-    """In whole units, which add up exactly; a fraction counts as one more."""
+    """Return the amount in whole units, which add up exactly; a fraction counts as one more."""
     nanos = ceil(round(amount.usd * _BILLION, 3))
     return amount.turns, amount.tokens, nanos, ceil(round(amount.seconds * _MILLION, 3))
 

@@ -1,4 +1,4 @@
-"""What one call of a model is billed as: which of its tokens are for what. Pure, but for the
+"""The segments of a model call: which of its tokens are billed for what. Pure, but for the
 counting.
 """
 
@@ -33,12 +33,12 @@ COORDINATORS = ("cto", "project-lead")  # what these say is planning
 
 
 def said_label(role: str) -> str:
-    """What the words of an agent of this role are for."""
+    """Return the label of the words that an agent of this role writes."""
     return "plan" if role in COORDINATORS else "work_out"
 
 
 def tool_label(name: str) -> str:
-    """What the result of a tool is for."""
+    """Return the label of a tool's result."""
     return TOOL_LABELS.get(name, "work_obs")
 
 
@@ -57,7 +57,9 @@ class Sheet:
     """
 
     def __init__(self, count: Count, guide: int = 0) -> None:
-        """`guide`: how many tokens of the system text speak of the memory and of the team."""
+        """Begin with the count function. `guide`: how many tokens of the system text explain the
+        memory and the team.
+        """
         self._count, self._guide = count, guide
         self._tools: tuple[tuple[Tool, ...], list[Segment]] = ((), [])
         self._messages: list[Message] = []
@@ -67,12 +69,12 @@ class Sheet:
             [],
         )  # of so many first messages, sent once more
 
-    def sent(self, request: Request, known: int) -> tuple[Segment, ...]:
-        """The segments of a prompt; the first `known` messages, and with them the system text and
-        the tools, were sent before. Without any known, everything is new.
+    def sent(self, request: Request, known_count: int) -> tuple[Segment, ...]:
+        """Return the segments of a prompt; the first `known` messages, and with them the system
+        text and the tools, were sent before. Without any known, everything is new.
         """
         self._take_in(request.messages)
-        known = min(max(known, 0), len(request.messages))
+        known_count = min(max(known_count, 0), len(request.messages))
         system = self._count(request.system)
         guide = min(self._guide, system)
         head = [
@@ -80,10 +82,12 @@ class Sheet:
             Segment("guide", guide),
             *self._schemas(request.tools),
         ]
-        new = chain.from_iterable(self._segments[known:])
-        if not known:
+        new = chain.from_iterable(self._segments[known_count:])
+        if not known_count:
             return tuple(_merged([*head, *new]))
-        return tuple(_merged([*map(_later, head), *self._sent_again(known), *new]))
+        return tuple(
+            _merged([*map(_later, head), *self._sent_again(known_count), *new])
+        )
 
     def _take_in(self, messages: Sequence[Message]) -> None:
         """Count what came; where it is another conversation from some place on, from there."""
@@ -91,7 +95,7 @@ class Sheet:
         if len(messages) < same or not all(map(is_, self._messages, messages)):
             pairs = enumerate(zip(self._messages, messages, strict=False))
             same = next(
-                (place for place, (old, new) in pairs if old is not new), len(messages)
+                (index for index, (old, new) in pairs if old is not new), len(messages)
             )
             self._again = 0, []
         self._messages[same:] = messages[same:]
@@ -101,8 +105,8 @@ class Sheet:
 
     def _sent_again(self, known: int) -> list[Segment]:
         counted, segments = self._again if self._again[0] <= known else (0, [])
-        more = map(_later, chain.from_iterable(self._segments[counted:known]))
-        self._again = known, _merged([*segments, *more])
+        repeated = map(_later, chain.from_iterable(self._segments[counted:known]))
+        self._again = known, _merged([*segments, *repeated])
         return self._again[1]
 
     def _schemas(self, tools: tuple[Tool, ...]) -> list[Segment]:
@@ -115,23 +119,24 @@ class Sheet:
 
 
 def sent(request: Request, known: int, count: Count) -> tuple[Segment, ...]:
-    """The segments of one prompt alone."""
+    """Return the segments of one prompt alone."""
     return Sheet(count).sent(request, known)
 
 
 def begun_again(segments: Iterable[Segment]) -> tuple[Segment, ...]:
-    """The same, for a client that keeps no conversation: what it had been told already is told it
+    """Return the segments for a client that keeps no conversation: what it was sent before is sent
     again.
     """
     return tuple(
         _merged(
-            each if each.first else each._replace(label="retry") for each in segments
+            segment if segment.first else segment._replace(label="retry")
+            for segment in segments
         )
     )
 
 
 def got(turn: Turn, label: str, count: Count) -> tuple[Segment, ...]:
-    """The segments of a reply."""
+    """Return the segments of a reply."""
     return tuple(
         _merged(Segment(piece.label, count(piece.text)) for piece in said(turn, label))
     )
@@ -176,7 +181,7 @@ def _call_text(call: Call) -> str:
 
 
 def _merged(segments: Iterable[Segment]) -> list[Segment]:
-    """One segment for each label and newness, in the order in which they came up."""
+    """Return one segment for each label and newness, in the order in which they came up."""
     sums: dict[tuple[str, bool], int] = {}
     for segment in segments:
         key = (segment.label, segment.first)

@@ -1,3 +1,3 @@
-"""For tests of engines and of programs with agents: `contract.EngineContract`, what any engine must
-pass, and `model_server.ModelServer`, a scripted provider on loopback. Needs no test framework.
+"""For users' own tests: `contract.EngineContract`, the tests that any engine must pass, and
+`model_server.ModelServer`, a scripted provider on loopback. Needs no test framework.
 """

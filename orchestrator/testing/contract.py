@@ -1,5 +1,5 @@
-"""The contract of `engine.Engine`, sentence by sentence. Needs no test framework: plain asserts of
-a plain class.
+"""The contract of `engines.protocol.Engine`, sentence by sentence, for users who write an engine.
+Needs no test framework: plain asserts of a plain class.
 
 class TestMine(EngineContract):
     def make_engine(self, script):
@@ -66,13 +66,13 @@ class EngineContract:
     provider: ModelServer | None = None
 
     def make_engine(self, script: Script) -> Engine:
-        """An engine of its own for each call, whose model follows the script."""
+        """Return an engine whose model follows the script, a new one for each call."""
         raise TypeError(
             f"{type(self).__name__} does not say how to make an engine: give it a make_engine"
         )
 
     def make_request(self, *messages: Message, tools: tuple[Tool, ...] = ()) -> Request:
-        """A step's request. An engine that runs a process adds a place for it."""
+        """Return a step's request. An engine that runs a process adds a place for it."""
         view = Message("user", "## Shared Memory Context\n\n- nothing yet\n", "view")
         task = Message("user", "## Your Task\n\nFix the page\n", "task")
         return Request(
@@ -124,14 +124,14 @@ class EngineContract:
         assert turn.model
 
     def test_the_model_sees_all_of_the_prompt(self) -> None:
-        seen: list[Seen] = []
+        requests: list[Seen] = []
         request = self.make_request(
             Message("assistant", "I began.", "work_out"),
             Message("user", "Go on.", "wake"),
         )
-        self._turn(noting(seen, "ok"), request)
+        self._turn(noting(requests, "ok"), request)
         for text in (request.system, *(message.text for message in request.messages)):
-            assert text.strip() in seen[-1].text, text
+            assert text.strip() in requests[-1].text, text
 
     def test_a_step_may_be_empty_cut_or_refused(self) -> None:
         for move in (
@@ -143,18 +143,18 @@ class EngineContract:
             assert turn.stop == (move.stop or "empty"), turn
             assert turn.text == move.text
             assert turn.calls == ()
-            said = Message(
+            message = Message(
                 "assistant", turn.text, "work_out", turn.calls, native=turn.native
             )
-            request = self.make_request(said, Message("user", "Go on.", "wake"))
+            request = self.make_request(message, Message("user", "Go on.", "wake"))
             assert self._turn(lambda seen: TEXT, request).stop == "done", (
                 "the conversation goes on"
             )
 
     def test_usage_is_what_the_provider_reports(self) -> None:
         small = self._turn(lambda seen: "ok").usage
-        more = self.make_request(Message("user", "word " * 500, "history"))
-        large = self._turn(lambda seen: TEXT, more).usage
+        longer = self.make_request(Message("user", "word " * 500, "history"))
+        large = self._turn(lambda seen: TEXT, longer).usage
         assert 0 < small.input_tokens <= large.input_tokens - 400
         assert 0 < small.output_tokens < large.output_tokens
         assert (small.estimated, large.estimated) == (False, False)
@@ -202,39 +202,42 @@ class EngineContract:
         assert [call.problem for call in turn.calls] == [None, None]
 
     def test_a_model_sees_its_tools(self) -> None:
-        seen: list[Seen] = []
+        requests: list[Seen] = []
         if self._takes_tools():
-            self._turn(noting(seen, "ok"), self.make_request(tools=TOOLS))
-            assert seen[0].tools == TOOLS
+            self._turn(noting(requests, "ok"), self.make_request(tools=TOOLS))
+            assert requests[0].tools == TOOLS
 
     def test_another_engine_goes_on_with_the_conversation(self) -> None:
-        """Whatever it needs is in the request: also when it was recorded, and wherever a wake came
-        in between.
+        """Check that a request has all that an engine needs, also when it was recorded and where a
+        wake came in between.
         """
         if not self._takes_tools():
             return
         first = self._turn(
-            lambda seen: Move("I look.", ASKED), self.make_request(tools=TOOLS)
+            lambda requests: Move("I look.", ASKED), self.make_request(tools=TOOLS)
         )
         native = json.loads(json.dumps(first.native))
         said = Message("assistant", first.text, "work_out", first.calls, native=native)
         results = [answer(call, f"result {n}") for n, call in enumerate(first.calls)]
         wake = Message("user", "Something critical.", "wake")
-        for rest in (
+        for settings in (
             (*results, wake),
             (wake, *results),
             (results[1]._replace(failed=True), wake, results[0]),
         ):
-            seen: list[Seen] = []
-            request = self.make_request(said, *rest, tools=TOOLS)
-            assert self._turn(noting(seen, TEXT), request).stop == "done"
-            assert (seen[0].turn, "Something critical." in seen[0].text) == (1, True)
-            found = {
+            requests: list[Seen] = []
+            request = self.make_request(said, *settings, tools=TOOLS)
+            assert self._turn(noting(requests, TEXT), request).stop == "done"
+            assert (requests[0].turn, "Something critical." in requests[0].text) == (
+                1,
+                True,
+            )
+            texts = {
                 message.answers: message.text
-                for message in seen[0].messages
+                for message in requests[0].messages
                 if message.role == "tool"
             }
-            assert found == {result.answers: result.text for result in results}
+            assert texts == {result.answers: result.text for result in results}
 
     # -- being stopped -----------------------------------------------------------------------------
 
@@ -242,13 +245,13 @@ class EngineContract:
         async def act(engine: Engine) -> None:
             for after in (0.0, 0.3):
                 interrupt = asyncio.Event()
-                begun = asyncio.ensure_future(
+                pending = asyncio.ensure_future(
                     engine.step(self.make_request(), interrupt)
                 )
                 await asyncio.sleep(after)
                 interrupt.set()
                 start = monotonic()
-                turn = await begun
+                turn = await pending
                 if engine.interrupt == "now":
                     assert turn.stop == "interrupted"
                     assert monotonic() - start < 1, "it went on"
@@ -274,11 +277,11 @@ class EngineContract:
             assert turn.usage.estimated
             assert turn.usage.input_tokens > 0
             assert turn.usage.output_tokens > 0
-            said = Message(
+            message = Message(
                 "assistant", turn.text, "work_out", turn.calls, native=turn.native
             )
             request = self.make_request(
-                said, Message("user", "Go on.", "wake"), tools=TOOLS
+                message, Message("user", "Go on.", "wake"), tools=TOOLS
             )
             assert (await step(engine, request)).stop == "tools"
 
@@ -289,12 +292,12 @@ class EngineContract:
     def test_cancelling_leaves_nothing_open(self) -> None:
         async def act(engine: Engine) -> None:
             before = asyncio.all_tasks()
-            begun = asyncio.ensure_future(step(engine, self.make_request()))
+            pending = asyncio.ensure_future(step(engine, self.make_request()))
             await asyncio.sleep(0.3)
-            begun.cancel()
+            pending.cancel()
             start = monotonic()
-            await asyncio.wait((begun,), timeout=SOON)
-            assert begun.cancelled()
+            await asyncio.wait((pending,), timeout=SOON)
+            assert pending.cancelled()
             assert monotonic() - start < SOON
             if self.provider is not None:
                 assert await asyncio.to_thread(self.provider.left), (
@@ -309,21 +312,23 @@ class EngineContract:
     def _failing(
         self, faults: list[Fault], move: Move | str = TEXT
     ) -> tuple[Turn | EngineError, int]:
-        """What came of a step whose requests met these, and how often the provider was asked."""
-        found: list[Turn | EngineError] = []
+        """Return the outcome of a step whose requests meet these faults, and how often the provider
+        was asked.
+        """
+        results: list[Turn | EngineError] = []
 
         async def act(engine: Engine) -> None:
             assert self.provider is not None
             self.provider.journal.clear()
             self.provider.fail(*faults)
             try:
-                found.append(await step(engine, self.make_request(tools=TOOLS)))
+                results.append(await step(engine, self.make_request(tools=TOOLS)))
             except EngineError as error:
-                found.append(error)
+                results.append(error)
 
         self._with(lambda seen: move, act)
         assert self.provider is not None
-        return found[0], len(self.provider.journal)
+        return results[0], len(self.provider.journal)
 
     def test_what_passes_is_asked_again(self) -> None:
         if self.provider is None:
@@ -333,19 +338,19 @@ class EngineContract:
             Fault("status", 500, 0.05),
             Fault("status", 529, 0.05),
         ):
-            turn, asked = self._failing([fault])
+            turn, requests = self._failing([fault])
             assert isinstance(turn, Turn), turn
-            assert (turn.text, asked) == (TEXT, 2), fault
+            assert (turn.text, requests) == (TEXT, 2), fault
 
     def test_a_reply_that_breaks_off_is_asked_for_again(self) -> None:
         if self.provider is None:
             return
         clean, _ = self._failing([], Move("I look.", ASKED))
         for faults in ([Fault("drop")] * 2, [Fault("error")]):
-            turn, asked = self._failing(faults, Move("I look.", ASKED))
+            turn, requests = self._failing(faults, Move("I look.", ASKED))
             assert isinstance(turn, Turn), turn
             assert isinstance(clean, Turn)
-            assert (turn.text, len(turn.calls), turn.stop, asked) == (
+            assert (turn.text, len(turn.calls), turn.stop, requests) == (
                 "I look.",
                 2,
                 "tools",
@@ -355,8 +360,8 @@ class EngineContract:
             assert turn.usage.input_tokens > clean.usage.input_tokens, (
                 "what broke off was paid for"
             )
-        error, asked = self._failing([Fault("drop")] * 3, Move("I look.", ASKED))
-        assert (type(error), asked) == (Unavailable, 3)
+        error, requests = self._failing([Fault("drop")] * 3, Move("I look.", ASKED))
+        assert (type(error), requests) == (Unavailable, 3)
 
     def test_what_does_not_pass_is_told(self) -> None:
         if self.provider is None:
@@ -367,8 +372,8 @@ class EngineContract:
             (Fault("status", 404), Rejected),
             (Fault("context"), ContextTooLong),
         ):
-            error, asked = self._failing([fault])
-            assert (type(error), asked) == (kind, 1), fault
+            error, requests = self._failing([fault])
+            assert (type(error), requests) == (kind, 1), fault
             assert str(error)
         error, _ = self._failing([Fault("status", 500, 0.02)] * 20)
         assert type(error) is Unavailable
@@ -380,7 +385,7 @@ class EngineContract:
         assert isinstance(turn, Turn), turn
         assert turn.stop == "tools"
         assert all(call.problem and call.arguments == {} for call in turn.calls)
-        said = Message(
+        message = Message(
             "assistant", turn.text, "work_out", turn.calls, native=turn.native
         )
         results = [
@@ -389,7 +394,7 @@ class EngineContract:
         ]
         assert (
             self._turn(
-                lambda seen: TEXT, self.make_request(said, *results, tools=TOOLS)
+                lambda seen: TEXT, self.make_request(message, *results, tools=TOOLS)
             ).text
             == TEXT
         )
@@ -398,20 +403,20 @@ class EngineContract:
         if self.provider is None:
             return
         for kind in ("refusal", "empty", "length"):
-            turn, asked = self._failing([Fault(kind)], Move("I look.", ASKED))
+            turn, requests = self._failing([Fault(kind)], Move("I look.", ASKED))
             assert isinstance(turn, Turn), turn
-            assert (turn.stop, asked) == (kind, 1)
+            assert (turn.stop, requests) == (kind, 1)
             assert turn.stop in STOPS
             assert len(turn.calls) == (1 if kind == "length" else 0), "whole calls only"
 
 
 def moving(move: Move) -> Script:
-    """A script that always does this."""
+    """Return a script that always makes this move."""
     return lambda seen: move
 
 
 def noting(seen: list[Seen], text: str) -> Script:
-    """A script that says this, and keeps what it saw."""
+    """Return a script that says this, and keeps the requests that it saw."""
 
     def script(found: Seen) -> str:
         seen.append(found)

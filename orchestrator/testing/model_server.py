@@ -1,13 +1,14 @@
-"""A model server that follows a script: Anthropic's Messages, OpenAI's Responses and Chat
-Completions, Gemini's generateContent, with and without streaming, on 127.0.0.1 alone. For tests,
-scenarios, and clients that are programs.
+"""A model server that follows a script, on 127.0.0.1 alone, for users' own tests, for scenarios,
+and for clients that are programs. It speaks Anthropic's Messages, OpenAI's Responses and Chat
+Completions, and Gemini's generateContent, with and without streaming.
 
 A script is what the scripted engine takes: a function from what is seen to the next move, asked
 with each request and told nothing but the request. Usage is counted. Faults are queued and met by
 the requests that follow.
 
-with ModelServer(lambda seen: "Done.") as server: Anthropic(base_url=server.url, api_key="any",
-    model="any")  # OpenAI: base_url=f"{server.url}/v1"
+with ModelServer(lambda seen: "Done.") as server:
+    # OpenAI: base_url=f"{server.url}/v1"
+    Anthropic(base_url=server.url, api_key="any", model="any")
 
 python -m orchestrator.testing.model_server --port 0 --script package.module:function
 """
@@ -112,11 +113,11 @@ class ModelServer:
 
     @property
     def connections(self) -> int:
-        """How many clients are connected now."""
+        """Return how many clients are connected now."""
         return len(self._http.open)
 
     def fail(self, *faults: Fault) -> None:
-        """The next requests for a reply meet these, one each."""
+        """Let the next requests for a reply meet these faults, one each."""
         if unknown := {fault.kind for fault in faults} - {*FAULTS}:
             raise ValueError(
                 f"there is no fault {min(unknown)!r}; it is one of {', '.join(FAULTS)}"
@@ -146,7 +147,7 @@ class ModelServer:
         self.stop()
 
     def left(self, seconds: float = 5.0) -> bool:
-        """Whether all clients have hung up, within so many seconds."""
+        """Return whether all clients hang up within so many seconds."""
         until = monotonic() + seconds
         while self.connections and monotonic() < until:
             sleep(0.01)
@@ -165,7 +166,7 @@ class ModelServer:
     def reply(
         self, asked: Asked, fault: Fault | None, number: int, *, marked: bool
     ) -> tuple[Said, float]:
-        """What is said, and how long the script thinks before."""
+        """Return the reply, and how long the script thinks before it."""
         moved = self.script(asked.seen)
         move = Move(moved) if isinstance(moved, str) else moved
         reply = said(asked, move, fault, number)
@@ -187,7 +188,7 @@ class _Server(ThreadingMixIn, HTTPServer):
         super().__init__(address, _Connection)
 
     def server_bind(self) -> None:
-        """Without the look-up of the machine's name that HTTPServer makes."""
+        """Bind without the look-up of the machine's name that HTTPServer makes."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.socket.bind(self.server_address)
         self.server_address = self.socket.getsockname()
@@ -214,7 +215,7 @@ class _Connection(BaseHTTPRequestHandler):
     server: _Server
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing is written to the terminal: there is the journal."""
+        """Write nothing to the terminal: there is the journal."""
 
     def handle(self) -> None:
         try:
@@ -265,23 +266,23 @@ class _Connection(BaseHTTPRequestHandler):
             )
         try:
             body = json.loads(text)
-            taken = Taken(
+            record = Taken(
                 self.path,
                 {name.lower(): value for name, value in self.headers.items()},
                 body,
             )
-            fault, number = self.server.owner.take(taken, counts)
+            fault, number = self.server.owner.take(record, counts)
             if fault and fault.kind == "status":
                 return self._refuse(wire, fault)
-            asked = wire.read(_addressed(body, path))
+            request = wire.read(_addressed(body, path))
             if counts:
                 return self._send(
-                    200, wire.counted(self.server.owner.cache.count(asked.blocks))
+                    200, wire.counted(self.server.owner.cache.count(request.blocks))
                 )
-            self._check_window(wire, asked, fault)
+            self._check_window(wire, request, fault)
             return self._answer(
                 wire,
-                asked,
+                request,
                 fault,
                 number,
                 lines="alt=sse" in query or wire is not wire_gemini,
@@ -402,7 +403,9 @@ class _TooLong(Exception):
 
 
 def _addressed(body: Mapping[str, Any], path: str) -> Mapping[str, Any]:
-    """Gemini's requests have the model and the wish for a stream in their address."""
+    """Return the body of a Gemini request with the model and the wish for a stream, which its
+    address has.
+    """
     model, colon, verb = path.rpartition("/")[2].partition(":")
     return (
         {**body, "model": model, "stream": verb.startswith("stream")} if colon else body
@@ -410,7 +413,7 @@ def _addressed(body: Mapping[str, Any], path: str) -> Mapping[str, Any]:
 
 
 def _broken(events: list[Event], of: str) -> list[Event]:
-    """The events up to the first piece of a call, or of the text."""
+    """Yield the events up to the first piece of a call, or of the text."""
     pieces = [at for at, event in enumerate(events) if event.of == of]
     return events[: pieces[1] if len(pieces) > 1 else -1]
 
@@ -424,8 +427,8 @@ def _end(connection: socket.socket) -> None:
 
 def _script(dotted: str) -> Script:
     module, _, name = dotted.partition(":")
-    found: Script = getattr(import_module(module), name)
-    return found
+    script: Script = getattr(import_module(module), name)
+    return script
 
 
 def main(arguments: Iterable[str] | None = None) -> int:
@@ -443,22 +446,22 @@ def main(arguments: Iterable[str] | None = None) -> int:
         "--journal",
         help="the file for the requests, a line of JSON each, written at the end",
     )
-    given = parser.parse_args(None if arguments is None else list(arguments))
+    options = parser.parse_args(None if arguments is None else list(arguments))
     signal.pthread_sigmask(
         signal.SIG_BLOCK, ENDS
     )  # before there are threads: they block them too
     with ModelServer(
-        _script(given.script), port=given.port, delay=given.delay
+        _script(options.script), port=options.port, delay=options.delay
     ) as server:
         sys.stdout.write(f"{server.url}\n")
         sys.stdout.flush()
         signal.sigwait(ENDS)
-        if given.journal:
+        if options.journal:
             with open(
-                given.journal, "w", encoding="utf-8", errors="surrogatepass"
+                options.journal, "w", encoding="utf-8", errors="surrogatepass"
             ) as file:
                 file.writelines(
-                    f"{compact(taken._asdict())}\n" for taken in server.journal
+                    f"{compact(record._asdict())}\n" for record in server.journal
                 )
     return 0
 

@@ -1,4 +1,4 @@
-"""What a prompt takes, counted exactly, with the prompt cache of a provider in between.
+"""The exact cost of a prompt with a provider's prompt cache in between, for the model server.
 
 Marked prompts (Anthropic): what is read is the longest prefix that ended at some earlier request's
 mark, looked for up to 20 blocks before each mark; what is written goes up to the last mark. Others

@@ -1,4 +1,5 @@
-"""Virtual time: an event loop whose clock jumps to the next thing that is due, and never waits.
+"""Virtual time for users' own tests: an event loop whose clock jumps to the next thing that is due,
+and never waits.
 
 With it, with a memory that reads the same clock and with a supervisor that is `inline` and has a
 seed, a team of scripted agents takes the same course every time, however fast the machine is.
@@ -26,7 +27,7 @@ class VirtualTime:
         self.elapsed = 0.0
 
     def __call__(self) -> int:
-        """Now, for whatever takes a `clock=`."""
+        """Return the virtual time, for whatever takes a `clock=`."""
         return self._start + round(self.elapsed * SECOND)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
@@ -54,16 +55,16 @@ class _Selector(selectors.DefaultSelector):
         self._busy = self._busy + 1 if timeout == 0 else 0
         if self._busy % LOOK:
             return []
-        found = super().select(0)
-        if found or timeout == 0:
-            return found
+        ready = super().select(0)
+        if ready or timeout == 0:
+            return ready
         if timeout is None:
             raise RuntimeError(
                 "everything waits for something that nobody will do: the course of"
                 " this run is broken"
             )
         self._time.elapsed += timeout
-        return found
+        return ready
 
 
 class _Loop(asyncio.SelectorEventLoop):

@@ -1,6 +1,6 @@
-"""What the wire formats have in common: what was asked, what is said, what it took, how it may
-fail. Values and pure functions; each format has a module of its own, which reads a request and
-writes the reply.
+"""The values that all wire formats of the model server share: request, reply, usage, fault. For
+users' own tests, through `model_server`; each format has a module of its own, which reads a request
+and writes the reply. Pure.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def compact(value: Any) -> str:
 
 
 def said(asked: Asked, move: Move, fault: Fault | None, number: int) -> Said:
-    """What the move is as a reply; what it used is not known yet."""
+    """Return the move as a reply; its usage is not known yet."""
     kind = fault.kind if fault else ""
     if kind in ("refusal", "empty", "length"):
         move = Move(
@@ -125,8 +125,8 @@ def said(asked: Asked, move: Move, fault: Fault | None, number: int) -> Said:
     calls = () if kind in ("refusal", "empty") else move.calls
     cut = -1 if kind == "malformed" else None
     spoken = tuple(
-        Spoken(f"call_{asked.seen.turn}_{place}", name, compact(arguments)[:cut])
-        for place, (name, arguments) in enumerate(calls)
+        Spoken(f"call_{asked.seen.turn}_{index}", name, compact(arguments)[:cut])
+        for index, (name, arguments) in enumerate(calls)
     )
     stop = move.stop or ("tools" if spoken else "done")
     thought = f"It is turn {asked.seen.turn}." if asked.thinks else None
@@ -136,7 +136,7 @@ def said(asked: Asked, move: Move, fault: Fault | None, number: int) -> Said:
 
 
 def reply_text(reply: Said) -> str:
-    """All that the model wrote, to be counted."""
+    """Return all that the model wrote, to be counted."""
     return "".join(
         (
             reply.thought or "",
@@ -147,14 +147,14 @@ def reply_text(reply: Said) -> str:
 
 
 def pieces(text: str) -> Iterator[str]:
-    """A text in pieces, as it would be streamed: two at least, forty at most."""
+    """Return a text in pieces, as it would be streamed: two at least, forty at most."""
     size = max(len(text) // 40 + 1, min(16, (len(text) + 1) // 2))
     for start in range(0, len(text), size):
         yield text[start : start + size]
 
 
 def signed(thought: str) -> str:
-    """A signature that only this server gives."""
+    """Return a signature that only this server gives."""
     return sha256(f"signed {thought}".encode()).hexdigest()
 
 
@@ -168,7 +168,7 @@ def tool_block(tool: Tool) -> Block:
 
 
 def user_message(text: str) -> Message:
-    """A user's message. Labels do not go over the wire: these are told from the headings of a spawn
+    """Return a user's message. Labels are not sent: they are told from the headings of a spawn
     prompt.
     """
     if text.startswith("## Shared Memory Context"):
@@ -177,16 +177,16 @@ def user_message(text: str) -> Message:
 
 
 def texts_of(content: Any, kinds: Iterable[str]) -> list[str]:
-    """The texts of a content that is either a text or a list of parts."""
+    """Return the texts of a content that is either a text or a list of parts."""
     if isinstance(content, str):
         return [content]
-    return [part.get("text", "") for part in content or () if part.get("type") in kinds]
+    return [item.get("text", "") for item in content or () if item.get("type") in kinds]
 
 
 def parsed(text: str) -> dict[str, Any]:
-    """The arguments of an earlier call; none where they cannot be read."""
+    """Return the arguments of an earlier call; none where they cannot be read."""
     try:
-        found = json.loads(text or "{}")
+        value = json.loads(text or "{}")
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}

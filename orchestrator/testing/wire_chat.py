@@ -1,4 +1,6 @@
-"""Chat Completions on the wire, as OpenAI and compatible servers speak it. Pure."""
+"""The wire format of Chat Completions, as OpenAI and compatible servers speak it, for the model
+server that users run in their own tests. Pure.
+"""
 
 from __future__ import annotations
 
@@ -73,12 +75,12 @@ def read(body: Mapping[str, Any]) -> Asked:
             )
         else:
             messages.append(user_message(text))
-    seen = Seen("\n".join(system), tuple(messages), tuple(tools))
-    return Asked(seen, body["model"], bool(body.get("stream")), tuple(blocks))
+    view = Seen("\n".join(system), tuple(messages), tuple(tools))
+    return Asked(view, body["model"], bool(body.get("stream")), tuple(blocks))
 
 
 def _check(message: Mapping[str, Any], open_calls: set[str]) -> set[str]:
-    """The calls that are still to be answered after this message."""
+    """Return the calls that are still to be answered after this message."""
     if message["role"] == "tool":
         if message["tool_call_id"] not in open_calls:
             raise Invalid(
@@ -154,13 +156,13 @@ def events(reply: Said, asked: Asked) -> Iterator[Event]:
     for piece in pieces(reply.text):
         yield _chunk(reply, {said_as: piece}, of="text")
     for index, call in enumerate(reply.calls):
-        begun = {
+        start = {
             "index": index,
             "id": call.id,
             "type": "function",
             "function": {"name": call.name, "arguments": ""},
         }
-        yield _chunk(reply, {"tool_calls": [begun]}, of="arguments")
+        yield _chunk(reply, {"tool_calls": [start]}, of="arguments")
         for piece in pieces(call.arguments):
             yield _chunk(
                 reply,

@@ -1,4 +1,5 @@
-"""Gemini's generateContent on the wire, as far as its command line client needs it. Pure.
+"""The wire format of Gemini's generateContent, as far as its command line client needs it, for the
+model server that users run in their own tests. Pure.
 
 Calls and their results name a function and no call, so they are numbered in their order. Arguments
 are objects: malformed ones end the reply with MALFORMED_FUNCTION_CALL, as the provider does it.
@@ -31,7 +32,9 @@ CONTEXT = "The input token count ({sent}) exceeds the maximum number of tokens a
 
 
 def read(body: Mapping[str, Any]) -> Asked:
-    """`model` and `stream` are in the address; whoever calls puts them into the body."""
+    """Return the request. `model` and `stream` are in the address; the caller puts them into the
+    body.
+    """
     request = body.get("generateContentRequest") or body
     if not request.get("contents"):
         raise Invalid("* GenerateContentRequest.contents: contents is not specified")
@@ -49,24 +52,24 @@ def read(body: Mapping[str, Any]) -> Asked:
         for tool in raw
     ]
     system = "\n".join(
-        part.get("text", "")
-        for part in (request.get("systemInstruction") or {}).get("parts", ())
+        item.get("text", "")
+        for item in (request.get("systemInstruction") or {}).get("parts", ())
     )
     messages: list[Message] = []
-    asked = answered = 0
+    requests = answered = 0
     for content in request["contents"]:
         parts = content.get("parts") or ()
         if content.get("role") == "model":
-            found = [part["functionCall"] for part in parts if "functionCall" in part]
+            found = [item["functionCall"] for item in parts if "functionCall" in item]
             calls = tuple(
-                Call(str(asked + n), each["name"], each.get("args") or {})
-                for n, each in enumerate(found)
+                Call(str(requests + n), call["name"], call.get("args") or {})
+                for n, call in enumerate(found)
             )
-            asked += len(calls)
+            requests += len(calls)
             text = "".join(
-                part["text"]
-                for part in parts
-                if "text" in part and not part.get("thought")
+                item["text"]
+                for item in parts
+                if "text" in item and not item.get("thought")
             )
             messages.append(Message("assistant", text, "work_out", calls))
             continue
@@ -84,8 +87,8 @@ def read(body: Mapping[str, Any]) -> Asked:
         Block(m.role, m.text + "".join(c.name + compact(c.arguments) for c in m.calls))
         for m in messages
     ]
-    seen = Seen(system, tuple(messages), tuple(tools))
-    return Asked(seen, body.get("model", ""), bool(body.get("stream")), tuple(blocks))
+    view = Seen(system, tuple(messages), tuple(tools))
+    return Asked(view, body.get("model", ""), bool(body.get("stream")), tuple(blocks))
 
 
 def _usage(reply: Said) -> dict[str, int]:
@@ -116,7 +119,7 @@ def _piece(
 
 
 def _end(reply: Said) -> tuple[list[dict[str, Any]], str]:
-    """The calls, and how the reply ends."""
+    """Return the calls, and how the reply ends."""
     try:
         calls = [
             {"functionCall": {"name": call.name, "args": json.loads(call.arguments)}}

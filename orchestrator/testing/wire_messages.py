@@ -1,6 +1,8 @@
-"""Anthropic's Messages on the wire. As strict as the provider where a client is easily wrong: every
-call is answered in the next message, thinking comes back as it was signed, no text is empty, at
-most four marks. Pure.
+"""The wire format of Anthropic's Messages, for the model server that users run in their own tests.
+Pure.
+
+It is as strict as the provider where a client is easily wrong: every call is answered in the next
+message, thinking comes back as it was signed, no text is empty, at most four marks.
 """
 
 from __future__ import annotations
@@ -69,11 +71,11 @@ def read(body: Mapping[str, Any]) -> Asked:
         )
     if sum(block.mark for block in blocks) > 4:
         raise Invalid("A maximum of 4 blocks with cache_control may be provided.")
-    seen = Seen(
+    view = Seen(
         "\n".join(part["text"] for part in parts), tuple(messages), tuple(tools)
     )
     thinks = (body.get("thinking") or {}).get("type") in ("enabled", "adaptive")
-    return Asked(seen, body["model"], bool(body.get("stream")), tuple(blocks), thinks)
+    return Asked(view, body["model"], bool(body.get("stream")), tuple(blocks), thinks)
 
 
 def _tools(body: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -83,7 +85,9 @@ def _tools(body: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 def _check(
     role: str, parts: Sequence[Mapping[str, Any]], open_calls: set[str]
 ) -> set[str]:
-    """What the provider refuses; the calls that the next message has to answer."""
+    """Refuse what the provider refuses, and return the calls that the next message has to
+    answer.
+    """
     answered = {part["tool_use_id"] for part in parts if part["type"] == "tool_result"}
     if answered != open_calls:
         raise Invalid(
@@ -212,7 +216,7 @@ def events(reply: Said, asked: Asked) -> Iterator[Event]:
 
 
 def _parts(reply: Said) -> Iterator[tuple[dict[str, Any], list[dict[str, str]], str]]:
-    """Each block: how it begins, what is added to it, and what that is."""
+    """Yield each block: how it begins, what is added to it, and what that is."""
     if reply.thought is not None:
         thinking = [
             {"type": "thinking_delta", "thinking": piece}
@@ -224,12 +228,12 @@ def _parts(reply: Said) -> Iterator[tuple[dict[str, Any], list[dict[str, str]], 
         deltas = [{"type": "text_delta", "text": piece} for piece in pieces(reply.text)]
         yield {"type": "text", "text": ""}, deltas, "text"
     for call in reply.calls:
-        begun = {"type": "tool_use", "id": call.id, "name": call.name, "input": {}}
+        start = {"type": "tool_use", "id": call.id, "name": call.name, "input": {}}
         deltas = [
             {"type": "input_json_delta", "partial_json": piece}
             for piece in ("", *pieces(call.arguments))
         ]
-        yield begun, deltas, "arguments"
+        yield start, deltas, "arguments"
 
 
 def _event(name: str, of: str = "", /, **data: Any) -> Event:

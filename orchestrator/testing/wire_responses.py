@@ -1,4 +1,5 @@
-"""OpenAI's Responses on the wire, with the namespaces of tools that the Codex client uses. Pure.
+"""The wire format of OpenAI's Responses, with the namespaces of tools that the Codex client uses,
+for the model server that users run in their own tests. Pure.
 
 A tool `read` of the namespace `mcp__synapse` is seen by a script as `mcp__synapse__read`, and
 called on the wire by its name and namespace; those of the namespace `functions` keep their names. A
@@ -46,35 +47,41 @@ def read(body: Mapping[str, Any]) -> Asked:
     blocks = [tool_block(tool) for tool in tools] + (
         [Block("system", system)] if system else []
     )
-    given = body.get("input") or []
+    items = body.get("input") or []
     messages: list[Message] = []
     open_calls: set[str] = set()
     for item in (
-        [{"role": "user", "content": given}] if isinstance(given, str) else given
+        [{"role": "user", "content": items}] if isinstance(items, str) else items
     ):
         open_calls = _check(item, open_calls)
-        found = _message(item, names)
-        if found is None:
+        message = _message(item, names)
+        if message is None:
             continue
         blocks.append(
             Block(
-                found.role,
-                found.text
-                + "".join(call.name + compact(call.arguments) for call in found.calls),
+                message.role,
+                message.text
+                + "".join(
+                    call.name + compact(call.arguments) for call in message.calls
+                ),
             )
         )
-        if found.role == "assistant" and messages and messages[-1].role == "assistant":
+        if (
+            message.role == "assistant"
+            and messages
+            and messages[-1].role == "assistant"
+        ):
             before = messages.pop()
-            found = found._replace(
-                text=before.text + found.text, calls=before.calls + found.calls
+            message = message._replace(
+                text=before.text + message.text, calls=before.calls + message.calls
             )
-        messages.append(found)
+        messages.append(message)
     if open_calls:
         raise Invalid(f"No tool output found for function call {min(open_calls)}.")
-    seen = Seen(system, tuple(messages), tuple(tools))
+    view = Seen(system, tuple(messages), tuple(tools))
     thinks = ENCRYPTED in (body.get("include") or ()) and bool(body.get("reasoning"))
     return Asked(
-        seen,
+        view,
         body["model"],
         bool(body.get("stream")),
         tuple(blocks),
@@ -108,14 +115,14 @@ def _tools(body: Mapping[str, Any]) -> tuple[list[Tool], Names, frozenset[str]]:
 
 def _additional(body: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """Return the tools that stand in the input, as Codex's newer models are given theirs."""
-    given = body.get("input") or ()
-    for item in () if isinstance(given, str) else given:
+    items = body.get("input") or ()
+    for item in () if isinstance(items, str) else items:
         if item.get("type") == "additional_tools":
             yield from item.get("tools") or ()
 
 
 def _check(item: Mapping[str, Any], open_calls: set[str]) -> set[str]:
-    """What the provider refuses; the calls that are still to be answered."""
+    """Refuse what the provider refuses, and return the calls that are still to be answered."""
     kind = item.get("type", "message")
     if kind in ("function_call", "custom_tool_call"):
         return open_calls | {item["call_id"]}
@@ -137,7 +144,7 @@ def _check(item: Mapping[str, Any], open_calls: set[str]) -> set[str]:
 
 
 def _message(item: Mapping[str, Any], names: Names) -> Message | None:
-    """What a script sees of an item."""
+    """Return the message that a script sees of an item."""
     match item.get("type", "message"):
         case "message" if item["role"] == "assistant":
             return Message(
@@ -155,9 +162,10 @@ def _message(item: Mapping[str, Any], names: Names) -> Message | None:
             ]
             return user_message("\n".join([*texts_of(item["content"], TEXTS), *sealed]))
         case "function_call" | "custom_tool_call":
-            wanted = (item.get("namespace", ""), item["name"])
+            name_pair = (item.get("namespace", ""), item["name"])
             name = next(
-                (name for name, wire in names.items() if wire == wanted), item["name"]
+                (name for name, wire in names.items() if wire == name_pair),
+                item["name"],
             )
             free = item["type"] == "custom_tool_call"
             arguments = (
@@ -203,19 +211,19 @@ def _output(reply: Said, asked: Asked) -> list[dict[str, Any]]:
         thought = {"type": "reasoning", "id": f"rs_{reply.id}", "summary": summary}
         items.append({**thought, "encrypted_content": signed(reply.thought)})
     if reply.text or reply.stop == "refusal":
-        part: dict[str, Any] = {
+        content: dict[str, Any] = {
             "type": "output_text",
             "text": reply.text,
             "annotations": [],
             "logprobs": [],
         }
         if reply.stop == "refusal":
-            part = {"type": "refusal", "refusal": reply.text}
+            content = {"type": "refusal", "refusal": reply.text}
         message = {
             "type": "message",
             "id": f"msg_{reply.id}",
             "role": "assistant",
-            "content": [part],
+            "content": [content],
         }
         items.append(
             {
@@ -263,13 +271,13 @@ def _response(reply: Said, status: str, **more: Any) -> dict[str, Any]:
         "metadata": {},
         "output": [],
     }
-    rest = {
+    defaults = {
         "parallel_tool_calls": True,
         "tool_choice": "auto",
         "tools": [],
         "usage": None,
     }
-    return {**head, "status": status, **fixed, **rest, **more}
+    return {**head, "status": status, **fixed, **defaults, **more}
 
 
 def events(reply: Said, asked: Asked) -> Iterator[Event]:
@@ -280,7 +288,7 @@ def events(reply: Said, asked: Asked) -> Iterator[Event]:
 def _events(reply: Said, asked: Asked) -> Iterator[Event]:
     yield _event("response.created", response=_response(reply, "in_progress"))
     for index, item in enumerate(_output(reply, asked)):
-        place = {"output_index": index, "item_id": item["id"]}
+        location = {"output_index": index, "item_id": item["id"]}
         match item["type"]:
             case "message":
                 yield _event(
@@ -288,7 +296,7 @@ def _events(reply: Said, asked: Asked) -> Iterator[Event]:
                     output_index=index,
                     item={**item, "content": []},
                 )
-                yield from _text_events(item["content"][0], place)
+                yield from _text_events(item["content"][0], location)
             case "function_call":
                 yield _event(
                     "response.output_item.added",
@@ -299,11 +307,13 @@ def _events(reply: Said, asked: Asked) -> Iterator[Event]:
                     yield _event(
                         "response.function_call_arguments.delta",
                         "arguments",
-                        **place,
+                        **location,
                         delta=piece,
                     )
                 done = {"arguments": item["arguments"], "name": item["name"]}
-                yield _event("response.function_call_arguments.done", **place, **done)
+                yield _event(
+                    "response.function_call_arguments.done", **location, **done
+                )
             case "custom_tool_call":
                 yield _event(
                     "response.output_item.added",
@@ -314,11 +324,13 @@ def _events(reply: Said, asked: Asked) -> Iterator[Event]:
                     yield _event(
                         "response.custom_tool_call_input.delta",
                         "arguments",
-                        **place,
+                        **location,
                         delta=piece,
                     )
                 yield _event(
-                    "response.custom_tool_call_input.done", **place, input=item["input"]
+                    "response.custom_tool_call_input.done",
+                    **location,
+                    input=item["input"],
                 )
             case _:
                 yield _event(
@@ -329,16 +341,18 @@ def _events(reply: Said, asked: Asked) -> Iterator[Event]:
     yield _event(f"response.{ended['status']}", response=ended)
 
 
-def _text_events(part: Mapping[str, Any], place: Mapping[str, Any]) -> Iterator[Event]:
+def _text_events(
+    part: Mapping[str, Any], location: Mapping[str, Any]
+) -> Iterator[Event]:
     kind, key = (
         ("refusal", "refusal") if part["type"] == "refusal" else ("output_text", "text")
     )
-    place = {**place, "content_index": 0}
-    yield _event("response.content_part.added", **place, part={**part, key: ""})
+    location = {**location, "content_index": 0}
+    yield _event("response.content_part.added", **location, part={**part, key: ""})
     for piece in pieces(part[key]):
-        yield _event(f"response.{kind}.delta", "text", **place, delta=piece)
-    yield _event(f"response.{kind}.done", **place, **{key: part[key]})
-    yield _event("response.content_part.done", **place, part=part)
+        yield _event(f"response.{kind}.delta", "text", **location, delta=piece)
+    yield _event(f"response.{kind}.done", **location, **{key: part[key]})
+    yield _event("response.content_part.done", **location, part=part)
 
 
 def _event(name: str, of: str = "", /, **data: Any) -> Event:

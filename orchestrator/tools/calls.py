@@ -1,7 +1,8 @@
-"""The intent of a call: which calls ask for the same thing, and when the result of one still holds.
+"""The intent of a tool call: which calls ask for the same thing, and when a result still holds.
+Pure; `sharing` uses it.
 
-Pure. `Shares` is what a user declares of a tool, on it or in synapse.yaml; `act_of` names a call
-for the whole team; `condensed` is what of a long result is worth passing on.
+`Shares` is what a user declares of a tool, on it or in synapse.yaml; `act_of` names a call for the
+whole team; `condensed` picks from a long result what is worth passing on.
 """
 
 from __future__ import annotations
@@ -125,8 +126,8 @@ def shared(
     are here.
     """
     shares = declared(settings) | declared({"tools": of_task})
-    for name, each in shares.items():
-        if problem := misnamed(each, takes.get(name)):
+    for name, value in shares.items():
+        if problem := misnamed(value, takes.get(name)):
             raise InvalidEntry(f"tools: {name}: {problem}")
     return shares
 
@@ -153,9 +154,9 @@ def act_of(
     schema: Mapping[str, Any] | None = None,
 ) -> Act:
     """Return the act that a call is. An argument that is left out counts as its default."""
-    given = {**_defaults(schema or {}), **arguments}
+    full = {**_defaults(schema or {}), **arguments}
     folded = {
-        key: _folded(value, key in shares.files) for key, value in sorted(given.items())
+        key: _folded(value, key in shares.files) for key, value in sorted(full.items())
     }
     text = json.dumps(
         [name, folded], ensure_ascii=False, sort_keys=True, separators=(",", ":")
@@ -165,18 +166,22 @@ def act_of(
     work = f"{name}: {listed}" if listed else name
     if len(work) > NAME:
         work = f"{work[:NAME].rstrip()}… #{digest[:8]}"
-    shown = ", ".join(f"{key}={_line(value)}" for key, value in arguments.items())
+    shown_arguments = ", ".join(
+        f"{key}={_line(value)}" for key, value in arguments.items()
+    )
     paths = tuple(path for key in shares.files for path in _texts(arguments.get(key)))
     words = " ".join(word for value in arguments.values() for word in _scalars(value))
-    return Act(f"act:{digest}", work, f"{name}({_cut(shown)})", words, paths, shares)
+    return Act(
+        f"act:{digest}", work, f"{name}({_cut(shown_arguments)})", words, paths, shares
+    )
 
 
 def _defaults(schema: Mapping[str, Any]) -> dict[str, Any]:
     properties = schema.get("properties", {})
     return {
-        key: about["default"]
-        for key, about in properties.items()
-        if isinstance(about, Mapping) and "default" in about
+        key: field["default"]
+        for key, field in properties.items()
+        if isinstance(field, Mapping) and "default" in field
     }
 
 
@@ -191,9 +196,9 @@ def _folded(value: Any, exact: bool = False) -> Any:
             text if "\n" in text else " ".join(map(_word, text.split())).rstrip(_ENDS)
         )
     if isinstance(value, Mapping):
-        return {str(key): _folded(each, exact) for key, each in value.items()}
+        return {str(key): _folded(item, exact) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_folded(each, exact) for each in value]
+        return [_folded(item, exact) for item in value]
     if isinstance(value, float) and value.is_integer():
         return int(value)
     return value
@@ -236,8 +241,8 @@ def _scalars(value: Any) -> Iterator[str]:
     if isinstance(value, int | float) and not isinstance(value, bool):
         yield str(value)
     elif isinstance(value, list | tuple):
-        for each in value:
-            yield from _scalars(each)
+        for item in value:
+            yield from _scalars(item)
     else:
         yield from _texts(value)
 
@@ -246,11 +251,11 @@ def _texts(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
-        for each in value.values():
-            yield from _texts(each)
+        for item in value.values():
+            yield from _texts(item)
     elif isinstance(value, list | tuple):
-        for each in value:
-            yield from _texts(each)
+        for item in value:
+            yield from _texts(item)
 
 
 # -- what of a result is passed on -----------------------------------------------------------------
@@ -262,19 +267,23 @@ def condensed(text: str, words: str) -> str | None:
     if len(text) <= LONG:
         return None
     telling = " ".join(terms.sought(words))
-    about = _kept(text, telling, Shape(0, 0, 0, SHORT))
-    room = SHORT - sum(len(line) + 1 for line in about)
-    named = _kept(text, "\n".join((words, *about)), Shape(0, 0, max(room, 0) // 4, 0))
-    kept = {*about, *named}
-    if not kept:
+    telling_lines = _kept(text, telling, Shape(0, 0, 0, SHORT))
+    room = SHORT - sum(len(line) + 1 for line in telling_lines)
+    matching = _kept(
+        text, "\n".join((words, *telling_lines)), Shape(0, 0, max(room, 0) // 4, 0)
+    )
+    selected = {*telling_lines, *matching}
+    if not selected:
         return f"{text[: SHORT // 2].strip()}\n[...]\n{text[-SHORT // 2 :].strip()}"
-    lines = dict.fromkeys((*about, *named))
+    lines = dict.fromkeys((*telling_lines, *matching))
     return "\n".join(sorted(lines, key=text.find))
 
 
 def _kept(text: str, words: str, shape: Shape) -> list[str]:
-    found = condense((Said("", text),), words, lambda line: len(line) // 4 + 1, shape)
-    return [line for piece in found.pieces for line in piece.split("\n")]
+    condensed_lines = condense(
+        (Said("", text),), words, lambda line: len(line) // 4 + 1, shape
+    )
+    return [line for piece in condensed_lines.pieces for line in piece.split("\n")]
 
 
 # -- who may wait for whom -------------------------------------------------------------------------
@@ -292,24 +301,24 @@ def closes_circle(
 
 
 def _above(run: str, parents: Mapping[str, str | None]) -> set[str]:
-    found: set[str] = set()
+    ancestors: set[str] = set()
     parent = parents.get(run)
-    while parent is not None and parent not in found:
-        found.add(parent)
+    while parent is not None and parent not in ancestors:
+        ancestors.add(parent)
         parent = parents.get(parent)
-    return found
+    return ancestors
 
 
 def _awaited(
     run: str, waits: Mapping[str, str], parents: Mapping[str, str | None]
 ) -> set[str]:
     """Return the run and all that it waits for, or may."""
-    found: set[str] = set()
-    left = [run]
-    while left:
-        next = left.pop()
-        if next not in found:
-            found.add(next)
-            left += [waits[next]] if next in waits else []
-            left += [child for child, parent in parents.items() if parent == next]
-    return found
+    awaited_runs: set[str] = set()
+    queue = [run]
+    while queue:
+        next = queue.pop()
+        if next not in awaited_runs:
+            awaited_runs.add(next)
+            queue += [waits[next]] if next in waits else []
+            queue += [child for child, parent in parents.items() if parent == next]
+    return awaited_runs

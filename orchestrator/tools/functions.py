@@ -1,9 +1,9 @@
-"""Tools that a user registers: plain functions with a name, a docstring and annotations. And
-carrying out a call.
+"""Tools made of a user's functions, by their names, docstrings and annotations, and the carrying
+out of their calls. Knows no session.
 
 A call is checked before it is made, has a time limit, and always ends in text: its result, or a
-ToolFailed that says in a line what was wrong. What an agent is told of the orchestrator's own tools
-stands here too.
+ToolFailed that says in a line what was wrong. The orchestrator's own tools, `spawn_agent` and
+`wait`, are described here too.
 """
 
 from __future__ import annotations
@@ -102,11 +102,11 @@ def tool_of(
         raise NoTool(
             f"{called!r} is no name for a tool: up to 64 of a-z, A-Z, 0-9, '_' and '-'; give name="
         )
-    taken = _parameters(function, called)
-    described = {key: parameter for key, parameter in taken.items() if key != KEY}
-    told = description or inspect.getdoc(function) or called
-    tool = Tool(called, told, _schema(called, described))
-    run = _runner(function, called, described, keyed=KEY in taken)
+    parameters = _parameters(function, called)
+    described = {key: parameter for key, parameter in parameters.items() if key != KEY}
+    text = description or inspect.getdoc(function) or called
+    tool = Tool(called, text, _schema(called, described))
+    run = _runner(function, called, described, keyed=KEY in parameters)
     return UserTool(tool, run, idempotent, seconds, _shares(shares, called, described))
 
 
@@ -133,8 +133,8 @@ async def carry_out(
 ) -> str:
     """Return the result as text, a Partial where the tool gave one, or raise ToolFailed. A longer
     one is cut; `keep` stores the whole and says where it lies."""
-    if found := schema.problems(tool.tool.schema, arguments):
-        raise ToolFailed("; ".join(found))
+    if problems := schema.problems(tool.tool.schema, arguments):
+        raise ToolFailed("; ".join(problems))
     try:
         async with asyncio.timeout(tool.seconds) as limit:
             result = await tool.run(arguments, key)
@@ -153,15 +153,17 @@ async def carry_out(
 
 
 def cut(text: str, longest: int, keep: Callable[[str], str] | None = None) -> str:
-    """The text, or its beginning and where the rest is."""
+    """Return the text, or its beginning and where the rest is."""
     if len(text) <= longest:
         return text
-    where = f"the whole is in {keep(text)}" if keep else "the rest was dropped"
-    return f"{text[:longest]}\n[cut: {longest:,} of {len(text):,} characters; {where}]"
+    location = f"the whole is in {keep(text)}" if keep else "the rest was dropped"
+    return (
+        f"{text[:longest]}\n[cut: {longest:,} of {len(text):,} characters; {location}]"
+    )
 
 
 def text_of(result: object) -> str:
-    """A result as a model reads it: text as it is, anything else as JSON."""
+    """Return a result as a model reads it: text as it is, anything else as JSON."""
     if isinstance(result, str):
         return result
     return (
@@ -172,12 +174,12 @@ def text_of(result: object) -> str:
 
 
 def schema_tokens(tools: Iterable[Tool], count: Callable[[str], int]) -> int:
-    """What being told of these tools takes, in each prompt."""
+    """Return the tokens that the descriptions of these tools take, in each prompt."""
     return sum(count(schema_text(tool)) for tool in tools)
 
 
 def is_name(name: str) -> bool:
-    """Whether providers take this as a tool's name."""
+    """Return whether providers take this as a tool's name."""
     return (
         0 < len(name) <= 64
         and name.isascii()
@@ -262,8 +264,8 @@ def _default(default: object) -> dict[str, Any]:
 
 
 async def _in_thread(function: Callable[..., Any], values: Mapping[str, Any]) -> object:
-    """In a daemon thread: a pool would run out of threads, and wait at exit, for functions that
-    never end.
+    """Run it in a daemon thread: a pool would run out of threads, and wait at exit, for functions
+    that never end.
     """
     from threading import Thread
 
@@ -292,7 +294,7 @@ async def _in_thread(function: Callable[..., Any], values: Mapping[str, Any]) ->
 
 
 def _plain(value: object) -> object:
-    """What JSON knows; fields by name, anything else as its text."""
+    """Return the value as JSON knows it; fields by name, anything else as its text."""
     import dataclasses
 
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
@@ -303,9 +305,9 @@ def _plain(value: object) -> object:
             for field in dataclasses.fields(value)
         }
     if isinstance(value, Mapping):
-        return {str(key): _plain(each) for key, each in value.items()}
+        return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [_plain(each) for each in value]
+        return [_plain(item) for item in value]
     return (
         value
         if value is None or isinstance(value, str | int | float | bool)

@@ -1,5 +1,5 @@
-"""Tools of MCP servers, as their client: a command that speaks over its standard streams, or an
-address.
+"""Tools of MCP servers, as their client: a server is a command that speaks over its standard
+streams, or an address.
 
 The SDK is imported when a server is asked for. A server started here lives as long as the block
 that started it. A keeper stands between it and us, as with coding clients: when this process dies,
@@ -46,12 +46,10 @@ async def mcp_tools(
     log: str = os.devnull,
     seconds: float = SECONDS,
 ) -> AsyncIterator[list[UserTool]]:
-    """The tools of a server: its command (what it says beside the protocol goes to `log`), or its
-    address.
-
-    A tool whose name is `taken` gets the server's name before its own. Which ones are `idempotent`
-    is for the user to say, by the server's names: what a server says of itself proves nothing.
-    Enter and leave it in the same task.
+    """Connect to a server by its command or its address, and yield its tools. What a command prints
+    beside the protocol goes to `log`. A tool whose name is `taken` gets the server's name before
+    its own. Which ones are `idempotent` is for the user to say, by the server's names: what a
+    server says of itself proves nothing. Enter and leave it in the same task.
     """
     failed = None
     async with AsyncExitStack() as stack:
@@ -117,49 +115,49 @@ def _client(
 
     if isinstance(server, str) and "://" in server:
         return Client(server)
-    words = shlex.split(server) if isinstance(server, str) else list(server)
-    if shutil.which(words[0], path=(env or {}).get("PATH")) is None and not (
-        folder and os.sep in words[0]
+    argv = shlex.split(server) if isinstance(server, str) else list(server)
+    if shutil.which(argv[0], path=(env or {}).get("PATH")) is None and not (
+        folder and os.sep in argv[0]
     ):
-        raise FileNotFoundError(f"{words[0]} is not there to be run")
+        raise FileNotFoundError(f"{argv[0]} is not there to be run")
     life = _lifeline(stack)
-    said = stack.enter_context(open(log, "a", encoding="utf-8"))  # noqa: SIM115 (the stack closes it)
+    log_file = stack.enter_context(open(log, "a", encoding="utf-8"))  # noqa: SIM115 (the stack closes it)
     started = StdioServerParameters(
         command=sys.executable,
-        args=["-I", "-S", KEEPER, life, GRACE, *words],
+        args=["-I", "-S", KEEPER, life, GRACE, *argv],
         env=dict(env) if env else None,
         cwd=folder,
     )
-    return Client(stdio_client(started, errlog=said))
+    return Client(stdio_client(started, errlog=log_file))
 
 
 def _lifeline(stack: AsyncExitStack) -> str:
-    """A named pipe that nobody but this process writes to: it closes when the process dies."""
+    """Make a named pipe that only this process writes to: it closes when the process dies."""
     folder = tempfile.mkdtemp(
         prefix="synapse-"
     )  # the keeper removes it; we do where none began
     stack.callback(shutil.rmtree, folder, ignore_errors=True)
     path = os.path.join(folder, "life")
     os.mkfifo(path, 0o600)
-    held = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
-    stack.callback(os.close, held)
+    descriptor = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+    stack.callback(os.close, descriptor)
     return path
 
 
 async def _listed(client: Any) -> list[Any]:
-    """Every page of the server's tools, up to a limit that no honest server reaches."""
+    """Return every page of the server's tools, up to a limit that no honest server reaches."""
     page = await client.list_tools()
-    found = list(page.tools)
+    listed = list(page.tools)
     for _ in range(_PAGES):
         if not page.next_cursor:
             break
         page = await client.list_tools(cursor=page.next_cursor)
-        found += page.tools
-    return found
+        listed += page.tools
+    return listed
 
 
 def _names(names: Sequence[str], title: str, taken: Collection[str]) -> dict[str, str]:
-    """What each tool is called here: a name that providers take and nobody else has."""
+    """Return what each tool is called here: a name that providers take and no other tool has."""
     found: dict[str, str] = {}
     used = set(taken)
     for name in names:
@@ -191,23 +189,23 @@ def _caller(
 
 
 def _text(block: Any) -> str:
-    """A block of a result: its text, or what it is."""
+    """Return a block of a result: its text, or a note of its kind."""
     if block.type == "text":
         return str(block.text)
     inner = getattr(block, "resource", None)
     if isinstance(getattr(inner, "text", None), str):
         return str(inner.text)  # type: ignore[union-attr]
-    about = (
+    fields = (
         getattr(inner, "uri", None)
         or getattr(block, "uri", None)
         or getattr(block, "mime_type", None)
         or "no text"
     )
-    return f"[{block.type}: {about}]"
+    return f"[{block.type}: {fields}]"
 
 
 def _cause(error: BaseException) -> str:
-    """The first error inside a group of them."""
+    """Return the first error inside a group of them."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return f"{type(error).__name__}: {error}"

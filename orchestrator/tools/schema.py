@@ -1,8 +1,8 @@
-"""Annotations as JSON schema, and values that come with it: checked against the schema, made into
-what was annotated.
+"""JSON schemas of Python annotations, and values checked against a schema and built from JSON.
+Pure.
 
-A small part of JSON schema, the part that Python's own types need. A keyword that is not known here
-is left to whoever wrote it: a server of tools checks its own. Pure.
+It is the part of JSON schema that Python's own types need. A keyword that is not known here is left
+to its author: a server of tools checks its own.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ class Unfit(TypeError):
 
 
 def schema_of(annotation: Any) -> dict[str, Any]:
-    """The JSON schema of an annotation."""
+    """Return the JSON schema of an annotation."""
     if annotation is Any or annotation is object:
         return {}
     if annotation is None or annotation in _PLAIN:
         return {"type": _PLAIN.get(annotation, "null")}
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        told = [
-            {"description": each} for each in arguments[1:] if isinstance(each, str)
+        descriptions = [
+            {"description": text} for text in arguments[1:] if isinstance(text, str)
         ]
-        return schema_of(arguments[0]) | (told[0] if told else {})
+        return schema_of(arguments[0]) | (descriptions[0] if descriptions else {})
     if origin in (Required, NotRequired):
         return schema_of(arguments[0])
     if origin is Literal:
@@ -70,20 +70,20 @@ def schema_of(annotation: Any) -> dict[str, Any]:
     if fields is None:
         raise Unfit(f"{annotation!r} is no type that a JSON value can have")
     return table(
-        {name: schema_of(each) for name, (each, _) in fields.items()},
+        {name: schema_of(kind) for name, (kind, _) in fields.items()},
         [n for n, f in fields.items() if f[1]],
     )
 
 
 def table(properties: Mapping[str, Any], required: Sequence[str]) -> dict[str, Any]:
-    """The schema of an object with these properties."""
+    """Return the schema of an object with these properties."""
     return {"type": "object", "properties": dict(properties)} | (
         {"required": list(required)} if required else {}
     )
 
 
 def fields_of(kind: Any) -> dict[str, tuple[Any, bool]] | None:
-    """The fields of a dataclass, NamedTuple or TypedDict: annotation, and whether it is
+    """Return the fields of a dataclass, NamedTuple or TypedDict: annotation, and whether it is
     required.
     """
     import dataclasses
@@ -108,16 +108,18 @@ def fields_of(kind: Any) -> dict[str, tuple[Any, bool]] | None:
 
 
 def problems(schema: Mapping[str, Any], value: object, where: str = "") -> list[str]:
-    """What keeps a value from being what the schema says; none, and it is."""
+    """Return why a value does not fit the schema; an empty list where it fits."""
     if "anyOf" in schema:
-        found = [problems(choice, value, where) for choice in schema["anyOf"]]
-        return [] if [] in found else min(found, key=len)
+        choices = [problems(choice, value, where) for choice in schema["anyOf"]]
+        return [] if [] in choices else min(choices, key=len)
     at = where or "the arguments"
-    if "enum" in schema and not any(_same(value, each) for each in schema["enum"]):
+    if "enum" in schema and not any(
+        _same(value, allowed) for allowed in schema["enum"]
+    ):
         return [
             (
                 f"{at}: {_shown(value)} is not one of"
-                f" {', '.join(_shown(each) for each in schema['enum'])}"
+                f" {', '.join(_shown(allowed) for allowed in schema['enum'])}"
             )
         ]
     kinds = schema.get("type", ())
@@ -132,36 +134,38 @@ def problems(schema: Mapping[str, Any], value: object, where: str = "") -> list[
     if isinstance(value, list) and isinstance(schema.get("items"), Mapping):
         return [
             p
-            for n, each in enumerate(value)
-            for p in problems(schema["items"], each, f"{where}[{n}]")
+            for n, item in enumerate(value)
+            for p in problems(schema["items"], item, f"{where}[{n}]")
         ]
     return _of_table(schema, value, where) if isinstance(value, Mapping) else []
 
 
 def build(annotation: Any, value: Any) -> Any:
-    """A JSON value that fits an annotation, as the value that it stands for."""
+    """Return a JSON value that fits an annotation, as the value that it stands for."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin in (Annotated, Required, NotRequired):
         return build(arguments[0], value)
     if origin in (typing.Union, types.UnionType):
-        fitting = [each for each in arguments if not problems(schema_of(each), value)]
+        fitting = [
+            option for option in arguments if not problems(schema_of(option), value)
+        ]
         return build(fitting[0], value) if fitting else value
     if origin is Literal:
-        return next((each for each in arguments if _same(value, each)), value)
+        return next((option for option in arguments if _same(value, option)), value)
     if annotation in (int, float):
         return int(value) if annotation is int else float(value)
     if (origin or annotation) in _LISTS:
-        items = [build(_item(annotation), each) for each in value]
+        items = [build(_item(annotation), item) for item in value]
         return tuple(items) if (origin or annotation) is tuple else items
     if origin in _TABLES:
-        return {key: build(arguments[1], each) for key, each in value.items()}
+        return {key: build(arguments[1], item) for key, item in value.items()}
     fields = fields_of(annotation)
     if fields is None:
         return value
     return annotation(
         **{
-            name: build(fields[name][0], each)
-            for name, each in value.items()
+            name: build(fields[name][0], item)
+            for name, item in value.items()
             if name in fields
         }
     )
@@ -170,30 +174,30 @@ def build(annotation: Any, value: Any) -> Any:
 def _of_table(
     schema: Mapping[str, Any], value: Mapping[Any, object], where: str
 ) -> list[str]:
-    properties, others = (
+    properties, additional = (
         schema.get("properties", {}),
         schema.get("additionalProperties", True),
     )
     before = f"{where}." if where else ""
-    found = [
+    errors = [
         f"{before}{name}: is missing"
         for name in schema.get("required", ())
         if name not in value
     ]
-    for name, each in value.items():
+    for name, item in value.items():
         if name in properties:
-            found += problems(properties[name], each, f"{before}{name}")
-        elif others is False:
-            found.append(
+            errors += problems(properties[name], item, f"{before}{name}")
+        elif additional is False:
+            errors.append(
                 f"{before}{name}: is not known; known are {', '.join(properties) or 'none'}"
             )
-        elif isinstance(others, Mapping):
-            found += problems(others, each, f"{before}{name}")
-    return found
+        elif isinstance(additional, Mapping):
+            errors += problems(additional, item, f"{before}{name}")
+    return errors
 
 
 def _any_of(schemas: list[dict[str, Any]]) -> dict[str, Any]:
-    """One of these; plain types in the short form."""
+    """Return the schema that allows any of these; plain types in the short form."""
     if all(
         list(schema) == ["type"] and isinstance(schema["type"], str)
         for schema in schemas
@@ -208,7 +212,7 @@ def _inside(keyword: str, annotation: Any) -> dict[str, Any]:
 
 
 def _item(annotation: Any) -> Any:
-    """What a list or a tuple of one kind holds."""
+    """Return the annotation of the items of a list, or of a tuple of one kind."""
     arguments = get_args(annotation)
     if (
         (get_origin(annotation) or annotation) is tuple
@@ -220,7 +224,7 @@ def _item(annotation: Any) -> Any:
 
 
 def _same(value: object, other: object) -> bool:
-    """As JSON has it: 3 is 3.0, and neither is true."""
+    """Return whether two values are equal as JSON: 3 is 3.0, and neither is true."""
     return value == other and isinstance(value, bool) == isinstance(other, bool)
 
 

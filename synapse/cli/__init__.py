@@ -11,10 +11,11 @@ import os
 import sys
 from collections.abc import Sequence
 
-from synapse.cli import parse
-from synapse.cli.options import Usage
-from synapse.cli.streams import hush
-from synapse.cli.verbs import ALIASES, PROGRAM, Program
+from synapse.cli.frame import parse
+from synapse.cli.frame.options import Usage
+from synapse.cli.frame.program import Program
+from synapse.cli.frame.streams import hush
+from synapse.cli.verbs import ALIASES, PROGRAM
 from synapse.errors import StoreError, SynapseError
 
 INTERRUPTED = 130
@@ -56,7 +57,7 @@ def main_write() -> int:
 
 
 def main_read() -> int:
-    """As the specification has it: everything that matches, as concatenated markdown."""
+    """Run `synapse-read`: print all matching entries as Markdown, as the specification has it."""
     return _alias("synapse-read", "--limit", "0", "--markdown")
 
 
@@ -74,30 +75,35 @@ def _alias(prog: str, *preset: str) -> int:
 
 
 def _run(words: Sequence[str], prog: str | None, program: Program) -> int:
-    name, rest = parse.split(words)
-    if name == "help" or (name is None and {"-h", "--help"} & set(rest)):
-        name, rest = (
-            next(iter(word for word in rest if not word.startswith("-")), None),
+    name, arguments = parse.split(words)
+    if name == "help" or (name is None and {"-h", "--help"} & set(arguments)):
+        name, arguments = (
+            next(
+                iter(
+                    argument for argument in arguments if not argument.startswith("-")
+                ),
+                None,
+            ),
             ["--help"],
         )
         if name is None:
             print(program.overview(), end="")
             return 0
     if name is None:
-        return _without_verb(rest, program)
-    verb = parse.verb_named(name, program)
+        return _without_verb(arguments, program)
+    verb = parse.find_verb(name, program)
     try:
-        args = parse.arguments(verb, rest, prog or f"{program.name} {name}")
+        args = parse.arguments(verb, arguments, prog or f"{program.name} {name}")
     except SystemExit as done:
         return int(done.code or 0)
-    from synapse.cli.call import Call
+    from synapse.cli.frame.call import Call
 
     with Call(verb, args, os.environ, program.operators, program.defaults) as call:
         return parse.function_of(verb)(call) or 0
 
 
-def _without_verb(rest: Sequence[str], program: Program) -> int:
-    if "--version" in rest:
+def _without_verb(arguments: Sequence[str], program: Program) -> int:
+    if "--version" in arguments:
         from importlib.metadata import version
 
         from synapse.model.agents import PROTOCOL
@@ -108,7 +114,7 @@ def _without_verb(rest: Sequence[str], program: Program) -> int:
 
 
 def _fail(error: Exception, words: Sequence[str], program: Program) -> int:
-    known = isinstance(error, SynapseError | OSError)
+    is_expected = isinstance(error, SynapseError | OSError)
     _hush_if_dead()
     if "--debug" in words:
         import traceback
@@ -116,13 +122,13 @@ def _fail(error: Exception, words: Sequence[str], program: Program) -> int:
         traceback.print_exception(error)
     message = (
         _said(error)
-        if known
+        if is_expected
         else f"this is a bug: {type(error).__name__}: {error}; --debug shows where"
     )
     _complain(error, message, program.name, as_json="--json" in words)
     if isinstance(error, SynapseError):
         return error.exit_code
-    return StoreError.exit_code if known else SynapseError.exit_code
+    return StoreError.exit_code if is_expected else SynapseError.exit_code
 
 
 def _said(error: Exception) -> str:
@@ -132,7 +138,7 @@ def _said(error: Exception) -> str:
 
 
 def _complain(error: Exception, message: str, program: str, *, as_json: bool) -> None:
-    from synapse.cli.show import clean, to_json
+    from synapse.cli.frame.show import clean, to_json
 
     if as_json:
         details = getattr(error, "details", {})
@@ -145,7 +151,7 @@ def _complain(error: Exception, message: str, program: str, *, as_json: bool) ->
 
 
 def _hush_if_dead() -> None:
-    """What is still buffered goes out before the complaint; where it can't, it is dropped."""
+    """Write out what is buffered before an error is printed; drop it where nobody reads it."""
     try:
         sys.stdout.flush()
     except (OSError, ValueError, AttributeError):

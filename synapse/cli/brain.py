@@ -11,12 +11,13 @@ import os
 from collections.abc import Sequence
 
 from synapse import cli as shell
-from synapse.cli import knowing
-from synapse.cli.call import Call
-from synapse.cli.options import Options
+from synapse.cli import knowledge
+from synapse.cli.frame.call import Call
+from synapse.cli.frame.options import Options
+from synapse.cli.frame.program import DEFAULTS, Program, Verb, format_verbs
+from synapse.cli.frame.show import clean, fields
 from synapse.cli.process import end
-from synapse.cli.show import clean, fields
-from synapse.cli.verbs import DEFAULTS, OPERATORS, VERBS, Program, Verb, listed
+from synapse.cli.verbs import OPERATORS, VERBS
 from synapse.compat.brain import DB_PATH
 from synapse.errors import NotFound
 from synapse.system.typed import NoReturn
@@ -41,9 +42,9 @@ _MORE = {
 
 
 def _verb(name: str, group: str) -> Verb:
-    found = _MORE.get(name) or VERBS[name]
-    return found._replace(
-        group=group, example=found.example.replace("synapse ", "brain ", 1)
+    row = _MORE.get(name) or VERBS[name]
+    return row._replace(
+        group=group, example=row.example.replace("synapse ", "brain ", 1)
     )
 
 
@@ -53,14 +54,14 @@ _VERBS = {
 
 
 def overview() -> str:
-    """What `brain --help` says."""
+    """Return the text of `brain --help`."""
     lines = [
         "usage: brain [--root DIR] [--json] VERB ...",
         "",
         "One brain: what agents said, and what they know.",
         "",
     ]
-    return "\n".join([*lines, *listed(GROUPS, _VERBS.values()), *_FOOT])
+    return "\n".join([*lines, *format_verbs(GROUPS, _VERBS.values()), *_FOOT])
 
 
 _FOOT = (
@@ -89,9 +90,9 @@ def main(argv: Sequence[str] | None = None, *, prog: str | None = None) -> int:
     """Run one command line, by default the process's own; the exit code. Prints every error, raises
     none.
     """
-    named = os.environ.get("SYNAPSE_BRAIN")
-    if named and not os.environ.get("SYNAPSE_ROOT"):
-        os.environ["SYNAPSE_ROOT"] = f"{os.path.expanduser(named)}.log"
+    db_path = os.environ.get("SYNAPSE_BRAIN")
+    if db_path and not os.environ.get("SYNAPSE_ROOT"):
+        os.environ["SYNAPSE_ROOT"] = f"{os.path.expanduser(db_path)}.log"
     return shell.main(argv, prog=prog, program=PROGRAM)
 
 
@@ -99,7 +100,7 @@ def process() -> NoReturn:
     end(main)
 
 
-provenance_options, provenance = knowing.why_options, knowing.why
+provenance_options, provenance = knowledge.why_options, knowledge.why
 
 
 def check_options(parser: Options) -> None:
@@ -122,15 +123,18 @@ def check(call: Call) -> int:
     try:
         if call.args.rebuild:
             tables.rebuild()
-        found = tables.check()
+        problems = tables.check()
     finally:
         tables.close()
-    told = (
-        "\n".join(f"{each.where}: {each.what}" for each in found)
+    text = (
+        "\n".join(f"{problem.where}: {problem.what}" for problem in problems)
         or f"{path} is what the log says"
     )
     call.show(
-        lambda: {"ok": not found, "problems": [fields(each) for each in found]},
-        lambda: clean(told),
+        lambda: {
+            "ok": not problems,
+            "problems": [fields(problem) for problem in problems],
+        },
+        lambda: clean(text),
     )
-    return 6 if found else 0
+    return 6 if problems else 0

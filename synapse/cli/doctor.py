@@ -32,26 +32,27 @@ class Finding(NamedTuple):
 
 
 def examine(root: str, open_memory: Callable[[], Memory]) -> list[Finding]:
-    """Everything, from the ground up. Without a workspace only the machine is looked at."""
-    found = list(machine())
-    if found[0].verdict == "fail":
-        return found
+    """Check the machine, the file system and the workspace; without a workspace, only the
+    machine."""
+    findings = list(machine())
+    if findings[0].verdict == "fail":
+        return findings
     try:
         memory = open_memory()
     except (SynapseError, OSError) as error:
-        return [*found, *file_system(root), Finding("workspace", "fail", str(error))]
-    found += file_system(root, memory.store.readonly)
+        return [*findings, *file_system(root), Finding("workspace", "fail", str(error))]
+    findings += file_system(root, memory.store.readonly)
     return [
-        *found,
+        *findings,
         Finding("workspace", "ok", os.path.abspath(root)),
         *workspace(root, memory),
     ]
 
 
 def machine(platform: str = sys.platform) -> Iterator[Finding]:
-    known = {"linux": "Linux", "darwin": "macOS"}
-    if platform in known:
-        yield Finding("system", "ok", known[platform])
+    supported = {"linux": "Linux", "darwin": "macOS"}
+    if platform in supported:
+        yield Finding("system", "ok", supported[platform])
     elif platform in ("win32", "cygwin", "msys"):
         yield Finding(
             "system", "fail", "Windows is not supported; use WSL 2 on its own disk"
@@ -71,26 +72,24 @@ def machine(platform: str = sys.platform) -> Iterator[Finding]:
 
 
 def file_system(root: str, readonly: bool = False) -> Iterator[Finding]:
-    """What the files log asks of the disk under it, tried out there. Where nothing may be written,
-    nothing can be.
-    """
-    place = _existing(root)
-    kind = probes.file_system_of(place)
+    """Check what the files log needs of the disk, by trying it out where writing is allowed."""
+    folder = _existing(root)
+    kind = probes.file_system_of(folder)
     if kind in probes.NETWORK:
         yield Finding(
             "file system",
             "warn",
-            f"{kind} at {place}: its locks and syncs can't be trusted",
+            f"{kind} at {folder}: its locks and syncs can't be trusted",
         )
     else:
-        yield Finding("file system", "ok", f"{kind or 'of unknown kind'} at {place}")
+        yield Finding("file system", "ok", f"{kind or 'of unknown kind'} at {folder}")
     if readonly:
         yield Finding("access", "warn", f"{root} cannot be written here; reading works")
     for name, probe in () if readonly else probes.PROBES.items():
         try:
-            problem = probe(place)
+            problem = probe(folder)
         except OSError as error:
-            problem = f"{error.strerror or error} at {place}"
+            problem = f"{error.strerror or error} at {folder}"
         worst = "warn" if name in probes.HELPFUL else "fail"
         yield Finding(name, worst if problem else "ok", problem or "works")
     if os.path.isdir(root) and os.stat(root).st_mode & 0o002:
@@ -118,7 +117,7 @@ def workspace(root: str, memory: Memory) -> Iterator[Finding]:
 
 
 def _older(root: str, memory: Memory) -> Iterator[Finding]:
-    """What is kept for those who still read it: the old file of mail, a brain's tables."""
+    """Check the files kept for older readers: the old file of mail, and a brain's tables."""
     from synapse.compat.tables import Tables, path_of
     from synapse.mail import synapse_json
 
@@ -128,7 +127,7 @@ def _older(root: str, memory: Memory) -> Iterator[Finding]:
     if path is not None and os.path.exists(path) and not memory.store.readonly:
         tables = Tables(memory.store, path)
         try:
-            problems = [f"{each.where}: {each.what}" for each in tables.check()]
+            problems = [f"{stray.where}: {stray.what}" for stray in tables.check()]
         finally:
             tables.close()
         yield from _some("tables", "warn", problems, "`brain check` names all")
@@ -137,32 +136,32 @@ def _older(root: str, memory: Memory) -> Iterator[Finding]:
 
 
 def conforming(directory: str) -> list[Finding]:
-    """Whether a directory that anything wrote keeps to the protocol."""
+    """Check whether a directory, written by any program, keeps to the protocol."""
     from synapse import conformance
 
-    found = [
-        Finding("conformance", each.verdict, str(each))
-        for each in conformance.check(directory)
+    findings = [
+        Finding("conformance", violation.verdict, str(violation))
+        for violation in conformance.check(directory)
     ]
-    if all(finding.verdict != "fail" for finding in found):
-        found.insert(
+    if all(finding.verdict != "fail" for finding in findings):
+        findings.insert(
             0, Finding("conformance", "ok", f"{directory} keeps to protocol {PROTOCOL}")
         )
-    return found
+    return findings
 
 
 def findings_json(findings: Iterable[Finding]) -> dict[str, Any]:
-    found = list(findings)
+    checks = list(findings)
     return {
-        "ok": all(each.verdict != "fail" for each in found),
-        "checks": [each._asdict() for each in found],
+        "ok": all(check.verdict != "fail" for check in checks),
+        "checks": [check._asdict() for check in checks],
     }
 
 
 def findings_text(findings: Iterable[Finding]) -> str:
-    from synapse.cli.table import drawn
+    from synapse.cli.frame.table import drawn
 
-    rows = [(each.verdict, each.check, each.detail) for each in findings]
+    rows = [(finding.verdict, finding.check, finding.detail) for finding in findings]
     return drawn(("verdict", "check", "detail"), rows)
 
 
@@ -294,19 +293,19 @@ def _declarations(root: str, memory: Memory) -> Iterator[Finding]:
 
 
 def _authors(root: str, memory: Memory) -> Iterator[Finding]:
-    known = {agent.id for agent in memory.agents()} | {"operator", "consolidator"}
+    registered = {agent.id for agent in memory.agents()} | {"operator", "consolidator"}
     authors = Counter(
         entry.author for entry in memory.as_agent("operator").read(limit=None)
     )
-    strangers = [
+    problems = [
         f"{author} wrote {count} {'entry' if count == 1 else 'entries'} and is not registered"
         for author, count in authors.most_common()
-        if author not in known
+        if author not in registered
     ]
     yield from _some(
         "authors",
         "warn",
-        strangers,
+        problems,
         "`synapse register --id ID`, then `synapse vouch ENTRY`",
     )
 
@@ -347,16 +346,18 @@ def _reason(path: str) -> str:
 def _some(
     check: str, verdict: str, details: list[str], advice: str
 ) -> Iterator[Finding]:
-    """The first few in full, the rest counted, and what to do about them."""
+    """Yield the first few findings in full, then the number of the others and some advice."""
     for detail in details[:NAMED]:
         yield Finding(check, verdict, detail)
-    more = [f"{len(details) - NAMED} more"] if len(details) > NAMED else []
-    if details and (more or advice):
-        yield Finding(check, verdict, "; ".join([*more, *([advice] if advice else [])]))
+    remainder = [f"{len(details) - NAMED} more"] if len(details) > NAMED else []
+    if details and (remainder or advice):
+        yield Finding(
+            check, verdict, "; ".join([*remainder, *([advice] if advice else [])])
+        )
 
 
 def _existing(path: str) -> str:
-    """The path, or the nearest directory above it that is there."""
+    """Return the path, or the nearest directory above it that exists."""
     path = os.path.abspath(path)
     while not os.path.isdir(path):
         path = os.path.dirname(path)

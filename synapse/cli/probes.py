@@ -19,7 +19,7 @@ NETWORK = frozenset(
 
 
 def file_system_of(path: str) -> str | None:
-    """The kind of file system that a path is on; None where the system does not say."""
+    """Return the kind of file system that a path is on; None if the system does not say."""
     real = os.path.realpath(path)
     mounts = _linux_mounts() if sys.platform.startswith("linux") else _bsd_mounts()
     around = [(len(point), kind) for point, kind in mounts if _inside(real, point)]
@@ -27,32 +27,31 @@ def file_system_of(path: str) -> str | None:
 
 
 def parse_mountinfo(lines: Iterable[str]) -> list[tuple[str, str]]:
-    """Mount points and kinds of /proc/self/mountinfo; later mounts on one point hide earlier
-    ones.
-    """
-    found: dict[str, str] = {}
+    """Return mount points and kinds from /proc/self/mountinfo; later mounts hide earlier ones."""
+    mounts: dict[str, str] = {}
     for line in lines:
-        left, dash, right = line.partition(" - ")
-        words = left.split(" ")
-        if dash and len(words) > 4:
+        mount, dash, right = line.partition(" - ")
+        columns = mount.split(" ")
+        if dash and len(columns) > 4:
             point = (
-                words[4].encode().decode("unicode_escape")
-                if "\\" in words[4]
-                else words[4]
+                columns[4].encode().decode("unicode_escape")
+                if "\\" in columns[4]
+                else columns[4]
             )
-            found[point] = right.split(" ", 1)[0]
-    return list(found.items())
+            mounts[point] = right.split(" ", 1)[0]
+    return list(mounts.items())
 
 
 def parse_mount(lines: Iterable[str]) -> list[tuple[str, str]]:
-    """The same of `mount` on macOS: `/dev/disk1 on / (apfs, local)`."""
-    found = []
+    """Return mount points and kinds from the lines of macOS `mount`, such as `/dev/disk1 on /
+    (apfs, local)`."""
+    mounts = []
     for line in lines:
-        _, on, rest = line.partition(" on ")
-        point, paren, options = rest.rpartition(" (")
+        _, on, description = line.partition(" on ")
+        point, paren, options = description.rpartition(" (")
         if on and paren:
-            found.append((point, options.split(",", 1)[0].rstrip(")\n")))
-    return found
+            mounts.append((point, options.split(",", 1)[0].rstrip(")\n")))
+    return mounts
 
 
 def _linux_mounts() -> list[tuple[str, str]]:
@@ -86,7 +85,7 @@ def _folder(place: str) -> Iterator[str]:
 
 
 def linking(place: str) -> str | None:
-    """A link must refuse to replace a name that is taken: no entry may overwrite another."""
+    """Try whether a hard link refuses a name that is taken, so that no entry overwrites another."""
     with _folder(place) as folder:
         one, two = os.path.join(folder, "one"), os.path.join(folder, "two")
         for path in (one, two):
@@ -102,7 +101,7 @@ def linking(place: str) -> str | None:
 
 
 def locking(place: str) -> str | None:
-    """Two handles must exclude each other, and closing one must let the other in."""
+    """Try whether two handles of a lock file exclude each other, and closing one frees it."""
     import fcntl
 
     with _folder(place) as folder:
@@ -120,9 +119,7 @@ def locking(place: str) -> str | None:
 
 
 def syncing(place: str) -> str | None:
-    """Files and directories must take an fsync. Whether the disk keeps its word cannot be seen from
-    here.
-    """
+    """Try whether files and directories take an fsync. It cannot test that the disk obeys."""
     with _folder(place) as folder:
         with open(os.path.join(folder, "file"), "w") as file:
             file.write("probe")
@@ -137,7 +134,7 @@ def syncing(place: str) -> str | None:
 
 
 def ringing(place: str) -> str | None:
-    """Named pipes carry the bell."""
+    """Try whether a named pipe can be made, which notifications need."""
     with _folder(place) as folder:
         os.mkfifo(os.path.join(folder, "bell"))
     return None

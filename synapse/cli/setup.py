@@ -1,16 +1,23 @@
-"""`synapse init | register | agents`."""
+"""The verbs that set a workspace up: `init`, `register`, `agents`, `where`, `completion`."""
 
 from __future__ import annotations
 
 import os
 
-from synapse.cli.call import Call
-from synapse.cli.options import Options, Usage
-from synapse.cli.parse import many, number
-from synapse.cli.show import clean, fields
+from synapse.cli.frame.call import Call
+from synapse.cli.frame.completion import SHELLS
+from synapse.cli.frame.options import Options, Usage
+from synapse.cli.frame.parse import many, number
+from synapse.cli.frame.show import clean, fields
+from synapse.errors import NotFound
 from synapse.model.agents import Agent, Skill, settled
 from synapse.model.entry import PRIORITIES
+from synapse.system import discovery
 from synapse.system.typed import Any
+
+_COMPLETION_CASES = """\
+        view) [[ $cur == -* ]] || words="$words $(_synapse_agents)" ;;
+        export|import) [[ $cur == -* ]] || { COMPREPLY=($(compgen -f -- "$cur")); return; } ;;"""
 
 
 def init_options(parser: Options) -> None:
@@ -25,16 +32,17 @@ def init_options(parser: Options) -> None:
 
 def init(call: Call) -> None:
     from synapse import core
-    from synapse.cli.scripts import write_scripts
 
     root = call.new_root()
-    there = os.path.exists(os.path.join(root, "synapse.yaml"))
+    existed = os.path.exists(os.path.join(root, "synapse.yaml"))
     with core.init(root):
         scripts = write_scripts(root)
-    what = "was a workspace already; nothing in it was changed" if there else "is ready"
+    state = (
+        "was a workspace already; nothing in it was changed" if existed else "is ready"
+    )
     call.show(
-        lambda: {"root": root, "scripts": scripts, "there": there},
-        lambda: clean(f"{root} {what}"),
+        lambda: {"root": root, "scripts": scripts, "there": existed},
+        lambda: clean(f"{root} {state}"),
     )
 
 
@@ -131,7 +139,7 @@ def _refuse_to_wipe(was: Agent, declared: Agent) -> None:
 
 
 def agent_of(args: Any) -> Agent:
-    """The agent that the options declare."""
+    """Return the agent that the options declare."""
     if (args.id is None) == (args.ids is None):
         raise Usage("which agent? Give --id ID")
     notify = many(args.notify)
@@ -155,9 +163,9 @@ def agent_of(args: Any) -> Agent:
 
 
 def skill(text: str) -> Skill:
-    """`database=80:api/*,db/*`."""
-    domain, equals, rest = text.partition("=")
-    authority, colon, globs = rest.partition(":")
+    """Read a skill such as `database=80:api/*,db/*`."""
+    domain, equals, grant = text.partition("=")
+    authority, colon, globs = grant.partition(":")
     if not (domain and equals and colon and authority.isdigit() and globs):
         raise Usage(f"--skill {text!r} is not of the form NAME=AUTHORITY:GLOB,...")
     return Skill(domain, int(authority), tuple(many([globs]) or ()))
@@ -181,27 +189,27 @@ def described(agent: Agent) -> str:
 
 
 def agents_options(parser: Options) -> None:
-    """None of its own."""
+    """Declare no options."""
 
 
 def agents(call: Call) -> None:
-    from synapse.cli.table import drawn
+    from synapse.cli.frame.table import drawn
     from synapse.model import clock
 
-    seen = call.memory.last_seen()
-    found = sorted(call.memory.agents(), key=lambda agent: (-agent.rank, agent.id))
+    last_seen = call.memory.last_seen()
+    registered = sorted(call.memory.agents(), key=lambda agent: (-agent.rank, agent.id))
     when = {
-        agent.id: clock.seconds(seen[agent.id]) if agent.id in seen else None
-        for agent in found
+        agent.id: clock.seconds(last_seen[agent.id]) if agent.id in last_seen else None
+        for agent in registered
     }
     rows = [
         [a.id, a.role, a.department or "-", str(a.authority), when[a.id] or "never"]
-        for a in found
+        for a in registered
     ]
     call.show(
         lambda: {
             "agents": [
-                {**fields(agent), "last_seen": when[agent.id]} for agent in found
+                {**fields(agent), "last_seen": when[agent.id]} for agent in registered
             ]
         },
         lambda: (
@@ -210,3 +218,76 @@ def agents(call: Call) -> None:
             else "no agents"
         ),
     )
+
+
+def completion_options(parser: Options) -> None:
+    """Declare the shell."""
+    parser.add_argument("shell", choices=SHELLS, help="bash or zsh")
+
+
+def completion(call: Call) -> None:
+    text = completion_script(call.args.shell)
+    call.show(
+        lambda: {"shell": call.args.shell, "script": text}, lambda: text.rstrip("\n")
+    )
+
+
+def completion_script(shell: str) -> str:
+    """Return the completion script of `synapse` for a shell."""
+    from synapse.cli.frame.completion import script
+    from synapse.cli.verbs import ALIASES, PROGRAM
+
+    return script(shell, PROGRAM, _COMPLETION_CASES, ALIASES)
+
+
+def where_options(parser: Options) -> None:
+    """Declare no options."""
+
+
+def where(call: Call) -> None:
+    """Print the root on a line of its own, for scripts, and below it the rule that gave it."""
+    location = call.location
+    root = os.path.abspath(location.root)
+    if not discovery.is_workspace(root):
+        problem = f"{root}, {location.reason}, is no workspace"
+        raise NotFound(f"{problem}; {discovery.advice(root)}", id=root)
+    data = {**fields(location), "root": root, "reason": location.reason}
+    call.show(data, clean(f"{root}\n  {location.reason}"))
+
+
+_TEMPLATE = """\
+#!/bin/sh
+# Generated by `synapse init`: {command} on the workspace that this file is in.
+here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd -P) || exit 1
+SYNAPSE_ROOT=${{here%/*}}
+export SYNAPSE_ROOT
+if ! command -v {command} >/dev/null 2>&1; then
+    echo "{command}: not found; install synapse-orchestrator, or put its bin directory on PATH" >&2
+    exit 127
+fi
+exec {command} "$@"
+"""
+COMMANDS = ("synapse-write", "synapse-read", "synapse-view", "synapse-register")
+
+
+def text_of(command: str) -> str:
+    return _TEMPLATE.format(command=command)
+
+
+def write_scripts(root: str) -> list[str]:
+    """Write bin/*.sh, over whatever an older version left there; the paths."""
+    folder = os.path.join(os.path.expanduser(root), "bin")
+    os.makedirs(folder, exist_ok=True)
+    return [
+        _write(os.path.join(folder, f"{command}.sh"), text_of(command))
+        for command in COMMANDS
+    ]
+
+
+def _write(path: str, text: str) -> str:
+    fresh = f"{path}.new"
+    with open(fresh, "w", encoding="ascii") as file:
+        file.write(text)
+    os.chmod(fresh, 0o755)
+    os.replace(fresh, path)
+    return path

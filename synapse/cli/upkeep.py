@@ -1,12 +1,14 @@
-"""`synapse verify | repair | rebuild | doctor`."""
+"""The verbs that look after the store: `verify`, `repair`, `rebuild`, `embed` and `doctor`."""
 
 from __future__ import annotations
 
 import os
 
-from synapse.cli.call import Call
-from synapse.cli.options import Options
-from synapse.cli.show import clean, fields
+from synapse.cli.frame.call import Call
+from synapse.cli.frame.interrupt import Interruptible
+from synapse.cli.frame.options import Options
+from synapse.cli.frame.parse import number
+from synapse.cli.frame.show import clean, fields, to_json
 from synapse.errors import NotFound, StoreCorrupt
 from synapse.system.discovery import FOLDER
 from synapse.system.typed import TYPE_CHECKING, Any
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from synapse.model.results import Problem, Report
+    from synapse.search.semantic import Queue
+
 
 DAMAGED = StoreCorrupt.exit_code
 
@@ -35,7 +39,7 @@ def verify(call: Call) -> int:
 
 
 def repair_options(parser: Options) -> None:
-    """None of its own."""
+    """Declare no options."""
 
 
 def repair(call: Call) -> int:
@@ -45,15 +49,15 @@ def repair(call: Call) -> int:
 
 
 def rebuild_options(parser: Options) -> None:
-    """None of its own."""
+    """Declare no options."""
 
 
 def rebuild(call: Call) -> int:
     done = call.memory.rebuild()
-    shown = f"{done.records} records indexed, digest {done.digest}"
+    summary = f"{done.records} records indexed, digest {done.digest}"
     call.show(
         lambda: fields(done),
-        lambda: "\n".join([shown, *_listed(done.problems, "damaged")]),
+        lambda: "\n".join([summary, *_listed(done.problems, "damaged")]),
     )
     return DAMAGED if done.problems else 0
 
@@ -94,7 +98,7 @@ def report_json(report: Report) -> dict[str, Any]:
 
 
 def reported(report: Report, word: str) -> str:
-    """One line if all is well; else every problem, the first one first."""
+    """Return one line if all is well, else every problem in order."""
     mended = [f"put back: {clean(', '.join(report.mended))}"] if report.mended else []
     if report.ok:
         return "\n".join([*mended, f"ok: {report.records} records, head {report.head}"])
@@ -104,5 +108,39 @@ def reported(report: Report, word: str) -> str:
 def _listed(problems: Sequence[Problem], word: str) -> list[str]:
     if not problems:
         return []
-    lines = [f"  {clean(f'{where}: {what}')}" for where, what, _ in problems]
+    lines = [f"  {clean(f'{path}: {problem}')}" for path, problem, _ in problems]
     return [f"{word}: {len(lines)} problem{'s' * (len(lines) > 1)}", *lines]
+
+
+def embed_options(parser: Options) -> None:
+    add = parser.add_argument
+    add(
+        "--limit",
+        type=number,
+        metavar="N",
+        help="at most so many entries; else all that wait",
+    )
+    add(
+        "--follow",
+        action="store_true",
+        help="go on, and embed what comes, until it is stopped",
+    )
+
+
+def embed(call: Call) -> None:
+    from synapse.search import semantic
+
+    store = call.memory.store
+    if not call.args.follow:
+        queue = semantic.embed(store, call.args.limit)
+        call.show(lambda: fields(queue), queue_line(queue))
+        return
+    with Interruptible():
+        for queue in semantic.follow(store):
+            call.say(to_json(fields(queue)) if call.json else queue_line(queue))
+            call.flush()
+
+
+def queue_line(queue: Queue) -> str:
+    refused = f", {queue.refused} refused" if queue.refused else ""
+    return f"{queue.embedded} embedded{refused}, {queue.waiting} waiting; {clean(queue.model)}"

@@ -7,11 +7,7 @@ A verb's module is imported when the verb is called, so that reading an entry ne
 
 from __future__ import annotations
 
-from synapse.cli.program import DEFAULTS as DEFAULTS
-from synapse.cli.program import WHERE as WHERE
-from synapse.cli.program import Program as Program
-from synapse.cli.program import Verb as Verb
-from synapse.cli.program import listed as listed
+from synapse.cli.frame.program import WHERE, Program, Verb, format_verbs
 
 GROUPS = {
     "write": "Write and read",
@@ -28,7 +24,7 @@ _TABLE = (
     Verb(
         "write",
         "write",
-        "writing",
+        "write",
         "write an entry; the body is the argument or standard input",
         "synapse write --from eng-backend --namespace api/endpoints \\\n"
         '    --priority critical --tags api,v2 "BREAKING: use /v2/users"',
@@ -36,35 +32,35 @@ _TABLE = (
     Verb(
         "read",
         "write",
-        "reading",
+        "read",
         "show the newest entries, what is unread, or some by their ids",
         "synapse read --agent eng-frontend --since 24h \\\n    --priority critical,important",
     ),
     Verb(
         "search",
         "write",
-        "reading",
+        "read",
         "answers to a question or to words, best first",
         "synapse search --agent eng-frontend --when 'last week' users endpoint",
     ),
     Verb(
         "view",
         "write",
-        "viewing",
+        "read",
         "the briefing an agent gets, cut to a token budget",
         "synapse view eng-frontend --budget 2000",
     ),
     Verb(
         "tell",
         "write",
-        "writing",
+        "write",
         "say something to a team or an agent, as the operator",
         'synapse tell team:frontend "use the old login until Friday"',
     ),
     Verb(
         "remember",
         "know",
-        "knowing",
+        "knowledge",
         "keep a fact, with what it comes from",
         (
             "synapse remember --from nova --scope group --cites syn_0123456789ab \\\n   "
@@ -74,35 +70,35 @@ _TABLE = (
     Verb(
         "atom",
         "know",
-        "knowing",
+        "knowledge",
         "keep a unit of cause and effect",
         'synapse atom --from nova "the cache" "was off" "pages took 2 s" "users left"',
     ),
     Verb(
         "link",
         "know",
-        "knowing",
+        "knowledge",
         "say what one atom does to another",
         "synapse link --from nova atom_0123456789ab atom_ba9876543210 --type enables",
     ),
     Verb(
         "forget",
         "know",
-        "knowing",
+        "knowledge",
         "take facts and atoms out of all that is shown",
         'synapse forget --from nova fact_0123456789ab --reason "it moved"',
     ),
     Verb(
         "why",
         "know",
-        "knowing",
+        "knowledge",
         "what an item was made from, down to the conversation or prompt",
         "synapse why fact_0123456789ab",
     ),
     Verb(
         "send",
         "mail",
-        "mailing",
+        "mail",
         "send a message, answer one, or mend one's own",
         (
             'synapse send --from helios --to nova --subject "Fees" --priority action \\\n'
@@ -112,133 +108,133 @@ _TABLE = (
     Verb(
         "inbox",
         "mail",
-        "mailing",
+        "mail",
         "the messages an agent has not read; --mark counts them as read",
         "synapse inbox --agent nova --mark",
     ),
     Verb(
         "ack",
         "mail",
-        "ruling",
+        "mail",
         "acknowledge messages, or entries that were delivered",
         'synapse ack --from nova syn_0123456789ab --body "0.1 %, as before"',
     ),
     Verb(
         "threads",
         "mail",
-        "mailing",
+        "mail",
         "the conversations, the liveliest first",
         "synapse threads --agent nova --status all",
     ),
     Verb(
         "thread",
         "mail",
-        "mailing",
+        "mail",
         "one conversation; --close, --reopen, --tag and --rename change it",
         "synapse thread thr_00010203-0405-4607-8809-0a0b0c0d0e0f --agent nova",
     ),
     Verb(
         "poll",
         "mail",
-        "mailing",
+        "mail",
         "how many messages an agent has not read",
         "synapse poll --agent nova",
     ),
     Verb(
         "recent",
         "know",
-        "timing",
+        "knowledge",
         "what was written lately, of every kind",
         "synapse recent --agent nova --since 2h --kind message,fact",
     ),
     Verb(
         "what-did",
         "know",
-        "timing",
+        "knowledge",
         "what an agent wrote, decided and ran",
         "synapse what-did eng-backend --since yesterday",
     ),
     Verb(
         "timeline",
         "know",
-        "timing",
+        "knowledge",
         "how a project went: plans, decisions, status, blockers, runs",
         "synapse timeline brain-suite --since 7d",
     ),
     Verb(
         "unread",
         "follow",
-        "following",
+        "follow",
         "how many entries an agent has not been shown",
         "synapse unread --agent eng-frontend",
     ),
     Verb(
         "watch",
         "follow",
-        "following",
+        "follow",
         "print a line whenever something is written",
         "synapse watch --agent eng-frontend --critical --json",
     ),
     Verb(
         "log",
         "follow",
-        "history",
+        "follow",
         "what happened, by day",
         "synapse log --since 7d",
     ),
     Verb(
         "audit",
         "follow",
-        "history",
+        "follow",
         "who wrote, changed or was shown what",
         "synapse audit --agent eng-backend --since 24h --json",
     ),
     Verb(
         "mcp",
         "connect",
-        "connecting",
+        "connect",
         "serve the memory to any MCP client, as one agent",
         "synapse mcp --agent eng-frontend",
     ),
     Verb(
         "resolve",
         "rule",
-        "ruling",
+        "decide",
         "mark blockers as done",
         'synapse resolve --from eng-backend syn-2026-02-01-001 --note "fixed in v2"',
     ),
     Verb(
         "approve",
         "rule",
-        "ruling",
+        "decide",
         "let staged entries through; without an id, list them",
         "synapse approve --from pl-brain syn-2026-02-01-001",
     ),
     Verb(
         "reject",
         "rule",
-        "ruling",
+        "decide",
         "refuse staged entries",
         'synapse reject --from pl-brain syn-2026-02-01-001 --reason "not measured"',
     ),
     Verb(
         "vouch",
         "rule",
-        "ruling",
+        "decide",
         "believe entries of unproven origin",
         "synapse vouch --from pl-brain syn-2026-02-01-001",
     ),
     Verb(
         "archive",
         "rule",
-        "ruling",
+        "decide",
         "file entries away; they stay readable",
         'synapse archive --from pl-brain syn-2026-02-01-001 --reason "done"',
     ),
     Verb(
         "restore",
         "rule",
-        "ruling",
+        "decide",
         "bring archived entries back",
         "synapse restore --from pl-brain syn-2026-02-01-001",
     ),
@@ -267,14 +263,14 @@ _TABLE = (
     Verb(
         "where",
         "team",
-        "place",
+        "setup",
         "which workspace is meant here, and why that one",
         "synapse where --json",
     ),
     Verb(
         "completion",
         "team",
-        "completion",
+        "setup",
         "print the completion script for bash or zsh",
         'eval "$(synapse completion bash)"',
     ),
@@ -302,7 +298,7 @@ _TABLE = (
     Verb(
         "embed",
         "keep",
-        "embedding",
+        "upkeep",
         "make vectors of what has none yet, for semantic search",
         "synapse embed --limit 1000",
     ),
@@ -316,63 +312,63 @@ _TABLE = (
     Verb(
         "defrag",
         "keep",
-        "tidying",
+        "nightly",
         "file away what is outdone or past its time; --plan only says what",
         "synapse defrag --plan",
     ),
     Verb(
         "undo",
         "keep",
-        "tidying",
+        "nightly",
         "take back an act, a night, or what was done last",
         "synapse undo last --plan",
     ),
     Verb(
         "reputation",
         "keep",
-        "standing",
+        "nightly",
         "what moves an agent's authority, step by step",
         "synapse reputation eng-backend",
     ),
     Verb(
         "stats",
         "keep",
-        "counting",
+        "nightly",
         "what the nights measured, over time",
         "synapse stats --nights 30",
     ),
     Verb(
         "export",
         "keep",
-        "moving",
+        "transfer",
         "write the whole log as JSON Lines",
         "synapse export backup.jsonl",
     ),
     Verb(
         "import",
         "keep",
-        "moving",
+        "transfer",
         "fill an empty workspace from an export or a snapshot",
         "synapse --root ./copy import backup.jsonl",
     ),
     Verb(
         "merge",
         "keep",
-        "moving",
+        "transfer",
         "make one of two histories: what git merged, or another workspace",
         "synapse merge ../other-clone/shared-memory",
     ),
     Verb(
         "migrate",
         "keep",
-        "migrating",
+        "transfer",
         "take over a synapse.json and a Cortex folder",
         "synapse migrate --synapse-json synapse.json --cortex ./cortex --dry-run",
     ),
     Verb(
         "backup",
         "keep",
-        "moving",
+        "transfer",
         "take a snapshot of the log, and read it through",
         "synapse backup ~/snapshots --keep 14",
     ),
@@ -397,14 +393,14 @@ ALIASES = {
 
 
 def overview() -> str:
-    """What `synapse --help` says."""
+    """Return the text of `synapse --help`."""
     lines = [
         "usage: synapse [--root DIR] [--json] VERB ...",
         "",
         "Shared memory for teams of agents.",
         "",
     ]
-    return "\n".join([*lines, *listed(GROUPS, _TABLE), *_FOOT])
+    return "\n".join([*lines, *format_verbs(GROUPS, _TABLE), *_FOOT])
 
 
 _FOOT = (

@@ -113,19 +113,18 @@ class UnifiedBrain:
         return sent.id
 
     def read_unread(self, agent_id: str | None = None) -> list[dict[str, Any]]:
-        """What waits for this agent, the oldest first; it counts as read from now on. The operator
-        looks into anybody's mail, and marks nothing.
-        """
+        """Return the messages that wait for this agent, oldest first, and mark them as read. The
+        operator sees anybody's mail and marks nothing."""
         own = self._own(agent_id, "read the mail of")
         if own is self.mail:
-            found = own.inbox(mark=True)
+            messages = own.inbox(mark=True)
             self.tables.sync()
         else:
-            found = own.inbox()
-        return [columns(each) for each in found]
+            messages = own.inbox()
+        return [columns(message) for message in messages]
 
     def poll(self, agent_id: str | None = None) -> int:
-        """How many messages wait. Looks at none of them."""
+        """Return the number of unread messages, without loading them."""
         return self._own(agent_id, "poll for").poll()
 
     def ack(
@@ -138,14 +137,16 @@ class UnifiedBrain:
         self.tables.sync()
 
     def thread_history(self, thread_id: str, limit: int = 100) -> list[dict[str, Any]]:
-        """The newest messages of a thread, the oldest first, as far as this agent may see them."""
-        return [columns(each) for each in self.mail.history(thread_id, limit)]
+        """Return the newest messages of a thread that this agent may see, oldest first."""
+        return [columns(message) for message in self.mail.history(thread_id, limit)]
 
     def list_threads(
         self, status: str | None = "active", limit: int = 50
     ) -> list[dict[str, Any]]:
-        """The threads of this status (None: of any), the liveliest first."""
-        return [thread_columns(each) for each in self.mail.threads(status, limit=limit)]
+        """Return the threads of a status (None: of any), most active first."""
+        return [
+            thread_columns(thread) for thread in self.mail.threads(status, limit=limit)
+        ]
 
     # -- knowledge ---------------------------------------------------------------------------------
 
@@ -162,7 +163,7 @@ class UnifiedBrain:
         """Keep a fact, with the message that it comes from; its id. `expires` is a span such as
         7d.
         """
-        kept = memory.remember(
+        entry = memory.remember(
             self.me,
             content,
             scope=scope,
@@ -172,7 +173,7 @@ class UnifiedBrain:
             cites=source_message_id or (),
         )
         self.tables.sync()
-        return kept.id
+        return entry.id
 
     def create_atom(
         self,
@@ -186,7 +187,7 @@ class UnifiedBrain:
         scope: str = f"group:{GROUP}",
     ) -> str:
         """Keep a unit of cause and effect; its id."""
-        kept = memory.atom(
+        entry = memory.atom(
             self.me,
             subject,
             action,
@@ -197,7 +198,7 @@ class UnifiedBrain:
             cites=source_message_id or (),
         )
         self.tables.sync()
-        return kept.id
+        return entry.id
 
     def link_atoms(
         self, from_id: str, to_id: str, link_type: str = "causes", strength: float = 0.5
@@ -216,17 +217,14 @@ class UnifiedBrain:
     def search(
         self, query: str, limit: int = 20, types: Iterable[str] | None = None
     ) -> list[dict[str, Any]]:
-        """What answers best among messages, facts (`stm`) and atoms, of whatever this agent may
-        see; by meaning as well as by words where an embedder is set up.
-        """
+        """Search messages, facts (`stm`) and atoms that this agent may see, best first; by words,
+        and by meaning too if an embedder is set up."""
         hits = self.me.search(query, limit=limit, kind=_kinds(types))
         memory.used(self.me, [hit.id for hit in hits])
         return [_found(hit) for hit in hits]
 
     def find_provenance(self, knowledge_id: str) -> dict[str, Any]:
-        """Where an item comes from: the messages that it was made from, and the whole trail
-        (`synapse why`).
-        """
+        """Return the messages that an item was made from, and its whole trail (`synapse why`)."""
         trail = provenance.why(self.me, knowledge_id)
         messages = [self.mail.get(id) for id in _messages(trail)]
         memory.used(self.me, [knowledge_id])
@@ -236,22 +234,23 @@ class UnifiedBrain:
             "content": self.me.get(trail.id).body
             if kinds.is_id(trail.id)
             else trail.text,
-            "messages": [columns(each) for each in messages],
-            "threads": list(dict.fromkeys(each.thread for each in messages)),
+            "messages": [columns(message) for message in messages],
+            "threads": list(dict.fromkeys(message.thread for message in messages)),
             "trail": _trail(trail),
         }
 
     def recent(
         self, hours: float = 24, types: Iterable[str] | None = None
     ) -> list[dict[str, Any]]:
-        """Messages, facts and atoms of the last hours that this agent may see, newest first."""
-        wanted = _kinds(types)
+        """Return messages, facts and atoms of the last hours that this agent may see, newest
+        first."""
+        selected = _kinds(types)
         since = self.memory.store.clock() - int(hours * 3_600_000_000)
         pages = [self.me.read(since=since, limit=None)]
-        if kinds.MESSAGE in wanted:
+        if kinds.MESSAGE in selected:
             pages.append(self.me.read(since=since, limit=None, namespace=kinds.MAIL))
-        found = [entry for page in pages for entry in page if entry.kind in wanted]
-        return [_item(entry) for entry in sorted(found, key=lambda entry: -entry.seq)]
+        entries = [entry for page in pages for entry in page if entry.kind in selected]
+        return [_item(entry) for entry in sorted(entries, key=lambda entry: -entry.seq)]
 
     # -- upkeep ------------------------------------------------------------------------------------
 
@@ -275,24 +274,25 @@ class UnifiedBrain:
         from synapse.compat.migrate import migrate
 
         with UnifiedBrain(db_path, OPERATOR) as brain:
-            told = migrate(brain.memory, synapse_json, cortex_stm_dir, agent=HELIOS)
+            migration = migrate(
+                brain.memory, synapse_json, cortex_stm_dir, agent=HELIOS
+            )
             brain.tables.sync()
-            return {each.kind: each._asdict() for each in told.counts}
+            return {count.kind: count._asdict() for count in migration.counts}
 
     def check(self) -> list[Problem]:
-        """What of the tables does not follow from the log: above all, what was written past it."""
+        """Return what in the tables does not follow from the log, above all what was written past
+        it."""
         return self.tables.check()
 
     def strays(self) -> list[Stray]:
-        """What somebody wrote into the tables with SQL of their own. It is in no log, and was
-        undone.
-        """
+        """Return what somebody wrote into the tables with their own SQL. It is not in the log, and
+        was undone."""
         return self.tables.strays()
 
     def connect(self) -> sqlite3.Connection:
-        """A connection to the tables, current and read-only, for SQL of one's own: the operator's.
-        It knows the function `cosine_similarity` over the vectors of `embeddings`.
-        """
+        """Open a current, read-only connection to the tables, for the operator's own SQL. It has
+        the function `cosine_similarity` over the vectors of `embeddings`."""
         self.tables.sync()
         return self.tables.reader()
 
@@ -324,7 +324,7 @@ class UnifiedBrain:
                 self.memory.register(Agent(id, teams=(GROUP,)))
 
     def _own(self, agent_id: str | None, action: str) -> Mail:
-        """The mail of this agent or, for the operator, of the one that is named."""
+        """Return the mail of this agent or, for the operator, of the named one."""
         if agent_id in (None, self.agent):
             return self.mail
         if self.agent != OPERATOR:
@@ -347,37 +347,37 @@ def _opened(
 
 
 def _names(to: str | Iterable[str] | None) -> list[str]:
-    """Whom a message is for; none is everybody."""
-    given = [to] if isinstance(to, str) else list(to or ())
-    names = [part for name in words(given) for part in words(name)]
+    """Return the addressees of a message; none means everybody."""
+    addressees = [to] if isinstance(to, str) else list(to or ())
+    names = [item for name in words(addressees) for item in words(name)]
     return [] if {"all", "*"} & {*names} else names
 
 
 def _kinds(types: Iterable[str] | None) -> tuple[str, ...]:
-    wanted = [types] if isinstance(types, str) else list(types or TYPES)
-    for each in wanted:
-        if each not in TYPES:
+    names = [types] if isinstance(types, str) else list(types or TYPES)
+    for name in names:
+        if name not in TYPES:
             raise InvalidQuery(
-                f"type {each!r} is not one of {', '.join(TYPES)}", type=each
+                f"type {name!r} is not one of {', '.join(TYPES)}", type=name
             )
-    return tuple(TYPES[each] for each in wanted)
+    return tuple(TYPES[name] for name in names)
 
 
 def _item(entry: Entry) -> dict[str, Any]:
-    """An item of any type as one shape."""
-    more = entry.more
+    """Return an item of any type as one kind of dictionary."""
+    extra = entry.more
     from_messages = [
         id for id in entry.derived_from if kinds.kind_of(id) == kinds.MESSAGE
     ]
     return {
         "source_type": _TYPE[entry.kind],
         "id": entry.id,
-        "title": more.get("subject") or ", ".join(more.get("categories", ())) or None,
+        "title": extra.get("subject") or ", ".join(extra.get("categories", ())) or None,
         "content": entry.body,
         "from_agent": entry.author,
         "created_at": iso(said_at(entry)),
-        "thread_id": more.get("thread"),
-        "importance": more.get("importance"),
+        "thread_id": extra.get("thread"),
+        "importance": extra.get("importance"),
         "source_message_id": from_messages[0] if from_messages else None,
     }
 
@@ -391,15 +391,15 @@ def _found(hit: Hit) -> dict[str, Any]:
 
 
 def _trail(step: provenance.Step) -> dict[str, Any]:
-    return step._asdict() | {"sources": [_trail(each) for each in step.sources]}
+    return step._asdict() | {"sources": [_trail(source) for source in step.sources]}
 
 
 def _messages(step: provenance.Step) -> list[str]:
-    """The messages of a trail, the nearest first."""
-    waiting, found = [step], []
+    """Return the messages of a trail, nearest first."""
+    waiting, messages = [step], []
     while waiting:
-        each = waiting.pop(0)
-        if each.kind == kinds.MESSAGE:
-            found.append(each.id)
-        waiting += each.sources
-    return list(dict.fromkeys(found))
+        current = waiting.pop(0)
+        if current.kind == kinds.MESSAGE:
+            messages.append(current.id)
+        waiting += current.sources
+    return list(dict.fromkeys(messages))

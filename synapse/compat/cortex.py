@@ -95,16 +95,16 @@ Row = Mapping[str, Any]
 
 
 def read(folder: str, model: str | None = None) -> OldCortex:
-    """All of a folder. `model` is the one that vectors are of which do not say it."""
+    """Read a whole Cortex folder. `model` names the model of vectors that do not say it."""
     reader = _Reader(model)
     if not os.path.isdir(folder):
         reader.problems.append(f"{folder} is no folder")
     for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
         path = os.path.join(folder, name)
         if name == "collections" and os.path.isdir(path):
-            for each in sorted(os.listdir(path)):
-                if each.endswith(".json"):
-                    reader.json(os.path.join(path, each), "collection")
+            for file_name in sorted(os.listdir(path)):
+                if file_name.endswith(".json"):
+                    reader.json(os.path.join(path, file_name), "collection")
         elif name in ("stm.json", "atoms.json", "embeddings.json"):
             reader.json(path, name.removesuffix(".json"))
         elif name.endswith((".db", ".sqlite", ".sqlite3")):
@@ -136,7 +136,7 @@ class _Reader:
         for path, rows in self.later:
             self._rows(path, "embeddings", rows)
         facts, atoms, links, vectors = (
-            tuple(each.values()) for each in self.items.values()
+            tuple(item.values()) for item in self.items.values()
         )
         return OldCortex(
             facts,
@@ -180,12 +180,12 @@ class _Reader:
                 else [],
             )
         else:
-            named = data.get("model") if isinstance(data, Mapping) else None
+            model = data.get("model") if isinstance(data, Mapping) else None
             rows = _listed(data, ("embeddings", "vectors", "memories"))
-            self.later.append((path, _of_model(rows, named)))
+            self.later.append((path, _of_model(rows, model)))
 
     def database(self, path: str) -> None:
-        """The tables of a SQLite file that we know, by the names of their columns."""
+        """Read the known tables of a SQLite file, by the names of their columns."""
         try:
             with closing(
                 sqlite3.connect(f"file:{path}?mode=ro", uri=True)
@@ -197,23 +197,23 @@ class _Reader:
                         "select name from sqlite_master where type = 'table'"
                     )
                 }
-                known = {
+                tables = {
                     "stm": "stm",
                     "atoms": "atoms",
                     "atom_links": "links",
                     "causal_links": "links",
                     "embeddings": "embeddings",
                 }
-                for table, what in known.items():
+                for table, kind in tables.items():
                     if table in names:
                         rows = [
                             dict(row)
                             for row in connection.execute(f"select * from {table}")
                         ]
-                        if what == "embeddings":
+                        if kind == "embeddings":
                             self.later.append((f"{path} ({table})", rows))
                         else:
-                            self._rows(f"{path} ({table})", what, rows)
+                            self._rows(f"{path} ({table})", kind, rows)
             self.files.append(path)
         except sqlite3.DatabaseError as error:
             self.problems.append(f"{path} cannot be read: {error}")
@@ -228,7 +228,7 @@ class _Reader:
         if rows is None:
             self.problems.append(f"{path} holds no list that is known")
             return
-        for place, row in enumerate(rows):
+        for index, row in enumerate(rows):
             self.count[what] += 1
             try:
                 if not isinstance(row, Mapping):
@@ -243,7 +243,7 @@ class _Reader:
                         )
                     self.items[what][key] = item
             except (InvalidEntry, ValueError, TypeError) as error:
-                self.problems.append(f"{path}: {what} {place}: {error}")
+                self.problems.append(f"{path}: {what} {index}: {error}")
 
     def _read(
         self, what: str, row: Row, category: str | None
@@ -263,11 +263,13 @@ class _Reader:
             yield from self._embedding(row)
 
     def _parts(self, atom: OldAtom, row: Row) -> None:
-        """The vectors that an atom has for each of its parts."""
-        for part in PARTS:
-            if (given := row.get(f"{part}_embedding")) is not None:
+        """Add the vectors that an atom has for each of its parts."""
+        for part_name in PARTS:
+            if (embedding := row.get(f"{part_name}_embedding")) is not None:
                 self.count["embeddings"] += 1
-                for key, vector in self._vector(atom.id, part, given, None, atom.at):
+                for key, vector in self._vector(
+                    atom.id, part_name, embedding, None, atom.at
+                ):
                     self.items["embeddings"].setdefault(key, vector)
 
     def _embedding(self, row: Row) -> Iterator[tuple[Any, OldVector]]:
@@ -281,7 +283,7 @@ class _Reader:
             item = new_id(_ITEM[kind], str(old))
         else:
             raise InvalidEntry("it does not say of what: add source_id")
-        given = next(
+        vector = next(
             (
                 row[name]
                 for name in ("embedding", "vector")
@@ -290,7 +292,7 @@ class _Reader:
             None,
         )
         yield from self._vector(
-            item, "", given, row.get("model"), row.get("created_at")
+            item, "", vector, row.get("model"), row.get("created_at")
         )
 
     def _vector(
@@ -320,7 +322,7 @@ def _listed(data: Any, names: Sequence[str]) -> Sequence[Any] | None:
 
 
 def _of_model(rows: Sequence[Any] | None, model: Any) -> Sequence[Any] | None:
-    """The rows, with the model that the file names for all of them."""
+    """Return the rows, with the model that the file names for all of them."""
     if rows is None or model is None:
         return rows
     return [
@@ -359,7 +361,7 @@ def _fact(row: Row, category: str | None) -> OldFact:
         or _list(row.get("category"))
         or ((category,) if category else ())
     )
-    found = OldFact(
+    fact = OldFact(
         new_id(kinds.FACT, old),
         content,
         own,
@@ -371,16 +373,15 @@ def _fact(row: Row, category: str | None) -> OldFact:
         _text(row.get("source_message_id")),
         None,
     )
-    more = {"content": content} if canonical_body(content) != content else {}
+    extra = {"content": content} if canonical_body(content) != content else {}
     if isinstance(row.get("category"), str) and (row["category"],) != own[:1]:
-        more["category"] = row["category"]
-    return found._replace(rest=_rest(row, _FACT, more))
+        extra["category"] = row["category"]
+    return fact._replace(rest=_rest(row, _FACT, extra))
 
 
 def _merged(one: OldFact, other: OldFact) -> OldFact:
-    """A fact that stands in a collection as well as in short-term memory: said once, known under
-    all its words.
-    """
+    """Merge a fact of a collection with the same fact of short-term memory, keeping the categories
+    of both."""
     categories = tuple(dict.fromkeys((*one.categories, *other.categories)))
     weight, count = (
         max(one.importance, other.importance),
@@ -390,16 +391,16 @@ def _merged(one: OldFact, other: OldFact) -> OldFact:
 
 
 def _atom(row: Row) -> OldAtom:
-    parts = [row.get(name) for name in PARTS]
-    if not all(isinstance(part, str) and part.strip() for part in parts[:3]):
+    values = [row.get(name) for name in PARTS]
+    if not all(isinstance(item, str) and item.strip() for item in values[:3]):
         raise InvalidEntry("it lacks its subject, action or outcome")
-    texts = [" ".join(str(part or "").split()) for part in parts]
+    texts = [" ".join(str(item or "").split()) for item in values]
     at = _moment(row.get("created_at"))
     old = str(row.get("id") or "|".join(map(str, (*texts, at))))
     odd = {
-        name: part
-        for name, part, text in zip(PARTS, parts, texts, strict=True)
-        if part and part != text
+        name: item
+        for name, item, text in zip(PARTS, values, texts, strict=True)
+        if item and item != text
     }
     return OldAtom(
         new_id(kinds.ATOM, old),
@@ -409,7 +410,7 @@ def _atom(row: Row) -> OldAtom:
         at,
         str(row.get("source") or "agent"),
         _text(row.get("source_message_id")),
-        _rest(row, _ATOM | {f"{part}_embedding" for part in PARTS}, odd),
+        _rest(row, _ATOM | {f"{item}_embedding" for item in PARTS}, odd),
     )
 
 
@@ -426,15 +427,15 @@ def _link(row: Row) -> OldLink:
 
 
 def _rest(row: Row, known: Iterable[str], more: Mapping[str, Any]) -> str | None:
-    """What a row says beside what has a place of its own here, as JSON."""
-    left = {
+    """Return the fields of a row that have no place of their own here, as JSON."""
+    extra = {
         name: value
         for name, value in row.items()
         if name not in known and value is not None
     } | dict(more)
-    if not left:
+    if not extra:
         return None
-    text = json.dumps(left, ensure_ascii=False, sort_keys=True)
+    text = json.dumps(extra, ensure_ascii=False, sort_keys=True)
     if len(text) > LONGEST:
         raise InvalidEntry(
             f"it says more than {LONGEST} characters that have no place here"
@@ -468,23 +469,23 @@ def _text(value: Any) -> str | None:
 
 
 def _list(value: Any) -> tuple[str, ...]:
-    """A list of words, which SQLite holds as JSON."""
+    """Return a list of words, which SQLite holds as JSON."""
     if isinstance(value, str) and value.startswith("["):
         value = json.loads(value)
-    found = [value] if isinstance(value, str) else value or ()
+    items = [value] if isinstance(value, str) else value or ()
     return tuple(
-        dict.fromkeys(str(each).strip() for each in found if str(each).strip())
+        dict.fromkeys(str(item).strip() for item in items if str(item).strip())
     )
 
 
-def _floats(given: Any) -> bytes:
-    """A vector as float32: a list of numbers, JSON of one, or the bytes themselves."""
-    if isinstance(given, str):
-        given = json.loads(given)
-    if isinstance(given, list):
-        given = array("f", given).tobytes()
-    if not isinstance(given, bytes) or not given or len(given) % 4:
+def _floats(value: Any) -> bytes:
+    """Return a vector as float32 bytes; it comes as numbers, as their JSON, or as the bytes."""
+    if isinstance(value, str):
+        value = json.loads(value)
+    if isinstance(value, list):
+        value = array("f", value).tobytes()
+    if not isinstance(value, bytes) or not value or len(value) % 4:
         raise InvalidEntry("it is no vector of 32-bit floats")
-    if not all(map(isfinite, array("f", given))):
+    if not all(map(isfinite, array("f", value))):
         raise InvalidEntry("its vector holds what is no number")
-    return given
+    return value

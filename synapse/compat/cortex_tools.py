@@ -34,7 +34,7 @@ _FOLD = 100  # of a memory, what two of them are compared by beside their words
 
 
 def offered() -> list[Tool]:
-    """The tools, as their data file has them."""
+    """Return the tools, as their data file has them."""
     with open(
         os.path.join(os.path.dirname(__file__), "cortex_tools.json"), encoding="utf-8"
     ) as file:
@@ -48,9 +48,8 @@ def offered() -> list[Tool]:
 def call(
     tool: Tool, seat: AgentMemory, arguments: object, once: str | None = None
 ) -> str:
-    """What the tool answers; a ToolProblem where the arguments do not fit, or the memory
-    refuses.
-    """
+    """Return the tool's answer. Raises ToolProblem if the arguments do not fit or the memory
+    refuses."""
     return tools.call(tool, seat, arguments, once)
 
 
@@ -58,24 +57,27 @@ def call(
 
 
 def _create_category(seat: AgentMemory, given: Arguments, once: str | None) -> str:
-    name, words = (
+    name, category = (
         given["name"].strip().lower().replace(" ", "_"),
         _words(given["keywords"]),
     )
-    known = _categories(seat)
-    if not name or not words:
+    categories = _categories(seat)
+    if not name or not category:
         raise InvalidEntry("a category needs a name and at least one keyword")
-    taken = [
-        word for each in known.values() for word in each["keywords"] if word in words
+    conflicts = [
+        keyword
+        for existing in categories.values()
+        for keyword in existing["keywords"]
+        if keyword in category
     ]
-    if name in known or taken:
+    if name in categories or conflicts:
         raise InvalidEntry(
             f"category {name} is there already"
-            if name in known
-            else f"taken: {', '.join(taken)}"
+            if name in categories
+            else f"taken: {', '.join(conflicts)}"
         )
     text = json.dumps(
-        {"name": name, "description": given["description"], "keywords": words},
+        {"name": name, "description": given["description"], "keywords": category},
         ensure_ascii=False,
     )
     memory.remember(
@@ -90,20 +92,20 @@ def _create_category(seat: AgentMemory, given: Arguments, once: str | None) -> s
 
 
 def _list_categories(seat: AgentMemory, given: Arguments, _: str | None) -> str:
-    known = _categories(seat).items()
-    found = [
-        f"- {name}: {each['description']} ({', '.join(each['keywords'])})"
-        for name, each in known
+    categories = _categories(seat).items()
+    lines = [
+        f"- {name}: {category['description']} ({', '.join(category['keywords'])})"
+        for name, category in categories
     ]
-    return _joined([f"{block.escaped(line)}\n" for line in found], "no categories yet")
+    return _joined([f"{block.escaped(line)}\n" for line in lines], "no categories yet")
 
 
 def _categories(seat: AgentMemory) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
+    categories: dict[str, dict[str, Any]] = {}
     for entry in reversed(_facts(seat, (CATEGORY,))):
         try:
             row = json.loads(entry.body)
-            found.setdefault(
+            categories.setdefault(
                 str(row["name"]),
                 {
                     "description": row["description"],
@@ -112,11 +114,13 @@ def _categories(seat: AgentMemory) -> dict[str, dict[str, Any]]:
             )
         except (ValueError, TypeError, KeyError):
             continue  # a fact that only bears the name
-    return found
+    return categories
 
 
 def _words(given: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(word.strip().lower() for word in given if word.strip()))
+    return list(
+        dict.fromkeys(keyword.strip().lower() for keyword in given if keyword.strip())
+    )
 
 
 # -- memories --------------------------------------------------------------------------
@@ -124,25 +128,27 @@ def _words(given: Iterable[str]) -> list[str]:
 
 def _add(seat: AgentMemory, given: Arguments, once: str | None) -> str:
     content = given["content"]
-    named = _asked(given) or _fitting(seat, content)
+    categories = _asked(given) or _fitting(seat, content)
     weight = given.get("importance") or _weight(content)
-    kept = memory.remember(
+    entry = memory.remember(
         seat,
         content,
         scope=_scope(seat),
-        categories=named,
+        categories=categories,
         importance=weight,
         source="cortex",
         once=once,
     )
-    return f"Stored as {kept.id}: [{', '.join(named)}] importance={weight:.1f}"
+    return f"Stored as {entry.id}: [{', '.join(categories)}] importance={weight:.1f}"
 
 
 def _fitting(seat: AgentMemory, content: str) -> tuple[str, ...]:
-    """The categories whose words the content holds."""
-    text, known = content.lower(), _categories(seat).items()
+    """Return the categories whose keywords occur in the content."""
+    text, lowered = content.lower(), _categories(seat).items()
     return tuple(
-        name for name, each in known if any(word in text for word in each["keywords"])
+        name
+        for name, category in lowered
+        if any(keyword in text for keyword in category["keywords"])
     ) or (GENERAL,)
 
 
@@ -152,34 +158,34 @@ def _weight(content: str) -> float:
         3.0
         if "critical" in text
         else 2.0
-        if any(word in text for word in _WEIGHTY)
+        if any(keyword in text for keyword in _WEIGHTY)
         else 1.0
     )
 
 
 def _stm(seat: AgentMemory, given: Arguments, _: str | None) -> str:
-    found = _facts(seat, _asked(given))[: _count(given, "limit", 10)]
-    memory.used(seat, [entry.id for entry in found])
-    return _joined([_line(entry) for entry in found], "nothing is remembered here")
+    facts = _facts(seat, _asked(given))[: _count(given, "limit", 10)]
+    memory.used(seat, [entry.id for entry in facts])
+    return _joined([_line(entry) for entry in facts], "nothing is remembered here")
 
 
 def _line(entry: Entry) -> str:
-    named = ", ".join(entry.more.get("categories", ()))
+    categories = ", ".join(entry.more.get("categories", ()))
     return (
-        f"[{block.escaped(named)}]"
+        f"[{block.escaped(categories)}]"
         f" importance={entry.more.get('importance', 1):.1f}\n{block.whole(entry).text}"
     )
 
 
 def _stats(seat: AgentMemory, given: Arguments, _: str | None) -> str:
-    found = _facts(seat, keep_categories=True)
+    facts = _facts(seat, keep_categories=True)
     by_category = Counter(
-        name for entry in found for name in entry.more.get("categories", ())
+        name for entry in facts for name in entry.more.get("categories", ())
     )
-    by_source = Counter(entry.more.get("source", "agent") for entry in found)
+    by_source = Counter(entry.more.get("source", "agent") for entry in facts)
     messages = seat.read(namespace="mail", limit=0).visible
     lines = [
-        f"memories: {len(found)}",
+        f"memories: {len(facts)}",
         f"atoms: {len(_entries(seat, ATOM))}",
         f"messages: {messages}",
     ]
@@ -204,34 +210,34 @@ def _dedupe(seat: AgentMemory, given: Arguments, _: str | None) -> str:
         return "No duplicates."
     if given["action"] == "report":
         return _joined(["".join(map(_line, group)) + "\n" for group in groups], "")
-    gone = 0
+    removed = 0
     for newest, *older in groups:
         if given["action"] == "merge":
             categories = dict.fromkeys(
                 name
-                for each in (newest, *older)
-                for name in each.more.get("categories", ())
+                for fact in (newest, *older)
+                for name in fact.more.get("categories", ())
             )
-            most = max(each.more.get("importance", 1) for each in (newest, *older))
+            most = max(fact.more.get("importance", 1) for fact in (newest, *older))
             _again(seat, [newest, *older], newest.body, tuple(categories), most)
         else:
-            for each in older:
-                memory.forget(seat, each.id, f"says the same as {newest.id}")
-        gone += len(older)
+            for fact in older:
+                memory.forget(seat, fact.id, f"says the same as {newest.id}")
+        removed += len(older)
     return (
-        f"{gone} duplicates {'merged' if given['action'] == 'merge' else 'forgotten'} in"
+        f"{removed} duplicates {'merged' if given['action'] == 'merge' else 'forgotten'} in"
         f" {len(groups)} groups."
     )
 
 
 def _alike(found: Sequence[Entry], least: float) -> list[list[Entry]]:
-    """Groups that say the same, the newest of each first."""
+    """Return groups of facts with the same content, the newest of each first."""
     groups: list[tuple[set[str], str, list[Entry]]] = []
     for entry in found:
         text = " ".join(entry.body.lower().split())
-        words = set(text.split())
-        for others, fold, group in groups:
-            shared = len(words & others) / len(words | others)
+        text_words = set(text.split())
+        for members, fold, group in groups:
+            shared = len(text_words & members) / len(text_words | members)
             if (
                 text == fold
                 or (text[:_FOLD] == fold[:_FOLD] and len(text) >= _FOLD)
@@ -240,7 +246,7 @@ def _alike(found: Sequence[Entry], least: float) -> list[list[Entry]]:
                 group.append(entry)
                 break
         else:
-            groups.append((words, text, [entry]))
+            groups.append((text_words, text, [entry]))
     return [group for _, _, group in groups if len(group) > 1]
 
 
@@ -282,65 +288,66 @@ def _again(
     categories: Iterable[str] | None = None,
     weight: float | None = None,
 ) -> Entry:
-    """A new version, which takes the place of the old ones and comes from what they came from."""
-    old, more = olds[0], olds[0].more
+    """Write a new version that replaces the old ones and has their sources."""
+    old, extra = olds[0], olds[0].more
     kind, _, name = old.namespace.partition("/")
     scope = {"agents": "agent", "groups": f"group:{name}"}.get(kind, "global")
     return memory.remember(
         seat,
         body,
         scope=scope,
-        categories=tuple(categories or more.get("categories", (GENERAL,))),
-        importance=more.get("importance", 1.0) if weight is None else weight,
-        cites=(*old.derived_from, *more.get("cites", ())),
-        supersedes=tuple(each.id for each in olds),
-        source=more.get("source", "cortex"),
+        categories=tuple(categories or extra.get("categories", (GENERAL,))),
+        importance=extra.get("importance", 1.0) if weight is None else weight,
+        cites=(*old.derived_from, *extra.get("cites", ())),
+        supersedes=tuple(fact.id for fact in olds),
+        source=extra.get("source", "cortex"),
         to=old.addressees,
     )
 
 
 def _memory(seat: AgentMemory, name: str) -> Entry:
-    """A memory by its id, or by words that stand in it: in one alone."""
+    """Return a memory by its id, or by words that only it contains."""
     if is_id(name):
         entry = seat.get(name)
         if entry.kind != FACT:
             raise NotFound(f"{name} is no memory", id=name)
         return entry
-    found = (
+    facts = (
         [entry for entry in _facts(seat) if name.lower() in entry.body.lower()]
         if name.strip()
         else []
     )
-    if len(found) != 1:
+    if len(facts) != 1:
         raise NotFound(
-            f"{len(found)} memories hold {name!r}: give an id"
-            if found
+            f"{len(facts)} memories hold {name!r}: give an id"
+            if facts
             else f"no memory holds {name!r}"
         )
-    return found[0]
+    return facts[0]
 
 
 def _predict(seat: AgentMemory, given: Arguments, _: str | None) -> str:
     least = given.get("urgency_min", "low")
     if least not in URGENCIES:
         raise InvalidEntry(f"urgency_min is one of {', '.join(URGENCIES)}")
-    found = _facts(seat, (INSIGHT,))
+    insights = _facts(seat, (INSIGHT,))
     if given.get("query"):
         near = {hit.id for hit in seat.search(given["query"], kind=FACT, limit=200)}
-        found = [entry for entry in found if entry.id in near]
-    wanted = set(given.get("sources") or ())
-    found = [entry for entry in found if not wanted or entry.author in wanted]
-    found = [
+        insights = [entry for entry in insights if entry.id in near]
+    sources = set(given.get("sources") or ())
+    insights = [entry for entry in insights if not sources or entry.author in sources]
+    insights = [
         entry
-        for entry in found
+        for entry in insights
         if URGENCIES.index(_urgency(entry)) >= URGENCIES.index(least)
     ]
     lines = [
-        f"[{_urgency(entry).upper()}] {block.whole(entry).text}" for entry in found
+        f"[{_urgency(entry).upper()}] {block.whole(entry).text}" for entry in insights
     ]
     if given.get("include_queue") and seat.id != OPERATOR:
         lines += [
-            f"[UNREAD] {block.whole(each.entry).text}" for each in Mail(seat).inbox()
+            f"[UNREAD] {block.whole(message.entry).text}"
+            for message in Mail(seat).inbox()
         ]
     return _joined(lines[: _count(given, "limit", 5)], "no insight bears on that")
 
@@ -353,7 +360,7 @@ def _urgency(entry: Entry) -> str:
 
 
 def _create_atom(seat: AgentMemory, given: Arguments, once: str | None) -> str:
-    kept = memory.atom(
+    entry = memory.atom(
         seat,
         *(given[name] for name in _PARTS),
         scope=_scope(seat),
@@ -361,29 +368,29 @@ def _create_atom(seat: AgentMemory, given: Arguments, once: str | None) -> str:
         source=given.get("source", "agent"),
         once=once,
     )
-    return f"Stored as {kept.id}."
+    return f"Stored as {entry.id}."
 
 
 def _search_atoms(seat: AgentMemory, given: Arguments, _: str | None) -> str:
     field = given["field"]
     if field not in _PARTS:
         raise InvalidEntry(f"field is one of {', '.join(_PARTS)}")
-    found = _with(seat, field, given["query"], given.get("threshold", 0.5))[
+    atoms = _with(seat, field, given["query"], given.get("threshold", 0.5))[
         : _count(given, "limit", 10)
     ]
-    memory.used(seat, [entry.id for entry in found])
-    return _joined([block.whole(entry).text for entry in found], "no atom says that")
+    memory.used(seat, [entry.id for entry in atoms])
+    return _joined([block.whole(entry).text for entry in atoms], "no atom says that")
 
 
 def _with(seat: AgentMemory, field: str, query: str, least: float) -> list[Entry]:
-    """The atoms that hold so much of the question in this part, those that hold most first."""
-    asked = set(query.lower().split())
-    if not asked:
+    """Return the atoms whose field matches enough of the question, best match first."""
+    query_words = set(query.lower().split())
+    if not query_words:
         raise InvalidEntry("the query is empty")
     scored: list[tuple[float, int, Entry]] = []
     for hit in seat.search(query, kind=ATOM, limit=200):
         text = hit.entry.more.get(field, "").lower()
-        share = sum(word in text for word in asked) / len(asked)
+        share = sum(query_word in text for query_word in query_words) / len(query_words)
         if share >= least:
             scored.append((-share, len(scored), hit.entry))
     return [entry for *_, entry in sorted(scored)]
@@ -392,12 +399,12 @@ def _with(seat: AgentMemory, field: str, query: str, least: float) -> list[Entry
 def _find_causes(seat: AgentMemory, given: Arguments, _: str | None) -> str:
     depth = _count(given, "max_depth", 10)
     if given.get("outcome"):
-        begun = [entry.id for entry in _with(seat, "outcome", given["outcome"], 0.5)]
+        start = [entry.id for entry in _with(seat, "outcome", given["outcome"], 0.5)]
     elif given.get("atom_id"):
-        begun = [_atom_of(seat, given["atom_id"]).id]
+        start = [_atom_of(seat, given["atom_id"]).id]
     else:
         raise InvalidEntry("name atom_id or outcome")
-    roots = _roots(seat, begun, depth)
+    roots = _roots(seat, start, depth)
     lines = [
         f"[depth {steps}] {block.whole(seat.get(id)).text}"
         for id, steps in roots.items()
@@ -413,19 +420,17 @@ def _atom_of(seat: AgentMemory, id: str) -> Entry:
 
 
 def _roots(seat: AgentMemory, begun: Iterable[str], depth: int) -> dict[str, int]:
-    """The atoms that nothing is known to cause, from which a chain leads here; how many steps away
-    each is.
-    """
-    layer, seen, roots = list(begun), set(begun), {}
+    """Return the first causes from which a chain leads here, with their distance in steps."""
+    layer, visited, roots = list(begun), set(begun), {}
     for steps in range(depth + 1):
         further: list[str] = []
         for id in layer:
-            causes = [each.cause for each in _links(seat, id) if each.effect == id]
+            causes = [edge.cause for edge in _links(seat, id) if edge.effect == id]
             causes = [cause for cause in causes if memory.sees(seat, cause)]
             if not causes and steps:
                 roots[id] = steps
-            further += [cause for cause in causes if cause not in seen]
-            seen.update(causes)
+            further += [cause for cause in causes if cause not in visited]
+            visited.update(causes)
         layer = further
     return roots
 
@@ -437,15 +442,19 @@ def _links(seat: AgentMemory, id: str) -> list[Link]:
 
 def _link(seat: AgentMemory, given: Arguments, _: str | None) -> str:
     type, strength = given.get("link_type", "causes"), given.get("strength", 0.5)
-    said = memory.link(seat, given["from_atom_id"], given["to_atom_id"], type, strength)
-    return f"{said.cause} {said.type} {said.effect} ({said.strength:g})"
+    stored = memory.link(
+        seat, given["from_atom_id"], given["to_atom_id"], type, strength
+    )
+    return f"{stored.cause} {stored.type} {stored.effect} ({stored.strength:g})"
 
 
 def _atom_stats(seat: AgentMemory, given: Arguments, _: str | None) -> str:
     atoms = _entries(seat, ATOM)
     ids = {entry.id for entry in atoms}
-    said = {(each.cause, each.effect): each for id in ids for each in _links(seat, id)}
-    types = Counter(each.type for pair, each in said.items() if ids.issuperset(pair))
+    by_ends = {
+        (edge.cause, edge.effect): edge for id in ids for edge in _links(seat, id)
+    }
+    types = Counter(edge.type for pair, edge in by_ends.items() if ids.issuperset(pair))
     sure = (
         sum(entry.more.get("confidence", 1.0) for entry in atoms) / len(atoms)
         if atoms
@@ -463,26 +472,25 @@ def _atom_stats(seat: AgentMemory, given: Arguments, _: str | None) -> str:
 
 
 def _entries(seat: AgentMemory, kind: str) -> list[Entry]:
-    """All of a kind that this seat may see, newest first."""
+    """Return all entries of a kind that this agent may see, newest first."""
     return [entry for entry in seat.read(limit=None) if entry.kind == kind]
 
 
 def _facts(
     seat: AgentMemory, categories: Sequence[str] = (), *, keep_categories: bool = False
 ) -> list[Entry]:
-    """The memories of these categories, or of all; those that only declare a category are asked for
-    by name.
-    """
-    found = []
+    """Return the memories of these categories, or of all. Those that only declare a category must
+    be asked for."""
+    facts = []
     for entry in _entries(seat, FACT):
-        named = entry.more.get("categories", ())
+        labels = entry.more.get("categories", ())
         if (
-            any(name in categories for name in named)
+            any(name in categories for name in labels)
             if categories
-            else (keep_categories or CATEGORY not in named)
+            else (keep_categories or CATEGORY not in labels)
         ):
-            found.append(entry)
-    return found
+            facts.append(entry)
+    return facts
 
 
 def _asked(given: Arguments) -> tuple[str, ...]:
@@ -493,14 +501,15 @@ def _asked(given: Arguments) -> tuple[str, ...]:
 
 
 def _scope(seat: AgentMemory) -> str:
-    """Where a memory goes: to the agent's team, if it is in one alone, else to itself."""
+    """Return the scope of a new memory: the team of an agent that has exactly one, else the
+    agent."""
     agent = seat.agent
     groups = agent.groups if agent else ()
     return f"group:{groups[0]}" if len(groups) == 1 else "agent"
 
 
 def _count(given: Arguments, name: str, otherwise: int) -> int:
-    """A number of things: JSON knows infinities, and nothing has so many."""
+    """Read a number of items; JSON also allows infinity, which is refused."""
     return (
         max(0, min(10_000, int(value)))
         if isfinite(value := given.get(name, otherwise))
@@ -509,19 +518,19 @@ def _count(given: Arguments, name: str, otherwise: int) -> int:
 
 
 def _joined(lines: Sequence[str], otherwise: str) -> str:
-    """As many lines as an answer takes; the last says how many there are."""
-    shown, size = 0, 0
+    """Return as many lines as fit into an answer; the last says how many there are."""
+    count, size = 0, 0
     for line in lines:
         size += len(line.encode())
         if size > CAPSULE - 60:
             break
-        shown += 1
-    rest = (
-        f"({shown} of {len(lines)} shown; ask for fewer)\n"
-        if shown < len(lines)
+        count += 1
+    remainder = (
+        f"({count} of {len(lines)} shown; ask for fewer)\n"
+        if count < len(lines)
         else ""
     )
-    return "".join(lines[:shown]) + rest or otherwise
+    return "".join(lines[:count]) + remainder or otherwise
 
 
 _CALLS: Mapping[

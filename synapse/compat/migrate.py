@@ -87,10 +87,10 @@ def migrate(
     plan.problems += [*old_mail.problems, *old.problems]
     plan.take(old_mail, old)
     if plan.problems:
-        shown = "; ".join(plan.problems[:3]) + (
+        summary = "; ".join(plan.problems[:3]) + (
             f"; and {len(plan.problems) - 3} more" if plan.problems[3:] else ""
         )
-        raise InvalidEntry(f"nothing was written: {shown}", problems=plan.problems)
+        raise InvalidEntry(f"nothing was written: {summary}", problems=plan.problems)
     if not dry:
         plan.carry_out(old_mail.rest)
     return plan.report(old_mail, old, written=not dry)
@@ -135,8 +135,8 @@ class _Plan:
         self._marks(old_mail.messages)
         self._links(old.links)
         self._vectors(old.vectors)
-        counts = [(each.id, each.access_count) for each in old.facts]
-        counts += [(each.id, each.access_count) for each in old.atoms]
+        counts = [(item.id, item.access_count) for item in old.facts]
+        counts += [(item.id, item.access_count) for item in old.atoms]
         self.uses = {id: count for id, count in counts if count and id in self.entries}
 
     # -- who ---------------------------------------------------------------------------------------
@@ -144,12 +144,12 @@ class _Plan:
     def _meet(self, old: OldMail, knows: bool) -> None:
         names = [
             name
-            for each in old.messages
-            for name in (each.sender, *each.to, *each.read_by)
+            for message in old.messages
+            for name in (message.sender, *message.to, *message.read_by)
         ]
-        names += [answer.agent for each in old.messages for answer in each.acks]
-        known = self.memory.agents()
-        self.agents = {agent.id: agent for agent in known}
+        names += [answer.agent for message in old.messages for answer in message.acks]
+        registered = self.memory.agents()
+        self.agents = {agent.id: agent for agent in registered}
         for name in dict.fromkeys([*names, *([self.keeper] if knows else [])]):
             if name not in self.agents:
                 try:
@@ -163,9 +163,9 @@ class _Plan:
     def _admit(self, id: str, draft: Callable[[], Draft]) -> None:
         """Check an item as if it were written now; one that is here already has to be the same."""
         try:
-            made = draft()
+            new_draft = draft()
             entry = admit(
-                made, self.agents.get(made.author), self.store.settings
+                new_draft, self.agents.get(new_draft.author), self.store.settings
             )._replace(id=id)
         except SynapseError as error:
             self.problems.append(f"{id}: {error}")
@@ -214,9 +214,9 @@ class _Plan:
         )
 
     def _atom(self, old: OldAtom) -> Draft:
-        parts = dict(zip(cortex.PARTS, old.parts, strict=True))
-        own = {**parts, "confidence": old.confidence, "source": old.source}
-        return self._knowledge(old, sentence(parts), kinds.ATOM, own)
+        texts = dict(zip(cortex.PARTS, old.parts, strict=True))
+        own = {**texts, "confidence": old.confidence, "source": old.source}
+        return self._knowledge(old, sentence(texts), kinds.ATOM, own)
 
     def _knowledge(
         self, old: OldFact | OldAtom, body: str, kind: str, own: Mapping[str, Any]
@@ -227,11 +227,15 @@ class _Plan:
             if old.source_message is None
             else mail_json.new_id(kinds.MESSAGE, old.source_message)
         )
-        known = source is not None and (source in self.entries or self._is_here(source))
-        rest = old.rest
-        if source is not None and not known:  # it is gone: what it was called stays
-            rest = json.dumps(
-                {**json.loads(rest or "{}"), "source_message_id": old.source_message},
+        has_source = source is not None and (
+            source in self.entries or self._is_here(source)
+        )
+        extra = old.rest
+        if (
+            source is not None and not has_source
+        ):  # it is gone: what it was called stays
+            extra = json.dumps(
+                {**json.loads(extra or "{}"), "source_message_id": old.source_message},
                 sort_keys=True,
             )
         return Draft(
@@ -241,8 +245,8 @@ class _Plan:
             ),
             keeper.id,
             when=old.at,
-            evidence=rest,
-            derived_from=(source,) if source and known else (),
+            evidence=extra,
+            derived_from=(source,) if source and has_source else (),
             id=old.id,
             kind=kind,
             more=kinds.More(
@@ -271,54 +275,54 @@ class _Plan:
             marks = mailbox.marks(snap, seqs) if seqs else {"receipts": {}, "acks": {}}
         read = {
             (seqs[seq], mark.agent)
-            for seq, found in marks["receipts"].items()
-            for mark in found
+            for seq, marked in marks["receipts"].items()
+            for mark in marked
         }
         acked = {
             (seqs[seq], mark.agent)
-            for seq, found in marks["acks"].items()
-            for mark in found
+            for seq, marked in marks["acks"].items()
+            for mark in marked
         }
-        for each in messages:
-            for name in each.read_by:
-                self._counted("receipts", (each.id, name) in read)
-                if (each.id, name) not in read:
-                    self.reads.setdefault(name, []).append(each.id)
-            for answer in each.acks:
-                self._counted("acks", (each.id, answer.agent) in acked)
-                if (each.id, answer.agent) not in acked:
-                    self.acks.append((each.id, answer))
+        for message in messages:
+            for name in message.read_by:
+                self._counted("receipts", (message.id, name) in read)
+                if (message.id, name) not in read:
+                    self.reads.setdefault(name, []).append(message.id)
+            for answer in message.acks:
+                self._counted("acks", (message.id, answer.agent) in acked)
+                if (message.id, answer.agent) not in acked:
+                    self.acks.append((message.id, answer))
 
     def _links(self, old: Iterable[OldLink]) -> None:
-        for each in old:
-            gone = [
+        for edge in old:
+            missing = [
                 end
-                for end in (each.cause, each.effect)
+                for end in (edge.cause, edge.effect)
                 if end not in self.entries and end not in self.there
             ]
-            if gone or each.cause == each.effect:
+            if missing or edge.cause == edge.effect:
                 self.problems.append(
-                    f"the link {each.cause} {each.type} {each.effect} is of no two atoms here"
+                    f"the link {edge.cause} {edge.type} {edge.effect} is of no two atoms here"
                 )
                 continue
             with self.store.snapshot() as snap:
-                said = links(snap, each.cause)
-            known = any(
+                existing = links(snap, edge.cause)
+            repeated = any(
                 (one.effect, one.type, one.strength)
-                == (each.effect, each.type, each.strength)
-                for one in said
+                == (edge.effect, edge.type, edge.strength)
+                for one in existing
             )
-            self._counted("links", known)
-            if not known:
-                self.links.append(each)
+            self._counted("links", repeated)
+            if not repeated:
+                self.links.append(edge)
 
     def _vectors(self, old: Iterable[OldVector]) -> None:
-        for each in old:
+        for vector in old:
             with self.store.snapshot() as snap:
-                known = snap.first(self.keeper, _vector_key(each)) is not None
-            self._counted("embeddings", known)
-            if not known:
-                self.vectors.append(each)
+                stored = snap.first(self.keeper, _vector_key(vector)) is not None
+            self._counted("embeddings", stored)
+            if not stored:
+                self.vectors.append(vector)
 
     def _counted(self, kind: str, there: bool) -> None:
         name = f"{kind} {'there' if there else 'written'}"
@@ -336,28 +340,28 @@ class _Plan:
         }
         batch |= dict(self._acts())
         names = iter(batch)
-        while part := list(islice(names, BATCH)):
-            log.append_all({name: batch[name] for name in part})
+        while batch_names := list(islice(names, BATCH)):
+            log.append_all({name: batch[name] for name in batch_names})
         self.store.refresh()
         self._prove()
         self._file_away()
         if batch:
-            counts = {each.kind: each.written for each in self._counts()}
+            counts = {count.kind: count.written for count in self._counts()}
             log.append(
                 Pending("migrated", OPERATOR, {"counts": counts, "rest": dict(rest)})
             )
         self.store.refresh()
 
     def _acts(self) -> Iterator[tuple[str, Pending]]:
-        """What is no entry, each under a key of its own."""
-        for each in self.links:
+        """Yield the records that are not entries, each with its own key."""
+        for edge in self.links:
             fields = {
-                "cause": each.cause,
-                "effect": each.effect,
-                "type": each.type,
-                "strength": float(each.strength),
+                "cause": edge.cause,
+                "effect": edge.effect,
+                "type": edge.type,
+                "strength": float(edge.strength),
             }
-            fields |= {"ids": [each.cause, each.effect], "rest": each.rest}
+            fields |= {"ids": [edge.cause, edge.effect], "rest": edge.rest}
             yield _key("link", fields), Pending("link", self.keeper, fields)
         for vector in self.vectors:
             yield (
@@ -367,10 +371,10 @@ class _Plan:
         for name, ids in self.reads.items():
             yield _key("receipt", [name, ids]), Pending("receipt", name, {"ids": ids})
         for id, answer in self.acks:
-            said = {"entry": id, "body": answer.body, "when": answer.at}
+            record_fields = {"entry": id, "body": answer.body, "when": answer.at}
             yield (
-                _key("acked", [answer.agent, said]),
-                Pending("acked", answer.agent, said),
+                _key("acked", [answer.agent, record_fields]),
+                Pending("acked", answer.agent, record_fields),
             )
         if self.uses:
             yield (
@@ -379,33 +383,32 @@ class _Plan:
             )
 
     def _prove(self) -> None:
-        """What was to be written is there: counted on the way out, not on the way in."""
+        """Check that everything planned was written, by counting what is stored."""
         now = self.store.clock()
         with self.store.snapshot() as snap:
             for id, entry in self.entries.items():
-                found = snap.entry(id, now)
-                if found is None or not _same(found, entry):
+                stored = snap.entry(id, now)
+                if stored is None or not _same(stored, entry):
                     raise StoreError(f"{id} was not taken over whole; run it again")
 
     def _file_away(self) -> None:
-        """Threads that had long been silent, and were read by whom they were for, go into the
-        archive at once.
-        """
+        """Archive threads that were silent for long and read by all their addressees."""
         now = self.store.clock()
         threads: dict[str, list[Entry]] = {}
         for entry in self.entries.values():
             if entry.kind == kinds.MESSAGE:
                 threads.setdefault(entry.more["thread"], []).append(entry)
         read = {id for ids in self.reads.values() for id in ids}
-        for thread, found in threads.items():
+        for thread, messages in threads.items():
             with self.store.snapshot(late=True) as snap:
                 row = mailbox.thread(snap, None, thread)
-            over = all(
-                each.id in read and _when(each, now) < now - IDLE for each in found
+            is_over = all(
+                message.id in read and _when(message, now) < now - IDLE
+                for message in messages
             )
-            if over and row is not None and row.live == len(found):
+            if is_over and row is not None and row.live == len(messages):
                 self.store.log.archive(
-                    [each.id for each in found],
+                    [message.id for message in messages],
                     OPERATOR,
                     "idle for 30 days when it was taken over",
                 )
@@ -413,21 +416,21 @@ class _Plan:
     # -- telling -----------------------------------------------------------------------------------
 
     def _counts(self) -> list[Count]:
-        found = []
+        counts = []
         for kind, name in (
             (kinds.MESSAGE, "messages"),
             (kinds.FACT, "facts"),
             (kinds.ATOM, "atoms"),
         ):
             new = sum(entry.kind == kind for entry in self.entries.values())
-            there = sum(entry.kind == kind for entry in self.there.values())
-            found.append(Count(name, new + there, 0, new, there))
+            present = sum(entry.kind == kind for entry in self.there.values())
+            counts.append(Count(name, new + present, 0, new, present))
         for name in ("links", "embeddings", "receipts", "acks"):
-            new, there = (
+            new, present = (
                 self.counted.get(f"{name} {how}", 0) for how in ("written", "there")
             )
-            found.append(Count(name, new + there, 0, new, there))
-        return found
+            counts.append(Count(name, new + present, 0, new, present))
+        return counts
 
     def report(self, old_mail: OldMail, old: OldCortex, *, written: bool) -> Migration:
         read = {
@@ -437,13 +440,13 @@ class _Plan:
         }
         read |= {name: old.read.get(name, 0) for name in ("links", "embeddings")}
         counts = []
-        for each in self._counts():
-            total = read.get(each.kind, each.read)
-            counts.append(each._replace(read=total, repeated=total - each.read))
+        for item in self._counts():
+            total = read.get(item.kind, item.read)
+            counts.append(item._replace(read=total, repeated=total - item.read))
         names = {
             name: mail_json.agent_id(name)
-            for each in old_mail.messages
-            for name in mail_json.named(each.kept)
+            for item in old_mail.messages
+            for name in mail_json.named(item.kept)
         }
         renamed = {name: id for name, id in names.items() if name != id}
         return Migration(
@@ -452,7 +455,7 @@ class _Plan:
 
 
 def _same(before: Entry, entry: Entry) -> bool:
-    """Whether what is here is what is to be taken over."""
+    """Return whether the stored item is the same as the one that is taken over."""
     names = (
         "author",
         "namespace",

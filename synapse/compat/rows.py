@@ -97,7 +97,7 @@ class Touched:
         self.ids.update(dict.fromkeys(ids))
 
     def stray(self, stray: Stray) -> None:
-        """What is to be made anew because somebody wrote over it."""
+        """Add the row that somebody wrote over, so that it is derived again."""
         first, _, second = stray.key.partition(" ")
         if stray.table == "threads":
             self.threads[first] = None
@@ -120,7 +120,7 @@ class Rows:
         self.db = db
 
     def derive(self, touched: Touched) -> None:
-        """The rows of all that was touched, as the index now has it."""
+        """Derive the rows of everything touched from the index."""
         with self.store.snapshot(late=True) as snap:
             self._derive(snap, touched)
 
@@ -130,10 +130,10 @@ class Rows:
         for id in entries:
             if id not in touched.new:
                 self._drop(id)
-        standing = [entry for entry in entries.values() if entry is not None]
-        messages = [entry for entry in standing if entry.kind == kinds.MESSAGE]
+        live = [entry for entry in entries.values() if entry is not None]
+        messages = [entry for entry in live if entry.kind == kinds.MESSAGE]
         self._messages(messages, touched)
-        for entry in standing:
+        for entry in live:
             if entry.kind == kinds.FACT:
                 self.db.run("put_stm", self._fact(snap, entry))
             elif entry.kind == kinds.ATOM:
@@ -161,7 +161,7 @@ class Rows:
     def _gone(
         self, snap: Snapshot, entries: dict[str, Entry | None], touched: Touched
     ) -> None:
-        """The links of atoms that are gone, and the threads of messages that are."""
+        """Add the links of removed atoms, and the threads of removed messages."""
         for id, entry in entries.items():
             if entry is None:
                 self.db.run("drop_links", {"id": id})
@@ -191,7 +191,7 @@ class Rows:
             self.db.run("put_ack", ack)
 
     def _follow(self, old: str, id: str) -> None:
-        """What named the old version names the new one: the old is in no table."""
+        """Point references from the old version to the new: the old one is in no table."""
         for name in (
             "put_version",
             "follow_versions",
@@ -206,36 +206,38 @@ class Rows:
         return row[0] if row else id
 
     def _source(self, entry: Entry) -> str | None:
-        """The message that an item came from, if any."""
-        found = (id for id in entry.derived_from if kinds.kind_of(id) == kinds.MESSAGE)
-        return self._now(next(found, None))
+        """Return the message that an item came from, if any."""
+        sources = (
+            id for id in entry.derived_from if kinds.kind_of(id) == kinds.MESSAGE
+        )
+        return self._now(next(sources, None))
 
     def _fact(self, snap: Snapshot, entry: Entry) -> dict[str, Any]:
-        first, more = first_of(snap, entry), entry.more
+        first, extra = first_of(snap, entry), entry.more
         return {
             "id": entry.id,
             "content": entry.body,
-            "categories": _json(list(more.get("categories", ()))),
-            "importance": more.get("importance", 1.0),
+            "categories": _json(list(extra.get("categories", ()))),
+            "importance": extra.get("importance", 1.0),
             "access_count": uses(snap, entry.id),
             "created_at": iso(said_at(first)),
             "updated_at": None if first is entry else iso(entry.at),
             "expires_at": None if entry.expires == NEVER else iso(entry.expires),
-            "source": more.get("source", "agent"),
+            "source": extra.get("source", "agent"),
             "source_message_id": self._source(entry),
             "seq": entry.seq,
         }
 
     def _atom(self, entry: Entry) -> dict[str, Any]:
-        more = entry.more
+        extra = entry.more
         row = {
-            name: more.get(name, "")
+            name: extra.get(name, "")
             for name in ("subject", "action", "outcome", "consequences")
         }
         return row | {
             "id": entry.id,
-            "confidence": more.get("confidence", 1.0),
-            "source": more.get("source", "agent"),
+            "confidence": extra.get("confidence", 1.0),
+            "source": extra.get("source", "agent"),
             "source_message_id": self._source(entry),
             "created_at": iso(said_at(entry)),
             "seq": entry.seq,
@@ -273,9 +275,8 @@ class Rows:
         )
 
     def embeddings(self, mark: str, cursor: int) -> str:
-        """The vectors that came since a mark, or all anew where some were dropped, of what the
-        tables hold up to a cursor; the new mark.
-        """
+        """Add the vectors that came since a mark, for rows up to a cursor; add all anew if some
+        were dropped. Return the new mark."""
         vectors = self.store.vectors
         dropped, before = vectors.db.meta("dropped") or "0", json.loads(mark or "{}")
         if before.get("dropped") != dropped:
@@ -287,24 +288,28 @@ class Rows:
         return _json({"dropped": dropped, "reached": reached})
 
     def _vectors(self, name: str, dimension: int, last: int, cursor: int) -> int:
-        """Those of one model. The vector of a text that was embedded in parts is the mean of
-        theirs.
-        """
+        """Add the vectors of one model. A text that was embedded in parts has the mean of their
+        vectors."""
         vectors = self.store.vectors
         model = vectors.model(name)
         if model is None:
             return last
         fresh = vectors.db.run("since", {"model": model.num, "num": last}).fetchall()
-        parts: dict[int, list[tuple[float, ...]]] = {}
+        by_text: dict[int, list[tuple[float, ...]]] = {}
         for num, seq, halves in fresh:
             if seq > cursor:
                 break  # of what came meanwhile: the next time
             last = num
-            parts.setdefault(seq, []).append(unpack(f"<{dimension}e", halves))
-        for seq, found in parts.items():
+            by_text.setdefault(seq, []).append(unpack(f"<{dimension}e", halves))
+        for seq, halves_by_part in by_text.items():
             item = self.db.run("item_of", {"seq": seq}).fetchone()
             if item is not None:
-                mean = unit([sum(each) for each in zip(*found, strict=True)])
+                mean = unit(
+                    [
+                        sum(components)
+                        for components in zip(*halves_by_part, strict=True)
+                    ]
+                )
                 type, id, created_at = item
                 self.db.run(
                     "put_embedding", _embedding(type, id, created_at, name, mean)
@@ -312,9 +317,8 @@ class Rows:
         return last
 
     def _kept_vectors(self, snap: Snapshot, id: str) -> None:
-        """The vectors that the log holds: those that were taken over, and that nobody could make
-        again.
-        """
+        """Add the vectors that the log holds: they were imported and could not be computed
+        again."""
         for record in snap.acts(None, id, 0, None):
             entry = snap.entry(id, 0)
             if record.kind == "vector" and entry is not None and entry.kind in _TYPE:
@@ -327,9 +331,7 @@ class Rows:
                 self.db.run("keep_embedding", row | {"id": f"log{row['id'][3:]}"})
 
     def _seen(self, snap: Snapshot, touched: Touched) -> None:
-        """When agents last did something; the whole row of those that are new or were declared
-        anew.
-        """
+        """Update when agents last acted; write the whole row of new or redeclared agents."""
         for id, at in touched.seen.items():
             if (
                 id not in touched.agents
@@ -340,7 +342,7 @@ class Rows:
             self._agents(snap, touched.agents)
 
     def _agents(self, snap: Snapshot, ids: Iterable[str]) -> None:
-        seen = snap.last_active()
+        last_active = snap.last_active()
         for id in ids:
             agent = snap.declared.get(id)
             if agent is None:
@@ -352,7 +354,7 @@ class Rows:
                 "teams": list(agent.teams),
             }
             can |= {"read": list(agent.reads), "write": list(agent.writes)}
-            last = iso(seen[id]) if id in seen else None
+            last = iso(last_active[id]) if id in last_active else None
             row = {
                 "id": id,
                 "display_name": id,
@@ -380,18 +382,18 @@ def _embedding(
     type: str, id: str, created_at: str, model: str, vector: array[float]
 ) -> dict[str, Any]:
     model = model.removeprefix("ollama/")  # the document's own name of its model
-    made = sha256(f"{type} {id} {model}".encode())[:12]
-    named = {
+    digest = sha256(f"{type} {id} {model}".encode())[:12]
+    key = {
         "source_type": type,
         "source_id": id,
         "model": model,
         "created_at": created_at,
     }
     return {
-        "id": f"emb_{made}",
+        "id": f"emb_{digest}",
         "embedding": vector.tobytes(),
         "dimension": len(vector),
-        **named,
+        **key,
     }
 
 

@@ -23,7 +23,7 @@ NOT_NOW = "Nothing was looked up: recall is not for this question."
 
 
 def always(query: str, scope: str) -> bool:
-    """When to recall, unless it is said otherwise: whenever a model asks."""
+    """Return True: recall whenever a model asks."""
     return True
 
 
@@ -51,7 +51,8 @@ class SharedMemoryStore:
         *,
         agent: str | None = None,
     ) -> Capsule:
-        """The facts, entries and messages that answer best: their text, and the items in it."""
+        """Return the facts, entries and messages that answer best: their text, and the items in
+        it."""
         return recall.search(self.seat(agent), query, scope, top_k, max_capsule_bytes)
 
     def remember(
@@ -89,17 +90,15 @@ class SharedMemoryStore:
         once: str | None = None,
         agent: str | None = None,
     ) -> Entry:
-        """Withdraw a fact that has not changed since `version`, or since now. It is no longer
-        shown, and stays in the log with who withdrew it and why.
-        """
+        """Withdraw a fact that has not changed since `version`, or since now. It stays in the log,
+        with who withdrew it and why."""
         return recall.forget(
             self.seat(agent), fact_id, version=version, reason=reason, once=once
         )
 
     def version(self, fact_id: str | None = None, *, agent: str | None = None) -> int:
-        """How far the store has come; or when a fact was last changed, as far as this agent may see
-        it.
-        """
+        """Return the store's position, or when a fact last changed, as far as this agent may see
+        it."""
         if fact_id is not None:
             return recall.version_by(self.seat(agent), fact_id)
         with self.memory.store.snapshot(look=True) as snap:
@@ -108,20 +107,20 @@ class SharedMemoryStore:
     def tools(
         self, agent: str | None = None, should_recall: ShouldRecall = always
     ) -> RecallTools:
-        """The three tools as functions that act as this agent."""
+        """Return the three tools as functions that act as this agent."""
         return recall_tools(self.seat(agent), should_recall)
 
     def seat(self, agent: str | None = None) -> AgentMemory:
-        """The memory as the agent has it."""
-        named = agent or self.agent
-        if named is None:
+        """Return the memory of an agent."""
+        agent_id = agent or self.agent
+        if agent_id is None:
             raise InvalidQuery(
                 "whose memory? name an agent, for the store or for the call"
             )
-        return self.memory.as_agent(named)
+        return self.memory.as_agent(agent_id)
 
     def close(self) -> None:
-        """Let go of a memory that was opened here."""
+        """Close a memory that was opened here."""
         if self._owned:
             self.memory.close()
 
@@ -140,10 +139,8 @@ class SharedMemoryStore:
 def recall_tools(
     seat: AgentMemory, should_recall: ShouldRecall = always
 ) -> RecallTools:
-    """memory_search, memory_remember and memory_forget as functions that act as this seat, and
-    answer in text whatever happens. `should_recall(query, scope)` says when anything is looked up;
-    what, the search.
-    """
+    """Return memory_search, memory_remember and memory_forget as functions that act as this agent
+    and always answer in text. `should_recall(query, scope)` decides whether a search runs."""
 
     def memory_search(
         query: str, scope: str = "all", top_k: int = 5, max_capsule_bytes: int = 2048

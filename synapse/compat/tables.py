@@ -59,18 +59,18 @@ class Tables:
         them is undone.
         """
         self.store.refresh()
-        taken = 0
+        synced = 0
         while True:
             count = self._whole(self._batch)
-            taken += count
+            synced += count
             if count < BATCH:
                 break
         if self._has_vectors():
             self._whole(self._embeddings)
-        return taken
+        return synced
 
     def behind(self) -> bool:
-        """Whether the log holds more than the tables, or somebody wrote into them."""
+        """Return whether the log holds more than the tables, or somebody wrote into them."""
         with self.store.snapshot() as snap:
             return self._cursor() != snap.cursor or bool(self.waiting())
 
@@ -80,40 +80,40 @@ class Tables:
         return self.sync()
 
     def strays(self) -> list[Stray]:
-        """All that was ever written into these tables past the log. None of it has stayed."""
+        """Return all that was ever written into these tables past the log. None of it remains."""
         return [Stray(*row) for row in self.db.run("strays")]
 
     def waiting(self) -> list[Stray]:
-        """What of that the next sync undoes."""
+        """Return the foreign writes that the next sync undoes."""
         return [Stray(*row) for row in self.db.run("strays_waiting")]
 
     def check(self) -> list[Problem]:
-        """What stands in the tables and does not follow from the log, or the other way round."""
-        found = [
+        """Return the differences between the tables and what the log gives."""
+        problems = [
             Problem(
-                f"{self.path}: {each.table} {each.key}",
-                f"{each.act} past the log at {each.at}; it is undone",
+                f"{self.path}: {stray.table} {stray.key}",
+                f"{stray.act} past the log at {stray.at}; it is undone",
             )
-            for each in self.strays()
+            for stray in self.strays()
         ]
         self.sync()
         truth = Tables(self.store, ":memory:")
         try:
             truth.sync()
             for table in KEYS:
-                found += _differences(
+                problems += _differences(
                     self.path, table, self._rows(table), truth._rows(table)
                 )
         finally:
             truth.close()
-        return found
+        return problems
 
     def reader(self) -> sqlite3.Connection:
-        """A connection of one's own, which reads and writes nothing."""
-        found = sqlite3.connect(self.path)
-        found.execute("pragma query_only = on")
-        found.create_function("cosine_similarity", 2, _cosine, deterministic=True)
-        return found
+        """Open a new read-only connection."""
+        connection = sqlite3.connect(self.path)
+        connection.execute("pragma query_only = on")
+        connection.create_function("cosine_similarity", 2, _cosine, deterministic=True)
+        return connection
 
     def close(self) -> None:
         self.db.close()
@@ -144,11 +144,11 @@ class Tables:
         return 0
 
     def _has_vectors(self) -> bool:
-        """Whether anything was ever embedded here, by whomever; asks for no embedder."""
-        place = self.store.vectors_path
+        """Return whether anything was ever embedded here; asks no embedder."""
+        path = self.store.vectors_path
         return (
-            os.path.exists(place)
-            if place != ":memory:"
+            os.path.exists(path)
+            if path != ":memory:"
             else bool(self.store.settings.semantic.embedder)
         )
 
@@ -176,11 +176,11 @@ class Tables:
             self._wipe()
             self.db.set_meta("cursor", "0")
             return BATCH
-        for each in waiting:
-            touched.stray(each)
+        for stray in waiting:
+            touched.stray(stray)
         if waiting:
             touched.new.clear()
-            if any(each.table == "embeddings" for each in waiting):
+            if any(stray.table == "embeddings" for stray in waiting):
                 self.db.set_meta("vectors", "")
             self.db.run("strays_undone")
         self.rows.derive(touched)
@@ -197,15 +197,14 @@ class Tables:
 
     def _rows(self, table: str) -> dict[tuple[Any, ...], tuple[Any, ...]]:
         cursor = self.db.connection.execute(f"select * from {table}")
-        names = [each[0] for each in cursor.description]
+        names = [column[0] for column in cursor.description]
         places = [names.index(name) for name in KEYS[table]]
-        return {tuple(row[place] for place in places): row for row in cursor}
+        return {tuple(row[position] for position in places): row for row in cursor}
 
 
 def path_of(store: Store) -> str | None:
-    """Where the tables of a workspace belong: a brain's workspace is `{path}.log`. None where it is
-    no brain's.
-    """
+    """Return the path of a workspace's tables: `{path}` where the workspace is `{path}.log`, else
+    None."""
     root = store.root or ""
     return root.removesuffix(".log") if root.endswith(".log") else None
 
@@ -219,22 +218,26 @@ def _differences(
     problems = []
     for key in sorted({*found, *truth}, key=repr):
         if found.get(key) != truth.get(key):
-            what = (
+            difference = (
                 "is not in the log"
                 if key not in truth
                 else "is missing"
                 if key not in found
                 else "is not as logged"
             )
-            where = f"{path}: {table} {' '.join(map(str, key))}"
+            row_name = f"{path}: {table} {' '.join(map(str, key))}"
             problems.append(
-                Problem(where, f"{what}; `brain rebuild` derives the tables anew", True)
+                Problem(
+                    row_name,
+                    f"{difference}; `brain rebuild` derives the tables anew",
+                    True,
+                )
             )
     return problems
 
 
 def _refuse_foreign(path: str) -> None:
-    """A file that we did not derive is somebody's only copy."""
+    """Refuse a file that was not derived here: it may be somebody's only copy."""
     if not os.path.exists(path) or not os.path.getsize(path):
         return
     try:
@@ -255,11 +258,9 @@ def _refuse_foreign(path: str) -> None:
 
 
 def _cosine(one: bytes | None, other: bytes | None) -> float | None:
-    """Of two vectors as `embeddings` holds them. None where they are not of one kind: models are
-    never compared.
-    """
+    """Return the cosine of two vectors of `embeddings`; None for vectors of different models."""
     if one is None or other is None or len(one) != len(other) or len(one) % 4:
         return None
-    a, b = (array("f", each) for each in (one, other))
+    a, b = (array("f", vector) for vector in (one, other))
     sizes = sqrt(sum(x * x for x in a)) * sqrt(sum(x * x for x in b))
     return sum(x * y for x, y in zip(a, b, strict=True)) / sizes if sizes else None

@@ -52,23 +52,21 @@ class Act(NamedTuple):
 def told(
     ask: Callable[[int | None], list[Record]], reader: AgentMemory, limit: int
 ) -> list[Act]:
-    """The newest acts worth telling whose entries the reader may see, oldest first; asks for few at
-    first.
-    """
+    """Return the newest acts that the reader may see, oldest first. `ask` fetches so many acts of
+    the log."""
     size = limit * 4 or None
     while True:
         records = ask(size)
         acts = (_seen(record, reader) for record in records if is_told(record))
-        found = list(islice((act for act in acts if act is not None), limit or None))
-        if size is None or len(found) == limit or len(records) < size:
-            return found[::-1]
+        newest = list(islice((act for act in acts if act is not None), limit or None))
+        if size is None or len(newest) == limit or len(records) < size:
+            return newest[::-1]
         size *= 8
 
 
 def _seen(record: Record, reader: AgentMemory) -> Act | None:
-    """Only the operator is told of files put aside: they may say anything. Of what was delivered,
-    that part is told which the reader sees.
-    """
+    """Return the act as the reader may see it, or None. Quarantined files are shown to the operator
+    alone, since their text is unchecked."""
     if record.kind in ("delivery", "shown"):
         ids = [
             id for id in ids_of(record) if reader.id == OPERATOR or _sees(reader, id)
@@ -101,19 +99,22 @@ def _sees(reader: AgentMemory, id: str) -> bool:
 
 
 def ids_of(record: Record) -> list[str]:
-    """The entries that a record speaks of."""
-    given = record.fields
+    """Return the entries that a record names."""
+    fields = record.fields
     if record.kind == "undo":
         return touched_by(record)
     return (
         [record.id]
         if record.id
-        else [*given.get("ids", ()), *([given["entry"]] if given.get("entry") else [])]
+        else [
+            *fields.get("ids", ()),
+            *([fields["entry"]] if fields.get("entry") else []),
+        ]
     )
 
 
 def days(acts: Iterable[Act], cut: Callable[[str], str]) -> str:
-    """The changelog: a heading per day, newest last; each line as `cut` leaves it."""
+    """Return the changelog: a heading for each day, the newest last; `cut` shortens each line."""
     lines: list[str] = []
     day = ""
     for act in acts:
@@ -125,7 +126,7 @@ def days(acts: Iterable[Act], cut: Callable[[str], str]) -> str:
 
 
 def sentence(act: Act) -> str:
-    """What happened, in words: who, what, which."""
+    """Return one sentence about an act: who did what to which entry."""
     tell = _SENTENCES.get(act.record.kind)
     return (
         f"{act.record.by} {tell(act, act.record.fields) if tell else act.record.kind}"
@@ -151,7 +152,7 @@ def _declared(_: Act, given: Mapping[str, Any]) -> str:
 
 
 def differing(was: Mapping[str, Any], agent: Mapping[str, Any]) -> list[str]:
-    """What a declaration says otherwise than the one before it; nothing where there was none."""
+    """Return how a declaration differs from the one before; empty if there was none."""
     changed = [key for key in agent if was and was.get(key) != agent[key]]
     return [
         f"{key.replace('_', ' ')} {_said(was.get(key))} -> {_said(agent[key])}"
@@ -160,7 +161,7 @@ def differing(was: Mapping[str, Any], agent: Mapping[str, Any]) -> list[str]:
 
 
 def _said(value: object) -> str:
-    """A field of a declaration as a person writes it."""
+    """Return a field of a declaration as a person writes it."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list | tuple):
@@ -185,14 +186,16 @@ def _undid(_: Act, given: Mapping[str, Any]) -> str:
 
 def undo_counts(given: Mapping[str, Any]) -> str:
     """Return in words how many entries an undo moved which way."""
-    words = {
+    changes = {
         "back": "came back",
         "away": "filed away",
         "freed": "shown again",
         "held": "hidden again",
     }
     counts = [
-        f"{len(given[name])} {what}" for name, what in words.items() if given.get(name)
+        f"{len(given[name])} {change}"
+        for name, change in changes.items()
+        if given.get(name)
     ]
     reviews = (
         [f"{len(given['reviews'])} reviews turned"] if given.get("reviews") else []
@@ -201,12 +204,12 @@ def undo_counts(given: Mapping[str, Any]) -> str:
 
 
 def _resolved(act: Act, given: Mapping[str, Any]) -> str:
-    known = kind_of(given.get("entry", "")) in (FACT, ATOM)
-    return str(_ruled("forgot" if known else "resolved")(act, given))
+    is_knowledge = kind_of(given.get("entry", "")) in (FACT, ATOM)
+    return str(_ruled("forgot" if is_knowledge else "resolved")(act, given))
 
 
 def _slept(_: Act, given: Mapping[str, Any]) -> str:
-    """How far a nightly job is."""
+    """Return how far a nightly job is."""
     state = given.get("state")
     reached = f"began its phase {given['phase']}" if given.get("phase") else "began"
     return (
@@ -221,9 +224,8 @@ def _why(given: Mapping[str, Any]) -> str:
 
 
 def _ran(_: Act, given: Mapping[str, Any]) -> str:
-    """Of a run everybody may know that it is there; what it is for and what came of it stands in
-    entries.
-    """
+    """Return a sentence about a run. Its task and result stand in entries, which not everybody
+    sees."""
     run, epoch = given.get("run"), given.get("epoch")
     if given.get("state") == "ended":
         return f"ended run {run}: {given.get('status', 'ended')}"

@@ -50,20 +50,20 @@ def recent(
     kinds: Iterable[str] = (),
     limit: int | None = 50,
 ) -> list[Moment]:
-    """What was written lately, of every kind or of these, newest first."""
-    wanted = frozenset(kinds) or frozenset(KINDS)
-    for kind in wanted:
+    """Return what was written lately, of all kinds or of some, newest first."""
+    kind_set = frozenset(kinds) or frozenset(KINDS)
+    for kind in kind_set:
         if kind not in KINDS:
             raise InvalidEntry(
                 f"kind {kind!r} is not one of {', '.join(KINDS)}", kind=kind
             )
-    found: list[Entry] = []
-    if wanted != {"message"}:
-        found += me.read(since=since)
-    if "message" in wanted:
-        found += me.read(since=since, namespace=MAIL)
+    entries: list[Entry] = []
+    if kind_set != {"message"}:
+        entries += me.read(since=since)
+    if "message" in kind_set:
+        entries += me.read(since=since, namespace=MAIL)
     moments = sorted(
-        (_written(each) for each in found if each.kind in wanted), reverse=True
+        (_written(entry) for entry in entries if entry.kind in kind_set), reverse=True
     )
     return moments[:limit]
 
@@ -71,50 +71,47 @@ def recent(
 def did(
     me: AgentMemory, agent: str, since: When = None, limit: int = 0
 ) -> list[Moment]:
-    """What an agent wrote, decided and ran, oldest first; the newest so many, or all."""
+    """Return what an agent wrote, decided and ran: the newest so many, oldest first."""
     if me.store.agent(agent) is None:
         raise me.store.unregistered(agent)
     me.store.look()
     acts = told(lambda size: me.store.acts(agent, None, since, size), me, limit)
     return [
         Moment(
-            each.record.at,
-            each.record.kind,
-            each.record.id or "",
+            act_entry.record.at,
+            act_entry.record.kind,
+            act_entry.record.id or "",
             agent,
             "",
-            sentence(each),
+            sentence(act_entry),
         )
-        for each in acts
+        for act_entry in acts
     ]
 
 
 def timeline(
     me: AgentMemory, project: str, since: When = None, limit: int | None = None
 ) -> list[Moment]:
-    """How a project went: its plans, decisions, status, blockers and runs, oldest first; filed away
-    or not.
-    """
+    """Return the history of a project, archived entries too: plans, decisions, status, blockers,
+    runs, oldest first."""
     if not is_component(project):
         raise InvalidEntry(
             f"project {project!r} is not valid: lower-case letters, digits, - and _",
             project=project,
         )
-    globs = [check_glob(f"{place}/{project}/*") for place in PLACES]
-    found = {
+    globs = [check_glob(f"{folder}/{project}/*") for folder in PLACES]
+    entries = {
         entry.id: entry
         for away in (False, True)
         for entry in me.read(since=since, namespace=globs, archived=away)
     }
     floor = parse_since(since, me.store.clock())
-    moments = sorted((*map(_written, found.values()), *_runs(me, project, floor)))
+    moments = sorted((*map(_written, entries.values()), *_runs(me, project, floor)))
     return moments[-limit:] if limit else moments
 
 
 def _runs(me: AgentMemory, project: str, floor: int | None) -> Iterator[Moment]:
-    """When runs for the project began and how they ended. What they were for stands in their
-    entries.
-    """
+    """Yield when the runs of a project began and ended. Their tasks stand in their entries."""
     with me.store.snapshot() as snap:
         runs = snap.runs(project=project)
     for run in runs:
@@ -122,9 +119,9 @@ def _runs(me: AgentMemory, project: str, floor: int | None) -> Iterator[Moment]:
             "began" + (f" for {run['parent']}" if run.get("parent") else ""): run["at"]
         }
         times[f"ended: {run.get('status')}"] = run.get("ended_at")
-        for what, at in times.items():
+        for event, at in times.items():
             if at is not None and at >= (floor or 0):
-                yield Moment(at, RUN, run["run"], run["agent"], "", what)
+                yield Moment(at, RUN, run["run"], run["agent"], "", event)
 
 
 def _written(entry: Entry) -> Moment:

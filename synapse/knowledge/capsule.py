@@ -49,44 +49,46 @@ class Common(NamedTuple):
 def capsule(
     hits: Sequence[Hit], found: int, query: str, limit: int, version: int
 ) -> Capsule:
-    """As much of what was found as there is room for. An item that does not fit is left out for a
-    shorter one behind it; of the best one a part is shown.
-    """
+    """Return the best hits that fit into `limit` bytes. A hit that does not fit is passed over for
+    a shorter one after it; of the best hit a part is shown."""
     if not hits:
         return Capsule(
             f"Nothing that you may see here matches these words (version {version}).\n",
             version=version,
         )
-    common, words = _common(hits), frozenset(sought(query))
+    common, query_words = _common(hits), frozenset(sought(query))
     head = f"(version {version}; {', '.join(common.where)}; {common.year} UTC)\n"
-    texts = [_item(hit.entry, common, _quote(hit, words)) for hit in hits]
+    texts = [_item(hit.entry, common, _quote(hit, query_words)) for hit in hits]
     room, foot = limit - len(head.encode()), _foot(len(hits), found)
-    kept = _kept(texts, room)
-    if len(kept) < found:
-        kept = _kept(texts, room - len(foot))
-        foot = _foot(len(kept), found)
-    told = (
-        (head if kept else "")
-        + "".join(kept.values())
-        + (foot if len(kept) < found else "")
+    included = _kept(texts, room)
+    if len(included) < found:
+        included = _kept(texts, room - len(foot))
+        foot = _foot(len(included), found)
+    text = (
+        (head if included else "")
+        + "".join(included.values())
+        + (foot if len(included) < found else "")
     )
-    return Capsule(told, tuple(hits[place].entry for place in kept), found, version)
+    return Capsule(
+        text, tuple(hits[position].entry for position in included), found, version
+    )
 
 
 def _kept(texts: Sequence[str], room: int) -> dict[int, str]:
-    """Those that there is room for, by their place."""
-    kept: dict[int, str] = {}
-    for place, text in enumerate(texts):
-        if not kept:
+    """Return the texts that fit, by their position."""
+    included: dict[int, str] = {}
+    for position, text in enumerate(texts):
+        if not included:
             text = _cut(text, room)
         if (size := len(text.encode())) <= room:
-            kept[place] = text
+            included[position] = text
             room -= size
-    return kept
+    return included
 
 
 def short(entry: Entry) -> str:
-    """Its id as far as it is needed, and how the hash of its text begins."""
+    """Return the short reference of an item: the part of its id that is needed, and the start of
+    its hash."""
     return f"{short_id(entry.id)}@{digest(entry)[:HASH]}"
 
 
@@ -98,14 +100,15 @@ def short_id(id: str) -> str:
 
 
 def digest(entry: Entry) -> str:
-    """The sha256 of the text, as any tool computes it."""
+    """Return the sha256 of the text, as any tool computes it."""
     return sha256(entry.body.encode())
 
 
 def _common(hits: Sequence[Hit]) -> Common:
-    where = Counter(_where(hit.entry) for hit in hits).most_common(1)[0][0]
+    namespace = Counter(_where(hit.entry) for hit in hits).most_common(1)[0][0]
     return Common(
-        where, Counter(seconds(hit.entry.at)[:4] for hit in hits).most_common(1)[0][0]
+        namespace,
+        Counter(seconds(hit.entry.at)[:4] for hit in hits).most_common(1)[0][0],
     )
 
 
@@ -135,7 +138,8 @@ def _item(entry: Entry, common: Common, quote: str) -> str:
 
 
 def _time(entry: Entry, year: str) -> str:
-    """To the minute; without the day where the id says it, and without the year that most have."""
+    """Return the time to the minute; without the day if the id has it, without the year that most
+    hits have."""
     at, day = seconds(entry.at)[:16], minted(entry.id)
     return at[11:] if day and day[0] == at[:10] else at.removeprefix(f"{year}-")
 
@@ -148,7 +152,7 @@ def _quote(hit: Hit, words: frozenset[str]) -> str:
 
 
 def _cut(text: str, room: int) -> str:
-    """As it is where it fits, else its beginning."""
+    """Return the text, or its beginning if it does not fit."""
     raw = text.encode()
     if len(raw) <= room or raw.index(b"\n") + 40 > room:
         return text

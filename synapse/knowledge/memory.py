@@ -83,23 +83,23 @@ def atom(
     """Keep a unit of cause and effect: somebody or something does this, with that outcome and these
     consequences.
     """
-    parts = {
+    texts = {
         "subject": subject,
         "action": action,
         "outcome": outcome,
         "consequences": consequences,
     }
-    parts = {name: " ".join(text.split()) for name, text in parts.items()}
+    texts = {name: " ".join(text.split()) for name, text in texts.items()}
     for name in ("subject", "action", "outcome"):
-        if not parts[name]:
+        if not texts[name]:
             raise InvalidEntry(f"an atom needs its {name}", field=name)
-    own = {**parts, "confidence": _share("confidence", confidence), "source": source}
-    draft = _draft(me, sentence(parts), ATOM, scope, cites, own, id)
+    own = {**texts, "confidence": _share("confidence", confidence), "source": source}
+    draft = _draft(me, sentence(texts), ATOM, scope, cites, own, id)
     return me.write(draft._replace(addressees=addressees(to)), once=once)
 
 
 def sentence(parts: dict[str, str]) -> str:
-    """An atom's parts as its body."""
+    """Return the parts of an atom as one sentence, its body."""
     after = f"; {parts['consequences']}" if parts["consequences"] else ""
     return f"{parts['subject']}: {parts['action']} -> {parts['outcome']}{after}"
 
@@ -131,22 +131,20 @@ def link(
         ids=ends,
     )
     return next(
-        found
-        for found in links_of(me, ends[0])
-        if (found.cause, found.effect) == (ends[0], ends[1])
+        existing
+        for existing in links_of(me, ends[0])
+        if (existing.cause, existing.effect) == (ends[0], ends[1])
     )
 
 
 @checked
 def links_of(me: AgentMemory, id: str) -> list[Link]:
-    """The links from and to an atom, where this agent may see both ends."""
+    """Return the links from and to an atom, if this agent may see both ends."""
     own = _known(me, id, (ATOM,)).id
     with me.store.snapshot() as snap:
-        found = links(snap, own)
+        rows = links(snap, own)
     return [
-        each
-        for each in found
-        if sees(me, each.effect if each.cause == own else each.cause)
+        row for row in rows if sees(me, row.effect if row.cause == own else row.cause)
     ]
 
 
@@ -168,9 +166,7 @@ def forget(
 
 @checked
 def uses_of(me: AgentMemory, id: str) -> int:
-    """About how often the item was asked for: noted once an hour, by processes that live that
-    long.
-    """
+    """Return about how often the item was asked for; long-lived processes note it once an hour."""
     entry = _known(me, id, KNOWN)
     with me.store.snapshot() as snap:
         return uses(snap, entry.id) + me.store.used.get(entry.id, 0)
@@ -204,29 +200,31 @@ def harvest(me: AgentMemory, message: Entry) -> list[Entry]:
             agent=me.id,
             action="keep what it names",
         )
-    kept = []
-    for place, (tag, text) in enumerate(tagged(message.body)):
+    entries = []
+    for position, (tag, text) in enumerate(tagged(message.body)):
         try:
-            kept.append(_kept(me, message, place, tag, text))
+            entries.append(_kept(me, message, position, tag, text))
         except Conflict:
             continue  # kept before
-    return kept
+    return entries
 
 
 def tagged(body: str) -> list[tuple[str, str]]:
-    """The tags of a message with what follows each on its line."""
-    found = []
+    """Return the tags of a message, each with the rest of its line."""
+    tags_ = []
     for line in body.split("\n"):
         tag, _, text = line.strip().partition(" ")
-        parts = [part for part in text.split("|") if part.strip()]
-        if (tag in _TAGS and text.strip()) or (tag == "@atom" and len(parts) in (3, 4)):
-            found.append((tag, text.strip()))
-    return found
+        columns = [column for column in text.split("|") if column.strip()]
+        if (tag in _TAGS and text.strip()) or (
+            tag == "@atom" and len(columns) in (3, 4)
+        ):
+            tags_.append((tag, text.strip()))
+    return tags_
 
 
-def _kept(me: AgentMemory, message: Entry, place: int, tag: str, text: str) -> Entry:
-    made = bytes.fromhex(
-        sha256(f"{message.id} {place}".encode())
+def _kept(me: AgentMemory, message: Entry, position: int, tag: str, text: str) -> Entry:
+    digest = bytes.fromhex(
+        sha256(f"{message.id} {position}".encode())
     )  # from the message: the second time it is taken
     how = {
         "scope": _reached(me, message),
@@ -235,23 +233,22 @@ def _kept(me: AgentMemory, message: Entry, place: int, tag: str, text: str) -> E
         "source": "synapse",
     }
     if tag == "@atom":
-        parts = [part.strip() for part in text.split("|") if part.strip()]
-        return atom(me, *parts, **how, id=new_id(ATOM, made))  # type: ignore[arg-type]
+        columns = [column.strip() for column in text.split("|") if column.strip()]
+        return atom(me, *columns, **how, id=new_id(ATOM, digest))  # type: ignore[arg-type]
     weight = 2.0 if tag == "@decision" else 1.0
     return remember(
         me,
         text,
         categories=_TAGS[tag],
         importance=weight,
-        id=new_id(FACT, made),
+        id=new_id(FACT, digest),
         **how,  # type: ignore[arg-type]
     )
 
 
 def _reached(me: AgentMemory, message: Entry) -> str:
-    """The recall scope of those whom a message reached. Whoever is addressed sees it wherever it
-    stands.
-    """
+    """Return the recall scope of those who received a message. An addressee sees a fact in any
+    scope."""
     if message.addressees != ("all",):
         return "agent"
     agent = _agent(me)
@@ -266,26 +263,30 @@ def _reached(me: AgentMemory, message: Entry) -> str:
 def summarise(
     me: AgentMemory, messages: Sequence[Entry], text: str | None = None
 ) -> Entry:
-    """Leave a fact of what a thread came to: the caller's text, or the lines of its messages that
-    say the most. Only who was told of every message sees it.
-    """
+    """Write a fact that sums a thread up: the caller's text, or its most telling lines. It reaches
+    only those who received every message."""
     if not messages:
         raise InvalidEntry("a thread without messages has nothing to sum up")
     subject = next(
-        (each.more["subject"] for each in messages if "subject" in each.more), ""
+        (message.more["subject"] for message in messages if "subject" in message.more),
+        "",
     )
     if text is None:
-        said = [Said(each.author, each.body) for each in messages]
-        text = "\n".join(condense(said, subject, upper_bound, _SUMMARY).pieces)
-    heard = [
-        {*each.addressees, f"agent:{each.author}"}
-        for each in messages
-        if each.addressees != ("all",)
+        statements = [Said(message.author, message.body) for message in messages]
+        text = "\n".join(condense(statements, subject, upper_bound, _SUMMARY).pieces)
+    audiences = [
+        {*message.addressees, f"agent:{message.author}"}
+        for message in messages
+        if message.addressees != ("all",)
     ]
-    to = sorted(set[str].intersection(*heard)) or [f"agent:{me.id}"] if heard else "all"
+    to = (
+        sorted(set[str].intersection(*audiences)) or [f"agent:{me.id}"]
+        if audiences
+        else "all"
+    )
     head = f"{subject}: " if subject else ""
-    scope = "agent" if heard else _reached(me, messages[0])
-    cites = tuple(each.id for each in messages)
+    scope = "agent" if audiences else _reached(me, messages[0])
+    cites = tuple(message.id for message in messages)
     return remember(
         me,
         f"{head}{text}",
@@ -302,9 +303,7 @@ def summarise(
 
 
 def place(agent: Agent, scope: str) -> str:
-    """The namespace that a recall scope means to an agent: `agent`, `group`, `group:NAME` or
-    `global`.
-    """
+    """Return the namespace of a recall scope: `agent`, `group`, `group:NAME` or `global`."""
     kind, _, name = scope.partition(":")
     if kind == "agent" and not name:
         return f"agents/{agent.id}"
@@ -339,22 +338,22 @@ def _draft(
     id: str | None,
 ) -> Draft:
     agent, sources = _agent(me), words(cites)
-    runs = tuple(each for each in sources if not is_id(each))
+    runs = tuple(source for source in sources if not is_id(source))
     with me.store.snapshot() as snap:
         unknown = next((run for run in runs if snap.run(run) is None), None)
     if unknown is not None:
         raise NotFound(f"there is no entry and no run {unknown} to cite", id=unknown)
-    more = {**own, "cites": runs} if runs else own
-    made = id or new_id(kind, me.store.draw(6))
-    from_entries = tuple(each for each in sources if is_id(each))
+    extra = {**own, "cites": runs} if runs else own
+    entry_id = id or new_id(kind, me.store.draw(6))
+    from_entries = tuple(source for source in sources if is_id(source))
     return Draft(
         body,
         place(agent, scope),
         me.id,
         derived_from=from_entries,
-        id=made,
+        id=entry_id,
         kind=kind,
-        more=more,  # type: ignore[arg-type]
+        more=extra,  # type: ignore[arg-type]
     )
 
 

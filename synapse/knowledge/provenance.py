@@ -38,9 +38,8 @@ class Step(NamedTuple):
 
 
 def why(me: AgentMemory, id: str, depth: int = DEPTH) -> Step:
-    """The whole trail of an entry, a message, a fact, an atom or a run, as far as this agent may
-    see it. Where an item was on the trail already, or lies too deep, it is named and `cut`.
-    """
+    """Return the whole trail of an item or a run, as far as this agent may see it. A step that
+    occurred before, or lies too deep, is named and `cut`."""
     with me.store.snapshot(look=True) as snap:
         trail = _Trail(me, snap)
         if snap.run(id) is not None:
@@ -81,7 +80,7 @@ class _Trail:
         return self._walked(head, depth, lambda: self._before(run, id, depth - 1))
 
     def _told(self, run: dict[str, Any]) -> str:
-        """What a run is for is its agent's business, and the operator's."""
+        """Return the task of a run, which only its agent and the operator may see."""
         task = run.get("task")
         text = task.get("text", "") if isinstance(task, dict) else str(task or "")
         return text.partition("\n")[0] if self.me.id in (run["agent"], OPERATOR) else ""
@@ -93,7 +92,7 @@ class _Trail:
         return head._replace(sources=tuple(sources()))
 
     def _behind(self, entry: Entry, depth: int) -> Iterator[Step]:
-        """What an entry names as its origin, and the run that wrote it."""
+        """Yield the sources that an entry names, and the run that wrote it."""
         for id in entry.derived_from:
             yield self.entry("made from", id, depth)
         for id in entry.more.get("cites", ()):
@@ -112,16 +111,18 @@ class _Trail:
             yield self.run("written in", entry.run, depth)
 
     def _before(self, run: dict[str, Any], id: str, depth: int) -> Iterator[Step]:
-        """What a run's prompt showed, and the run that asked for it."""
+        """Yield what the prompt of a run showed, and the run that spawned it."""
         rendered = [
-            each for each in self.snap.deliveries(run=id) if each["state"] == "rendered"
+            delivery
+            for delivery in self.snap.deliveries(run=id)
+            if delivery["state"] == "rendered"
         ]
         if rendered:
-            shown = [
-                self.entry("showed", each["entry"], 1)._replace(cut=False)
-                for each in rendered[:SHOWN]
+            steps = [
+                self.entry("showed", delivery["entry"], 1)._replace(cut=False)
+                for delivery in rendered[:SHOWN]
             ]
-            seen = tuple(step for step in shown if step.kind != "hidden")
+            visible = tuple(step for step in steps if step.kind != "hidden")
             text = f"memory in it: {len(rendered)} entries" + (
                 f", of which {SHOWN} here" if len(rendered) > SHOWN else ""
             )
@@ -132,7 +133,7 @@ class _Trail:
                 run["agent"],
                 clock.seconds(run["at"]),
                 text,
-                seen,
+                visible,
             )
         if run.get("parent"):
             yield self.run("asked for by", run["parent"], depth)

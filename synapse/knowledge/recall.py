@@ -38,7 +38,7 @@ def search(
     top_k: int = TOP,
     max_capsule_bytes: int = BYTES,
 ) -> Capsule:
-    """The facts, entries and messages that answer best, as text of at most so many bytes."""
+    """Return the facts, entries and messages that answer best, as text within a limit of bytes."""
     _whole("top_k", top_k, 1, 1_000)
     _whole("max_capsule_bytes", max_capsule_bytes, LEAST, MOST)
     if not isinstance(query, str):
@@ -51,15 +51,16 @@ def search(
     )
     with me.store.snapshot(late=True) as snap:
         version = snap.cursor
-    made = capsule(
+    result = capsule(
         hits[:top_k], max(hits.ranked, len(hits)), query, max_capsule_bytes, version
     )
-    memory.used(me, [entry.id for entry in made.shown])
-    return made
+    memory.used(me, [entry.id for entry in result.shown])
+    return result
 
 
 def within(me: AgentMemory, scope: str) -> tuple[str, ...] | None:
-    """The globs of a scope; None for everything, and none at all where the agent is in no group."""
+    """Return the globs of a scope: None for everything, an empty tuple for an agent without a
+    group."""
     agent = me.agent
     kind, _, name = scope.partition(":") if isinstance(scope, str) else ("", "", "")
     if kind not in SCOPES or (name and kind != "group"):
@@ -88,26 +89,30 @@ def remember(
     supersedes: str | None = None,
     version: int | None = None,
     once: str | None = None,
-    **more: Any,
+    **extra: Any,
 ) -> Entry:
     """Keep a fact; with `supersedes`, in the place of one that has not changed since."""
     if ttl_days is not None:
         _whole("ttl_days", ttl_days, 1, 3_650)
-    more |= {
+    extra |= {
         "scope": scope,
         "confidence": confidence,
         "ttl": f"{ttl_days}d" if ttl_days else None,
         "once": once,
     }
     if supersedes is None or _done(me, once):
-        return memory.remember(me, fact, **more)
-    seen = _seen(me, supersedes, version)
+        return memory.remember(me, fact, **extra)
+    precondition = _seen(me, supersedes, version)
     try:
         return memory.remember(
-            me, fact, supersedes=seen.entry.id, unless=_guard(seen), **more
+            me,
+            fact,
+            supersedes=precondition.entry.id,
+            unless=_guard(precondition),
+            **extra,
         )
     except Conflict as error:
-        raise _told(me, seen, error) from error
+        raise _told(me, precondition, error) from error
 
 
 def forget(
@@ -118,20 +123,20 @@ def forget(
     reason: str | None = None,
     once: str | None = None,
 ) -> Entry:
-    """Withdraw a fact or an atom that has not changed since: it is no longer shown, and stays in
-    the log.
-    """
+    """Withdraw a fact or an atom that has not changed since `version`; it stays in the log."""
     if _done(me, once):
         return resolved(me, fact_id)
-    seen = _seen(me, fact_id, version)
+    precondition = _seen(me, fact_id, version)
     try:
-        return memory.forget(me, seen.entry.id, reason, once=once, unless=_guard(seen))
+        return memory.forget(
+            me, precondition.entry.id, reason, once=once, unless=_guard(precondition)
+        )
     except Conflict as error:
-        raise _told(me, seen, error) from error
+        raise _told(me, precondition, error) from error
 
 
 def version_by(me: AgentMemory, fact_id: str) -> int:
-    """The place in the log of the last act that changed what is shown of an item."""
+    """Return the log position of the last act that changed what is shown of an item."""
     return _version(me, resolved(me, fact_id))
 
 
@@ -139,15 +144,15 @@ def version_by(me: AgentMemory, fact_id: str) -> int:
 
 
 def _seen(me: AgentMemory, reference: str, version: int | None) -> Seen:
-    """The item, if it stands as it did at a version; without one, if it stands now."""
+    """Return the item with the version that it must still have; by default the current one."""
     entry = resolved(me, reference)
     if version is None:
         with me.store.snapshot(late=True) as snap:
             version = snap.cursor
-    seen = Seen(entry, version)
-    if me.fate(entry.id) or _version(me, entry) > seen.version:
-        raise _changed(me, seen)
-    return seen
+    precondition = Seen(entry, version)
+    if me.fate(entry.id) or _version(me, entry) > precondition.version:
+        raise _changed(me, precondition)
+    return precondition
 
 
 def _version(me: AgentMemory, entry: Entry) -> int:
@@ -161,7 +166,7 @@ def _guard(seen: Seen) -> Guard:
 
 
 def _told(me: AgentMemory, seen: Seen, error: Conflict) -> Conflict:
-    """An error of the guard as what came in between; any other as it is."""
+    """Return a guard's error as a Conflict that names what changed in between."""
     return (
         _changed(me, seen)
         if error.details.get("key") == f"item:{seen.entry.id}"
@@ -171,7 +176,7 @@ def _told(me: AgentMemory, seen: Seen, error: Conflict) -> Conflict:
 
 def _changed(me: AgentMemory, seen: Seen) -> Conflict:
     entry, fate, version = seen.entry, me.fate(seen.entry.id), _version(me, seen.entry)
-    what = (
+    change = (
         "changed"
         if fate is None
         else "forgotten"
@@ -179,12 +184,12 @@ def _changed(me: AgentMemory, seen: Seen) -> Conflict:
         else fate.reason
     )
     by = f" by {_name(me, fate.by)}" if fate and fate.by else ""
-    told = f"{short(entry)} was {what}{by} since: nothing was written; it is at version {version}"
-    return Conflict(told, id=entry.id, version=version)
+    message = f"{short(entry)} was {change}{by} since: nothing was written; it is at version {version}"
+    return Conflict(message, id=entry.id, version=version)
 
 
 def _name(me: AgentMemory, by: str) -> str:
-    """An item's short form; an agent's name as it is."""
+    """Return an item's short reference, or the name of an agent."""
     try:
         return short(me.get(by))
     except NotFound:
@@ -192,7 +197,7 @@ def _name(me: AgentMemory, by: str) -> str:
 
 
 def _done(me: AgentMemory, once: str | None) -> bool:
-    """Whether the act was done already under this key."""
+    """Return whether this key was used for the act before."""
     if once is None:
         return False
     with me.store.snapshot() as snap:

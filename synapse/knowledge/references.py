@@ -21,7 +21,7 @@ _FORM = re.compile(
 
 
 def resolved(me: AgentMemory, text: str) -> Entry:
-    """The item that a reference means: an id, whole or short, with a hash or without."""
+    """Return the item that a reference means: a whole or a short id, with a hash or without."""
     form = _FORM.fullmatch(text)
     if form is None:
         return me.get(text)
@@ -32,23 +32,23 @@ def resolved(me: AgentMemory, text: str) -> Entry:
         else me.get(id)
     )
     if not digest(entry).startswith(hash):
-        told = f"{id} does not say what {text} said: it is {short(entry)}"
-        raise Conflict(told, id=entry.id, version=short(entry))
+        problem = f"{id} does not say what {text} said: it is {short(entry)}"
+        raise Conflict(problem, id=entry.id, version=short(entry))
     return entry
 
 
 def _begins(me: AgentMemory, start: str) -> Entry:
-    found: list[Entry] = []
+    matches: list[Entry] = []
     with me.store.snapshot(look=True) as snap:
         ids = alike(snap, start)
     for id in ids:
         try:
-            found.append(me.get(id))
+            matches.append(me.get(id))
         except NotFound:
             continue  # not this reader's
-    if not found:
+    if not matches:
         raise NotFound(f"there is no entry {start} that {me.id} may see", id=start)
-    if len(found) > 1:
-        told = ", ".join(entry.id for entry in found)
-        raise Conflict(f"{start} may be any of {told}: write more of it", id=start)
-    return found[0]
+    if len(matches) > 1:
+        names = ", ".join(entry.id for entry in matches)
+        raise Conflict(f"{start} may be any of {names}: write more of it", id=start)
+    return matches[0]

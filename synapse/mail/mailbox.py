@@ -66,8 +66,8 @@ class Mail:
         if thread is not None:
             thread = self._thread_id(thread)
             self._open(thread)
-        begun = thread or kinds.new_thread(self.store.draw(16))
-        own = _own(begun, None, subject, priority, metadata, attachments)
+        thread_id = thread or kinds.new_thread(self.store.draw(16))
+        own = _own(thread_id, None, subject, priority, metadata, attachments)
         return self._post(self._addressees(to), body, own, tags=words(tags), once=once)
 
     def reply(
@@ -88,11 +88,11 @@ class Mail:
         parent = self._message(id)
         thread = str(parent.more["thread"])
         self._open(thread)
-        heard = set(parent.addressees) | {f"agent:{parent.author}"}
+        participants = set(parent.addressees) | {f"agent:{parent.author}"}
         names = (
             self._addressees(to)
             if to
-            else tuple(sorted(heard - {f"agent:{self.seat.id}"})) or ("all",)
+            else tuple(sorted(participants - {f"agent:{self.seat.id}"})) or ("all",)
         )
         own = _own(thread, id, subject, priority, metadata, attachments)
         return self._post(
@@ -123,7 +123,7 @@ class Mail:
     # -- what waits --------------------------------------------------------------------------------
 
     def poll(self, agent: str | None = None) -> int:
-        """How many messages wait, unread. Looks at none of them."""
+        """Return the number of unread messages, without loading them."""
         owner = self._owner(agent)
         with self.store.snapshot(look=True) as snap:
             return mailbox.waiting(snap, owner, self.store.clock())
@@ -131,9 +131,7 @@ class Mail:
     def inbox(
         self, limit: int | None = None, *, agent: str | None = None, mark: bool = False
     ) -> list[Message]:
-        """The unread messages, the oldest first. `mark` notes, with one record, that these were
-        read.
-        """
+        """Return the unread messages, oldest first. `mark` records that these were read."""
         owner = self._owner(agent)
         if mark and owner.id != self.seat.id:
             raise Forbidden(
@@ -144,22 +142,23 @@ class Mail:
             now = self.store.clock()
             rows = mailbox.unread(snap, owner, now)
             rows = rows[: max(limit, 0)] if limit is not None else rows
-            found = snap.load(rows, now, snap.names.reach(owner))
-            told = self._told(found)
-        if mark and found:
-            self.seat.pen.act("receipt", ids=[entry.id for entry in found])
+            entries = snap.load(rows, now, snap.names.reach(owner))
+            messages = self._told(entries)
+        if mark and entries:
+            self.seat.pen.act("receipt", ids=[entry.id for entry in entries])
             self._acted()
-        return told
+        return messages
 
     def read(self, ids: Names, *, once: str | None = None) -> list[str]:
         """Note that these messages were read; those of them that had not been."""
-        wanted = [self._message(id) for id in words(ids)]
+        messages = [self._message(id) for id in words(ids)]
         self._owner(None)
         with self.store.snapshot(look=True) as snap:
-            read = mailbox.marks(snap, [entry.seq for entry in wanted])["receipts"]
+            marks = mailbox.marks(snap, [entry.seq for entry in messages])
+        read = marks["receipts"]
         new = [
             entry.id
-            for entry in wanted
+            for entry in messages
             if entry.author != self.seat.id
             and self.seat.id not in {mark.agent for mark in read.get(entry.seq, ())}
         ]
@@ -196,28 +195,27 @@ class Mail:
     def react(self, id: str, reaction: str, *, remove: bool = False) -> Message:
         """Add a reaction to a message, or take one's own back."""
         self._message(id)
-        word = kinds.text("reaction", reaction).strip()
-        if not word or len(word) > 40:
+        sign = kinds.text("reaction", reaction).strip()
+        if not sign or len(sign) > 40:
             raise InvalidEntry(
                 "a reaction is a word or a sign, of at most 40 characters"
             )
         self.seat.pen.act(
-            "react", entry=id, reaction=word, **({"end": True} if remove else {})
+            "react", entry=id, reaction=sign, **({"end": True} if remove else {})
         )
         return self.get(id)
 
     # -- threads -----------------------------------------------------------------------------------
 
     def get(self, id: str) -> Message:
-        """One message, with what became of it."""
+        """Return one message with its receipts, acknowledgements and reactions."""
         return self._told([self._message(id)])[0]
 
     def threads(
         self, status: str | None = ACTIVE, *, tag: str | None = None, limit: int = 50
     ) -> list[Thread]:
-        """The threads of this status (None: of any) that this agent sees something of, the
-        liveliest first.
-        """
+        """Return the threads of a status (None: of any) that this agent may see, most active
+        first."""
         if status is not None and status not in STATUSES:
             raise InvalidEntry(
                 f"status {status!r} is not one of {', '.join(STATUSES)}", status=status
@@ -227,7 +225,7 @@ class Mail:
             return self._threads(snap, rows)
 
     def thread(self, id: str) -> Thread:
-        """One thread, if this agent sees anything of it."""
+        """Return one thread, if this agent may see any of it."""
         with self.store.snapshot(look=True) as snap:
             row = mailbox.thread(snap, self._reader(), self._thread_id(id))
             if row is None:
@@ -239,18 +237,22 @@ class Mail:
     def history(
         self, thread: str, limit: int = 100, *, before: str | None = None
     ) -> list[Message]:
-        """The newest messages of a thread, or the newest before one of them, the oldest first;
-        filed away or not.
-        """
+        """Return the newest messages of a thread, or the newest before one of them, oldest first,
+        archived ones too."""
         thread = self.thread(thread).id
-        place = None if before is None else self._message(before).seq
+        before_seq = None if before is None else self._message(before).seq
         with self.store.snapshot(look=True) as snap:
-            now = self.store.clock()
-            found = self._told(
-                mailbox.history(snap, self._reader(), thread, now, max(limit, 0), place)
+            entries = mailbox.history(
+                snap,
+                self._reader(),
+                thread,
+                self.store.clock(),
+                max(limit, 0),
+                before_seq,
             )
+            messages = self._told(entries)
         return sorted(
-            found, key=lambda message: message.created
+            messages, key=lambda message: message.created
         )  # a new version stands where the first one stood
 
     def close(self, thread: str, *, summary: str | bool = False) -> Thread:
@@ -261,9 +263,9 @@ class Mail:
         if summary:
             from synapse.knowledge import memory
 
-            said = [each.entry for each in self.history(thread, _SUMMED)]
+            entries = [message.entry for message in self.history(thread, _SUMMED)]
             memory.summarise(
-                self.seat, said, summary if isinstance(summary, str) else None
+                self.seat, entries, summary if isinstance(summary, str) else None
             )
         return self._set(thread, "close", closed=True)
 
@@ -273,8 +275,8 @@ class Mail:
     def tag(self, thread: str, add: Names = (), *, remove: Names = ()) -> Thread:
         """Tag a thread, or take tags off it."""
         names = {
-            name: [kinds.text("tag", word) for word in words(given)]
-            for name, given in (("add", add), ("remove", remove))
+            name: [kinds.text("tag", tag_) for tag_ in words(tags)]
+            for name, tags in (("add", add), ("remove", remove))
         }
         return self._set(thread, "tag", **names)
 
@@ -299,7 +301,7 @@ class Mail:
                 f"priority {urgency!r} is not one of {', '.join(kinds.URGENCY)}",
                 priority=urgency,
             )
-        more = kinds.More(
+        extra = kinds.More(
             {name: value for name, value in own.items() if value is not None}
         )
         draft = Draft(
@@ -312,7 +314,7 @@ class Mail:
             replaces=replaces,
             id=kinds.new_id(kinds.MESSAGE, self.store.draw(6)),
             kind=kinds.MESSAGE,
-            more=more,
+            more=extra,
         )
         entry = self.seat.write(draft, once=once)
         if "@" in body and not replaces:
@@ -329,25 +331,27 @@ class Mail:
     def _reader(self) -> Agent | None:
         return self.seat.agent
 
-    def _owner(self, named: str | None) -> Agent:
-        """Whose mail this is about: the agent's own, or, for the operator, the one that is
-        named.
-        """
-        if named is not None and named != self.seat.id and self.seat.id != OPERATOR:
+    def _owner(self, agent_id: str | None) -> Agent:
+        """Return the agent whose mail is meant: this agent, or for the operator the named one."""
+        if (
+            agent_id is not None
+            and agent_id != self.seat.id
+            and self.seat.id != OPERATOR
+        ):
             raise Forbidden(
-                f"agent {self.seat.id} may not look into the mail of {named}",
+                f"agent {self.seat.id} may not look into the mail of {agent_id}",
                 agent=self.seat.id,
                 action="read mail",
             )
-        id = named or self.seat.id
+        id = agent_id or self.seat.id
         agent = self.seat.agent if id == self.seat.id else self.store.agent(id)
         if agent is None:
-            what = (
+            problem = (
                 "the operator has no mail of its own; name an agent"
                 if id == OPERATOR
                 else f"there is no agent {id}"
             )
-            raise NotFound(what, id=id)
+            raise NotFound(problem, id=id)
         return agent
 
     def _message(self, id: str) -> Entry:
@@ -359,16 +363,14 @@ class Mail:
         return entry
 
     def _addressees(self, to: Names) -> tuple[str, ...]:
-        """Agents and teams that there are, as they are written in `to`: what is sent to nobody
-        would be lost.
-        """
-        given = words(to) if to is not None else ("all",)
-        if not given:
+        """Return the addressees as `to` has them. Raises NotFound for a name that nobody has."""
+        names = words(to) if to is not None else ("all",)
+        if not names:
             raise InvalidEntry("to whom? Name an agent, a team, several, or all")
         return (
             ("all",)
-            if {"all", "*"} & {*given}
-            else tuple(sorted({self._addressee(name) for name in given}))
+            if {"all", "*"} & {*names}
+            else tuple(sorted({self._addressee(name) for name in names}))
         )
 
     def _addressee(self, name: str) -> str:
@@ -401,9 +403,7 @@ class Mail:
             )
 
     def _open(self, thread: str) -> None:
-        """Whether a message may be put there: into a new thread, or one that its author sees and
-        nobody closed.
-        """
+        """Refuse a message to a thread that its author does not see, or that is closed."""
         if not kinds.is_thread(thread):
             raise InvalidEntry(
                 f"{thread!r} is not a thread's id, which is thr_ and a UUID",
@@ -437,12 +437,12 @@ class Mail:
             {seq for row in rows for seq in (row.first, row.last)},
             self.store.clock(),
         )
-        found = []
+        threads_ = []
         for row in rows:
             first, last = ends[row.first], ends[row.last]
             status = CLOSED if row.closed else ACTIVE if row.live else ARCHIVED
             subject = row.subject or first.more.get("subject")
-            found.append(
+            threads_.append(
                 Thread(
                     row.id,
                     subject,
@@ -454,14 +454,14 @@ class Mail:
                     row.tags,
                 )
             )
-        return found
+        return threads_
 
     def _told(self, entries: Sequence[Entry]) -> list[Message]:
-        """The entries as messages, with their marks."""
+        """Return the entries as messages, with their marks."""
         return messages.told(self.store, entries)
 
     def _acted(self) -> None:
-        """Where the settings want the old file of all mail kept current, it is written anew."""
+        """Write the old file of all mail anew, if the settings want it kept current."""
         if any(name == "mirror" for name, _ in self.store.settings.other):
             from synapse.mail.synapse_json import refresh
 
@@ -476,14 +476,14 @@ def _own(
     metadata: Mapping[str, Any] | None,
     attachments: Iterable[str | Mapping[str, Any]],
 ) -> dict[str, Any]:
-    """The fields that a message has of its own."""
-    found: dict[str, Any] = {
+    """Return the fields that only messages have."""
+    fields: dict[str, Any] = {
         "thread": thread,
         "parent": parent,
         "subject": subject,
         "urgency": priority,
     }
-    return found | {
+    return fields | {
         "metadata": metadata,
-        "attachments": [attachment(each) for each in attachments],
+        "attachments": [attachment(reference) for reference in attachments],
     }

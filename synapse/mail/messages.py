@@ -15,43 +15,40 @@ _AT_ONCE = 500
 
 
 def told(store: Store, entries: Sequence[Entry]) -> list[Message]:
-    """Entries that are messages, with who read, acknowledged and answered them, and when they were
-    first said.
-    """
+    """Return entries as messages: who read, acknowledged and answered them, and when they were
+    first sent."""
     if not entries:
         return []
-    found: list[Message] = []
+    messages: list[Message] = []
     with store.snapshot() as snap:
         for start in range(0, len(entries), _AT_ONCE):
-            part = entries[start : start + _AT_ONCE]
-            marks = mailbox.marks(snap, [entry.seq for entry in part])
-            for entry in part:
+            batch = entries[start : start + _AT_ONCE]
+            marks = mailbox.marks(snap, [entry.seq for entry in batch])
+            for entry in batch:
                 first = first_of(snap, entry)
                 updated = None if first is entry else entry.at
-                each = (
+                marked = (
                     marks[name].get(entry.seq, ())
                     for name in ("receipts", "acks", "reactions")
                 )
-                found.append(Message(entry, said_at(first), updated, *each))
-    return found
+                messages.append(Message(entry, said_at(first), updated, *marked))
+    return messages
 
 
 def first_of(snap: Snapshot, entry: Entry) -> Entry:
-    """The first version of an item."""
-    seen = {entry.id}
-    while entry.replaces and entry.replaces[0] not in seen:
+    """Return the first version of an item."""
+    visited = {entry.id}
+    while entry.replaces and entry.replaces[0] not in visited:
         older = snap.entry(entry.replaces[0], 0)
         if older is None:
             break
-        seen.add(older.id)
+        visited.add(older.id)
         entry = older
     return entry
 
 
 def everything(store: Store, thread: str | None = None) -> list[Message]:
-    """Every message that was not replaced, filed away or not, the oldest first; of one thread, or
-    of all.
-    """
+    """Return every current message, archived ones too, oldest first; of one thread, or of all."""
     with store.snapshot(look=True) as snap:
         now = store.clock()
         if thread is not None:

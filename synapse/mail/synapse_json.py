@@ -33,7 +33,7 @@ class Mirror(NamedTuple):
 
 
 def text(store: Store, thread: str | None = None) -> str:
-    """All mail as the old file has it, or that of one thread."""
+    """Return all mail, or that of one thread, in the format of the old file."""
     messages = post.everything(
         store, None if thread is None else kinds.thread_from(thread)
     )
@@ -43,17 +43,17 @@ def text(store: Store, thread: str | None = None) -> str:
 
 
 def mirror_of(settings: Settings, root: str | None) -> Mirror | None:
-    """What synapse.yaml says of it; InvalidEntry where that cannot be."""
-    asked: Any = dict(settings.other).get("mirror")
-    if asked is None:
+    """Return the setting `mirror` of synapse.yaml. Raises InvalidEntry if it cannot be read."""
+    value: Any = dict(settings.other).get("mirror")
+    if value is None:
         return None
-    if not isinstance(asked, Mapping) or not {"synapse_json"} <= {*asked} <= {
+    if not isinstance(value, Mapping) or not {"synapse_json"} <= {*value} <= {
         "synapse_json",
         "until",
     }:
         raise InvalidEntry("mirror: write {synapse_json: PATH, until: DATE}")
-    path = os.path.join(root or ".", os.path.expanduser(str(asked["synapse_json"])))
-    until = str(asked.get("until") or "")
+    path = os.path.join(root or ".", os.path.expanduser(str(value["synapse_json"])))
+    until = str(value.get("until") or "")
     end = micros(until) if until else None
     return Mirror(
         os.path.abspath(path), end if end is None or len(until) > 10 else end + _DAY
@@ -89,7 +89,7 @@ def write(store: Store, path: str) -> None:
 
 
 def stale(store: Store) -> str | None:
-    """What is wrong with the file that is to be kept; None where nothing is."""
+    """Return what is wrong with the mirror file; None if nothing is."""
     try:
         mirror = mirror_of(store.settings, store.root)
         if mirror is None or (
@@ -107,26 +107,28 @@ def stale(store: Store) -> str | None:
 
 
 def _put(path: str, raw: bytes) -> None:
-    made = f"{path}.{os.getpid()}.tmp"
+    temporary = f"{path}.{os.getpid()}.tmp"
     try:
         with open(
-            os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600),
+            os.open(
+                temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600
+            ),
             "wb",
         ) as file:
             file.write(raw)
-        os.replace(made, path)
+        os.replace(temporary, path)
     except OSError as error:
-        if os.path.exists(made):
-            os.unlink(made)
+        if os.path.exists(temporary):
+            os.unlink(temporary)
         raise StoreError(f"{path} could not be written: {error}") from error
 
 
 def _rest(store: Store) -> dict[str, Any]:
-    """What the file that was taken over said beside its messages."""
-    rest: dict[str, Any] = {}
+    """Return what the imported file held beside its messages."""
+    extra: dict[str, Any] = {}
     with store.snapshot() as snap:
         acts = snap.acts(None, None, 0, None)
     for record in reversed(acts):
         if record.kind == "migrated":
-            rest |= record.fields.get("rest", {})
-    return rest
+            extra |= record.fields.get("rest", {})
+    return extra

@@ -73,7 +73,7 @@ def new_token(path: str, agent: str) -> str:
 
 
 def _status(path: str) -> os.stat_result:
-    """The file's status; Forbidden where others than its owner may use it."""
+    """Return the file's status. Raises Forbidden if users other than its owner may use it."""
     try:
         status = os.stat(path)
     except FileNotFoundError:
@@ -95,9 +95,9 @@ def _read(path: str) -> dict[str, str]:
             lines = file.read().splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise StoreError(f"{path} cannot be read: {error}") from error
-    found: dict[str, str] = {}
+    tokens: dict[str, str] = {}
     for number, line in enumerate(lines, 1):
-        agent, colon, hash = (part.strip() for part in line.partition(":"))
+        agent, colon, hash = (column.strip() for column in line.partition(":"))
         if not line.strip() or line.startswith("#"):
             continue
         if (
@@ -109,5 +109,5 @@ def _read(path: str) -> dict[str, str]:
             raise InvalidEntry(
                 f"{path}, line {number}: write `AGENT: SHA256`, or make it with --new-token"
             )
-        found[hash] = agent
-    return found
+        tokens[hash] = agent
+    return tokens

@@ -36,12 +36,12 @@ class Caller(NamedTuple):
 
     @property
     def call(self) -> str | None:
-        """The client's id of the call."""
+        """Return the client's id of the call."""
         return _first(self.meta, CALL_IDS)
 
     @property
     def session(self) -> str:
-        """The client's id of the session or thread, empty where it says none."""
+        """Return the client's id of the session or thread; empty if it gives none."""
         return _first(self.meta, SESSION_IDS) or self.started
 
     def once(self, tool: str, arguments: object) -> str | None:

@@ -124,7 +124,7 @@ class Watch:
                 bell.close()
 
     def _wanted(self) -> bool:
-        """Whether anybody listens; the thread ends where nobody does."""
+        """Return whether anybody still subscribes; without subscribers the thread ends."""
         with self._lock:
             if not self._subscribers:
                 self._thread = self._changes = None
@@ -169,14 +169,14 @@ class Watch:
         self._untold, self._tries = [], 0
 
     def _entries(self, records: Iterable[Record]) -> dict[str, Entry]:
-        """The entries that these records touch, as they are now."""
-        found: dict[str, Entry] = {}
+        """Return the entries that the records touch, as they are now."""
+        entries: dict[str, Entry] = {}
         for id in dict.fromkeys(id for record in records for id in ids_of(record)):
             try:
-                found[id] = self.store.current(id)
+                entries[id] = self.store.current(id)
             except NotFound:
                 continue
-        return found
+        return entries
 
 
 def ids_of(record: Record) -> list[str]:
@@ -198,24 +198,26 @@ def _concerned(
 ) -> set[str]:
     """Return the addresses that changed for this subscriber, among those that it asked for. What
     it may not see changes nothing for it."""
-    found: set[str] = set()
+    concerned: set[str] = set()
     targets = tuple(subscriber.targets)
     declared = [record for record in records if record.kind in ("agent", "settings")]
     for target in targets:
         if target.kind == VIEW:
-            about = any(
+            declared_anew = any(
                 record.kind == "settings" or _declares(record, target.name)
                 for record in declared
             )
-            if about or _is_in_view(subscriber.seat, target.name, entries.values()):
-                found.add(target.uri)
+            if declared_anew or _is_in_view(
+                subscriber.seat, target.name, entries.values()
+            ):
+                concerned.add(target.uri)
         elif (
             target.kind == ENTRY
             and target.name in entries
             and _sees(subscriber.seat, target.name)
         ):
-            found.add(target.uri)
-    return found
+            concerned.add(target.uri)
+    return concerned
 
 
 def _declares(record: Record, id: str) -> bool:
@@ -224,8 +226,8 @@ def _declares(record: Record, id: str) -> bool:
 
 
 def _is_in_view(seat: AgentMemory, name: str, entries: Iterable[Entry]) -> bool:
-    """Whether an agent may see one of these entries. A run's seat sees what its project's
-    members see."""
+    """Return whether an agent may see one of the entries. A run sees what its project's members
+    see."""
     agent = seat.agent if name == seat.id else seat.store.agent(name)
     if agent is None and name != OPERATOR:
         return False

@@ -62,12 +62,12 @@ def seat_of(memory: Memory, agent: str, run: str | None) -> AgentMemory:
     name, colon, epoch = run.partition(":")
     if not colon:
         with memory.store.snapshot(look=True) as snap:
-            known = snap.run(name)
-        if known is None:
+            record = snap.run(name)
+        if record is None:
             raise NotFound(
                 f"there is no run {name}; `orchestrator ps` lists them", id=name
             )
-        return memory.as_agent(agent, run=name, epoch=int(known["epoch"]))
+        return memory.as_agent(agent, run=name, epoch=int(record["epoch"]))
     if not name or not (epoch.isascii() and epoch.isdigit()):
         raise Forbidden(f"run is {run!r}: write RUN, or RUN:EPOCH", action="act")
     return memory.as_agent(agent, run=name, epoch=int(epoch))

@@ -142,18 +142,18 @@ def offer(
 
 
 def _own(given: bool) -> list[Tool]:
-    made = {tool.name: tool for tool in (*tools.TOOLS, *tools.CLIENTS)}
-    words = (
+    by_name = {tool.name: tool for tool in (*tools.TOOLS, *tools.CLIENTS)}
+    wordings = (
         {**_WORDS, BRIEFING: _WORDS[BRIEFING]._replace(description=_AGAIN)}
         if given
         else _WORDS
     )
-    return [_worded(made[name], words[name]) for name in words]
+    return [_worded(by_name[name], wordings[name]) for name in wordings]
 
 
 def _worded(tool: Tool, words: Words) -> Tool:
-    """The tool with its description and those of its arguments."""
-    more = _BLOCKER if tool.name == "report_blocker" else {}
+    """Return the tool with its description and those of its arguments."""
+    extra = _BLOCKER if tool.name == "report_blocker" else {}
     properties: dict[str, dict[str, Any]] = {
         name: {
             **schema,
@@ -163,7 +163,7 @@ def _worded(tool: Tool, words: Words) -> Tool:
                 else {}
             ),
         }
-        for name, schema in {**tool.schema["properties"], **more}.items()
+        for name, schema in {**tool.schema["properties"], **extra}.items()
     }
     return tool._replace(
         description=words.description, schema={**tool.schema, "properties": properties}
@@ -195,7 +195,7 @@ def instructions(offered: Sequence[Tool], given: bool = False) -> str:
     """
     names = {tool.name for tool in offered} - ({BRIEFING} if given else set())
     when = " ".join(text for name, text in _WHEN if name in names)
-    return " ".join(part for part in (_WHAT, when, _TRUST) if part)
+    return " ".join(sentence for sentence in (_WHAT, when, _TRUST) if sentence)
 
 
 _WHAT = (

@@ -56,9 +56,9 @@ def build(
     alone.
     """
     handlers = Handlers(identify, offered, started)
-    more: dict[str, Any] = {}
+    callbacks: dict[str, Any] = {}
     if resources:
-        more = {
+        callbacks = {
             "on_list_resources": handlers.list_resources,
             "on_list_resource_templates": handlers.list_templates,
             "on_read_resource": handlers.read_resource,
@@ -67,7 +67,7 @@ def build(
             "on_subscriptions_listen": handlers.listen,
         }
     if prompts:
-        more |= {
+        callbacks |= {
             "on_list_prompts": handlers.list_prompts,
             "on_get_prompt": handlers.get_prompt,
         }
@@ -80,7 +80,7 @@ def build(
         lifespan=handlers.living,
         on_list_tools=handlers.list_tools,
         on_call_tool=handlers.call_tool,
-        **more,
+        **callbacks,
     )
 
 
@@ -88,11 +88,15 @@ class Served(Server[Any]):
     """A server that says what it does not do: its tools and prompts never change while it runs."""
 
     def get_capabilities(self, *args: Any, **more: Any) -> types.ServerCapabilities:
-        found = super().get_capabilities(*args, **more)
-        for each in (found.tools, found.prompts, found.resources):
-            if each is not None:
-                each.list_changed = False
-        return found
+        capabilities = super().get_capabilities(*args, **more)
+        for capability in (
+            capabilities.tools,
+            capabilities.prompts,
+            capabilities.resources,
+        ):
+            if capability is not None:
+                capability.list_changed = False
+        return capabilities
 
 
 class Handlers:
@@ -110,8 +114,7 @@ class Handlers:
 
     @asynccontextmanager
     async def living(self, server: Server[Any]) -> AsyncIterator[dict[str, Any]]:
-        """Around all requests. At the end what is being written is written, and nothing is
-        followed any more."""
+        """Run around all requests: at the end, finish pending writes and stop following."""
         try:
             yield {}
         finally:
@@ -157,9 +160,9 @@ class Handlers:
     async def list_resources(
         self, context: Context, params: Any
     ) -> types.ListResourcesResult:
-        found = await self._answer(context, views)
+        listed = await self._answer(context, views)
         return types.ListResourcesResult(
-            resources=[_resource(target) for target in found], ttl_ms=0
+            resources=[_resource(target) for target in listed], ttl_ms=0
         )
 
     async def list_templates(
@@ -198,9 +201,9 @@ class Handlers:
     async def listen(
         self, context: Context, params: types.SubscriptionsListenRequestParams
     ) -> types.SubscriptionsListenResult:
-        wanted = [str(uri) for uri in params.notifications.resource_subscriptions or ()]
+        uris = [str(uri) for uri in params.notifications.resource_subscriptions or ()]
         seat, targets = await self._answer(
-            context, lambda seat: (seat, allowed(seat, wanted))
+            context, lambda seat: (seat, allowed(seat, uris))
         )
         return await self._subscriptions.listen(context, params, seat, targets)
 
@@ -219,8 +222,8 @@ class Handlers:
                 types.INVALID_PARAMS,
                 f"there is no prompt {params.name[:80]!r}: {BRIEFING}",
             )
-        given = params.arguments or {}
-        if unknown := given.keys() - {"task"}:
+        arguments = params.arguments or {}
+        if unknown := arguments.keys() - {"task"}:
             raise MCPError(
                 types.INVALID_PARAMS,
                 f"{BRIEFING} takes no {min(unknown)[:40]!r}, but task",
@@ -228,7 +231,9 @@ class Handlers:
         tool, caller = _BRIEFING_TOOL, self._caller(context)
         text = await self._answer(
             context,
-            lambda seat: tools.call(tool, seat, given, caller.once(BRIEFING, given)),
+            lambda seat: tools.call(
+                tool, seat, arguments, caller.once(BRIEFING, arguments)
+            ),
         )
         if isinstance(text, tools.ToolProblem):
             raise MCPError(types.INVALID_PARAMS, text)
@@ -242,8 +247,8 @@ class Handlers:
     # -- below -------------------------------------------------------------------------------------
 
     def _caller(self, context: Context) -> Caller:
-        """Who a request is from: its token's agent comes from the transport, never from what it
-        says."""
+        """Return who sent a request. A token's agent comes from the transport, never from the
+        request."""
         user = getattr(context.request, "scope", {}).get("user")
         agent = getattr(getattr(user, "access_token", None), "client_id", None)
         client = context.session.client_params
@@ -253,7 +258,7 @@ class Handlers:
     async def _answer(
         self, context: Context, act: Callable[[AgentMemory], T], uri: str = ""
     ) -> T:
-        """Act at the caller's seat; whatever is wrong is an error of the protocol."""
+        """Run an act as the caller's agent; turn every failure into an error of the protocol."""
         caller = self._caller(context)
         try:
             return await self._in_thread(lambda: act(self._identify(caller)))
@@ -272,8 +277,8 @@ class Handlers:
             raise MCPError(types.INTERNAL_ERROR, _bug(context.method, error)) from None
 
     async def _in_thread(self, act: Callable[[], T]) -> T:
-        """The memory waits for disks and locks, which no other request should. Given up by its
-        caller, an act is carried to its end all the same."""
+        """Run an act in a thread, since memory waits for disks and locks. If its caller gives up,
+        the act is still carried out."""
         return await anyio.to_thread.run_sync(
             act, abandon_on_cancel=True, limiter=self._threads
         )
@@ -297,11 +302,11 @@ def _listed(tool: Tool) -> types.Tool:
 
 
 def _resource(target: Target) -> types.Resource:
-    about = f"What {target.name} should know now, from the shared memory"
+    description = f"What {target.name} should know now, from the shared memory"
     return types.Resource(
         uri=target.uri,
         name=f"{target.kind}-{target.name}",
-        description=about,
+        description=description,
         mime_type=TEXT,
     )
 

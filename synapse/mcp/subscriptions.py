@@ -59,7 +59,7 @@ class Channel:
         """Subscribe to an address. Runs in a thread of its own: it looks at the log."""
         demand(seat, target)
         with self._lock:
-            if sum(len(each.targets) for each in self._subscribers.values()) >= MOST:
+            if sum(len(other.targets) for other in self._subscribers.values()) >= MOST:
                 raise MCPError(
                     types.INVALID_REQUEST,
                     f"this connection has {MOST} subscriptions: end some first",
@@ -122,7 +122,7 @@ class Stream:
         self._watch.add(self._subscriber)
 
     async def publish(self, event: ServerEvent) -> None:
-        """Nothing is published here but what the log tells."""
+        """Ignore events: subscribers hear only what the log holds."""
 
     def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
         self._listener = listener
@@ -155,11 +155,13 @@ class Subscriptions:
         """Return the channel of a request's connection, which closes with it."""
         # The SDK has no public name for a request's connection, nor another way to hear of its end.
         connection = context.session._connection
-        found = self._channels.get(connection)
-        if found is None:
-            found = self._channels[connection] = Channel(context.session, self._watches)
+        subscribed = self._channels.get(connection)
+        if subscribed is None:
+            subscribed = self._channels[connection] = Channel(
+                context.session, self._watches
+            )
             connection.exit_stack.callback(self._close, connection)
-        return found
+        return subscribed
 
     def _close(self, connection: object) -> None:
         self._channels.pop(connection).close()
@@ -180,14 +182,14 @@ class Subscriptions:
                 types.INTERNAL_ERROR, f"{MOST} streams are open: end some first"
             )
         stream = Stream(seat, targets, self._watches)
-        wanted = types.SubscriptionFilter(
+        granted = types.SubscriptionFilter(
             resource_subscriptions=[target.uri for target in targets]
         )
         self._streams += 1
         try:
             await asyncio.to_thread(stream.begin)
             return await ListenHandler(stream)(
-                context, params.model_copy(update={"notifications": wanted})
+                context, params.model_copy(update={"notifications": granted})
             )
         finally:
             stream.end()
@@ -197,24 +199,24 @@ class Subscriptions:
 def allowed(seat: AgentMemory, uris: Iterable[str]) -> list[Target]:
     """Return what of these addresses a seat may see; the others are passed over, as if they
     never changed."""
-    found: list[Target] = []
+    targets: list[Target] = []
     for uri in list(uris)[:MOST]:
         try:
             target = target_of(uri)
             demand(seat, target)
-            found.append(target)
+            targets.append(target)
         except SynapseError:
             continue
-    return found
+    return targets
 
 
 def _whose(seat: AgentMemory) -> object:
-    """What two seats of the same agent in the same run have in common."""
+    """Return a key that two connections of one agent in one run share."""
     return seat.store, seat.id, seat.pen.run, seat.pen.epoch
 
 
 def _on(loop: asyncio.AbstractEventLoop, act: Callable[[], None]) -> None:
-    """Act on the event loop, unless it is closed: then nobody listens."""
+    """Run an act on the event loop, unless it is closed: then nobody listens."""
     try:
         loop.call_soon_threadsafe(act)
     except RuntimeError:

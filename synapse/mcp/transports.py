@@ -108,8 +108,8 @@ class Verifier:
 
 
 def _hosts(host: str, names: Sequence[str]) -> list[str]:
-    named = [*LOOPBACK[:2], "[::1]", *_own(host), *names]
-    return [form for name in dict.fromkeys(named) for form in (name, f"{name}:*")]
+    hosts = [*LOOPBACK[:2], "[::1]", *_own(host), *names]
+    return [form for name in dict.fromkeys(hosts) for form in (name, f"{name}:*")]
 
 
 def _origins(host: str, names: Sequence[str]) -> list[str]:
@@ -121,7 +121,7 @@ def _origins(host: str, names: Sequence[str]) -> list[str]:
 
 
 def _own(host: str) -> list[str]:
-    """The names of this machine by which the address may be asked for."""
+    """Return the names of this machine under which the address may be requested."""
     if host in _EVERYWHERE:
         name = socket.gethostname()
         return [name, socket.getfqdn(name)]
@@ -144,7 +144,7 @@ def _listener(host: str, port: int) -> socket.socket:
 
 
 def _log_to_stderr() -> None:
-    """Standard output is the protocol's."""
+    """Send log output to standard error: standard output carries the protocol."""
     logging.basicConfig(
         stream=sys.stderr,
         level=logging.WARNING,

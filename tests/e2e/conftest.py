@@ -103,19 +103,19 @@ def wired(name, url, home):
 
 
 @pytest.fixture(scope="session")
-def installed():
+def installed(installing):
     """The folder of the clients' programs."""
     if shutil.which("npm") is None:
         pytest.fail(
             "the long checks run the real clients, and need Node's npm on the PATH to install them"
         )
-    return _installed(
-        FOLDER, {name: (HERE / name).read_text(encoding="utf-8") for name in ASKED}
-    )
+    files = {name: (HERE / name).read_text(encoding="utf-8") for name in ASKED}
+    with installing(FOLDER):
+        return _installed(FOLDER, files)
 
 
 @pytest.fixture(scope="session")
-def claude():
+def claude(installing):
     """Return the program of Claude Code, which every run of the tests installs, alone of the
     clients.
     """
@@ -123,15 +123,17 @@ def claude():
         pytest.skip(
             f"{CLAUDE} is not there: Node's npm, which installs it, is not on the PATH"
         )
-    return _installed(FOLDER / "claude-code", _alone(CLAUDE)) / "claude"
+    folder = FOLDER / "claude-code"
+    with installing(folder):
+        return _installed(folder, _alone(CLAUDE)) / "claude"
 
 
 def _installed(folder, files):
     """Return the folder of the programs that npm installs from a package and its lock, once."""
-    wanted = hashlib.sha256("".join(files[name] for name in ASKED).encode()).hexdigest()
+    together = "".join(files[name] for name in ASKED)
+    wanted = hashlib.sha256(together.encode()).hexdigest()
     stamp = folder / "stamp"
     if not stamp.exists() or stamp.read_text() != wanted:
-        folder.mkdir(parents=True, exist_ok=True)
         for name, text in files.items():
             (folder / name).write_text(text, encoding="utf-8")
         # Without their scripts: all but one of the clients have what they need in their packages.

@@ -45,29 +45,10 @@ BOTH = {"dns-rebinding-protection", "server-sse-multiple-streams"}
 
 
 @pytest.fixture(scope="session")
-def node():
+def node(installing):
     """Runs a suite, by the name of its package, with these words."""
-    wanted = hashlib.sha256(
-        b"".join((HERE / name).read_bytes() for name in LOCKED)
-    ).hexdigest()
-    stamp = FOLDER / "stamp"
-    if not stamp.exists() or stamp.read_text() != wanted:
-        if shutil.which("npm") is None:
-            pytest.skip(
-                "the conformance suites are npm packages: put Node's npm on the PATH to run them"
-            )
-        FOLDER.mkdir(exist_ok=True)
-        for name in LOCKED:
-            shutil.copy(HERE / name, FOLDER / name)
-        done = subprocess.run(
-            ["npm", "ci", "--ignore-scripts"],
-            cwd=FOLDER,
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
-        assert done.returncode == 0, f"npm ci failed:\n{done.stderr[-2_000:]}"
-        stamp.write_text(wanted)
+    with installing(FOLDER):
+        install()
     program = FOLDER / "node_modules/.bin/node"
 
     def run(suite, *words):
@@ -78,6 +59,30 @@ def node():
         )
 
     return run
+
+
+def install():
+    """Install the suites from their lock, once."""
+    together = b"".join((HERE / name).read_bytes() for name in LOCKED)
+    wanted = hashlib.sha256(together).hexdigest()
+    stamp = FOLDER / "stamp"
+    if stamp.exists() and stamp.read_text() == wanted:
+        return
+    if shutil.which("npm") is None:
+        pytest.skip(
+            "the conformance suites are npm packages: put Node's npm on the PATH to run them"
+        )
+    for name in LOCKED:
+        shutil.copy(HERE / name, FOLDER / name)
+    done = subprocess.run(
+        ["npm", "ci", "--ignore-scripts"],
+        cwd=FOLDER,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, f"npm ci failed:\n{done.stderr[-2_000:]}"
+    stamp.write_text(wanted)
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import sys
 import pytest
 
 from orchestrator.cli.verbs import GROUPS, PROGRAM, VERBS, overview
-from synapse.cli import parse
+from synapse.cli.frame import parse
 
 
 def test_help(run):

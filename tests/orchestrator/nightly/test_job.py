@@ -211,7 +211,7 @@ with synapse.open(sys.argv[1]) as mem:
 """
 SLEEP = """
 import sys, time
-from orchestrator import nightly
+from orchestrator.nightly import job as nightly
 nightly.spend = lambda mem, on: time.sleep(60)
 nightly.main(sys.argv[1], "2026-02-01")
 """

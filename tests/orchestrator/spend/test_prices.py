@@ -37,7 +37,7 @@ def refuse(event, args):
     if event.startswith("socket."):
         raise SystemExit(f"{event}{args}")
 sys.addaudithook(refuse)
-from orchestrator import prices
+from orchestrator.spend import prices
 assert "genai_prices" not in sys.modules
 assert prices.price("claude-sonnet-4-5", at=0) and not prices.price("none-such", at=0)
 print(threading.active_count())

@@ -162,7 +162,7 @@ def test_a_call_has_a_time_limit():
 def test_functions_that_never_end_block_neither_others_nor_the_exit():
     code = """
 import asyncio, threading
-from orchestrator import tools
+from orchestrator.tools import functions as tools
 stuck = tools.tool_of(lambda: threading.Event().wait(), name="stuck", seconds=0.01)
 fine = tools.tool_of(lambda: "fine", name="fine")
 async def main():
@@ -215,7 +215,7 @@ class Node:
         ("positional", "cannot be given by its name"),
         ("rest", "cannot be given by its name"),
     ],
-    ids=str,
+    ids=range(7),
 )
 def test_what_cannot_be_a_tool_is_said_when_it_is_registered(function, told):
     def takes_bytes(x: bytes): ...

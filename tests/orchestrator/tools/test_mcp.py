@@ -46,8 +46,8 @@ else:
 """
 HOST = """
 import asyncio, sys
-from orchestrator import tools
-from orchestrator.mcp import mcp_tools
+from orchestrator.tools import functions as tools
+from orchestrator.tools.mcp import mcp_tools
 async def main():
     async with mcp_tools([sys.executable, sys.argv[1]]) as found:
         pid = next(tool for tool in found if tool.tool.name == "books_pid")

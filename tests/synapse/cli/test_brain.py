@@ -10,8 +10,9 @@ from contextlib import closing
 
 import pytest
 
-from synapse.cli import brain, parse
+from synapse.cli import brain
 from synapse.cli.brain import GROUPS, PROGRAM, overview
+from synapse.cli.frame import parse
 from synapse.cli.verbs import VERBS
 from synapse.compat.brain import UnifiedBrain
 

@@ -6,8 +6,9 @@ import sys
 
 import pytest
 
-from synapse.cli import completion
-from synapse.cli.verbs import ALIASES, VERBS
+from synapse.cli.frame import completion
+from synapse.cli.setup import completion_script
+from synapse.cli.verbs import ALIASES, PROGRAM, VERBS
 
 ASK = """
 source /dev/stdin <<'SCRIPT'
@@ -21,7 +22,7 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
 
 
 def complete(words, cwd=None):
-    program = ASK.format(script=completion.script("bash"), words=words)
+    program = ASK.format(script=completion_script("bash"), words=words)
     env = os.environ | {
         "PATH": f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"
     }
@@ -42,7 +43,7 @@ def test_script_is_valid(shell):
         pytest.skip(f"{shell} is not installed")
     done = subprocess.run(
         [shell, "-n"],
-        input=completion.script(shell),
+        input=completion_script(shell),
         text=True,
         capture_output=True,
         check=False,
@@ -52,8 +53,8 @@ def test_script_is_valid(shell):
 
 def test_the_scripts_differ_only_in_how_they_are_loaded():
     bash, zsh = (
-        completion.script("bash").splitlines(),
-        completion.script("zsh").splitlines(),
+        completion_script("bash").splitlines(),
+        completion_script("zsh").splitlines(),
     )
     assert bash[1:] == zsh[3:]
     assert "bashcompinit" in zsh[2]
@@ -70,12 +71,12 @@ def test_verbs_are_completed():
 @pytest.mark.parametrize("name", sorted(VERBS))
 def test_options_are_completed(name):
     assert complete(f"synapse {name} --js") == ["--json"]
-    assert set(complete(f"synapse {name} --")) == set(completion.flags(name))
+    assert set(complete(f"synapse {name} --")) == set(completion.flags(name, PROGRAM))
 
 
 @pytest.mark.parametrize(("command", "verb"), ALIASES.items())
 def test_aliases_are_completed(command, verb):
-    assert set(complete(f"{command} --")) == set(completion.flags(verb))
+    assert set(complete(f"{command} --")) == set(completion.flags(verb, PROGRAM))
 
 
 def test_values_are_completed(tmp_path):
@@ -99,8 +100,8 @@ def test_values_are_completed(tmp_path):
 
 
 def test_completion_prints_the_script(run):
-    assert run("completion", "bash").out == completion.script("bash")
+    assert run("completion", "bash").out == completion_script("bash")
     assert json.loads(run("completion", "zsh", "--json").out)[
         "script"
-    ] == completion.script("zsh")
+    ] == completion_script("zsh")
     assert run("completion", "csh").code == 64

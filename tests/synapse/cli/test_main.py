@@ -9,7 +9,7 @@ from orchestrator.engines.protocol import NoEngine
 from orchestrator.prompts.templates import BrokenTemplate
 from synapse import errors
 from synapse.cli import main, main_register, main_write
-from synapse.cli.options import Usage
+from synapse.cli.frame.options import Usage
 from synapse.cli.verbs import OPERATORS, overview
 
 
@@ -74,7 +74,7 @@ def test_every_error_has_its_exit_code(kind, run, monkeypatch):
     def fail(call):
         raise kind("it\x1b[31m failed", id="syn-1", problems=["one"])
 
-    monkeypatch.setattr("synapse.cli.reading.read", fail)
+    monkeypatch.setattr("synapse.cli.read.read", fail)
     done = run("read")
     assert done == (kind.exit_code, "", "synapse: it\\x1b[31m failed\n")
     error = json.loads(run("read", "--json").err)["error"]
@@ -105,7 +105,7 @@ def test_nothing_else_gets_out_either(error, code, told, run, monkeypatch):
     def fail(call):
         raise error
 
-    monkeypatch.setattr("synapse.cli.reading.read", fail)
+    monkeypatch.setattr("synapse.cli.read.read", fail)
     done = run("read")
     assert (done.code, done.out) == (code, "")
     assert told in done.err
@@ -114,7 +114,7 @@ def test_nothing_else_gets_out_either(error, code, told, run, monkeypatch):
 
 
 def test_debug_shows_where(run, monkeypatch):
-    monkeypatch.setattr("synapse.cli.reading.read", lambda call: 1 / 0)
+    monkeypatch.setattr("synapse.cli.read.read", lambda call: 1 / 0)
     done = run("read", "--debug")
     assert done.code == 1
     assert "Traceback" in done.err

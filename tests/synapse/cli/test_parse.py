@@ -6,10 +6,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from synapse.cli import parse
-from synapse.cli.options import Usage
-from synapse.cli.parser import parser_of
-from synapse.cli.verbs import VERBS
+from synapse.cli.frame import parse
+from synapse.cli.frame.options import Usage
+from synapse.cli.frame.parser import parser_of
+from synapse.cli.verbs import PROGRAM, VERBS
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_number():
 )
 def test_an_unknown_verb_is_answered_with_a_hint(name, hint):
     with pytest.raises(Usage, match="there is no verb") as caught:
-        parse.verb_named(name)
+        parse.find_verb(name, PROGRAM)
     assert hint in str(caught.value)
 
 
@@ -127,9 +127,9 @@ def test_a_verb_is_parsed_without_the_others_and_without_argparse():
         check=True,
     )
     loaded = set(done.stdout.split())
-    assert "synapse.cli.following" in loaded
+    assert "synapse.cli.follow" in loaded
     assert loaded.isdisjoint(
-        {f"synapse.cli.{name}" for name in ("reading", "upkeep", "doctor", "parser")}
+        {f"synapse.cli.{name}" for name in ("read", "upkeep", "doctor", "frame.parser")}
     )
     assert loaded.isdisjoint({"argparse", "gettext", "shutil", "difflib", "textwrap"})
 

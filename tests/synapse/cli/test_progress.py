@@ -52,7 +52,7 @@ def test_a_night_shows_how_far_it_is_on_a_terminal_and_nothing_elsewhere(tmp_pat
 
 
 def test_a_narrow_terminal_gets_as_much_as_fits(tmp_path):
-    words = "from synapse.cli.progress import Progress\nwith Progress() as p:\n"
+    words = "from synapse.cli.frame.progress import Progress\nwith Progress() as p:\n"
     words += " p.phase('x' * 50); p.said = 0; p.act(1, 2)"
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, 20))

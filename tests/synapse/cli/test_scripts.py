@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from synapse.cli.scripts import COMMANDS, text_of, write_scripts
+from synapse.cli.setup import COMMANDS, text_of, write_scripts
 
 FAKE = '#!/bin/sh\necho "$SYNAPSE_ROOT"\nprintf "<%s>" "$@"\n'
 

@@ -3,8 +3,7 @@ import os
 
 import pytest
 
-from synapse.cli.scripts import COMMANDS
-from synapse.cli.setup import skill
+from synapse.cli.setup import COMMANDS, skill
 
 
 def test_init_makes_a_workspace_with_scripts(run, tmp_path):

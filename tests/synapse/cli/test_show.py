@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from synapse.cli import show
+from synapse.cli.frame import show
 from synapse.model.agents import Agent, Skill
 from synapse.model.entry import Entry
 

@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from synapse.cli.table import drawn, table
+from synapse.cli.frame.table import drawn, table
 
 ROWS = [("r2d2", "cto", "100"), ("eng-frontend", "engineer", "60")]
 

@@ -4,7 +4,7 @@ import shlex
 
 import pytest
 
-from synapse.cli import parse
+from synapse.cli.frame import parse
 from synapse.cli.verbs import ALIASES, GROUPS, OPERATORS, VERBS, overview
 
 NAMES = sorted(VERBS)

@@ -1,19 +1,20 @@
-"""`synapse mcp`: the memory for any client of the Model Context Protocol."""
+"""The verb `mcp`: serves the memory to a client of the Model Context Protocol."""
 
 from __future__ import annotations
 
 import os
 import signal
 
-from synapse.cli.call import Call
-from synapse.cli.options import Options, Usage
-from synapse.cli.parse import many
+from synapse.cli.frame.call import Call
+from synapse.cli.frame.options import Options, Usage
+from synapse.cli.frame.parse import many
 from synapse.errors import StoreError
 from synapse.system.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from synapse.mcp.caller import Identify
     from synapse.mcp.identity import Opened
+
 
 SESSION = "CLAUDE_CODE_SESSION_ID"  # what a client tells the servers that it starts
 

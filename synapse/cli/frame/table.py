@@ -7,13 +7,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from synapse.cli.show import clean
+from synapse.cli.frame.show import clean
 
 Rows = Sequence[Sequence[str]]
 
 
 def table(headers: Sequence[str], rows: Rows) -> str:
-    """Columns two spaces apart, the last one as long as it is."""
+    """Return aligned columns, two spaces apart; the last column is not padded."""
     cells = [list(headers), *([clean(cell) for cell in row] for row in rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(headers) - 1)]
     return "\n".join(
@@ -28,7 +28,7 @@ def table(headers: Sequence[str], rows: Rows) -> str:
 
 
 def drawn(headers: Sequence[str], rows: Rows) -> str:
-    """The table as the output wants it."""
+    """Return the table as rich draws it on a terminal, else as aligned text."""
     if not sys.stdout.isatty():
         return table(headers, rows)
     from rich.console import Console

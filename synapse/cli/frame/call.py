@@ -7,8 +7,8 @@ import sys
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 
-from synapse.cli.options import Usage
-from synapse.cli.verbs import DEFAULTS, OPERATORS, Verb
+from synapse.cli.frame.options import Usage
+from synapse.cli.frame.program import DEFAULTS, Verb
 from synapse.errors import Conflict, Forbidden
 from synapse.model.agents import OPERATOR
 from synapse.system.typed import TYPE_CHECKING
@@ -31,7 +31,7 @@ class Call:
         verb: Verb,
         args: SimpleNamespace,
         env: Mapping[str, str],
-        operators: frozenset[str] = OPERATORS,
+        operators: frozenset[str] = frozenset(),
         defaults: tuple[str, ...] = DEFAULTS,
     ) -> None:
         self.args, self.verb = args, verb.name
@@ -75,17 +75,17 @@ class Call:
             {} if self.run or self.verb == "doctor" else memory.store.complaints
         )
         if complaints:
-            from synapse.cli.show import clean
+            from synapse.cli.frame.show import clean
 
             path, texts = next(iter(complaints.items()))
             count = sum(map(len, complaints.values())) - 1
-            more = f"; {count} more" if count else ""
-            self.note(clean(f"{path}: {texts[0]}{more}; `synapse doctor` names all"))
+            remainder = f"; {count} more" if count else ""
+            self.note(
+                clean(f"{path}: {texts[0]}{remainder}; `synapse doctor` names all")
+            )
 
     def _keep_tables(self, memory: Memory) -> None:
-        """The tables of a brain follow every command. An act is durable without them: they wait for
-        the next one.
-        """
+        """Update the tables of a brain after a command. If that fails, the next command does it."""
         from synapse.compat.tables import Tables, path_of
         from synapse.errors import SynapseError
 
@@ -102,7 +102,7 @@ class Call:
 
     @property
     def run(self) -> str | None:
-        """The spawned run that this shell is in; it acts only as its own agent."""
+        """Return the spawned run that this shell is in; it acts only as its own agent."""
         return self._env.get("SYNAPSE_RUN") or None
 
     @property
@@ -111,7 +111,7 @@ class Call:
 
     @property
     def location(self) -> Location:
-        """The workspace that this call means, and why that one."""
+        """Return the workspace that this call means, and why that one."""
         if self._location is None:
             from synapse.system import discovery
 
@@ -124,17 +124,19 @@ class Call:
         """Return where `init` makes a workspace: never in the home directory unless that is said,
         and no second one in a project unless its directory is named.
         """
-        named = self.args.directory or self.args.root or self._env.get("SYNAPSE_ROOT")
-        if named:
-            return os.path.abspath(os.path.expanduser(named))
+        directory = (
+            self.args.directory or self.args.root or self._env.get("SYNAPSE_ROOT")
+        )
+        if directory:
+            return os.path.abspath(os.path.expanduser(directory))
         from synapse.system import discovery
 
-        there, root = discovery.of_project(), os.path.abspath(discovery.FOLDER)
-        if there is not None and os.path.realpath(there.root) != root:
+        existing, root = discovery.of_project(), os.path.abspath(discovery.FOLDER)
+        if existing is not None and os.path.realpath(existing.root) != root:
             raise Conflict(
-                f"there is a workspace for this folder already: {there.root} ({there.reason});"
-                f" {discovery.other_than(there.root)}",
-                root=there.root,
+                f"there is a workspace for this folder already: {existing.root} ({existing.reason});"
+                f" {discovery.other_than(existing.root)}",
+                root=existing.root,
             )
         return root
 
@@ -150,7 +152,7 @@ class Call:
         return self._memory
 
     def who(self, named: str | None) -> str | None:
-        """The agent that this call is made as: the one named, else the environment's, else none."""
+        """Return the agent that the call acts as: `named`, else $SYNAPSE_AGENT, else None."""
         if named == "":
             raise Usage("the agent's name is empty")
         own = self._env.get("SYNAPSE_AGENT") or None
@@ -168,18 +170,20 @@ class Call:
         return named or own
 
     def actor(self) -> AgentMemory:
-        """The seat of `--from`, for whatever changes something: it is always somebody's."""
+        """Return the memory of the agent that writes: `--from`, else $SYNAPSE_AGENT. It is
+        required."""
         who = self.who(self.args.agent)
         if who is None:
             raise Usage("whose act is this? Give --from AGENT or set SYNAPSE_AGENT")
         return self.memory.as_agent(who)
 
     def reader(self) -> AgentMemory:
-        """The seat of `--agent`; nobody named is the operator, who sees everything."""
+        """Return the memory of the agent that reads: `--agent`, else $SYNAPSE_AGENT, else the
+        operator."""
         return self.memory.as_agent(self.who(self.args.agent) or OPERATOR)
 
     def agent(self) -> str:
-        """The agent that this is about, which has to be named."""
+        """Return the agent that the call is about, which must be named."""
         who = self.who(self.args.agent)
         if who is None:
             raise Usage("which agent? Give --agent AGENT or set SYNAPSE_AGENT")
@@ -190,18 +194,19 @@ class Call:
     ) -> None:
         """Print the one or the other form; what is costly to make comes as a function."""
         if self.json:
-            from synapse.cli.show import to_json
+            from synapse.cli.frame.show import to_json
 
             self.say(to_json(data() if callable(data) else data))
-        elif shown := text() if callable(text) else text:
-            self.say(shown)
+        elif output := text() if callable(text) else text:
+            self.say(output)
 
     def say(self, line: str) -> None:
+        """Print a line."""
         print(line)
 
     @property
     def interactive(self) -> bool:
-        """Whether somebody can answer: both ends are a terminal."""
+        """Return whether a person can answer: input and output are both a terminal."""
         return all(
             stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout)
         )
@@ -217,6 +222,6 @@ class Call:
         sys.stdout.flush()
 
     def note(self, line: str) -> None:
-        """Something for people, beside what a script reads."""
+        """Print a line for people on standard error, unless JSON was asked for."""
         if not self.json:
             print(line, file=sys.stderr)

@@ -1,14 +1,15 @@
-"""`synapse read` and `synapse search`."""
+"""The verbs `read`, `search` and `view`: entries, for an agent or for the operator."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 
-from synapse.cli.call import Call
-from synapse.cli.options import Options, Usage
-from synapse.cli.parse import many, number, positive
-from synapse.cli.show import (
+from synapse.cli.frame.call import Call
+from synapse.cli.frame.options import Options, Usage
+from synapse.cli.frame.parse import many, number, positive
+from synapse.cli.frame.show import (
     INDENT,
     LINES,
     WIDTH,
@@ -16,12 +17,15 @@ from synapse.cli.show import (
     columns,
     fields,
     header,
+    line,
     listing,
 )
 from synapse.errors import Forbidden
+from synapse.formats import codec
 from synapse.model.agents import OPERATOR
 from synapse.model.clock import seconds
 from synapse.model.entry import NEVER, PRIORITIES
+from synapse.model.namespace import is_component
 from synapse.model.results import UnreadPage
 from synapse.system.typed import TYPE_CHECKING, Any
 
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
     from synapse.agent_memory import AgentMemory
     from synapse.model.entry import Entry
     from synapse.model.results import Fate, Hit, Hits, Page
+    from synapse.view.view import View
 
 
 def read_options(parser: Options) -> None:
@@ -136,10 +141,10 @@ def _check(args: SimpleNamespace) -> None:
 
 def _note_below(call: Call, read: Callable[[str], object]) -> None:
     """Note that nothing is in a namespace itself, where something is below it."""
-    place = call.args.namespace
-    if place and not place.endswith("*") and read(f"{place}/*"):
+    namespace = call.args.namespace
+    if namespace and not namespace.endswith("*") and read(f"{namespace}/*"):
         call.note(
-            f"nothing is in {place} itself; --namespace '{place}/*' has what is below it, too"
+            f"nothing is in {namespace} itself; --namespace '{namespace}/*' has what is below it, too"
         )
 
 
@@ -147,8 +152,8 @@ def _whole_ids(call: Call, page: Page) -> list[str]:
     """Return the ids of the entries of a page that are printed whole: a listing shows the beginning
     of long ones.
     """
-    whole = call.json or call.args.markdown or call.args.unread
-    return [entry.id for entry in page if whole or entry.body.count("\n") < LINES]
+    untruncated = call.json or call.args.markdown or call.args.unread
+    return [entry.id for entry in page if untruncated or entry.body.count("\n") < LINES]
 
 
 def _filter(args: SimpleNamespace) -> dict[str, Any]:
@@ -187,7 +192,7 @@ def page_json(page: Page) -> dict[str, Any]:
     counts = {"cursor": page.cursor, "matched": page.matched, "visible": page.visible}
     if not isinstance(page, UnreadPage):
         return {"entries": _objects(page), **counts}
-    more = {
+    unread_fields = {
         "left": dict(zip(PRIORITIES, page.left, strict=True)),
         "tokens": page.tokens,
     }
@@ -195,22 +200,22 @@ def page_json(page: Page) -> dict[str, Any]:
         "entries": _objects(page),
         "pointers": [entry.id for entry in page.pointers],
         **counts,
-        **more,
+        **unread_fields,
     }
 
 
 def paged(page: Page) -> str:
-    """The listing, and below it what makes an empty one believable."""
+    """Return a page as text; its last line has the counts, so that an empty page can be trusted."""
     if isinstance(page, UnreadPage):
         from synapse.view import news
 
         return news.render(page).rstrip("\n")
-    more = "; --limit 0 shows all" if len(page) < page.visible else ""
+    hint = "; --limit 0 shows all" if len(page) < page.visible else ""
     foot = (
         f"-- {len(page)} of {page.visible} visible, {page.matched} matching; cursor"
-        f" {page.cursor}{more}"
+        f" {page.cursor}{hint}"
     )
-    return "\n\n".join(part for part in (listing(page), foot) if part)
+    return "\n\n".join(block for block in (listing(page), foot) if block)
 
 
 def markdown(entries: Page | Sequence[Entry]) -> str:
@@ -220,18 +225,19 @@ def markdown(entries: Page | Sequence[Entry]) -> str:
 
 
 def _whole(fates: Sequence[Fate | None]) -> Callable[[Sequence[Entry]], str]:
-    """Entries at full length, each with what became of it, if it is no longer shown."""
+    """Return a formatter that shows entries in full, and why an entry is no longer shown."""
 
     def shape(entries: Sequence[Entry]) -> str:
-        found = zip(entries, fates, strict=True)
+        pairs = zip(entries, fates, strict=True)
         return "\n\n".join(
-            listing([entry], whole=True) + fate_line(fate) for entry, fate in found
+            listing([entry], whole=True) + fate_line(fate) for entry, fate in pairs
         )
 
     return shape
 
 
 def fate_line(fate: Fate | None) -> str:
+    """Return a line that says why an entry is no longer shown; empty if it still is."""
     if fate is None:
         return ""
     by = f" by {fate.by}" if fate.by else ""
@@ -242,8 +248,8 @@ def fate_line(fate: Fate | None) -> str:
 def _fated(
     entries: Sequence[Entry], fates: Sequence[Fate | None]
 ) -> list[dict[str, Any]]:
-    found = zip(_objects(entries), fates, strict=True)
-    return [{**shown, "fate": fields(fate)} for shown, fate in found]
+    pairs = zip(_objects(entries), fates, strict=True)
+    return [{**fields_, "fate": fields(fate)} for fields_, fate in pairs]
 
 
 def _objects(entries: Page | Sequence[Entry]) -> list[dict[str, Any]]:
@@ -314,23 +320,23 @@ def search(call: Call) -> None:
         "archived",
         "mode",
     )
-    asked = {name: getattr(args, name) for name in names}
+    filters = {name: getattr(args, name) for name in names}
     hits = call.reader().search(
         " ".join(args.query),
         kind=many(args.kind),
         priority=many(args.priority),
-        **asked,
+        **filters,
     )
     call.show(lambda: hits_json(hits), lambda: found(hits))
     if hits.note:
         call.note(hits.note)
     if not hits:
-        words = " ".join(args.query)
+        query = " ".join(args.query)
         kinds = {"kind": many(args.kind), "priority": many(args.priority)}
         _note_below(
             call,
             lambda glob: call.reader().search(
-                words, **{**asked, **kinds, "namespace": glob}
+                query, **{**filters, **kinds, "namespace": glob}
             ),
         )
 
@@ -356,17 +362,17 @@ def hits_json(hits: Hits) -> dict[str, Any]:
 
 
 def found(hits: Hits) -> str:
-    parts = [f"{clean(header(hit.entry))}\n{_lines(hit)}" for hit in hits]
+    blocks = [f"{clean(header(hit.entry))}\n{_lines(hit)}" for hit in hits]
     partial = (
         f"; more match, these are the best of the newest {hits.ranked}"
         if hits.partial
         else ""
     )
-    return "\n\n".join([*parts, f"-- {len(parts)} found{partial}"])
+    return "\n\n".join([*blocks, f"-- {len(blocks)} found{partial}"])
 
 
 def _lines(hit: Hit) -> str:
-    """The excerpt, folded; on a terminal the words that were looked for stand out."""
+    """Return the excerpt, folded; on a terminal the matching words are bold."""
     from textwrap import wrap
 
     on, off = ("\x1b[1m", "\x1b[0m") if columns() else ("", "")
@@ -381,3 +387,83 @@ def _lines(hit: Hit) -> str:
         .replace("\0", on)
         .replace("\1", off)
     )
+
+
+def view_options(parser: Options) -> None:
+    add = parser.add_argument
+    add(
+        "ids",
+        nargs="?",
+        metavar="AGENT",
+        help="whose; else --agent, else $SYNAPSE_AGENT",
+    )
+    add("--agent", metavar="AGENT", help="the same, as an option")
+    add("--department", metavar="D", help="what every agent of this department may see")
+    add("--budget", type=number, metavar="N", help="at most so many tokens")
+    add("--as-of", metavar="TIME", help="as it would have been at this time")
+    add(
+        "--write",
+        action="store_true",
+        help="write views/AGENT.md (or D.md) in the workspace",
+    )
+
+
+def view(call: Call) -> None:
+    args = call.args
+    name = _whose(call)
+    me = call.memory.as_agent(name)
+    briefing = me.briefing(
+        budget=args.budget, department=args.department, as_of=args.as_of
+    )
+    later = me.later(args.as_of, args.department) if args.as_of else None
+    path = (
+        _write(call.root, args.department or name, briefing.markdown())
+        if args.write
+        else None
+    )
+    call.show(
+        lambda: view_json(briefing, later), lambda: path or shown(briefing, later)
+    )
+
+
+def _whose(call: Call) -> str:
+    """Return the agent whose view is shown. Only the view of a department may be the operator's."""
+    args = call.args
+    if args.ids and args.agent:
+        raise Usage("which agent? It is given twice")
+    if args.write and args.as_of:
+        raise Usage("--write is for the view of now, --as-of for looking back")
+    args.agent = args.ids or args.agent
+    return call.who(args.agent) or OPERATOR if args.department else call.agent()
+
+
+def view_json(view: View, later: list[Entry] | None) -> dict[str, Any]:
+    values = fields(view)
+    extra = (
+        {} if later is None else {"later": [codec.entry_json(entry) for entry in later]}
+    )
+    return {"markdown": values.pop("text"), **values, **extra}
+
+
+def shown(view: View, later: list[Entry] | None) -> str:
+    text = view.markdown().rstrip("\n")
+    if later is None:
+        return text
+    lines = [f"  {line(entry)}" for entry in later] or ["  nothing"]
+    return "\n".join(
+        [text, "", "-- what came later and would have changed it:", *lines]
+    )
+
+
+def _write(root: str, name: str, text: str) -> str:
+    """Replace the file in one step, so that nobody reads half a view."""
+    if not is_component(name):
+        raise Usage(f"{name!r} is not the name of an agent or a department")
+    folder = os.path.join(root, "views")
+    os.makedirs(folder, exist_ok=True)
+    path = os.path.join(folder, f"{name}.md")
+    fresh = f"{path}.{os.getpid()}"
+    with open(fresh, "w", encoding="utf-8", newline="\n") as file:
+        file.write(text)
+    os.replace(fresh, path)
+    return path

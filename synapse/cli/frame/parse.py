@@ -12,25 +12,26 @@ from collections.abc import Sequence
 from importlib import import_module
 from types import SimpleNamespace
 
-from synapse.cli.options import Options, Usage
-from synapse.cli.verbs import PROGRAM, Program, Verb
+from synapse.cli.frame.options import Options, Usage
+from synapse.cli.frame.program import Program, Verb
 from synapse.system.typed import Any
 
 Flags = dict[str, tuple[str, dict[str, Any]]]
 
 
 def split(argv: Sequence[str]) -> tuple[str | None, list[str]]:
-    """The verb, and every other word with the options before the verb put first."""
-    before: list[str] = []
-    words = list(argv)
-    while words and words[0].startswith("-") and words[0] != "-":
-        before.append(words.pop(0))
-        if before[-1] == "--root" and words:
-            before.append(words.pop(0))
-    return (words[0], before + words[1:]) if words else (None, before)
+    """Return the verb and the other words; options before the verb are put first among them."""
+    options: list[str] = []
+    remaining = list(argv)
+    while remaining and remaining[0].startswith("-") and remaining[0] != "-":
+        options.append(remaining.pop(0))
+        if options[-1] == "--root" and remaining:
+            options.append(remaining.pop(0))
+    return (remaining[0], options + remaining[1:]) if remaining else (None, options)
 
 
-def verb_named(name: str, program: Program = PROGRAM) -> Verb:
+def find_verb(name: str, program: Program) -> Verb:
+    """Return the verb of that name, or raise Usage with the closest name."""
     if name in program.verbs:
         return program.verbs[name]
     from synapse.system.spelling import closest
@@ -45,7 +46,7 @@ def verb_named(name: str, program: Program = PROGRAM) -> Verb:
 
 
 def options_of(verb: Verb) -> Options:
-    """The verb's own options, and those that every verb takes."""
+    """Return the options of a verb, and those that every verb takes."""
     options = Options()
     getattr(_code(verb), verb.options)(options)
     options.add_argument("--root", metavar="DIR", help="the workspace")
@@ -59,77 +60,77 @@ def options_of(verb: Verb) -> Options:
 def arguments(
     verb: Verb, words: Sequence[str], prog: str | None = None
 ) -> SimpleNamespace:
-    """The arguments of a verb; Usage where they cannot be read, SystemExit after help."""
+    """Parse the arguments of a verb. Raises Usage if they do not fit, SystemExit after help."""
     options = options_of(verb)
-    found = quick(options, words)
-    if found is not None:
-        return found
-    from synapse.cli.parser import parser_of
+    namespace = quick(options, words)
+    if namespace is not None:
+        return namespace
+    from synapse.cli.frame.parser import parser_of
 
     return SimpleNamespace(**vars(parser_of(verb, options, prog).parse_args(words)))
 
 
 def quick(options: Options, words: Sequence[str]) -> SimpleNamespace | None:
-    """The arguments of a plain line: long options, each followed by its value, and one run of other
-    words.
-    """
+    """Parse a plain line: long options with their values, and one run of positional arguments.
+    Return None for any other line."""
     flags, values, places = _table(options)
-    loose: list[str] = []
+    positionals: list[str] = []
     ended = False
-    left = iter(words)
-    for word in left:
-        if word in flags:
-            ended = bool(loose)
-            if not _take(flags[word], left, values):
+    remaining = iter(words)
+    for argument in remaining:
+        if argument in flags:
+            ended = bool(positionals)
+            if not _take(flags[argument], remaining, values):
                 return None
-        elif (word.startswith("-") and word != "-") or ended:
+        elif (argument.startswith("-") and argument != "-") or ended:
             return None
         else:
-            loose.append(word)
+            positionals.append(argument)
     missing = any(
         how.get("required") and values[dest] is None for dest, how in flags.values()
     )
     return (
         SimpleNamespace(**values)
-        if _place(places, loose, values) and not missing
+        if _place(places, positionals, values) and not missing
         else None
     )
 
 
 def function_of(verb: Verb) -> Any:
+    """Return the function of a verb; imports its module."""
     return getattr(_code(verb), verb.function)
 
 
 def many(values: Sequence[str] | None) -> list[str] | None:
-    """`--tags a,b --tags c` as one list; None where the option was not given."""
+    """Return `--tags a,b --tags c` as one list; None if the option was not given."""
     if values is None:
         return None
     return list(
         dict.fromkeys(
-            part.strip()
+            item.strip()
             for value in values
-            for part in value.split(",")
-            if part.strip()
+            for item in value.split(",")
+            if item.strip()
         )
     )
 
 
 def number(text: str) -> int:
-    """A whole number that is not negative."""
+    """Read a whole number that is not negative."""
     if not text.isascii() or not text.isdigit() or len(text) > 18:
         raise ValueError(f"{text!r} is not a whole number from 0 on")
     return int(text)
 
 
 def positive(text: str) -> int:
-    """A whole number above zero."""
+    """Read a whole number above zero."""
     if not number(text):
         raise ValueError(f"{text!r} is not a whole number above 0")
     return int(text)
 
 
 def seconds(text: str) -> float:
-    """A time such as `90`, `1.5`, `5m` or `2h`, in seconds."""
+    """Read a time such as `90`, `1.5`, `5m` or `2h`, and return it in seconds."""
     units = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
     figure, unit = (text[:-1], text[-1:]) if text[-1:] in units else (text, "s")
     if not figure.isascii() or not figure.replace(".", "", 1).isdigit():
@@ -142,7 +143,7 @@ def seconds(text: str) -> float:
 def _table(
     options: Options,
 ) -> tuple[Flags, dict[str, Any], list[tuple[str, dict[str, Any]]]]:
-    """Options by their names, what holds where none is given, and the arguments without a name."""
+    """Return the options by name, the default values, and the positional arguments."""
     flags: Flags = {}
     values: dict[str, Any] = {}
     places = []
@@ -159,16 +160,19 @@ def _table(
     return flags, values, places
 
 
-def _take(flag: tuple[str, dict[str, Any]], left: Any, values: dict[str, Any]) -> bool:
+def _take(
+    flag: tuple[str, dict[str, Any]], remaining: Any, values: dict[str, Any]
+) -> bool:
+    """Read the value of one option from `remaining`. Return False if it cannot be read."""
     dest, how = flag
     if how.get("action") == "store_true":
         values[dest] = True
         return True
-    word = next(left, "-")
-    if word.startswith("-") or word not in how.get("choices", (word,)):
+    text = next(remaining, "-")
+    if text.startswith("-") or text not in how.get("choices", (text,)):
         return False
     try:
-        value = how["type"](word) if "type" in how else word
+        value = how["type"](text) if "type" in how else text
     except ValueError:
         return False
     values[dest] = (
@@ -180,9 +184,7 @@ def _take(flag: tuple[str, dict[str, Any]], left: Any, values: dict[str, Any]) -
 def _place(
     places: list[tuple[str, dict[str, Any]]], loose: list[str], values: dict[str, Any]
 ) -> bool:
-    """Put the words without a name where they belong, if they are as many as it takes: where there
-    are several such arguments, one word each.
-    """
+    """Fill in the positional arguments. Return False if there are too few or too many."""
     if len(places) != 1:
         values.update(zip((dest for dest, _ in places), loose, strict=False))
         return len(loose) == len(places)

@@ -1,15 +1,15 @@
-"""`synapse write` and `synapse tell`."""
+"""The verbs `write` and `tell`: an agent writes an entry, the operator speaks to agents."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from types import SimpleNamespace
 
-from synapse.cli.call import Call
-from synapse.cli.options import Options, Usage
-from synapse.cli.parse import many
-from synapse.errors import InvalidEntry, NotFound
+from synapse.cli.frame.call import Call
+from synapse.cli.frame.options import Options
+from synapse.cli.frame.parse import many
+from synapse.cli.frame.streams import read_body
+from synapse.errors import NotFound
 from synapse.formats import codec
 from synapse.model.agents import OPERATOR
 from synapse.model.entry import PRIORITIES, SCOPES, addressees
@@ -18,8 +18,6 @@ from synapse.system.typed import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from synapse.agent_memory import AgentMemory
     from synapse.model.entry import Entry
-
-_MOST = 4 << 20
 
 
 def write_options(parser: Options) -> None:
@@ -97,7 +95,7 @@ def write(call: Call) -> None:
             ),
             to=", ".join(strangers),
         )
-    entry = me.append(body_of(call.args.body), call.args.namespace, **fields)
+    entry = me.append(read_body(call.args.body), call.args.namespace, **fields)
     if entry.topic or entry.replaces:
         entry = me.get(entry.id)
     call.show(lambda: codec.entry_json(entry), entry.id)
@@ -129,7 +127,7 @@ def tell_options(parser: Options) -> None:
 def tell(call: Call) -> None:
     args = call.args
     entry = call.memory.tell(
-        args.whom, body_of(args.text), priority=args.priority, re=args.re
+        args.whom, read_body(args.text), priority=args.priority, re=args.re
     )
     call.show(lambda: codec.entry_json(entry), entry.id)
 
@@ -150,7 +148,7 @@ def _fields(args: SimpleNamespace) -> dict[str, Any]:
 
 
 def notes(entry: Entry, me: AgentMemory) -> list[str]:
-    """What the author should know beside the id."""
+    """Return what the author should know beside the id: review, dispute, replacement."""
     if entry.staged:
         return [
             (
@@ -158,36 +156,21 @@ def notes(entry: Entry, me: AgentMemory) -> list[str]:
                 f" it is approved"
             )
         ]
-    found = []
+    lines = []
     if entry.disputed:
-        found.append(
+        lines.append(
             f"{entry.id} is in dispute with {', '.join(entry.disputed)}, of equal authority"
         )
     if (entry.topic or entry.replaces) and (fate := me.fate(entry.id)):
-        found.append(f"{entry.id} is not shown: {fate.reason} by {fate.by}")
-    return found
+        lines.append(f"{entry.id} is not shown: {fate.reason} by {fate.by}")
+    return lines
 
 
 def unknown(to: Iterable[str], me: AgentMemory) -> list[str]:
-    """The addressees that are no registered agent, and no team of any."""
+    """Return the addressees that are neither a registered agent nor one of its teams."""
     if tuple(to) == ("all",):
         return []
-    known = {f"agent:{OPERATOR}"}.union(
+    names = {f"agent:{OPERATOR}"}.union(
         *(agent.names for agent in me.store.agents().values())
     )
-    return [name for name in to if name not in known]
-
-
-def body_of(given: str | None) -> str:
-    if given is not None and given != "-":
-        return given
-    stdin = sys.stdin
-    if stdin is None or (given is None and stdin.isatty()):
-        raise Usage("no body: give it as an argument or on standard input")
-    raw = getattr(stdin, "buffer", stdin).read(_MOST)
-    try:
-        return raw if isinstance(raw, str) else raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InvalidEntry(
-            f"standard input is not UTF-8: byte {error.start} cannot be read"
-        ) from error
+    return [name for name in to if name not in names]

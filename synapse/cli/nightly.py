@@ -1,14 +1,14 @@
-"""`synapse defrag`: tidy the memory by hand, or see what a night would do; `synapse undo` takes it
-back.
-"""
+"""The verbs of nightly maintenance: `defrag`, `undo`, `reputation` and `stats`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from synapse.cli.call import Call
-from synapse.cli.options import Options
-from synapse.cli.progress import Progress
+from synapse.cli.frame.call import Call
+from synapse.cli.frame.options import Options
+from synapse.cli.frame.parse import number
+from synapse.cli.frame.progress import Progress
+from synapse.cli.frame.show import WIDTH
 from synapse.errors import Conflict, InvalidQuery
 from synapse.history.sentences import Act, sentence, undo_counts
 from synapse.model import clock
@@ -17,8 +17,11 @@ from synapse.model.entry import SECOND
 from synapse.system.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from synapse.consolidate import Act as Step
-    from synapse.consolidate import Done, Night, Plan, Undone
+    from synapse.consolidate import Account, Done, Measured, Night, Plan, Undone
+    from synapse.consolidate import Act as PlannedAct
+    from synapse.consolidate.metrics import Measure
+    from synapse.consolidate.reputation import Step
+
 
 _DOES = {
     "archive": "would file away",
@@ -59,7 +62,7 @@ def defrag(call: Call) -> None:
     _check(call)
     if call.args.plan and not call.args.date:
         plan = _planned(call)
-        acts, words, remarks, nothing = (
+        acts, verbs, remarks, nothing = (
             [act_json(act) for act in plan.acts],
             _DOES,
             plan.remarks,
@@ -67,16 +70,16 @@ def defrag(call: Call) -> None:
         )
     else:
         night = _night(call) if call.args.date else _carried(call)
-        acts, words, remarks = (
+        acts, verbs, remarks = (
             [done_json(done) for done in night.acts],
             _DID,
             night.remarks,
         )
         nothing = f"nothing to file away{_fresh(call, night.date)}"
-    more = {"remarks": remarks} if remarks else {}
+    extra = {"remarks": remarks} if remarks else {}
     call.show(
-        lambda: {"acts": acts} | more,
-        lambda: "\n".join([_lines(acts, words) or nothing, *map(_remark, remarks)]),
+        lambda: {"acts": acts} | extra,
+        lambda: "\n".join([_lines(acts, verbs) or nothing, *map(_remark, remarks)]),
     )
 
 
@@ -150,13 +153,16 @@ def _undo_lines(done: Undone) -> list[str]:
         lines.append(
             f"  review {review} {'stands again' if stands else 'counts no more'}"
         )
-    words = {
+    changes = {
         "back": done.back,
         "away": done.away,
         "shown": done.freed,
         "hidden": done.held,
     }
-    return [*lines, *(f"  {word:<6}{id}" for word, ids in words.items() for id in ids)]
+    return [
+        *lines,
+        *(f"  {change:<6}{id}" for change, ids in changes.items() for id in ids),
+    ]
 
 
 def _undo_json(done: Undone) -> dict[str, Any]:
@@ -167,21 +173,21 @@ def _undo_json(done: Undone) -> dict[str, Any]:
     return done._asdict() | {"acts": acts}
 
 
-def act_json(act: Step) -> dict[str, Any]:
-    """An act for programs: each of its entries, why, and what took its place."""
+def act_json(act: PlannedAct) -> dict[str, Any]:
+    """Return a planned act as a JSON object: its entries, the reason, and what replaced them."""
     heirs = act.heirs or ("",) * len(act.ids)
     notes = act.notes or ("",) * len(act.ids)
     entries = [
         {"id": id} | ({"by": heir} if heir else {}) | ({"note": note} if note else {})
         for id, heir, note in zip(act.ids, heirs, notes, strict=True)
     ]
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "phase": act.phase,
         "kind": act.kind,
         "reason": act.reason,
         "entries": entries,
     }
-    return told | (
+    return fields | (
         {"to": list(act.made.draft.addressees)}
         if act.kind == "escalate" and act.made
         else {}
@@ -189,6 +195,7 @@ def act_json(act: Step) -> dict[str, Any]:
 
 
 def done_json(done: Done) -> dict[str, Any]:
+    """Return a carried out act as a JSON object."""
     return (
         act_json(done.act)
         | {"act": done.seqs[-1]}
@@ -213,7 +220,7 @@ def _planned(call: Call) -> Plan:
 
 
 def _night(call: Call) -> Night:
-    """The job of a local date, as a daemon would run it: it stands for that date."""
+    """Run the nightly maintenance of a date, as the daemon would."""
     from synapse.consolidate import night
     from synapse.consolidate.nightly import date_of
 
@@ -249,34 +256,223 @@ def _carried(call: Call) -> Night:
 def _phases(text: str | None) -> tuple[str, ...]:
     from synapse.consolidate import PHASES
 
-    asked = text.split(",") if text else PHASES
-    for name in asked:
+    names = text.split(",") if text else PHASES
+    for name in names:
         if name not in PHASES:
             raise InvalidQuery(
                 f"phase {name!r} is not one of {', '.join(PHASES)}", phase=name
             )
-    return tuple(asked)
+    return tuple(names)
 
 
 def _remark(text: str) -> str:
     return f"note: {text}"
 
 
-def _lines(told: Sequence[dict[str, Any]], words: dict[str, str]) -> str:
-    """Entry by entry: what, which, why."""
+def _lines(acts: Sequence[dict[str, Any]], verbs: dict[str, str]) -> str:
+    """Return a line for each entry of the acts: what was done, to which, and why."""
     lines = []
-    for act in told:
+    for act in acts:
         number = f"{act['act']:>6}  " if "act" in act else ""
         into = f" into {act['wrote']}" if "wrote" in act else ""
         for entry in act["entries"]:
             by = f" by {entry['by']}" if "by" in entry else ""
             note = f" ({entry['note']})" if "note" in entry else ""
-            what = (
-                f"{words[act['kind']]} {entry['id']}{into}: {act['reason']}{by}{note}"
+            sentence = (
+                f"{verbs[act['kind']]} {entry['id']}{into}: {act['reason']}{by}{note}"
             )
-            lines.append(f"{number}{act['phase']:<8} {what}")
+            lines.append(f"{number}{act['phase']:<8} {sentence}")
         if not act["entries"]:
             lines.append(
-                f"{number}{act['phase']:<8} {words[act['kind']]}: {act['reason']}"
+                f"{number}{act['phase']:<8} {verbs[act['kind']]}: {act['reason']}"
             )
     return "\n".join(lines)
+
+
+_REPUTATION_COLUMNS = ("agent", "declared", "stands at", "reviews", "next")
+_SAYS = {
+    "on": "reviewed by a night every 30 days",
+    "report": "only told of: `reputation: on` in synapse.yaml makes it count",
+    "off": "off in synapse.yaml: it moves nothing; this is what it would",
+}
+
+
+def reputation_options(parser: Options) -> None:
+    parser.add_argument(
+        "agent", nargs="?", metavar="AGENT", help="only this one, step by step"
+    )
+
+
+def reputation(call: Call) -> None:
+    from synapse.consolidate import accounts
+
+    rows, how = (
+        accounts(call.memory, call.args.agent),
+        call.memory.store.settings.reputation,
+    )
+    report = {"reputation": how, "agents": [account_json(account) for account in rows]}
+    call.show(
+        lambda: report,
+        lambda: _one(rows[0], how) if call.args.agent else _all(rows, how),
+    )
+
+
+def account_json(account: Account) -> dict[str, Any]:
+    """Return the reputation of an agent as a JSON object: reviews and steps with their records."""
+    reviews = [
+        {
+            "act": review.seq,
+            "since": clock.iso(review.since),
+            "until": clock.iso(review.until),
+            "move": review.move,
+            "stands": review.stands,
+            "steps": [_step_json(step) for step in review.steps],
+        }
+        for review in account.reviews
+    ]
+    extra = {
+        "since": clock.iso(account.since),
+        "reviews": reviews,
+        "steps": [_step_json(step) for step in account.steps],
+    }
+    return account._asdict() | extra
+
+
+def _step_json(step: Step) -> dict[str, Any]:
+    deed = step.deed
+    return deed._asdict() | {
+        "at": clock.iso(deed.at),
+        "move": step.move,
+        "why": step.why,
+    }
+
+
+def _all(rows_: Iterable[Account], how: str) -> str:
+    from synapse.cli.frame.table import table
+
+    rows = [
+        (
+            account.agent,
+            str(account.declared),
+            str(account.standing),
+            str(len(account.reviews)),
+            f"{account.move:+}",
+        )
+        for account in rows_
+    ]
+    return (
+        "\n".join([_SAYS[how], table(_REPUTATION_COLUMNS, rows)])
+        if rows
+        else "no agent is registered"
+    )
+
+
+def _one(account: Account, how: str) -> str:
+    lines = [
+        f"{account.agent}: declared {account.declared}, stands at {account.standing}; {_SAYS[how]}"
+    ]
+    for review in account.reviews:
+        turned = "" if review.stands else ", taken back"
+        lines.append(
+            f"review {review.seq}, {clock.day(review.since)} to {clock.day(review.until)}:"
+            f" {review.move:+}{turned}"
+        )
+        lines += map(_line, review.steps)
+    lines.append(f"since {clock.day(account.since)}: {account.move:+}")
+    lines += map(_line, account.steps)
+    return "\n".join(lines if account.steps else [*lines, "  nothing yet"])
+
+
+def _line(step: Step) -> str:
+    deed = step.deed
+    readers = f"; shown to {', '.join(deed.seen_by)}" if deed.seen_by else ""
+    records = ", ".join(map(str, deed.records))
+    return (
+        f"  {step.move:>+3}  {clock.day(deed.at)}  {deed.entry}  {step.why} (records"
+        f" {records}{readers})"
+    )
+
+
+FULLEST = 10
+LEGEND = """\
+written: since the night before; filed: filed away, merged ones among them
+disputed: entries that contradict an equal, shown until somebody settles it
+compressed: the share of the bytes that the night filed away"""
+_NIGHT_COLUMNS = (
+    "night",
+    "entries",
+    "KB",
+    "written",
+    "filed",
+    "merged",
+    "disputed",
+    "compressed",
+)
+
+
+def stats_options(parser: Options) -> None:
+    parser.add_argument(
+        "--nights",
+        type=number,
+        default=14,
+        metavar="N",
+        help="the newest so many in the table; else 14",
+    )
+
+
+def stats(call: Call) -> None:
+    from synapse.consolidate import measured
+
+    measurements = measured(call.memory)
+    report = {
+        "nights": [_json(measure) for measure in measurements.nights],
+        "warnings": [*measurements.worries, *measurements.remarks],
+    }
+    call.show(lambda: report, lambda: _text(measurements, call.args.nights))
+
+
+def _json(each: Measure) -> dict[str, object]:
+    names = ("name", "entries", "bytes", "before")
+    rows = [dict(zip(names, row, strict=True)) for row in each.namespaces]
+    return each._asdict() | {
+        "namespaces": rows,
+        "compression": round(each.compression, 4),
+    }
+
+
+def _text(measurements: Measured, nights: int) -> str:
+    from synapse.cli.frame.table import table
+    from synapse.consolidate.metrics import per_namespace, plot
+
+    lines = [
+        f"warning: {item}" for item in (*measurements.worries, *measurements.remarks)
+    ]
+    if not measurements.nights:
+        return "\n".join(
+            [*lines, "no night yet: `synapse defrag`, or have one run every night"]
+        )
+    lines += [
+        "entries",
+        *plot([item.entries for item in measurements.nights], WIDTH - 11),
+        "",
+    ]
+    lines.append(
+        table(_NIGHT_COLUMNS, [_row(item) for item in measurements.nights[-nights:]])
+    )
+    lines += ["", LEGEND]
+    fullest = per_namespace(measurements.nights[-1])[:FULLEST]
+    return "\n".join(
+        [*lines, "", table(("namespace", "entries", "bytes", "compressed"), fullest)]
+    )
+
+
+def _row(each: Measure) -> tuple[str, ...]:
+    counts = (
+        each.entries,
+        each.bytes // 1000,
+        each.written,
+        each.filed,
+        each.merged,
+        each.disputed,
+    )
+    return (each.date, *(f"{count:,}" for count in counts), f"{each.compression:.0%}")

@@ -1,21 +1,20 @@
-"""`synapse send | inbox | threads | thread | poll`: mail from the shell. `synapse ack` is in
-`ruling`.
-"""
+"""The verbs of mail: `send`, `inbox`, `poll`, `ack`, `threads` and `thread`."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 
-from synapse.cli.call import Call
-from synapse.cli.options import Options, Usage
-from synapse.cli.parse import many, number
-from synapse.cli.show import INDENT, clean, columns, short
-from synapse.cli.writing import body_of
+from synapse.cli.decide import show_done
+from synapse.cli.frame.call import Call
+from synapse.cli.frame.options import Options, Usage
+from synapse.cli.frame.parse import many, number
+from synapse.cli.frame.show import INDENT, clean, columns, short
+from synapse.cli.frame.streams import read_body
 from synapse.mail.mailbox import Mail
 from synapse.model.agents import OPERATOR
 from synapse.model.clock import seconds
-from synapse.model.kinds import URGENCY
+from synapse.model.kinds import MESSAGE, URGENCY, kind_of
 from synapse.model.message import STATUSES, Message, Thread, as_json, thread_columns
 from synapse.system.typed import Any
 
@@ -70,7 +69,7 @@ def send(call: Call) -> None:
         raise Usage("a new version keeps all but the text and the subject")
     if args.body is not None and args.text is not None:
         raise Usage("the text is given twice: as BODY and as --body")
-    sent = _sent(mail, args, body_of(args.text if args.body is None else args.body))
+    sent = _sent(mail, args, read_body(args.text if args.body is None else args.body))
     call.show(lambda: as_json(sent), sent.id)
     if sent.entry.staged:
         call.note(
@@ -119,12 +118,12 @@ def _object(text: str | None) -> dict[str, Any] | None:
     if text is None:
         return None
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except ValueError as error:
         raise Usage(f"--meta is not JSON: {error}") from error
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise Usage('--meta is an object, such as {"run": 7}')
-    return found
+    return value
 
 
 def inbox_options(parser: Options) -> None:
@@ -143,16 +142,19 @@ def inbox_options(parser: Options) -> None:
 def inbox(call: Call) -> None:
     mail = _own(call)
     count = mail.poll()
-    found = mail.inbox(call.args.limit or None, mark=call.args.mark)
-    left = f"; {count - len(found)} more" if count > len(found) else ""
+    messages = mail.inbox(call.args.limit or None, mark=call.args.mark)
+    remainder = f"; {count - len(messages)} more" if count > len(messages) else ""
     call.show(
         lambda: {
             "agent": mail.seat.id,
             "unread": count,
-            "messages": [as_json(each) for each in found],
+            "messages": [as_json(message) for message in messages],
         },
         lambda: "\n\n".join(
-            [*(told(each) for each in found), f"-- {len(found)} unread{left}"]
+            [
+                *(told(message) for message in messages),
+                f"-- {len(messages)} unread{remainder}",
+            ]
         ),
     )
 
@@ -165,6 +167,53 @@ def poll(call: Call) -> None:
     mail = _own(call)
     count = mail.poll()
     call.show({"agent": mail.seat.id, "unread": count}, str(count))
+
+
+def ack_options(parser: Options) -> None:
+    add = parser.add_argument
+    add("ids", nargs="+", metavar="ID", help="messages, or entries that were delivered")
+    add(
+        "--from",
+        "--agent",
+        dest="agent",
+        metavar="AGENT",
+        help="who acts; else $SYNAPSE_AGENT",
+    )
+    add("--body", metavar="TEXT", help="an answer to keep with it; for messages")
+    add(
+        "--react",
+        metavar="SIGN",
+        help="react to messages with this, and acknowledge nothing",
+    )
+    add("--remove", action="store_true", help="take that reaction back")
+    add("--once", metavar="KEY", help="a retry under the same key writes nothing")
+
+
+def ack(call: Call) -> None:
+    """Acknowledge what was delivered, mail or not, and mail that was not delivered yet."""
+    args, author = call.args, call.actor()
+    messages = [id for id in args.ids if kind_of(id) == MESSAGE]
+    entries = [id for id in args.ids if id not in messages]
+    if args.remove and not args.react:
+        raise Usage("--remove takes a reaction back: name it with --react SIGN")
+    if (args.react or args.body) and entries:
+        raise Usage("--body and --react are for messages")
+    if entries:
+        show_done(call, "acknowledged", author.ack(entries, once=args.once))
+    _ack_messages(call, Mail(author), messages)
+
+
+def _ack_messages(call: Call, mail: Mail, ids: Sequence[str]) -> None:
+    """Acknowledge messages, or react to them, one after the other."""
+    args = call.args
+    for id in ids:
+        if args.react:
+            mail.react(id, args.react, remove=args.remove)
+            done = "took back" if args.remove else "reacted to"
+        else:
+            mail.ack(id, args.body, once=args.once and f"{args.once}:{id}")
+            done = "acknowledged"
+        show_done(call, done, [id])
 
 
 def threads_options(parser: Options) -> None:
@@ -189,11 +238,11 @@ def threads_options(parser: Options) -> None:
 def threads(call: Call) -> None:
     args, mail = call.args, Mail(call.reader())
     status = None if args.status == "all" else args.status
-    found = mail.threads(status, tag=args.tag, limit=args.limit)
+    rows = mail.threads(status, tag=args.tag, limit=args.limit)
     call.show(
-        lambda: {"threads": [thread_columns(each) for each in found]},
+        lambda: {"threads": [thread_columns(row) for row in rows]},
         lambda: (
-            "\n\n".join(map(listed, found))
+            "\n\n".join(map(listed, rows))
             or f"no {'' if args.status == 'all' else args.status + ' '}threads"
         ),
     )
@@ -242,16 +291,16 @@ def thread(call: Call) -> None:
         call.show(lambda: {"thread": thread_columns(changed)}, lambda: listed(changed))
         return
     mail = Mail(call.reader())
-    found, messages = (
+    conversation, messages = (
         mail.thread(args.id),
         mail.history(args.id, args.limit, before=args.before),
     )
     call.show(
         lambda: {
-            "thread": thread_columns(found),
-            "messages": [as_json(each) for each in messages],
+            "thread": thread_columns(conversation),
+            "messages": [as_json(message) for message in messages],
         },
-        lambda: "\n\n".join([listed(found), *nested(messages)]),
+        lambda: "\n\n".join([listed(conversation), *nested(messages)]),
     )
 
 
@@ -272,7 +321,7 @@ def _changed(mail: Mail, args: Any) -> Thread:
 
 
 def _own(call: Call) -> Mail:
-    """The mail of the agent that is named; without one there is nobody's."""
+    """Return the mail of the agent that must be named; the operator has none."""
     agent = call.agent()
     if agent == OPERATOR:
         raise Usage("the operator has no mail of its own: name an agent")
@@ -283,44 +332,45 @@ def _own(call: Call) -> Mail:
 
 
 def told(message: Message, depth: int = 0) -> str:
-    """A message as a header, its subject, what became of it, and its indented text."""
+    """Return a message as text: header, subject, marks and indented body."""
     entry = message.entry
     to = ", ".join(name.removeprefix("agent:") for name in entry.addressees)
     head = f"{message.id} {message.priority} {message.sender} -> {to} {seconds(message.created)}"
     indent = " " * min(2 * depth, _MARGIN)
     lines = [message.subject or "", *_marks(message)]
-    about = [f"[{clean(line)}]" for line in lines if line]
+    notes = [f"[{clean(line)}]" for line in lines if line]
     body = clean(entry.body).split("\n")
     width = columns()
     return "\n".join(
         [
             indent + short(head, width - len(indent) if width else 0),
-            *_within(indent + INDENT, [*about, *body]),
+            *_within(indent + INDENT, [*notes, *body]),
         ]
     )
 
 
 def _marks(message: Message) -> list[str]:
-    found = []
+    lines = []
     if message.updated is not None:
-        found.append(f"edited {seconds(message.updated)}")
+        lines.append(f"edited {seconds(message.updated)}")
     if message.entry.archived:
-        found.append("archived")
+        lines.append("archived")
     if message.reads:
-        found.append(f"read by {', '.join(mark.agent for mark in message.reads)}")
-    found += [
+        lines.append(f"read by {', '.join(mark.agent for mark in message.reads)}")
+    lines += [
         f"acknowledged by {mark.agent}" + (f": {mark.text}" if mark.text else "")
         for mark in message.acks
     ]
-    found += [f"{mark.agent} {mark.text}" for mark in message.reactions]
-    return found + [
-        f"attached {each.get('path') or each.get('url')}" for each in _attached(message)
+    lines += [f"{mark.agent} {mark.text}" for mark in message.reactions]
+    return lines + [
+        f"attached {attachment.get('path') or attachment.get('url')}"
+        for attachment in _attached(message)
     ]
 
 
 def _attached(message: Message) -> Sequence[Any]:
-    found: Sequence[Any] = message.entry.more.get("attachments", ())
-    return found
+    attachments: Sequence[Any] = message.entry.more.get("attachments", ())
+    return attachments
 
 
 def _within(indent: str, lines: Sequence[str]) -> list[str]:
@@ -338,25 +388,25 @@ def _within(indent: str, lines: Sequence[str]) -> list[str]:
 
 
 def nested(messages: Sequence[Message]) -> list[str]:
-    """The messages of a thread, each below the one that it answers; what answers none of these
-    stands at the top.
-    """
-    newest = {id: each.id for each in messages for id in each.entry.replaces}
-    below: dict[str | None, list[Message]] = {}
-    here = {each.id for each in messages}
-    for each in messages:
-        parent = newest.get(each.parent or "", each.parent)
-        below.setdefault(parent if parent in here else None, []).append(each)
-    found, waiting = [], [(each, 0) for each in reversed(below.get(None, []))]
+    """Return the messages of a thread as text, each below the message that it answers."""
+    newest = {id: message.id for message in messages for id in message.entry.replaces}
+    answers: dict[str | None, list[Message]] = {}
+    ids = {message.id for message in messages}
+    for message in messages:
+        parent = newest.get(message.parent or "", message.parent)
+        answers.setdefault(parent if parent in ids else None, []).append(message)
+    blocks, waiting = [], [(message, 0) for message in reversed(answers.get(None, []))]
     while waiting:
-        each, depth = waiting.pop()
-        found.append(told(each, depth))
-        waiting += [(answer, depth + 1) for answer in reversed(below.get(each.id, []))]
-    return found
+        message, depth = waiting.pop()
+        blocks.append(told(message, depth))
+        waiting += [
+            (answer, depth + 1) for answer in reversed(answers.get(message.id, []))
+        ]
+    return blocks
 
 
 def listed(thread: Thread) -> str:
-    """A thread on two lines."""
+    """Return a thread on two lines."""
     tags = f" [{', '.join(thread.tags)}]" if thread.tags else ""
     status = "" if thread.status == "active" else f" ({thread.status})"
     subject = short(f"{thread.subject or '(no subject)'}{tags}{status}", 76)

@@ -8,8 +8,8 @@ import argparse
 import os
 from collections.abc import Callable
 
-from synapse.cli.options import Options, Usage
-from synapse.cli.verbs import Verb
+from synapse.cli.frame.options import Options, Usage
+from synapse.cli.frame.program import Verb
 from synapse.system.typed import Any, NoReturn
 
 EVERYWHERE = ("--root", "--json", "--debug")
@@ -29,15 +29,15 @@ class Parser(argparse.ArgumentParser):
         """Refuse what is none of an argument's choices, and name the one that may be meant."""
         from synapse.system.spelling import closest
 
-        known = tuple(action.choices or ())
-        if not known or value in known or not isinstance(value, str):
+        choices = tuple(action.choices or ())
+        if not choices or value in choices or not isinstance(value, str):
             return super()._check_value(action, value)
-        close = closest(value, known) or next(
-            (name for name in known if name.startswith(value)), None
+        close = closest(value, choices) or next(
+            (name for name in choices if name.startswith(value)), None
         )
         if close is not None:
             name = "/".join(action.option_strings) or action.dest
-            known_names = ", ".join(known)
+            known_names = ", ".join(choices)
             raise argparse.ArgumentError(
                 None,
                 f"there is no {name} {value!r}; did you mean {close!r}? ({known_names})",
@@ -52,6 +52,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def parser_of(verb: Verb, options: Options, prog: str | None = None) -> Parser:
+    """Return the argparse parser of a verb."""
     called = f"{verb.program} {verb.name}"
     example = verb.example.replace(called, prog or called).replace("\n", "\n  ")
     parser = Parser(
@@ -72,7 +73,7 @@ def parser_of(verb: Verb, options: Options, prog: str | None = None) -> Parser:
 
 
 def _explained(read: Callable[[str], object]) -> Callable[[str], object]:
-    """argparse drops what a ValueError says."""
+    """Wrap a type function so that argparse shows the text of its ValueError."""
 
     def explained(text: str) -> object:
         try:

@@ -47,16 +47,14 @@ _SPELLED = {
 
 
 def clean(text: str) -> str:
-    """The text with control, bidi, tag and other hidden characters spelled out."""
+    """Escape control, bidi, tag and other hidden characters."""
     if text.isprintable():
         return text
     return text.translate(_SPELLED)
 
 
 def to_json(value: object) -> str:
-    """One line of JSON; characters that a terminal would act on are escaped, all others stay
-    readable.
-    """
+    """Return one line of JSON; characters that a terminal would act on are escaped."""
     import json
 
     text = json.dumps(fields(value), ensure_ascii=False)
@@ -66,27 +64,36 @@ def to_json(value: object) -> str:
 
 
 def header(entry: Entry) -> str:
-    words = [entry.id, entry.priority, entry.namespace, entry.author, entry.timestamp]
-    found = marks(entry)
-    return " ".join([*words, f"({', '.join(found)})"] if found else words)
+    """Return id, priority, namespace, author and time of an entry, with its warnings."""
+    parts_of_header = [
+        entry.id,
+        entry.priority,
+        entry.namespace,
+        entry.author,
+        entry.timestamp,
+    ]
+    labels = marks(entry)
+    return " ".join(
+        [*parts_of_header, f"({', '.join(labels)})"] if labels else parts_of_header
+    )
 
 
 def marks(entry: Entry) -> list[str]:
-    """What a reader should know before believing the entry."""
-    found = []
+    """Return warnings about an entry, such as `staged` or `disputed`."""
+    labels = []
     if entry.staged:
-        found.append("staged")
+        labels.append("staged")
     if entry.trust == "unverified":
-        found.append("unverified")
+        labels.append("unverified")
     if entry.disputed:
-        found.append("disputed")
+        labels.append("disputed")
     if entry.archived:
-        found.append("archived")
-    return found
+        labels.append("archived")
+    return labels
 
 
 def details(entry: Entry) -> str:
-    """What else is set, on one line; empty for the plainest entry."""
+    """Return the optional fields of an entry on one line; empty if none is set."""
     pairs = [
         ("disputed with", ", ".join(entry.disputed)),
         ("to", ", ".join(entry.addressees) if entry.addressees != ("all",) else ""),
@@ -104,54 +111,60 @@ def details(entry: Entry) -> str:
 
 
 def block(entry: Entry, *, whole: bool = False, width: int | None = None) -> str:
-    """An entry as a header, its further fields and its indented body, whole or as far as a list
-    shows it.
-    """
+    """Return an entry as text: a header, its fields and its indented body, shortened unless
+    `whole`."""
     lines = clean(entry.body).split("\n")
-    rest = 0 if whole else max(0, len(lines) - LINES)
-    shown = _fit(lines[: len(lines) - rest], width)
-    if rest:
-        shown.append(f"... {rest} more line{'s' * (rest > 1)}: synapse read {entry.id}")
-    more = details(entry)
-    extra = [f"[{clean(more)}]"] if more else []
+    hidden = 0 if whole else max(0, len(lines) - LINES)
+    visible = _fit(lines[: len(lines) - hidden], width)
+    if hidden:
+        visible.append(
+            f"... {hidden} more line{'s' * (hidden > 1)}: synapse read {entry.id}"
+        )
+    extra_fields = details(entry)
+    extra = [f"[{clean(extra_fields)}]"] if extra_fields else []
     return "\n".join(
         [
             clean(header(entry)),
-            *(INDENT + line if line else "" for line in [*extra, *shown]),
+            *(INDENT + line if line else "" for line in [*extra, *visible]),
         ]
     )
 
 
 def listing(entries: Iterable[Entry], *, whole: bool = False) -> str:
+    """Return entries as text, with an empty line between them."""
     width = columns()
     return "\n\n".join(block(entry, whole=whole, width=width) for entry in entries)
 
 
 def line(entry: Entry, width: int = 0) -> str:
-    """An entry on one line: its header's beginning and how its body starts."""
-    found = marks(entry)
-    words = [entry.id, entry.priority, entry.namespace, f"{entry.author}:"]
+    """Return an entry on one line: id, priority, namespace, author and how its body starts."""
+    labels = marks(entry)
+    columns_ = [entry.id, entry.priority, entry.namespace, f"{entry.author}:"]
     return short(
         " ".join(
-            [*words, *([f"({', '.join(found)})"] if found else []), first(entry.body)]
+            [
+                *columns_,
+                *([f"({', '.join(labels)})"] if labels else []),
+                first(entry.body),
+            ]
         ),
         width,
     )
 
 
 def first(body: str) -> str:
-    """The first line of a body."""
+    """Return the first line of a body."""
     return body.split("\n", 1)[0]
 
 
 def short(text: str, width: int) -> str:
-    """One clean line of at most so many characters; 0 is no limit."""
+    """Return one clean line of at most `width` characters; 0 means no limit."""
     text = clean(text.replace("\n", " "))
     return text if not width or len(text) <= width else f"{text[: width - 3]}..."
 
 
 def columns() -> int | None:
-    """The width to fit to, None where the output is not a terminal and lines stay as they are."""
+    """Return the width of the terminal; None if the output is not a terminal."""
     import os
 
     try:
@@ -165,13 +178,13 @@ def columns() -> int | None:
 
 
 def fields(value: Any) -> Any:
-    """Named tuples, however deep, as objects with their fields' names."""
+    """Return named tuples, at any depth, as dictionaries with their fields' names."""
     if hasattr(value, "_asdict"):
-        return {name: fields(each) for name, each in value._asdict().items()}
+        return {name: fields(item) for name, item in value._asdict().items()}
     if isinstance(value, Mapping):
-        return {str(name): fields(each) for name, each in value.items()}
+        return {str(name): fields(item) for name, item in value.items()}
     if isinstance(value, Sequence | Set) and not isinstance(value, str):
-        return [fields(each) for each in value]
+        return [fields(item) for item in value]
     return (
         value
         if value is None or isinstance(value, bool | int | float | str)

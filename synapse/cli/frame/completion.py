@@ -1,15 +1,11 @@
-"""`synapse completion`: a script for bash and zsh, made from the parsers themselves, so it can't go
-stale.
-"""
+"""The completion script of a shell program, for bash and zsh, made from its verbs' own options."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from synapse.cli.call import Call
-from synapse.cli.options import Options
-from synapse.cli.parse import options_of
-from synapse.cli.verbs import ALIASES, PROGRAM, Program
+from synapse.cli.frame.parse import options_of
+from synapse.cli.frame.program import Program
 from synapse.model.entry import PRIORITIES, SCOPES
 
 SHELLS = ("bash", "zsh")
@@ -65,35 +61,20 @@ _{program}() {{
 complete -F _{program} {commands}
 """
 
-_PLACES = """\
-        view) [[ $cur == -* ]] || words="$words $(_synapse_agents)" ;;
-        export|import) [[ $cur == -* ]] || { COMPREPLY=($(compgen -f -- "$cur")); return; } ;;"""
 _ZSH = """\
 (( $+functions[compdef] )) || { autoload -U +X compinit && compinit; }
 autoload -U +X bashcompinit && bashcompinit
 """
 
 
-def completion_options(parser: Options) -> None:
-    parser.add_argument("shell", choices=SHELLS, help="which shell")
-
-
-def completion(call: Call) -> None:
-    text = script(call.args.shell)
-    call.show(
-        lambda: {"shell": call.args.shell, "script": text}, lambda: text.rstrip("\n")
-    )
-
-
 def script(
     shell: str,
-    program: Program = PROGRAM,
-    places: str = _PLACES,
-    aliases: Mapping[str, str] = ALIASES,
+    program: Program,
+    places: str,
+    aliases: Mapping[str, str],
 ) -> str:
-    """The script of a program; `places` are the cases for what its verbs take without an option's
-    name.
-    """
+    """Return the completion script of a program. `places` are shell cases for positional
+    arguments."""
     return _SCRIPT.format(
         program=program.name,
         places=places,
@@ -114,8 +95,8 @@ def script(
     )
 
 
-def flags(name: str, program: Program = PROGRAM) -> list[str]:
-    """Every long option of a verb."""
+def flags(name: str, program: Program) -> list[str]:
+    """Return every long option of a verb."""
     calls = options_of(program.verbs[name]).calls
     return [
         "--help",

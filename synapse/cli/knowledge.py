@@ -1,14 +1,19 @@
-"""`synapse remember | atom | link | forget | why`: knowledge, and where it came from."""
+"""The verbs of knowledge and of time: facts, atoms, where they came from, what happened lately."""
 
 from __future__ import annotations
 
-from synapse.cli.call import Call
-from synapse.cli.options import Options
-from synapse.cli.parse import many
-from synapse.cli.show import clean, columns, fields, first, short
-from synapse.cli.writing import body_of
+from collections.abc import Iterable
+
+from synapse.cli.frame.call import Call
+from synapse.cli.frame.options import Options
+from synapse.cli.frame.parse import many, number
+from synapse.cli.frame.show import clean, columns, fields, first, short
+from synapse.cli.frame.streams import read_body
 from synapse.formats import codec
+from synapse.history import timeline as times
+from synapse.history.timeline import Moment
 from synapse.knowledge import memory
+from synapse.model import clock
 from synapse.system.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -48,24 +53,24 @@ def remember_options(parser: Options) -> None:
 
 def remember(call: Call) -> None:
     args = call.args
-    me, given = call.actor(), _common(args)
-    given |= {
+    me, options = call.actor(), _common(args)
+    options |= {
         name: many(getattr(args, name)) or () for name in ("categories", "supersedes")
     }
     entry = memory.remember(
-        me, body_of(args.fact), importance=args.importance, ttl=args.ttl, **given
+        me, read_body(args.fact), importance=args.importance, ttl=args.ttl, **options
     )
     _stored(call, entry)
 
 
 def atom_options(parser: Options) -> None:
     add = parser.add_argument
-    for name, what in (
+    for name, meaning in (
         ("subject", "who or what"),
         ("action", "does what"),
         ("outcome", "with which outcome"),
     ):
-        add(name, metavar=name.upper(), help=what)
+        add(name, metavar=name.upper(), help=meaning)
     add(
         "consequences",
         nargs="?",
@@ -79,8 +84,8 @@ def atom_options(parser: Options) -> None:
 
 def atom(call: Call) -> None:
     args = call.args
-    parts = (args.subject, args.action, args.outcome, args.consequences)
-    _stored(call, memory.atom(call.actor(), *parts, **_common(args)))
+    texts = (args.subject, args.action, args.outcome, args.consequences)
+    _stored(call, memory.atom(call.actor(), *texts, **_common(args)))
 
 
 def link_options(parser: Options) -> None:
@@ -99,8 +104,10 @@ def link_options(parser: Options) -> None:
 
 def link(call: Call) -> None:
     args = call.args
-    found = memory.link(call.actor(), args.cause, args.effect, args.type, args.strength)
-    call.show(found, _linked(found))
+    stored = memory.link(
+        call.actor(), args.cause, args.effect, args.type, args.strength
+    )
+    call.show(stored, _linked(stored))
 
 
 def forget_options(parser: Options) -> None:
@@ -197,17 +204,117 @@ def _linked(found: Link) -> str:
 
 
 def _trail(step: Step, depth: int, width: int) -> list[str]:
-    """The trail, a line each, the sources of each below it and further in."""
+    """Return the lines of a trail; the sources of each step are indented below it."""
     indent, how = "  " * depth, "" if depth == 0 else f"{step.how} "
     if step.kind == "hidden":
         return [f"{indent}{how}something that you may not see"]
     head = " ".join(
-        part for part in (f"{how}{step.kind}", step.id, step.by, step.at) if part
+        word for word in (f"{how}{step.kind}", step.id, step.by, step.at) if word
     )
-    again = " (see above)" if step.cut else ""
+    repeated = " (see above)" if step.cut else ""
     text = f": {clean(first(step.text))}" if step.text else ""
-    lines = [short(f"{indent}{head}{again}{text}", width)]
+    lines = [short(f"{indent}{head}{repeated}{text}", width)]
     return [
         *lines,
-        *(line for each in step.sources for line in _trail(each, depth + 1, width)),
+        *(line for source in step.sources for line in _trail(source, depth + 1, width)),
     ]
+
+
+def recent_options(parser: Options) -> None:
+    _asked(parser, "24h, yesterday, last tuesday, 2026-02-01; else 24h")
+    parser.add_argument(
+        "--kind",
+        action="append",
+        metavar="K,...",
+        help="entry, message, fact, atom; else all",
+    )
+
+
+def recent(call: Call) -> None:
+    args = call.args
+    moments = times.recent(
+        call.reader(), args.since or "24h", many(args.kind) or (), args.limit or None
+    )
+    _show(call, moments, "nothing was written")
+
+
+def what_did_options(parser: Options) -> None:
+    parser.add_argument("who", metavar="AGENT", help="the agent that is asked about")
+    _asked(parser, "24h, yesterday, last tuesday, 2026-02-01; else all")
+
+
+def what_did(call: Call) -> None:
+    args = call.args
+    _show(
+        call,
+        times.did(call.reader(), args.who, args.since, args.limit),
+        f"{args.who} did nothing that you may see",
+    )
+
+
+def timeline_options(parser: Options) -> None:
+    parser.add_argument(
+        "project", metavar="PROJECT", help="its name, as in projects/PROJECT"
+    )
+    _asked(parser, "24h, yesterday, last tuesday, 2026-02-01; else all")
+
+
+def timeline(call: Call) -> None:
+    args = call.args
+    moments = times.timeline(
+        call.reader(), args.project, args.since, args.limit or None
+    )
+    _show(call, moments, f"nothing of {args.project} that you may see")
+
+
+def _asked(parser: Options, since: str) -> None:
+    add = parser.add_argument
+    add(
+        "--agent",
+        metavar="AGENT",
+        help="as this agent; else $SYNAPSE_AGENT, else everything",
+    )
+    add("--since", metavar="WHEN", help=since)
+    add(
+        "--limit",
+        type=number,
+        default=50,
+        metavar="N",
+        help="the newest so many; 0: all; else 50",
+    )
+
+
+def _show(call: Call, moments: list[Moment], nothing: str) -> None:
+    width = columns() or 0
+    call.show(
+        lambda: {
+            "moments": [
+                fields(moment) | {"time": clock.iso(moment.at)} for moment in moments
+            ]
+        },
+        lambda: "\n".join(_days(moments, width)) or nothing,
+    )
+
+
+def _days(moments: Iterable[Moment], width: int) -> Iterable[str]:
+    """Yield a heading for each day and a line for each moment."""
+    day = ""
+    for moment in moments:
+        if clock.day(moment.at) != day:
+            yield from ([""] if day else [])
+            day = clock.day(moment.at)
+            yield f"{day} UTC"
+        yield short(f"  {moment.time[11:16]}  {_line(moment)}", width)
+
+
+def _line(moment: Moment) -> Any:
+    if moment.text.startswith(f"{moment.by} "):
+        return moment.text  # a sentence that says by whom
+    return (
+        " ".join(
+            field
+            for field in (moment.by, moment.kind, moment.id, moment.where)
+            if field
+        )
+        + f": {moment.text}"
+    )

@@ -50,8 +50,8 @@ WHERE = (
 )
 
 
-def listed(groups: Mapping[str, str], table: Iterable[Verb]) -> list[str]:
-    """The verbs of a help text, by what they are for."""
+def format_verbs(groups: Mapping[str, str], table: Iterable[Verb]) -> list[str]:
+    """Return the lines of a help text that list the verbs, by group."""
     lines: list[str] = []
     for key, title in groups.items():
         lines.append(f"{title}:")

@@ -1,14 +1,14 @@
-"""`synapse resolve | approve | reject | vouch | archive | restore | ack`: acts of an agent on
-entries.
+"""The verbs that decide about entries: `resolve`, `approve`, `reject`, `vouch`, `archive`,
+`restore`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from synapse.cli.call import Call
-from synapse.cli.options import Options, Usage
-from synapse.cli.show import listing
+from synapse.cli.frame.call import Call
+from synapse.cli.frame.options import Options
+from synapse.cli.frame.show import listing
 from synapse.system.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def archive_options(parser: Options) -> None:
 def archive(call: Call) -> None:
     ids: Sequence[str] = call.args.ids
     call.actor().archive(ids, call.args.reason)
-    _done(call, "archived", ids)
+    show_done(call, "archived", ids)
 
 
 def restore_options(parser: Options) -> None:
@@ -72,60 +72,7 @@ def restore_options(parser: Options) -> None:
 def restore(call: Call) -> None:
     ids: Sequence[str] = call.args.ids
     call.actor().restore(ids)
-    _done(call, "restored", ids)
-
-
-def ack_options(parser: Options) -> None:
-    _ids(parser)
-    parser.add_argument(
-        "--body", metavar="TEXT", help="what to say to it; for messages"
-    )
-    parser.add_argument(
-        "--react",
-        metavar="SIGN",
-        help="react to messages with this, and acknowledge nothing",
-    )
-    parser.add_argument("--remove", action="store_true", help="take that reaction back")
-    parser.add_argument(
-        "--once", metavar="KEY", help="a retry under the same key writes nothing"
-    )
-
-
-def ack(call: Call) -> None:
-    """One verb for what was delivered, be it mail or not, and for mail that nobody has delivered
-    yet.
-    """
-    from synapse.model.kinds import MESSAGE, kind_of
-
-    args, me = call.args, call.actor()
-    messages = [id for id in args.ids if kind_of(id) == MESSAGE]
-    others = [id for id in args.ids if id not in messages]
-    if args.remove and not args.react:
-        raise Usage("--remove takes a reaction back: which? --react SIGN")
-    if (args.react or args.body) and others:
-        raise Usage("--body and --react are for messages")
-    _done(call, "acknowledged", me.ack(others, once=args.once) if others else [])
-    _ack_mail(call, me, messages)
-
-
-def _ack_mail(call: Call, me: AgentMemory, messages: Sequence[str]) -> None:
-    from synapse.mail.mailbox import Mail
-
-    args, mail = call.args, Mail(me)
-    for id in messages:
-        if args.react:
-            mail.react(id, args.react, remove=args.remove)
-        else:
-            mail.ack(id, args.body, once=args.once and f"{args.once}:{id}")
-        _done(
-            call,
-            "acknowledged"
-            if not args.react
-            else "took back"
-            if args.remove
-            else "reacted to",
-            [id],
-        )
+    show_done(call, "restored", ids)
 
 
 def _ids(parser: Options, nargs: str = "+") -> None:
@@ -141,14 +88,14 @@ def _ids(parser: Options, nargs: str = "+") -> None:
 
 
 def _each(call: Call, what: str, act: Callable[[AgentMemory, str], Any]) -> None:
-    """One act after the other; what was done before one fails stays done, and has been printed."""
+    """Rule on each entry in turn. If one fails, the earlier rulings stand and have been printed."""
     me = call.actor()
     for id in call.args.ids:
         act(me, id)
-        _done(call, what, [id])
+        show_done(call, what, [id])
 
 
-def _done(call: Call, what: str, ids: Sequence[str]) -> None:
+def show_done(call: Call, what: str, ids: Sequence[str]) -> None:
     for id in ids:
         call.show({"id": id, "done": what}, f"{what} {id}")
 

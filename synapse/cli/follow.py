@@ -1,0 +1,163 @@
+"""The verbs that follow the log: `unread`, `watch`, `log` and `audit`."""
+
+from __future__ import annotations
+
+from synapse.cli.frame.call import Call
+from synapse.cli.frame.interrupt import Interruptible
+from synapse.cli.frame.options import Options
+from synapse.cli.frame.parse import number, seconds
+from synapse.cli.frame.show import columns, fields, line, short, to_json
+from synapse.history.sentences import Act, days, ids_of, sentence, told
+from synapse.model import clock
+from synapse.system.typed import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from synapse.model.results import Event
+
+
+def unread_options(parser: Options) -> None:
+    parser.add_argument("--agent", metavar="AGENT", help="whose; else $SYNAPSE_AGENT")
+
+
+def unread(call: Call) -> None:
+    agent = call.agent()
+    count = call.memory.as_agent(agent).unread()
+    call.show({"agent": agent, "unread": count}, str(count))
+
+
+def watch_options(parser: Options) -> None:
+    add = parser.add_argument
+    add(
+        "--agent",
+        metavar="AGENT",
+        help="as this agent; else $SYNAPSE_AGENT, else everything",
+    )
+    add("--critical", action="store_true", help="only what is critical")
+    add(
+        "--since",
+        metavar="WHEN",
+        help="begin after this cursor, or this time (24h, yesterday); else with what comes next",
+    )
+    add("--count", type=number, metavar="N", help="end after so many lines")
+    add(
+        "--timeout",
+        type=seconds,
+        metavar="S",
+        help="end after so many seconds, or 5m, 2h",
+    )
+
+
+def watch(call: Call) -> None:
+    with Interruptible():
+        _follow(call)
+
+
+def _follow(call: Call) -> None:
+    args = call.args
+    remaining = args.count
+    since = int(args.since) if args.since and args.since.isdecimal() else args.since
+    for event in call.reader().follow(
+        since, critical=args.critical, timeout=args.timeout
+    ):
+        call.say(to_json(event_json(event)) if call.json else event_line(event))
+        call.flush()
+        remaining = remaining and remaining - 1
+        if remaining == 0:
+            return
+
+
+def event_json(event: Event) -> dict[str, Any]:
+    from synapse.formats import codec
+
+    return {
+        "cursor": event.cursor,
+        "kind": event.kind,
+        "entry": codec.entry_json(event.entry),
+    }
+
+
+def event_line(event: Event) -> str:
+    return f"{event.cursor} {event.kind} {line(event.entry)}"
+
+
+def log_options(parser: Options) -> None:
+    add = parser.add_argument
+    add(
+        "--agent",
+        metavar="AGENT",
+        help="as this agent; else $SYNAPSE_AGENT, else everything",
+    )
+    add("--since", metavar="WHEN", help="24h, yesterday, last tuesday, 2026-02-01")
+    add(
+        "--limit",
+        type=number,
+        default=50,
+        metavar="N",
+        help="the newest so many; 0: all; else 50",
+    )
+
+
+def log(call: Call) -> None:
+    args = call.args
+    acts = told(
+        lambda limit: call.memory.store.acts(None, None, args.since, limit),
+        call.reader(),
+        args.limit,
+    )
+    width = columns() or 0
+    call.show(
+        lambda: {"log": [act_json(act) for act in acts]},
+        lambda: days(acts, lambda text: short(text, width)),
+    )
+
+
+def audit_options(parser: Options) -> None:
+    add = parser.add_argument
+    add("--agent", metavar="AGENT", help="what it did, and what it was shown")
+    add("--entry", metavar="ID", help="what was done to this entry")
+    add("--since", metavar="WHEN", help="24h, yesterday, last tuesday, 2026-02-01")
+    add(
+        "--limit",
+        type=number,
+        default=0,
+        metavar="N",
+        help="the newest so many; else all",
+    )
+
+
+def audit(call: Call) -> None:
+    args = call.args
+    records = call.memory.audit(
+        agent=args.agent, entry=args.entry, since=args.since, limit=args.limit or None
+    )
+    acts = [Act(record) for record in reversed(records)]
+    call.show(
+        lambda: {
+            "audit": [
+                {**fields(act.record), "time": clock.iso(act.record.at)} for act in acts
+            ]
+        },
+        lambda: (
+            "\n".join(audit_line(act, columns() or 0) for act in acts)
+            or "nothing is on record"
+        ),
+    )
+
+
+def act_json(act: Act) -> dict[str, Any]:
+    """Return an act of the changelog as a JSON object."""
+    record = act.record
+    return {
+        "seq": record.seq,
+        "time": clock.iso(record.at),
+        "kind": record.kind,
+        "by": record.by,
+        "entries": ids_of(record),
+        "what": sentence(act),
+    }
+
+
+def audit_line(act: Act, width: int) -> str:
+    return short(
+        f"{act.record.seq:>6} {clock.seconds(act.record.at)} {sentence(act)}", width
+    )

@@ -1,0 +1,301 @@
+"""The verbs that move a whole log: `export`, `import`, `merge`, `migrate` and `backup`."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from typing import TextIO
+
+from synapse.cli.frame.call import Call
+from synapse.cli.frame.options import Options, Usage
+from synapse.cli.frame.parse import number
+from synapse.cli.frame.show import clean, fields
+from synapse.errors import Conflict, InvalidEntry, NotFound
+from synapse.exchange import GENERATIONS, entries_as
+from synapse.system.typed import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from synapse.compat.migrate import Migration
+
+
+OLD_FILE = ("json", "synapse-json")
+
+
+def export_options(parser: Options) -> None:
+    add = parser.add_argument
+    add(
+        "file",
+        nargs="?",
+        default="-",
+        metavar="FILE",
+        help="a new file; - or nothing: standard output",
+    )
+    add(
+        "--as-generation",
+        choices=GENERATIONS,
+        help="the entries alone, for other readers: A and B as a new directory of files"
+        " (or lines of path and"
+        " text on standard output), C as lines of JSON objects",
+    )
+    add(
+        "--format",
+        choices=("jsonl", *OLD_FILE),
+        default="jsonl",
+        help="the log's own lines; json or synapse-json: all mail as the old file",
+    )
+    add("--thread", metavar="ID", help="of the old file, only this thread")
+
+
+def export(call: Call) -> None:
+    generation, path = call.args.as_generation, call.args.file
+    if call.args.format in OLD_FILE:
+        return _old_file(call, path)
+    if call.args.thread:
+        raise Usage("--thread goes with --format json: the mail of one thread")
+    if path == "-":
+        sys.stdout.writelines(call.memory.export(generation))
+        return None
+    count, last = _tree(call, path) if generation in ("A", "B") else _file(call, path)
+    head = {} if generation else {"head": _head(last)}
+    text = f"{count} written to {path}" + "".join(
+        f", head {value}" for value in head.values()
+    )
+    return call.show({"written": count, "file": path, **head}, clean(text))
+
+
+def _old_file(call: Call, path: str) -> None:
+    """Write all mail in the old format, to standard output or to a new file."""
+    from synapse.mail import synapse_json
+
+    text = synapse_json.text(call.memory.store, call.args.thread)
+    if path == "-":
+        sys.stdout.write(text)
+        return
+    if os.path.lexists(path):
+        raise Conflict(
+            f"{path} is there already; name another file, or remove it", file=path
+        )
+    with open(path, "x", encoding="utf-8", newline="\n") as file:
+        file.write(text)
+    call.show(lambda: {"file": path}, lambda: clean(f"the mail written to {path}"))
+
+
+def merge_options(parser: Options) -> None:
+    parser.add_argument(
+        "source",
+        nargs="?",
+        metavar="OTHER",
+        help="another workspace's directory, or an export; else what git merged",
+    )
+
+
+def merge(call: Call) -> None:
+    from synapse.exchange import merge_in
+
+    source = call.args.source
+    merged = merge_in(call.memory.store, os.path.expanduser(source) if source else None)
+    count = f"{merged.records} record{'s' * (merged.records != 1)}"
+    summary = (
+        f"{count} of the other history appended"
+        if merged.records
+        else "nothing to merge"
+    )
+    ids = [f"  {old} is {new} now" for old, new in merged.ids.items()]
+    call.show(
+        {"records": merged.records, "ids": merged.ids},
+        clean("\n".join([summary, *ids])),
+    )
+
+
+def import_options(parser: Options) -> None:
+    parser.add_argument(
+        "file",
+        metavar="FILE",
+        help="an export, or a snapshot that `backup` took; - is standard input",
+    )
+
+
+def import_(call: Call) -> None:
+    if os.path.isdir(call.args.file):
+        from synapse import backup as snapshots
+
+        snapshot = snapshots.restore(call.memory, call.args.file)
+        summary = f"{snapshot.records} records restored: the workspace is as it was at {snapshot.at}"
+        return call.show(lambda: fields(snapshot), lambda: clean(summary))
+    count, last = _taken_in(call, call.args.file)
+    head = _head(last)
+    return call.show(
+        {"records": count, "head": head}, f"{count} records imported, head {head}"
+    )
+
+
+def _taken_in(call: Call, path: str) -> tuple[int, str]:
+    """Import a file. Return the number of records and the last line."""
+    last = [""]
+    with _input(path) as lines:
+        try:
+            return call.memory.import_(_watched(lines, last)), last[0]
+        except UnicodeDecodeError as error:
+            raise InvalidEntry(f"{path} is no export: it is not UTF-8") from error
+
+
+def _watched(lines: Iterable[str], last: list[str]) -> Iterator[str]:
+    """Yield the lines, and keep the last one that is not empty in `last`."""
+    for line in lines:
+        last[0] = line if line.strip() else last[0]
+        yield line
+
+
+def _head(line: str) -> str:
+    """Return the head of a log from its last line. A copy that was cut off has another head."""
+    if not line:
+        return ""
+    record = json.loads(line)
+    return f"{record['seq']}:{record['chain']}"
+
+
+def backup_options(parser: Options) -> None:
+    add = parser.add_argument
+    add(
+        "directory",
+        metavar="DIR",
+        help="where snapshots are, outside of the workspace; with --check, one of them",
+    )
+    add(
+        "--keep",
+        type=number,
+        metavar="N",
+        help="then remove the oldest of this log beyond so many; else none",
+    )
+    add(
+        "--check",
+        action="store_true",
+        help="instead read a snapshot through, and say whether it is whole",
+    )
+
+
+def backup(call: Call) -> None:
+    from synapse import backup as snapshots
+
+    if call.args.check:
+        snapshot = snapshots.check(os.path.expanduser(call.args.directory))
+    else:
+        snapshot = snapshots.take(call.memory, call.args.directory, call.args.keep)
+    call.show(
+        lambda: fields(snapshot),
+        lambda: clean(
+            f"{snapshot.path}: {snapshot.records} records, head {snapshot.head}"
+        ),
+    )
+
+
+def _file(call: Call, path: str) -> tuple[int, str]:
+    """Export to a new file; a failed export leaves none. Return the number of lines and the
+    last."""
+    count, line = 0, ""
+    if os.path.lexists(path):
+        raise Conflict(
+            f"{path} is there already; name another file, or remove it", file=path
+        )
+    with open(path, "x", encoding="utf-8", newline="\n") as file:
+        try:
+            for line in call.memory.export(call.args.as_generation):
+                count += 1
+                file.write(line)
+            file.flush()
+            os.fsync(file.fileno())
+        except BaseException:
+            os.unlink(path)
+            raise
+    return count, line
+
+
+def _tree(call: Call, place: str) -> tuple[int, str]:
+    """Export each entry to a file of its own. Return the number of files and the last text."""
+    os.mkdir(place)
+    count, text = 0, ""
+    for path, text in entries_as(call.memory.store, call.args.as_generation):
+        count += 1
+        target = os.path.join(place, path)
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        with open(target, "x", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+    return count, text
+
+
+def _input(path: str) -> AbstractContextManager[TextIO]:
+    """Open the file that is imported, or standard input."""
+    if path == "-":
+        return nullcontext(sys.stdin)
+    try:
+        return open(path, encoding="utf-8", newline="\n")
+    except FileNotFoundError as error:
+        raise NotFound(f"there is no file {path}", file=path) from error
+
+
+def migrate_options(parser: Options) -> None:
+    add = parser.add_argument
+    add("--synapse-json", metavar="FILE", help="the old file of messages")
+    add(
+        "--cortex",
+        metavar="DIR",
+        help="a folder with stm.json, collections/, atoms, links and vectors",
+    )
+    add(
+        "--agent",
+        default="helios",
+        metavar="AGENT",
+        help="who keeps the knowledge; else helios",
+    )
+    add(
+        "--model",
+        metavar="NAME",
+        help="which model made the vectors that do not say it",
+    )
+    add(
+        "--dry-run",
+        action="store_true",
+        help="only read and check, and say what would be written",
+    )
+
+
+def migrate(call: Call) -> None:
+    from synapse.compat.migrate import migrate as recover
+
+    args = call.args
+    if args.synapse_json is None and args.cortex is None:
+        raise Usage("name --synapse-json FILE, --cortex DIR, or both")
+    migration = recover(
+        call.memory,
+        args.synapse_json,
+        args.cortex,
+        agent=args.agent,
+        model=args.model,
+        dry=args.dry_run,
+    )
+    call.show(lambda: fields(migration), lambda: clean(_told(migration)))
+
+
+def _told(migration: Migration) -> str:
+    """Return the counts of a migration as a table, then the agents that are new."""
+    from synapse.cli.frame.table import drawn
+
+    heads = (
+        "",
+        "read",
+        "repeated",
+        "written" if migration.written else "to write",
+        "here before",
+    )
+    lines = [
+        drawn(heads, [(count.kind, *map(str, count[1:])) for count in migration.counts])
+    ]
+    if migration.agents:
+        lines.append(
+            f"{'registered' if migration.written else 'to register'}: {', '.join(migration.agents)}"
+        )
+    lines += [f"{old} is {new} here" for old, new in migration.renamed.items()]
+    return "\n".join(lines)
