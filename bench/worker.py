@@ -169,17 +169,17 @@ def imported(name: str) -> dict[str, object]:
     return {"took": took, "sdks": [sdk for sdk in SDKS if sdk in sys.modules]}
 
 
-def night(root: str, now: str, date: str) -> dict[str, float]:
+def run_nightly(root: str, now: str, date: str) -> dict[str, float]:
     """One night at a moment; how long it took, what it did, and the most memory that the process
     held.
     """
     import synapse
-    from synapse.consolidate import night
+    from synapse.consolidate import run_nightly
 
     with synapse.open(root, clock=lambda: int(now)) as mem:
         mem.store.refresh(look=True)
         done = []
-        took = once(lambda: done.append(night(mem, date, int(now))))
+        took = once(lambda: done.append(run_nightly(mem, date, int(now))))
         acts = done[0].acts
     return {
         "took": took,
@@ -236,7 +236,7 @@ ROLES: dict[str, Callable[..., object]] = {
     "sessions": sessions,
     "imported": imported,
     "bare": bare,
-    "night": night,
+    "night": run_nightly,
 }
 
 if __name__ == "__main__":

@@ -19,8 +19,8 @@ from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
 from orchestrator.nightly.schedule import Alarm
-from orchestrator.plugin.answer import answer
-from orchestrator.plugin.runs import sweep
+from orchestrator.plugin.hooks.answer import answer
+from orchestrator.plugin.sessions.runs import sweep
 from orchestrator.plugin.wakes.idle import Wake, Wakes
 from orchestrator.recovery import Recovery
 from orchestrator.supervisor import Supervisor

@@ -1,4 +1,8 @@
-"""Who may write, who may read, who wins. Pure: agents, entries and settings in, decisions out."""
+"""The rules of authority: who may write, who may read, which of two entries wins.
+
+Pure: agents, entries and settings in, decisions out. The store and the index call it; nothing here
+reads or writes.
+"""
 
 from __future__ import annotations
 
@@ -46,9 +50,8 @@ class Effect(NamedTuple):
 
 
 def check_form(draft: Draft) -> Draft:
-    """The draft with every field in its canonical form, or InvalidEntry / NoKey. Knows no
-    agents.
-    """
+    """Return the draft with every field in its canonical form; raise InvalidEntry or NoKey. Knows
+    no agents."""
     ns.check(draft.namespace)
     check_priority(draft.priority)
     if draft.scope not in SCOPES:
@@ -89,7 +92,7 @@ def check_form(draft: Draft) -> Draft:
 
 
 def check_when(draft: Draft) -> None:
-    """Refuse a draft that is for a moment which is none: it would be told to nobody."""
+    """Refuse a draft whose `when` names no moment: nobody would ever be shown it."""
     if draft.when is not None:
         from synapse.model.conditions import check
 
@@ -97,7 +100,7 @@ def check_when(draft: Draft) -> None:
 
 
 def _own(draft: Draft) -> kinds.More:
-    """The fields that its kind has of its own."""
+    """Return the fields of the draft's kind, checked."""
     if draft.kind == kinds.MESSAGE and draft.topic:
         raise InvalidEntry(
             "a message has no topic: it is in a thread, and has a subject"
@@ -108,11 +111,11 @@ def _own(draft: Draft) -> kinds.More:
 def admit(
     draft: Draft, agent: Agent | None, settings: Settings, *, trust: str = "local"
 ) -> Entry:
-    """The entry that the draft becomes, stamped with who wrote it; Forbidden where its author may
-    not.
+    """Return the entry that the draft becomes, stamped with who wrote it; Forbidden where its
+    author may not write.
 
-    An agent of None is one that nobody registered: it is heard, with no authority, and never above
-    important.
+    An agent of None is one that nobody registered: it is admitted with no authority, and never
+    above important.
     """
     draft = check_form(draft)
     if agent is None:
@@ -160,7 +163,7 @@ def admit(
 
 
 def _ttl(draft: Draft, settings: Settings) -> str:
-    """The time to live of what names none: mail and knowledge last."""
+    """Return the time to live of a draft that names none: mail and knowledge never expire."""
     if draft.kind != kinds.ENTRY:
         return "never"
     return (
@@ -173,9 +176,8 @@ def _ttl(draft: Draft, settings: Settings) -> str:
 def may_write(
     agent: Agent, namespace: str, settings: Settings, action: str = "write"
 ) -> None:
-    """Whether the agent may write there. What everybody recalls takes authority too, whatever its
-    patterns say.
-    """
+    """Refuse an agent that may not write there. A namespace that everybody recalls takes authority
+    too, whatever its patterns say."""
     if not ns.matches_any(agent.writes, namespace):
         raise refusal(agent, namespace, action)
     rank = authority_in(agent, namespace, settings.flat)
@@ -213,9 +215,8 @@ def refusal(agent: Agent, namespace: str, action: str = "write") -> Forbidden:
 
 
 def may_replace(agent: Agent, old: Entry, new: Entry) -> None:
-    """Superseding needs the right to write where the old entry stands; what is said in mail only
-    its author mends.
-    """
+    """Refuse an agent that may not supersede this entry: it needs the right to write there, and a
+    message is replaced by its own author alone."""
     if not ns.matches_any(agent.writes, old.namespace):
         raise refusal(agent, old.namespace, f"supersede {old.id}")
     if kinds.MESSAGE in (old.kind, new.kind) and (
@@ -238,9 +239,8 @@ def may_replace(agent: Agent, old: Entry, new: Entry) -> None:
 
 
 def may_rule(agent: Agent, entry: Entry, settings: Settings, action: str) -> None:
-    """Whether this agent stands above the entry: it writes there, needs no review itself, and did
-    not write it.
-    """
+    """Refuse an agent that does not stand above the entry: it has to write there, need no review
+    itself, and not be its author."""
     rank = authority_in(agent, entry.namespace, settings.flat)
     if agent.id == entry.author:
         raise Forbidden(
@@ -265,15 +265,18 @@ def may_rule(agent: Agent, entry: Entry, settings: Settings, action: str) -> Non
 
 
 def may_close(agent: Agent, entry: Entry, settings: Settings, action: str) -> None:
-    """An author may resolve or file away its own entry; anyone else must stand above it."""
+    """Refuse an agent that is neither the author of the entry nor above it, and so may not resolve
+    it or file it away."""
     if agent.id != entry.author:
         may_rule(agent, entry, settings, action)
 
 
 def visible(entry: Entry, agent: Agent | None) -> bool:
-    """The one read gate. What is said to all is heard where an agent subscribes; what names it or
-    its team reaches it anywhere; everyone sees its own. A staged entry is its author's alone. None
-    is the operator.
+    """Return whether the agent may see the entry: the one read gate.
+
+    An entry to all is seen where an agent subscribes; one that names the agent or its team is seen
+    anywhere; everyone sees its own. A staged entry is its author's alone. An agent of None is the
+    operator.
     """
     if agent is None or entry.author == agent.id:
         return True
@@ -285,9 +288,8 @@ def visible(entry: Entry, agent: Agent | None) -> bool:
 
 
 def wakes(entry: Entry, agent: Agent) -> bool:
-    """Whether the entry is delivered to this agent at once. One that was merged of others is not:
-    they were.
-    """
+    """Return whether the entry is delivered to this agent at once. A merged entry is not: those it
+    was made of were."""
     subscribed = RANK[entry.priority] <= max(
         (RANK[p] for p in agent.notify), default=-1
     )
@@ -298,9 +300,8 @@ def wakes(entry: Entry, agent: Agent) -> bool:
 
 
 def is_merged(entry: Entry) -> bool:
-    """Whether a night made the entry of others. The name is reserved, and no stranger is
-    believed.
-    """
+    """Return whether the consolidation made the entry of others. The author's name is reserved, and
+    an unverified entry is not believed."""
     return (
         entry.author == CONSOLIDATOR
         and entry.trust != "unverified"
@@ -311,11 +312,11 @@ def is_merged(entry: Entry) -> bool:
 def judge(
     new: Entry, olds: Iterable[Entry], rivals: Iterable[Entry], disputed: Container[int]
 ) -> list[Effect]:
-    """What the arrival of an entry changes.
+    """Return what the arrival of an entry changes.
 
     `olds` are the earlier entries that it supersedes; `rivals` those not superseded that share its
-    topic and namespace, or supersede the same ones; `disputed` the seqs in open dispute. Only what
-    lives counts. A rival may be the later one: an entry that is vouched for arrives at the place
+    topic and namespace, or supersede the same ones; `disputed` the seqs in open dispute. Only live
+    entries count. A rival may be the later one: an entry that is vouched for arrives at the place
     that it has.
     """
     effects: list[Effect] = []
@@ -347,16 +348,14 @@ def judge(
 
 
 def _same_author(new: Entry, old: Entry) -> bool:
-    """Whether the newer speaks for the author of the older. A name that nobody vouches for speaks
-    for no one.
-    """
+    """Return whether the newer entry is by the author of the older one. An unverified name speaks
+    for no one."""
     return new.author == old.author and new.trust != "unverified"
 
 
 def _outranked(loser: Entry, winner: Entry) -> Effect:
-    """For as long as the winner stands, be it for ever: unlike what is superseded, it may come
-    back.
-    """
+    """Return the effect of a higher authority: the loser is hidden as long as the winner is shown,
+    and may come back, unlike what is superseded."""
     return Effect(loser.seq, "outranked", winner.seq, min(winner.expires, NEVER - 1))
 
 

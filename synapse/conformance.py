@@ -1,9 +1,8 @@
-"""Whether a directory keeps to PROTOCOL.md, whatever program wrote it. Looks at everything, changes
-nothing.
+"""The check of a directory against PROTOCOL.md, whatever program wrote it.
 
-`fail` means that a program which keeps to the protocol would refuse, lose or mistake something;
-`warn` that it would cope, but somebody may be surprised. A journal is walked, and what it holds is
-believed as it stands.
+It reads everything and changes nothing. `fail` means that a program which keeps to the protocol
+would refuse, lose or mistake something; `warn` that it would cope, but somebody may be surprised.
+The journal's chain is checked, and what it records is believed. Called by `synapse doctor`.
 """
 
 from __future__ import annotations
@@ -45,9 +44,8 @@ class Finding(NamedTuple):
 
 
 def check(directory: str) -> list[Finding]:
-    """Everything in the directory that does not keep to the protocol. An empty list: it
-    conforms.
-    """
+    """Return everything in the directory that does not keep to the protocol; an empty list where it
+    conforms."""
     walk = _Check(directory)
     try:
         walk.run()
@@ -61,7 +59,7 @@ def check(directory: str) -> list[Finding]:
 
 
 class _Check:
-    """One walk through a directory, and what was seen on the way."""
+    """One walk through a directory, and what it read on the way."""
 
     def __init__(self, root: str) -> None:
         self.root = root
@@ -223,7 +221,8 @@ class _Check:
     def _draft(
         self, path: str, raw: bytes, namespace: str | None, thread: str | None = None
     ) -> Draft | None:
-        """The draft of a file that a program which keeps to the protocol would take."""
+        """Return the draft of a file that a conforming program would take; None where there is
+        none, which is a finding."""
         try:
             draft = threaded(
                 codec.parse(raw, path=path, namespace=namespace).draft,
@@ -360,7 +359,7 @@ class _Check:
                 )
 
     def _journal(self) -> None:
-        """The chain from the first line to the last, over all segments."""
+        """Check the chain from the first line to the last, over all segments."""
         seq, chain, torn = 0, GENESIS, False
         for path, raw in self._lines():
             record = _decoded(raw)
@@ -438,13 +437,13 @@ class _Check:
         return os.path.join(self.root, path)
 
     def _names(self, folder: str) -> list[str]:
-        """What stands in a folder, in order, hidden files left out."""
+        """Return the names in a folder, in order, hidden files left out."""
         return sorted(
             name for name in os.listdir(self._full(folder)) if not name.startswith(".")
         )
 
     def _folder(self, path: str) -> bool:
-        """Whether a folder is there; a link in its place is a finding."""
+        """Return whether a folder is there; a link in its place is a finding."""
         if os.path.islink(self._full(path)):
             self.add(
                 path,
@@ -455,7 +454,7 @@ class _Check:
         return os.path.isdir(self._full(path))
 
     def _regular(self, path: str, limit: int) -> bool:
-        """Whether the file can be read without surprise."""
+        """Return whether the path is a plain file of bearable size; if not, that is a finding."""
         status = os.lstat(self._full(path))
         if not stat.S_ISREG(status.st_mode):
             kind = "symbolic link" if stat.S_ISLNK(status.st_mode) else "special file"

@@ -1,8 +1,8 @@
-"""Entries that were proposed in the place of others: whether they may still be, and what an
-approval does then.
+"""Merged and summarised entries that wait for approval in the place of their sources.
 
-The consolidator proposes, somebody above the sources approves. Until then nothing has changed; what
-is approved has its sources filed away, as a night files them, and is taken back in the same way.
+The consolidator proposes them, and an agent above the sources approves. Until then nothing changes.
+An approval files the sources away, as a nightly run does, and is undone in the same way. Called by
+the agent memory and by the consolidation's staging.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from synapse.writer import Writer
 
 
 def outdated(store: Store, entry: Entry) -> str | None:
-    """Why a proposal can no longer take the place of its sources: one of them has changed since."""
+    """Return why a proposal can no longer take the place of its sources, because one of them has
+    changed; None where it can."""
     now = store.clock()
     with store.snapshot() as snap:
         for id in entry.derived_from:
@@ -29,9 +30,8 @@ def outdated(store: Store, entry: Entry) -> str | None:
 
 
 def approve(store: Store, pen: Writer, agent: Agent, entry: Entry) -> None:
-    """Let it take effect, for as long as the longest of its sources would have, and file these
-    away.
-    """
+    """Approve a proposal: it is shown for as long as the longest of its sources, and these are
+    filed away."""
     if reason := outdated(store, entry):
         raise Conflict(
             f"{entry.id} cannot take the place of its sources: {reason}; reject it",
@@ -54,7 +54,7 @@ def approve(store: Store, pen: Writer, agent: Agent, entry: Entry) -> None:
 
 
 def _night(store: Store, entry: Entry) -> str:
-    """The night that proposed it."""
+    """Return the nightly run that proposed the entry."""
     try:
         return str(store.log.get(entry.id).fields.get("night", ""))
     except (KeyError, NotFound):

@@ -20,7 +20,7 @@ from orchestrator.costs import misread
 from orchestrator.nightly.schedule import Job, Plan, due, instant, zone_of
 from synapse import core
 from synapse.backup import take
-from synapse.consolidate import Claim, claim, finish, lapsed, night
+from synapse.consolidate import Claim, claim, finish, lapsed, run_nightly
 from synapse.core import Memory
 from synapse.errors import InvalidEntry, StoreError, SynapseError
 from synapse.model.agents import Settings
@@ -89,7 +89,7 @@ def nightly(root: str, plan: Plan) -> list[Job]:
 def spend(mem: Memory, on: date) -> bool:
     """Do what is not done yet of a date, and say whether all of it is now."""
     store, day = mem.store, on.isoformat()
-    night(mem, day, store.clock())
+    run_nightly(mem, day, store.clock())
     if _state(store, NIGHT, day) != "done":
         return False
     if CONSOLIDATION in dict(store.settings.other):

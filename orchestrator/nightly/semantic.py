@@ -289,7 +289,7 @@ class _Job:
 
     def _settled(self, verdict: Verdict) -> Outcome:
         proposal = verdict.proposal
-        if verdict.made is None:
+        if verdict.new_entry is None:
             return Outcome(proposal, "rejected", verdict.reason)
         if overlap := self.taken.intersection(proposal.sources):
             return Outcome(

@@ -40,25 +40,25 @@ def main(words: list[str]) -> None:
         if not os.environ.get(
             "SYNAPSE_RUN"
         ):  # a run of our own supervisor is told by it
-            payload = read(sys.stdin.fileno())
-            root = place(words, payload)
+            payload = read_payload(sys.stdin.fileno())
+            root = find_workspace(words, payload)
             if root is not None:
-                pid = parent()
+                pid = client_process()
                 if "--away" in words:
-                    leave()
-                asked = {"client": client, "payload": payload, "pid": pid}
-                asked["identity"] = os.environ.pop(
+                    detach()
+                request = {"client": client, "payload": payload, "pid": pid}
+                request["identity"] = os.environ.pop(
                     "SYNAPSE_AGENT", ""
                 )  # this process acts for the operator
                 text = (
-                    more(root, client, payload)
+                    second_answer(root, client, payload)
                     if "--more" in words
-                    else awaited(root, asked)
+                    else answer_or_wait(root, request)
                 )
                 sys.stdout.write(text)
                 sys.stdout.flush()
     except BaseException as error:
-        note(root, client, error, began)
+        log_error(root, client, error, began)
     finish()
 
 
@@ -71,7 +71,7 @@ def finish() -> None:
     os._exit(0)
 
 
-def leave() -> None:
+def detach() -> None:
     """Go on in a process of its own: a client that ends does not wait for its hooks, and kills
     them.
     """
@@ -83,31 +83,31 @@ def leave() -> None:
         os.dup2(nowhere, descriptor)
 
 
-def read(descriptor: int) -> dict[str, Any]:
+def read_payload(descriptor: int) -> dict[str, Any]:
     """Return the event as text, within a time and a size."""
     import select
 
-    end, parts, size = time.monotonic() + READ_WITHIN, [], 0
+    end, chunks, size = time.monotonic() + READ_WITHIN, [], 0
     while True:
         ready, _, _ = select.select(
             [descriptor], [], [], max(end - time.monotonic(), 0)
         )
         if not ready:
             raise TimeoutError("the event did not come to its end")
-        part = os.read(descriptor, 1 << 16)
-        if not part:
+        chunk = os.read(descriptor, 1 << 16)
+        if not chunk:
             break
-        parts.append(part)
-        size += len(part)
+        chunks.append(chunk)
+        size += len(chunk)
         if size > LARGEST:
             raise ValueError(f"the event has more than {LARGEST} bytes")
-    payload = json.loads(b"".join(parts).decode("utf-8", "replace"))
+    payload = json.loads(b"".join(chunks).decode("utf-8", "replace"))
     if not isinstance(payload, dict):
         raise ValueError("the event is no JSON object")
     return payload
 
 
-def place(words: list[str], payload: dict[str, Any]) -> str | None:
+def find_workspace(words: list[str], payload: dict[str, Any]) -> str | None:
     """Return the workspace of the event's folder; None where there is none."""
     if "--root" in words:
         return words[words.index("--root") + 1]
@@ -123,28 +123,28 @@ def place(words: list[str], payload: dict[str, Any]) -> str | None:
         return None
 
 
-def awaited(root: str, asked: dict[str, Any]) -> str:
+def answer_or_wait(root: str, request: dict[str, Any]) -> str:
     """Return the answer; while another agent is at the same call, wait a while for its result."""
     end = time.monotonic() + WAIT_WITHIN
-    text = answered(root, asked)
+    text = answer_event(root, request)
     while text == WAIT:
         time.sleep(WAIT_EACH)
-        asked["payload"]["synapse_waited"] = time.monotonic() > end
-        text = answered(root, asked)
+        request["payload"]["synapse_waited"] = time.monotonic() > end
+        text = answer_event(root, request)
     return text
 
 
-def answered(root: str, asked: dict[str, Any]) -> str:
+def answer_event(root: str, request: dict[str, Any]) -> str:
     """Return the daemon's answer, or this process' own."""
     try:
-        return ask(
-            root, {"do": "hook", "until": time.monotonic() + BEGUN_WITHIN, **asked}
+        return ask_daemon(
+            root, {"do": "hook", "until": time.monotonic() + BEGUN_WITHIN, **request}
         )
     except (OSError, ValueError, KeyError):
-        return alone(root, **asked)
+        return answer_here(root, **request)
 
 
-def ask(root: str, asked: dict[str, Any]) -> str:
+def ask_daemon(root: str, request: dict[str, Any]) -> str:
     """Return what the daemon answers; OSError where none does."""
     path = os.path.join(root, "runs", ".daemon.sock")
     if os.path.islink(path):
@@ -152,22 +152,22 @@ def ask(root: str, asked: dict[str, Any]) -> str:
     if len(os.fsencode(path)) > LONGEST_PATH:
         os.chdir(os.path.dirname(path))
         path = os.path.basename(path)
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
-        line.settimeout(DAEMON_WITHIN)
-        line.connect(path)
-        line.sendall(json.dumps(asked).encode() + b"\n")
-        with line.makefile("r", encoding="utf-8") as answer:
-            begun = json.loads(
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(DAEMON_WITHIN)
+        connection.connect(path)
+        connection.sendall(json.dumps(request).encode() + b"\n")
+        with connection.makefile("r", encoding="utf-8") as answer:
+            receipt = json.loads(
                 answer.readline()
             )  # until then nobody has been told anything
-            if "begun" not in begun:
+            if "begun" not in receipt:
                 raise ValueError("the daemon does not answer this")
-            line.settimeout(ANSWER_WITHIN)
+            connection.settimeout(ANSWER_WITHIN)
             reply = json.loads(answer.readline())
     return str(reply["answer"])
 
 
-def alone(
+def answer_here(
     root: str, client: str, payload: dict[str, Any], pid: int, identity: str
 ) -> str:
     """Return the answer that is made here, with the packages of this interpreter."""
@@ -179,18 +179,18 @@ def alone(
     if PACKAGES not in sys.path:
         sys.path.insert(0, PACKAGES)
     import synapse
-    from orchestrator.plugin.answer import answer
+    from orchestrator.plugin.hooks.answer import answer
 
     with synapse.open(root) as memory:
         return answer(memory, client, payload, pid, identity)
 
 
-def more(root: str, client: str, payload: dict[str, Any]) -> str:
+def second_answer(root: str, client: str, payload: dict[str, Any]) -> str:
     """Return what the first hook of a start had no room for, once it is known."""
     sys.path.insert(0, PACKAGES)
-    from orchestrator.plugin.answer import more_path
-    from orchestrator.plugin.event import read_event
     from orchestrator.plugin.facts import load
+    from orchestrator.plugin.facts.event import read_event
+    from orchestrator.plugin.hooks.answer import more_path
 
     event = read_event(load(client), payload)
     if event is None:
@@ -207,7 +207,7 @@ def more(root: str, client: str, payload: dict[str, Any]) -> str:
     return ""
 
 
-def parent() -> int:
+def client_process() -> int:
     """Return the process of the client: the first above this one that is no shell."""
     pid = os.getppid()
     for _ in range(4):
@@ -216,17 +216,19 @@ def parent() -> int:
                 text = file.read()
         except OSError:
             return pid
-        name, rest = (
+        name, fields = (
             text[text.index("(") + 1 : text.rindex(")")],
             text[text.rindex(")") + 2 :].split(),
         )
         if name not in ("sh", "bash", "dash", "zsh", "fish", "ksh", "busybox"):
             return pid
-        pid = int(rest[1])
+        pid = int(fields[1])
     return pid
 
 
-def note(root: str | None, client: str, error: BaseException, began: float) -> None:
+def log_error(
+    root: str | None, client: str, error: BaseException, began: float
+) -> None:
     """Add a line to the log that says what went wrong; nowhere to write is no matter."""
     try:
         path = os.path.join(root, "runs", ".hooks.log") if root else ""

@@ -35,7 +35,7 @@ def main(words: list[str]) -> int:
         return 3
     import synapse
     from orchestrator.plugin import facts
-    from orchestrator.plugin.callers import seat_of
+    from orchestrator.plugin.sessions.callers import seat_of
     from synapse.errors import NotFound
 
     client, lead = words[0], _option(words, "--agent")
@@ -45,10 +45,10 @@ def main(words: list[str]) -> int:
     own = (os.environ.get if supervised else os.environ.pop)(
         "SYNAPSE_AGENT", ""
     ) or lead
-    pid = hook.parent()
+    pid = hook.client_process()
 
     def opens() -> synapse.Memory:
-        root = hook.place(words, {"cwd": os.getcwd()})
+        root = hook.find_workspace(words, {"cwd": os.getcwd()})
         if root is None:
             raise NotFound(
                 f"no workspace is in {os.getcwd()} or above it: `orchestrator install"

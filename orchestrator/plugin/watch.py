@@ -24,7 +24,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from orchestrator.plugin.state import ClientSession
+    from orchestrator.plugin.sessions.state import ClientSession
     from synapse.core import Memory
     from synapse.model.entry import Entry
 
@@ -53,18 +53,18 @@ def main(words: Sequence[str]) -> int:
         ):  # a run of our own supervisor is told by it
             return 0
         rules = _rules(client)
-        pid = _client(rules, hook.parent)
+        pid = _client(rules, hook.client_process)
         ends = Ends(pid)
         if mode == "rewake" and not _is_rewaken(rules, pid, ends):
             return 0
-        root = hook.place(
+        root = hook.find_workspace(
             list(words), {"cwd": os.environ.get(rules.get("folder", "")) or os.getcwd()}
         )
         if root is None:
             return 0
         return _waited(root, client, pid, ends, mode)
     except BaseException as error:
-        hook.note(root, client, error, began)
+        hook.log_error(root, client, error, began)
         return 0
 
 
@@ -92,8 +92,8 @@ def _rules(client: str) -> Mapping[str, Any]:
 
 def _client(rules: Mapping[str, Any], parent: Callable[[], int]) -> int:
     """Return the client's process: the client says it, else it is the one that started this."""
-    given = os.environ.get(rules.get("pid", ""), "")
-    return int(given) if given.isdigit() and int(given) > 1 else parent()
+    declared = os.environ.get(rules.get("pid", ""), "")
+    return int(declared) if declared.isdigit() and int(declared) > 1 else parent()
 
 
 def _is_rewaken(rules: Mapping[str, Any], pid: int, ends: Ends) -> bool:
@@ -241,14 +241,14 @@ class Watch:
         """Return what is to be said now: what wakes the session's agent, that it was not given."""
         from orchestrator.plugin.wakes.idle import BUSY, due, in_turn
 
-        found = self._session()
-        if found is None:
+        newest = self._session()
+        if newest is None:
             return []
-        place = self.store.log.mark(), found[0], found[2]
-        if place == self.looked and not self.noticed:
+        position = self.store.log.mark(), newest[0], newest[2]
+        if position == self.looked and not self.noticed:
             return []
-        self.looked = place
-        session = found[1]
+        self.looked = position
+        session = newest[1]
         entries = [
             entry for entry in due(self.memory, session) if entry.id not in woken.ids
         ]
@@ -266,17 +266,17 @@ class Watch:
         """Return the newest session that the client's process holds, its file, and when that
         changed.
         """
-        from orchestrator.plugin import state
+        from orchestrator.plugin.sessions import state
 
         newest = None
-        for path, known in state.sessions(self.root):
-            if known.client == self.client and known.holder == self.holder:
+        for path, session in state.stored_sessions(self.root):
+            if session.client == self.client and session.holder == self.holder:
                 try:
                     changed = os.stat(path).st_mtime
                 except OSError:
                     continue
                 if newest is None or changed > newest[2]:
-                    newest = (path, known, changed)
+                    newest = (path, session, changed)
         return newest
 
 
@@ -295,7 +295,7 @@ class Woken:
     @classmethod
     def taken(cls, path: str) -> Woken | None:
         """Return the file at a path, held; None where another watcher does."""
-        from orchestrator.plugin.state import make_folder
+        from orchestrator.plugin.sessions.state import make_folder
 
         make_folder(os.path.dirname(path))
         descriptor = os.open(

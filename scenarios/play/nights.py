@@ -22,7 +22,7 @@ from scenarios.data import ledger
 from scenarios.data.schema import Scenario
 from scenarios.play.recorder import PRICES, Recorder, declared
 from scenarios.play.truth import Truth, drawn, noise
-from synapse.consolidate import PHASES, gather, night, plan
+from synapse.consolidate import PHASES, gather, plan, run_nightly
 from synapse.model.agents import CONSOLIDATOR, OPERATOR, Settings
 from synapse.model.clock import micros
 from synapse.model.entry import SECOND, Entry
@@ -257,7 +257,9 @@ class _Month:
                 raise _Killed
 
         def ran(at: int) -> bool:
-            return night(self.memory, on.isoformat(), at, phases.append, acted).ran
+            return run_nightly(
+                self.memory, on.isoformat(), at, phases.append, acted
+            ).ran
 
         resumed = None
         try:

@@ -105,7 +105,7 @@ provenance_options, provenance = knowledge.why_options, knowledge.why
 
 def check_options(parser: Options) -> None:
     parser.add_argument(
-        "--rebuild", action="store_true", help="derive every row anew before"
+        "--rebuild", action="store_true", help="first derive every row again"
     )
 
 

@@ -21,28 +21,32 @@ SESSION = "CLAUDE_CODE_SESSION_ID"  # what a client tells the servers that it st
 
 def mcp_options(parser: Options) -> None:
     add = parser.add_argument
-    add("--agent", metavar="AGENT", help="whose memory this is; else $SYNAPSE_AGENT")
-    add("--run", metavar="RUN", help="as that agent in this run, or RUN:EPOCH")
+    add(
+        "--agent",
+        metavar="AGENT",
+        help="the agent whose memory is served (default: $SYNAPSE_AGENT)",
+    )
+    add("--run", metavar="RUN", help="act for this run of the agent; RUN or RUN:EPOCH")
     add(
         "--http",
         metavar="[HOST:]PORT",
-        help="serve over HTTP, on 127.0.0.1 unless told; 0: any free port",
+        help="serve over HTTP (default host: 127.0.0.1); port 0 is any free port",
     )
     add(
         "--token-file",
         metavar="FILE",
-        help="with --http: who each token is, AGENT: SHA256 a line",
+        help="with --http: a file with a line AGENT: SHA256 for each token",
     )
     add(
         "--new-token",
         metavar="AGENT",
-        help="put a new token into the token file, print it once, and end",
+        help="add a new token to the token file, print it once, and exit",
     )
     add(
         "--hosts",
         action="append",
         metavar="NAME,...",
-        help="with --http: further names of this machine",
+        help="with --http: other names of this machine",
     )
     add("--tools", action="append", metavar="TOOL,...", help="offer these tools only")
     add("--compat", metavar="cortex", help="offer the cortex_* tools instead")
@@ -151,9 +155,7 @@ def _identify(call: Call, opened: Opened) -> Identify:
             if call.args.http is not None
             else ""
         )
-        raise Usage(
-            f"whose memory is this? Give --agent AGENT or set SYNAPSE_AGENT{also}"
-        )
+        raise Usage(f"missing --agent AGENT (or set SYNAPSE_AGENT{also})")
     return as_agent(opened, who, call.args.run)
 
 

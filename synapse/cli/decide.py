@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 def resolve_options(parser: Options) -> None:
     _ids(parser)
-    parser.add_argument("--note", metavar="TEXT", help="how it was done")
+    parser.add_argument("--note", metavar="TEXT", help="how the blocker was resolved")
 
 
 def resolve(call: Call) -> None:
-    _each(call, "resolved", lambda me, id: me.resolve(id, call.args.note))
+    _rule(call, "resolved", lambda me, id: me.resolve(id, call.args.note))
 
 
 def approve_options(parser: Options) -> None:
@@ -30,18 +30,18 @@ def approve_options(parser: Options) -> None:
 
 def approve(call: Call) -> None:
     if call.args.ids:
-        _each(call, "approved", lambda me, id: me.approve(id))
+        _rule(call, "approved", lambda me, id: me.approve(id))
     else:
-        _waiting(call)
+        _show_staged(call)
 
 
 def reject_options(parser: Options) -> None:
     _ids(parser)
-    parser.add_argument("--reason", metavar="TEXT", help="why")
+    parser.add_argument("--reason", metavar="TEXT", help="the reason")
 
 
 def reject(call: Call) -> None:
-    _each(call, "rejected", lambda me, id: me.reject(id, call.args.reason))
+    _rule(call, "rejected", lambda me, id: me.reject(id, call.args.reason))
 
 
 def vouch_options(parser: Options) -> None:
@@ -49,20 +49,20 @@ def vouch_options(parser: Options) -> None:
 
 
 def vouch(call: Call) -> None:
-    _each(call, "vouched for", lambda me, id: me.vouch(id))
+    _rule(call, "vouched for", lambda me, id: me.vouch(id))
 
 
 def archive_options(parser: Options) -> None:
     _ids(parser)
     parser.add_argument(
-        "--reason", default="archived by hand", metavar="TEXT", help="why"
+        "--reason", default="archived by hand", metavar="TEXT", help="the reason"
     )
 
 
 def archive(call: Call) -> None:
     ids: Sequence[str] = call.args.ids
     call.actor().archive(ids, call.args.reason)
-    show_done(call, "archived", ids)
+    call.show_done("archived", ids)
 
 
 def restore_options(parser: Options) -> None:
@@ -72,35 +72,24 @@ def restore_options(parser: Options) -> None:
 def restore(call: Call) -> None:
     ids: Sequence[str] = call.args.ids
     call.actor().restore(ids)
-    show_done(call, "restored", ids)
+    call.show_done("restored", ids)
 
 
 def _ids(parser: Options, nargs: str = "+") -> None:
     add = parser.add_argument
     add("ids", nargs=nargs, metavar="ID", help="the entries")
-    add(
-        "--from",
-        "--agent",
-        dest="agent",
-        metavar="AGENT",
-        help="who acts; else $SYNAPSE_AGENT",
-    )
+    parser.add_author()
 
 
-def _each(call: Call, what: str, act: Callable[[AgentMemory, str], Any]) -> None:
+def _rule(call: Call, what: str, act: Callable[[AgentMemory, str], Any]) -> None:
     """Rule on each entry in turn. If one fails, the earlier rulings stand and have been printed."""
     me = call.actor()
     for id in call.args.ids:
         act(me, id)
-        show_done(call, what, [id])
+        call.show_done(what, [id])
 
 
-def show_done(call: Call, what: str, ids: Sequence[str]) -> None:
-    for id in ids:
-        call.show({"id": id, "done": what}, f"{what} {id}")
-
-
-def _waiting(call: Call) -> None:
+def _show_staged(call: Call) -> None:
     from synapse.formats import codec
 
     staged = call.reader().staged()

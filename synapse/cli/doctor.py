@@ -159,10 +159,10 @@ def findings_json(findings: Iterable[Finding]) -> dict[str, Any]:
 
 
 def findings_text(findings: Iterable[Finding]) -> str:
-    from synapse.cli.frame.table import drawn
+    from synapse.cli.frame.table import draw_table
 
     rows = [(finding.verdict, finding.check, finding.detail) for finding in findings]
-    return drawn(("verdict", "check", "detail"), rows)
+    return draw_table(("verdict", "check", "detail"), rows)
 
 
 def _sqlite() -> Iterator[Finding]:
@@ -243,9 +243,7 @@ def _settings(root: str, memory: Memory) -> Iterator[Finding]:
         if any(concerns(stray.path, RUN_BLOCKS) for stray in strays)
         else ""
     )
-    advice = (
-        f"reads and writes go on without them{runs}; synapse/SETTINGS.md has every key"
-    )
+    advice = f"reads and writes go on without them{runs}; docs/reference/settings.md has every key"
     yield from _some(
         "settings", "fail", [f"synapse.yaml: {stray.text}" for stray in strays], advice
     )
@@ -311,15 +309,15 @@ def _authors(root: str, memory: Memory) -> Iterator[Finding]:
 
 
 def _namespaces(root: str, memory: Memory) -> Iterator[Finding]:
-    from synapse.consolidate import measured
+    from synapse.consolidate import run_history
 
-    yield from _some("namespaces", "warn", list(measured(memory).remarks), "")
+    yield from _some("namespaces", "warn", list(run_history(memory).remarks), "")
 
 
 def _nights(root: str, memory: Memory) -> Iterator[Finding]:
-    from synapse.consolidate import measured
+    from synapse.consolidate import run_history
 
-    yield from _some("nights", "warn", list(measured(memory).worries), "")
+    yield from _some("nights", "warn", list(run_history(memory).worries), "")
 
 
 def _set_aside(root: str, memory: Memory) -> Iterator[Finding]:

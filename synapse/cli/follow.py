@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 def unread_options(parser: Options) -> None:
-    parser.add_argument("--agent", metavar="AGENT", help="whose; else $SYNAPSE_AGENT")
+    parser.add_argument(
+        "--agent", metavar="AGENT", help="the agent (default: $SYNAPSE_AGENT)"
+    )
 
 
 def unread(call: Call) -> None:
@@ -27,23 +29,19 @@ def unread(call: Call) -> None:
 
 def watch_options(parser: Options) -> None:
     add = parser.add_argument
-    add(
-        "--agent",
-        metavar="AGENT",
-        help="as this agent; else $SYNAPSE_AGENT, else everything",
-    )
-    add("--critical", action="store_true", help="only what is critical")
+    parser.add_reader()
+    add("--critical", action="store_true", help="only critical entries")
     add(
         "--since",
         metavar="WHEN",
-        help="begin after this cursor, or this time (24h, yesterday); else with what comes next",
+        help="start after this cursor or time (24h, yesterday); default: now",
     )
-    add("--count", type=number, metavar="N", help="end after so many lines")
+    add("--count", type=number, metavar="N", help="stop after N lines")
     add(
         "--timeout",
         type=seconds,
         metavar="S",
-        help="end after so many seconds, or 5m, 2h",
+        help="stop after this time: seconds, or 5m, 2h",
     )
 
 
@@ -82,18 +80,18 @@ def event_line(event: Event) -> str:
 
 def log_options(parser: Options) -> None:
     add = parser.add_argument
+    parser.add_reader()
     add(
-        "--agent",
-        metavar="AGENT",
-        help="as this agent; else $SYNAPSE_AGENT, else everything",
+        "--since",
+        metavar="WHEN",
+        help="after this time: 24h, yesterday, last tuesday, 2026-02-01",
     )
-    add("--since", metavar="WHEN", help="24h, yesterday, last tuesday, 2026-02-01")
     add(
         "--limit",
         type=number,
         default=50,
         metavar="N",
-        help="the newest so many; 0: all; else 50",
+        help="the newest N; 0 for all (default: 50)",
     )
 
 
@@ -113,15 +111,19 @@ def log(call: Call) -> None:
 
 def audit_options(parser: Options) -> None:
     add = parser.add_argument
-    add("--agent", metavar="AGENT", help="what it did, and what it was shown")
-    add("--entry", metavar="ID", help="what was done to this entry")
-    add("--since", metavar="WHEN", help="24h, yesterday, last tuesday, 2026-02-01")
+    add("--agent", metavar="AGENT", help="only what this agent did and was shown")
+    add("--entry", metavar="ID", help="only what was done to this entry")
+    add(
+        "--since",
+        metavar="WHEN",
+        help="after this time: 24h, yesterday, last tuesday, 2026-02-01",
+    )
     add(
         "--limit",
         type=number,
         default=0,
         metavar="N",
-        help="the newest so many; else all",
+        help="the newest N (default: all)",
     )
 
 

@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 def remember_options(parser: Options) -> None:
     add = parser.add_argument
     add(
-        "fact", nargs="?", metavar="FACT", help="the fact; - or nothing: standard input"
+        "fact",
+        nargs="?",
+        metavar="FACT",
+        help="the fact; without it, or with -, standard input is read",
     )
     _author(parser)
     _scope(parser)
@@ -33,21 +36,21 @@ def remember_options(parser: Options) -> None:
         "--categories",
         action="append",
         metavar="C,...",
-        help="what it is about, in words of your own",
+        help="categories of your own",
     )
     add(
         "--importance",
         type=_figure,
         default=1.0,
         metavar="N",
-        help="1 to 3, or what you use; else 1",
+        help="1 to 3, or your own scale (default: 1)",
     )
-    add("--ttl", metavar="SPAN", help="30m, 24h, 7d, 4w; else it stays")
+    add("--ttl", metavar="SPAN", help="30m, 24h, 7d or 4w (default: never)")
     add(
         "--supersedes",
         action="append",
         metavar="ID,...",
-        help="what it replaces, at once",
+        help="entries that this one replaces",
     )
 
 
@@ -66,9 +69,9 @@ def remember(call: Call) -> None:
 def atom_options(parser: Options) -> None:
     add = parser.add_argument
     for name, meaning in (
-        ("subject", "who or what"),
-        ("action", "does what"),
-        ("outcome", "with which outcome"),
+        ("subject", "who or what acts"),
+        ("action", "what it does"),
+        ("outcome", "the outcome"),
     ):
         add(name, metavar=name.upper(), help=meaning)
     add(
@@ -76,7 +79,7 @@ def atom_options(parser: Options) -> None:
         nargs="?",
         default="",
         metavar="CONSEQUENCES",
-        help="and what follows from it",
+        help="the consequences",
     )
     _author(parser)
     _scope(parser)
@@ -90,16 +93,22 @@ def atom(call: Call) -> None:
 
 def link_options(parser: Options) -> None:
     add = parser.add_argument
-    add("cause", metavar="ATOM", help="the one that comes first")
-    add("effect", metavar="ATOM", help="the one that it bears on")
+    add("cause", metavar="ATOM", help="the cause")
+    add("effect", metavar="ATOM", help="the effect")
     _author(parser)
     add(
         "--type",
         default="causes",
         metavar="T",
-        help=f"{', '.join(memory.LINK_TYPES)}; else causes",
+        help=f"{', '.join(memory.LINK_TYPES)} (default: causes)",
     )
-    add("--strength", type=_figure, default=0.5, metavar="N", help="0 to 1; else 0.5")
+    add(
+        "--strength",
+        type=_figure,
+        default=0.5,
+        metavar="N",
+        help="0 to 1 (default: 0.5)",
+    )
 
 
 def link(call: Call) -> None:
@@ -112,9 +121,9 @@ def link(call: Call) -> None:
 
 def forget_options(parser: Options) -> None:
     add = parser.add_argument
-    add("ids", nargs="+", metavar="ID", help="facts and atoms")
+    add("ids", nargs="+", metavar="ID", help="the facts and atoms to forget")
     _author(parser)
-    add("--reason", metavar="TEXT", help="why; kept with it in the log")
+    add("--reason", metavar="TEXT", help="the reason, kept in the log")
 
 
 def forget(call: Call) -> None:
@@ -127,11 +136,7 @@ def forget(call: Call) -> None:
 def why_options(parser: Options) -> None:
     add = parser.add_argument
     add("id", metavar="ID", help="an entry, a message, a fact, an atom or a run")
-    add(
-        "--agent",
-        metavar="AGENT",
-        help="as this agent; else $SYNAPSE_AGENT, else everything",
-    )
+    parser.add_reader()
 
 
 def why(call: Call) -> None:
@@ -147,13 +152,7 @@ def why(call: Call) -> None:
 
 
 def _author(parser: Options) -> None:
-    parser.add_argument(
-        "--from",
-        "--agent",
-        dest="agent",
-        metavar="AGENT",
-        help="who acts; else $SYNAPSE_AGENT",
-    )
+    parser.add_author()
 
 
 def _scope(parser: Options) -> None:
@@ -162,18 +161,22 @@ def _scope(parser: Options) -> None:
         "--scope",
         default="agent",
         metavar="S",
-        help="agent, group, group:NAME or global; else agent",
+        help="agent, group, group:NAME or global (default: agent)",
     )
     add(
         "--cites",
         action="append",
         metavar="ID,...",
-        help="messages, entries, facts or runs that it comes from",
+        help="messages, entries, facts or runs it comes from",
     )
-    add("--confidence", type=_figure, default=1.0, metavar="N", help="0 to 1; else 1")
     add(
-        "--once", metavar="KEY", help="a retry under the same key returns the first one"
+        "--confidence",
+        type=_figure,
+        default=1.0,
+        metavar="N",
+        help="0 to 1 (default: 1)",
     )
+    add("--once", metavar="KEY", help="a retry with the same key returns the first one")
 
 
 def _common(args: Any) -> dict[str, Any]:
@@ -221,12 +224,12 @@ def _trail(step: Step, depth: int, width: int) -> list[str]:
 
 
 def recent_options(parser: Options) -> None:
-    _asked(parser, "24h, yesterday, last tuesday, 2026-02-01; else 24h")
+    _asked(parser, "after this time: 24h, yesterday, 2026-02-01 (default: 24h)")
     parser.add_argument(
         "--kind",
         action="append",
         metavar="K,...",
-        help="entry, message, fact, atom; else all",
+        help="only these kinds: entry, message, fact, atom",
     )
 
 
@@ -239,8 +242,8 @@ def recent(call: Call) -> None:
 
 
 def what_did_options(parser: Options) -> None:
-    parser.add_argument("who", metavar="AGENT", help="the agent that is asked about")
-    _asked(parser, "24h, yesterday, last tuesday, 2026-02-01; else all")
+    parser.add_argument("who", metavar="AGENT", help="the agent whose acts are shown")
+    _asked(parser, "after this time: 24h, yesterday, last tuesday, 2026-02-01")
 
 
 def what_did(call: Call) -> None:
@@ -254,9 +257,9 @@ def what_did(call: Call) -> None:
 
 def timeline_options(parser: Options) -> None:
     parser.add_argument(
-        "project", metavar="PROJECT", help="its name, as in projects/PROJECT"
+        "project", metavar="PROJECT", help="the name, as in projects/PROJECT"
     )
-    _asked(parser, "24h, yesterday, last tuesday, 2026-02-01; else all")
+    _asked(parser, "after this time: 24h, yesterday, last tuesday, 2026-02-01")
 
 
 def timeline(call: Call) -> None:
@@ -269,18 +272,14 @@ def timeline(call: Call) -> None:
 
 def _asked(parser: Options, since: str) -> None:
     add = parser.add_argument
-    add(
-        "--agent",
-        metavar="AGENT",
-        help="as this agent; else $SYNAPSE_AGENT, else everything",
-    )
+    parser.add_reader()
     add("--since", metavar="WHEN", help=since)
     add(
         "--limit",
         type=number,
         default=50,
         metavar="N",
-        help="the newest so many; 0: all; else 50",
+        help="the newest N; 0 for all (default: 50)",
     )
 
 

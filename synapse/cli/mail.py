@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from synapse.cli.decide import show_done
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options, Usage
 from synapse.cli.frame.parse import many, number
@@ -24,97 +23,93 @@ _MARGIN = 24  # of a line, as far as answers are indented
 def send_options(parser: Options) -> None:
     add = parser.add_argument
     add(
-        "body", nargs="?", metavar="BODY", help="the text; - or nothing: standard input"
+        "body",
+        nargs="?",
+        metavar="BODY",
+        help="the text; without it, or with -, standard input is read",
     )
     add("--body", dest="text", metavar="BODY", help="the same, as an option")
-    add("--from", dest="agent", metavar="AGENT", help="the sender; else $SYNAPSE_AGENT")
+    add(
+        "--from",
+        dest="agent",
+        metavar="AGENT",
+        help="the sender (default: $SYNAPSE_AGENT)",
+    )
     add(
         "--to",
         action="append",
         metavar="WHOM,...",
-        help="agents, teams, or all; else all, or who is answered",
+        help="agents, teams or all (default: all; in a reply, its sender)",
     )
-    add("--subject", metavar="TEXT", help="what it is about")
+    add("--subject", metavar="TEXT", help="the subject")
     add(
         "--priority",
         default=None,
         metavar="P",
-        help=f"{', '.join(URGENCY)}; urgent wakes; else normal",
+        help=f"{', '.join(URGENCY)}; urgent notifies at once (default: normal)",
     )
-    add("--thread", metavar="ID", help="put it into this thread; else it begins one")
+    add("--thread", metavar="ID", help="the thread (default: a new one)")
     add("--reply-to", metavar="ID", help="answer this message, in its thread")
-    add("--edit", metavar="ID", help="a new version of this message of one's own")
+    add("--edit", metavar="ID", help="replace the text of this message of yours")
     add(
         "--attach",
         action="append",
         metavar="FILE",
-        help="refer to a file, with its digest, or to a URL",
+        help="a file (stored as path and digest) or a URL",
     )
-    add("--tags", action="append", metavar="T,...", help="words to find it by")
-    add("--meta", metavar="JSON", help="an object to keep with it")
+    add("--tags", action="append", metavar="T,...", help="tags to find it by")
+    add("--meta", metavar="JSON", help="an object to store with it")
     add(
         "--once",
         metavar="KEY",
-        help="a retry under the same key returns the first message",
+        help="a retry with the same key returns the first message",
     )
 
 
 def send(call: Call) -> None:
     args, mail = call.args, Mail(call.actor())
+    _check_send(args)
+    body = read_body(args.text if args.body is None else args.body)
+    message = _send(mail, args, body)
+    call.show(lambda: as_json(message), message.id)
+    if message.entry.staged:
+        call.note(
+            f"{message.id} waits for review: only its sender and reviewers see it"
+            " until it is approved"
+        )
+
+
+def _check_send(args: Any) -> None:
+    """Refuse options that do not go together."""
     if sum(name is not None for name in (args.thread, args.reply_to, args.edit)) > 1:
-        raise Usage("--thread, --reply-to and --edit: one of them")
-    if args.edit and (
-        args.to or args.attach or args.tags or args.meta or args.priority
-    ):
-        raise Usage("a new version keeps all but the text and the subject")
+        raise Usage("give only one of --thread, --reply-to and --edit")
+    changed = args.to or args.attach or args.tags or args.meta or args.priority
+    if args.edit and changed:
+        raise Usage("--edit changes only the text and the subject of a message")
     if args.body is not None and args.text is not None:
         raise Usage("the text is given twice: as BODY and as --body")
-    sent = _sent(mail, args, read_body(args.text if args.body is None else args.body))
-    call.show(lambda: as_json(sent), sent.id)
-    if sent.entry.staged:
-        call.note(
-            f"{sent.id} waits for review: only its sender and reviewers see it until it is approved"
-        )
+    if args.reply_to and args.tags:
+        raise Usage("--tags cannot go with --reply-to: `synapse thread` tags threads")
 
 
-def _sent(mail: Mail, args: Any, body: str) -> Message:
+def _send(mail: Mail, args: Any, body: str) -> Message:
     if args.edit:
         return mail.edit(args.edit, body, subject=args.subject, once=args.once)
-    priority, files, meta = (
-        args.priority or "normal",
-        args.attach or (),
-        _object(args.meta),
-    )
+    fields: dict[str, Any] = {
+        "subject": args.subject,
+        "priority": args.priority or "normal",
+        "metadata": _metadata(args.meta),
+        "attachments": args.attach or (),
+        "once": args.once,
+    }
     if args.reply_to:
-        if args.tags:
-            raise Usage(
-                "--tags are of a message that begins or continues a thread; `synapse"
-                " thread` tags threads"
-            )
-        return mail.reply(
-            args.reply_to,
-            body,
-            to=many(args.to),
-            subject=args.subject,
-            priority=priority,
-            metadata=meta,
-            attachments=files,
-            once=args.once,
-        )
-    return mail.send(
-        many(args.to) or "all",
-        body,
-        subject=args.subject,
-        thread=args.thread,
-        priority=priority,
-        metadata=meta,
-        attachments=files,
-        tags=many(args.tags) or (),
-        once=args.once,
-    )
+        return mail.reply(args.reply_to, body, to=many(args.to), **fields)
+    tags = many(args.tags) or ()
+    to = many(args.to) or "all"
+    return mail.send(to, body, thread=args.thread, tags=tags, **fields)
 
 
-def _object(text: str | None) -> dict[str, Any] | None:
+def _metadata(text: str | None) -> dict[str, Any] | None:
     if text is None:
         return None
     try:
@@ -128,43 +123,38 @@ def _object(text: str | None) -> dict[str, Any] | None:
 
 def inbox_options(parser: Options) -> None:
     add = parser.add_argument
-    add("--agent", metavar="AGENT", help="whose; else $SYNAPSE_AGENT")
+    add("--agent", metavar="AGENT", help="the agent (default: $SYNAPSE_AGENT)")
     add(
         "--limit",
         type=number,
         default=20,
         metavar="N",
-        help="at most so many, the oldest first; 0: all; else 20",
+        help="at most N messages, oldest first; 0 for all (default: 20)",
     )
-    add("--mark", action="store_true", help="count what is printed as read")
+    add("--mark", action="store_true", help="mark the printed messages as read")
 
 
 def inbox(call: Call) -> None:
-    mail = _own(call)
+    mail = _own_mail(call)
     count = mail.poll()
     messages = mail.inbox(call.args.limit or None, mark=call.args.mark)
     remainder = f"; {count - len(messages)} more" if count > len(messages) else ""
+    foot = f"-- {len(messages)} unread{remainder}"
+    counts = {"agent": mail.seat.id, "unread": count}
     call.show(
-        lambda: {
-            "agent": mail.seat.id,
-            "unread": count,
-            "messages": [as_json(message) for message in messages],
-        },
-        lambda: "\n\n".join(
-            [
-                *(told(message) for message in messages),
-                f"-- {len(messages)} unread{remainder}",
-            ]
-        ),
+        lambda: counts | {"messages": list(map(as_json, messages))},
+        lambda: "\n\n".join([*map(format_message, messages), foot]),
     )
 
 
 def poll_options(parser: Options) -> None:
-    parser.add_argument("--agent", metavar="AGENT", help="whose; else $SYNAPSE_AGENT")
+    parser.add_argument(
+        "--agent", metavar="AGENT", help="the agent (default: $SYNAPSE_AGENT)"
+    )
 
 
 def poll(call: Call) -> None:
-    mail = _own(call)
+    mail = _own_mail(call)
     count = mail.poll()
     call.show({"agent": mail.seat.id, "unread": count}, str(count))
 
@@ -172,21 +162,19 @@ def poll(call: Call) -> None:
 def ack_options(parser: Options) -> None:
     add = parser.add_argument
     add("ids", nargs="+", metavar="ID", help="messages, or entries that were delivered")
+    parser.add_author()
     add(
-        "--from",
-        "--agent",
-        dest="agent",
-        metavar="AGENT",
-        help="who acts; else $SYNAPSE_AGENT",
+        "--body",
+        metavar="TEXT",
+        help="an answer stored with the acknowledgement (messages only)",
     )
-    add("--body", metavar="TEXT", help="an answer to keep with it; for messages")
     add(
         "--react",
         metavar="SIGN",
-        help="react to messages with this, and acknowledge nothing",
+        help="react with this sign instead of acknowledging (messages only)",
     )
-    add("--remove", action="store_true", help="take that reaction back")
-    add("--once", metavar="KEY", help="a retry under the same key writes nothing")
+    add("--remove", action="store_true", help="with --react: remove that reaction")
+    add("--once", metavar="KEY", help="a retry with the same key writes nothing")
 
 
 def ack(call: Call) -> None:
@@ -199,7 +187,7 @@ def ack(call: Call) -> None:
     if (args.react or args.body) and entries:
         raise Usage("--body and --react are for messages")
     if entries:
-        show_done(call, "acknowledged", author.ack(entries, once=args.once))
+        call.show_done("acknowledged", author.ack(entries, once=args.once))
     _ack_messages(call, Mail(author), messages)
 
 
@@ -213,26 +201,20 @@ def _ack_messages(call: Call, mail: Mail, ids: Sequence[str]) -> None:
         else:
             mail.ack(id, args.body, once=args.once and f"{args.once}:{id}")
             done = "acknowledged"
-        show_done(call, done, [id])
+        call.show_done(done, [id])
 
 
 def threads_options(parser: Options) -> None:
     add = parser.add_argument
-    add(
-        "--agent",
-        metavar="AGENT",
-        help="as this agent; else $SYNAPSE_AGENT, else everything",
-    )
+    parser.add_reader()
     add(
         "--status",
         default="active",
         metavar="S",
-        help=f"{', '.join(STATUSES)} or all; else active",
+        help=f"{', '.join(STATUSES)} or all (default: active)",
     )
-    add("--tag", metavar="TAG", help="only what carries this tag")
-    add(
-        "--limit", type=number, default=50, metavar="N", help="at most so many; else 50"
-    )
+    add("--tag", metavar="TAG", help="only items with this tag")
+    add("--limit", type=number, default=50, metavar="N", help="at most N (default: 50)")
 
 
 def threads(call: Call) -> None:
@@ -242,7 +224,7 @@ def threads(call: Call) -> None:
     call.show(
         lambda: {"threads": [thread_columns(row) for row in rows]},
         lambda: (
-            "\n\n".join(map(listed, rows))
+            "\n\n".join(map(format_thread, rows))
             or f"no {'' if args.status == 'all' else args.status + ' '}threads"
         ),
     )
@@ -256,57 +238,61 @@ def thread_options(parser: Options) -> None:
         "--from",
         dest="agent",
         metavar="AGENT",
-        help="as this agent; else $SYNAPSE_AGENT, else everything",
+        help="the agent that reads or acts (default: $SYNAPSE_AGENT, else the operator)",
     )
     add(
         "--limit",
         type=number,
         default=100,
         metavar="N",
-        help="the newest so many; else 100",
+        help="the newest N messages (default: 100)",
     )
-    add("--before", metavar="ID", help="only what came before this message")
-    add("--close", action="store_true", help="it is done: no more messages")
+    add("--before", metavar="ID", help="only messages before this one")
+    add(
+        "--close",
+        action="store_true",
+        help="close the thread: it takes no more messages",
+    )
     add(
         "--summary",
         metavar="TEXT",
-        help="with --close: the fact that it leaves; auto: the lines that say the most",
+        help="with --close: a fact that sums it up; auto picks the most telling lines",
     )
-    add("--reopen", action="store_true", help="it is not")
-    add("--tag", action="append", metavar="T,...", help="tag it")
-    add("--untag", action="append", metavar="T,...", help="take tags off it")
-    add("--rename", metavar="TEXT", help="give it another subject")
+    add("--reopen", action="store_true", help="open a closed thread again")
+    add("--tag", action="append", metavar="T,...", help="add these tags")
+    add("--untag", action="append", metavar="T,...", help="remove these tags")
+    add("--rename", metavar="TEXT", help="change the subject")
 
 
 def thread(call: Call) -> None:
     args = call.args
-    if (
-        args.close
-        or args.reopen
-        or args.tag
-        or args.untag
-        or (args.rename, args.summary) != (None, None)
-    ):
-        changed = _changed(Mail(call.actor()), args)
-        call.show(lambda: {"thread": thread_columns(changed)}, lambda: listed(changed))
-        return
-    mail = Mail(call.reader())
-    conversation, messages = (
-        mail.thread(args.id),
-        mail.history(args.id, args.limit, before=args.before),
-    )
+    changes = (args.close, args.reopen, args.tag, args.untag)
+    texts = (args.rename, args.summary)
+    if any(changes) or texts != (None, None):
+        thread = _change(Mail(call.actor()), args)
+        call.show(
+            lambda: {"thread": thread_columns(thread)}, lambda: format_thread(thread)
+        )
+    else:
+        _show_thread(call, Mail(call.reader()))
+
+
+def _show_thread(call: Call, mail: Mail) -> None:
+    args = call.args
+    thread = mail.thread(args.id)
+    messages = mail.history(args.id, args.limit, before=args.before)
     call.show(
         lambda: {
-            "thread": thread_columns(conversation),
-            "messages": [as_json(message) for message in messages],
+            "thread": thread_columns(thread),
+            "messages": list(map(as_json, messages)),
         },
-        lambda: "\n\n".join([listed(conversation), *nested(messages)]),
+        lambda: "\n\n".join([format_thread(thread), *format_conversation(messages)]),
     )
 
 
-def _changed(mail: Mail, args: Any) -> Thread:
+def _change(mail: Mail, args: Any) -> Thread:
     if args.summary is not None and not args.close:
-        raise Usage("--summary is of a thread that is closed: give --close too")
+        raise Usage("--summary needs --close")
     if args.close and args.reopen:
         raise Usage("--close or --reopen, not both")
     if args.tag or args.untag:
@@ -320,7 +306,7 @@ def _changed(mail: Mail, args: Any) -> Thread:
     return mail.thread(args.id)
 
 
-def _own(call: Call) -> Mail:
+def _own_mail(call: Call) -> Mail:
     """Return the mail of the agent that must be named; the operator has none."""
     agent = call.agent()
     if agent == OPERATOR:
@@ -328,10 +314,7 @@ def _own(call: Call) -> Mail:
     return Mail(call.memory.as_agent(agent))
 
 
-# -- as text ---------------------------------------------------------------------------
-
-
-def told(message: Message, depth: int = 0) -> str:
+def format_message(message: Message, depth: int = 0) -> str:
     """Return a message as text: header, subject, marks and indented body."""
     entry = message.entry
     to = ", ".join(name.removeprefix("agent:") for name in entry.addressees)
@@ -344,12 +327,13 @@ def told(message: Message, depth: int = 0) -> str:
     return "\n".join(
         [
             indent + short(head, width - len(indent) if width else 0),
-            *_within(indent + INDENT, [*notes, *body]),
+            *_indented(indent + INDENT, [*notes, *body]),
         ]
     )
 
 
 def _marks(message: Message) -> list[str]:
+    """Return what became of a message: edits, readers, acknowledgements, reactions, files."""
     lines = []
     if message.updated is not None:
         lines.append(f"edited {seconds(message.updated)}")
@@ -362,18 +346,14 @@ def _marks(message: Message) -> list[str]:
         for mark in message.acks
     ]
     lines += [f"{mark.agent} {mark.text}" for mark in message.reactions]
-    return lines + [
-        f"attached {attachment.get('path') or attachment.get('url')}"
-        for attachment in _attached(message)
-    ]
-
-
-def _attached(message: Message) -> Sequence[Any]:
     attachments: Sequence[Any] = message.entry.more.get("attachments", ())
-    return attachments
+    for attachment in attachments:
+        lines.append(f"attached {attachment.get('path') or attachment.get('url')}")
+    return lines
 
 
-def _within(indent: str, lines: Sequence[str]) -> list[str]:
+def _indented(indent: str, lines: Sequence[str]) -> list[str]:
+    """Return the lines indented, and folded to the terminal's width."""
     from textwrap import wrap
 
     width = columns() or 0
@@ -387,7 +367,7 @@ def _within(indent: str, lines: Sequence[str]) -> list[str]:
     return [indent + line if line else "" for line in fitted]
 
 
-def nested(messages: Sequence[Message]) -> list[str]:
+def format_conversation(messages: Sequence[Message]) -> list[str]:
     """Return the messages of a thread as text, each below the message that it answers."""
     newest = {id: message.id for message in messages for id in message.entry.replaces}
     answers: dict[str | None, list[Message]] = {}
@@ -398,14 +378,14 @@ def nested(messages: Sequence[Message]) -> list[str]:
     blocks, waiting = [], [(message, 0) for message in reversed(answers.get(None, []))]
     while waiting:
         message, depth = waiting.pop()
-        blocks.append(told(message, depth))
+        blocks.append(format_message(message, depth))
         waiting += [
             (answer, depth + 1) for answer in reversed(answers.get(message.id, []))
         ]
     return blocks
 
 
-def listed(thread: Thread) -> str:
+def format_thread(thread: Thread) -> str:
     """Return a thread on two lines."""
     tags = f" [{', '.join(thread.tags)}]" if thread.tags else ""
     status = "" if thread.status == "active" else f" ({thread.status})"

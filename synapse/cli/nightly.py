@@ -17,20 +17,27 @@ from synapse.model.entry import SECOND
 from synapse.system.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from synapse.consolidate import Account, Done, Measured, Night, Plan, Undone
+    from synapse.consolidate import (
+        Account,
+        AppliedAct,
+        NightlyRun,
+        Plan,
+        RunHistory,
+        UndoResult,
+    )
     from synapse.consolidate import Act as PlannedAct
     from synapse.consolidate.metrics import Measure
     from synapse.consolidate.reputation import Step
 
 
-_DOES = {
+_PLANNED = {
     "archive": "would file away",
     "merge": "would merge",
     "escalate": "would escalate",
     "warn": "would warn",
 }
 _DAY = 86_400 * SECOND
-_DID = {
+_DONE = {
     "archive": "filed away",
     "merge": "merged",
     "escalate": "escalated",
@@ -40,53 +47,53 @@ _DID = {
 
 def defrag_options(parser: Options) -> None:
     add = parser.add_argument
-    add("--plan", action="store_true", help="only say what would be done, and why")
+    add("--plan", action="store_true", help="only print what would be done, and why")
     add(
         "--phase",
         metavar="PHASES",
-        help="only these of scan, merge, archive, enforce, changelog, metrics",
+        help="only these: scan, merge, archive, enforce, changelog, metrics",
     )
     add(
         "--date",
         metavar="DATE",
-        help="run the whole night of this local date, such as 2026-02-03, if it is not done",
+        help="do the nightly maintenance of this local date, if it was not done",
     )
     add(
         "--as-of",
         metavar="WHEN",
-        help="by what is past its time at another time, such as 2026-03-01; with --plan",
+        help="with --plan: as if it were this time, such as 2026-03-01",
     )
 
 
 def defrag(call: Call) -> None:
-    _check(call)
-    if call.args.plan and not call.args.date:
-        plan = _planned(call)
-        acts, verbs, remarks, nothing = (
-            [act_json(act) for act in plan.acts],
-            _DOES,
-            plan.remarks,
-            "nothing to do",
-        )
+    args = call.args
+    if args.as_of and not args.plan:
+        raise InvalidQuery("--as-of needs --plan: it only says what would be done")
+    if args.plan and not args.date:
+        plan = _plan(call)
+        acts = [act_json(act) for act in plan.acts]
+        _show_acts(call, acts, _PLANNED, plan.remarks, "nothing to do")
     else:
-        night = _night(call) if call.args.date else _carried(call)
-        acts, verbs, remarks = (
-            [done_json(done) for done in night.acts],
-            _DID,
-            night.remarks,
-        )
-        nothing = f"nothing to file away{_fresh(call, night.date)}"
+        night = _maintain_date(call) if args.date else _maintain_now(call)
+        acts = [done_json(done) for done in night.acts]
+        nothing = f"nothing to file away{_written_files(call, night.date)}"
+        _show_acts(call, acts, _DONE, night.remarks, nothing)
+
+
+def _show_acts(
+    call: Call,
+    acts: Sequence[dict[str, Any]],
+    verbs: dict[str, str],
+    remarks: Sequence[str],
+    nothing: str,
+) -> None:
+    """Print acts with the remarks on them; `nothing` is printed where there are no acts."""
     extra = {"remarks": remarks} if remarks else {}
+    notes = [f"note: {remark}" for remark in remarks]
     call.show(
         lambda: {"acts": acts} | extra,
-        lambda: "\n".join([_lines(acts, verbs) or nothing, *map(_remark, remarks)]),
+        lambda: "\n".join([_format_acts(acts, verbs) or nothing, *notes]),
     )
-
-
-def _check(call: Call) -> None:
-    """Refuse options that do not go together."""
-    if call.args.as_of and not call.args.plan:
-        raise InvalidQuery("--as-of only says what would be done: add --plan")
 
 
 def undo_options(parser: Options) -> None:
@@ -94,37 +101,37 @@ def undo_options(parser: Options) -> None:
     add(
         "what",
         metavar="WHAT",
-        help="the number of an act (`synapse audit`), the date of a night, or last",
+        help="the number of an act (see `synapse audit`), the date of a maintenance run, or last",
     )
     add(
         "--from",
         "--agent",
         dest="agent",
         metavar="AGENT",
-        help="who acts; else $SYNAPSE_AGENT, else the operator",
+        help="the agent that acts (default: $SYNAPSE_AGENT, else the operator)",
     )
-    add("--plan", action="store_true", help="only say what would be taken back")
+    add("--plan", action="store_true", help="only print what would be undone")
     add(
         "--yes",
         action="store_true",
-        help="on a terminal, do not ask before it takes back what was done last",
+        help="do not ask before undoing the last act",
     )
 
 
 def undo(call: Call) -> None:
-    from synapse.consolidate import undo as take_back
+    from synapse.consolidate import undo as undo_act
 
     who = call.who(call.args.agent) or OPERATOR
-    if _asks(call) and not _agreed(
-        call, take_back(call.memory, "last", by=who, plan=True)
+    if _must_confirm(call) and not _confirmed(
+        call, undo_act(call.memory, "last", by=who, plan=True)
     ):
         return
-    done = take_back(call.memory, call.args.what, by=who, plan=call.args.plan)
+    done = undo_act(call.memory, call.args.what, by=who, plan=call.args.plan)
     call.show(lambda: {"undo": _undo_json(done)}, lambda: "\n".join(_undo_lines(done)))
 
 
-def _asks(call: Call) -> bool:
-    """Return whether somebody at a terminal is shown first what `last` means."""
+def _must_confirm(call: Call) -> bool:
+    """Return whether a person at a terminal must confirm what `last` means."""
     args = call.args
     return (
         args.what == "last"
@@ -133,19 +140,17 @@ def _asks(call: Call) -> bool:
     )
 
 
-def _agreed(call: Call, planned: Undone) -> bool:
-    """Show what would be taken back, and return whether the answer is yes."""
+def _confirmed(call: Call, planned: UndoResult) -> bool:
+    """Print what would be undone, ask, and return whether the answer is yes."""
     call.say("\n".join(_undo_lines(planned)))
-    agreed = call.ask("Take this back? [y/N] ").strip().lower() in ("y", "yes")
-    if not agreed:
+    confirmed = call.ask("Take this back? [y/N] ").strip().lower() in ("y", "yes")
+    if not confirmed:
         call.note("nothing was changed")
-    return agreed
+    return confirmed
 
 
-def _undo_lines(done: Undone) -> list[str]:
-    """Return what an undo did, or would do: which acts it takes back, then each entry with what
-    became of it.
-    """
+def _undo_lines(done: UndoResult) -> list[str]:
+    """Return the acts that an undo takes back, then each entry with what becomes of it."""
     head = "would undo" if done.seq is None else f"undo {done.seq}"
     lines = [f"{head}: {undo_counts(done._asdict())}"]
     lines += [f"  act   {act.seq} {sentence(Act(act))}" for act in done.acts]
@@ -165,7 +170,7 @@ def _undo_lines(done: Undone) -> list[str]:
     ]
 
 
-def _undo_json(done: Undone) -> dict[str, Any]:
+def _undo_json(done: UndoResult) -> dict[str, Any]:
     acts = [
         {"seq": act.seq, "kind": act.kind, "by": act.by, "what": sentence(Act(act))}
         for act in done.acts
@@ -175,11 +180,13 @@ def _undo_json(done: Undone) -> dict[str, Any]:
 
 def act_json(act: PlannedAct) -> dict[str, Any]:
     """Return a planned act as a JSON object: its entries, the reason, and what replaced them."""
-    heirs = act.heirs or ("",) * len(act.ids)
+    successors = act.heirs or ("",) * len(act.ids)
     notes = act.notes or ("",) * len(act.ids)
     entries = [
-        {"id": id} | ({"by": heir} if heir else {}) | ({"note": note} if note else {})
-        for id, heir, note in zip(act.ids, heirs, notes, strict=True)
+        {"id": id}
+        | ({"by": successor} if successor else {})
+        | ({"note": note} if note else {})
+        for id, successor, note in zip(act.ids, successors, notes, strict=True)
     ]
     fields: dict[str, Any] = {
         "phase": act.phase,
@@ -188,13 +195,13 @@ def act_json(act: PlannedAct) -> dict[str, Any]:
         "entries": entries,
     }
     return fields | (
-        {"to": list(act.made.draft.addressees)}
-        if act.kind == "escalate" and act.made
+        {"to": list(act.new_entry.draft.addressees)}
+        if act.kind == "escalate" and act.new_entry
         else {}
     )
 
 
-def done_json(done: Done) -> dict[str, Any]:
+def done_json(done: AppliedAct) -> dict[str, Any]:
     """Return a carried out act as a JSON object."""
     return (
         act_json(done.act)
@@ -203,14 +210,14 @@ def done_json(done: Done) -> dict[str, Any]:
     )
 
 
-def _fresh(call: Call, date: str) -> str:
-    """Return in words what a run that filed nothing away wrote all the same."""
+def _written_files(call: Call, date: str) -> str:
+    """Return which generated files a run wrote that archived nothing."""
     if "changelog" not in _phases(call.args.phase) or call.memory.store.root is None:
         return ""
     return f"; views/ and changelog/ are those of {date.replace('T', ' ')}"
 
 
-def _planned(call: Call) -> Plan:
+def _plan(call: Call) -> Plan:
     from synapse.consolidate import gather, plan
 
     store, when = call.memory.store, call.args.as_of
@@ -219,20 +226,20 @@ def _planned(call: Call) -> Plan:
         return plan(gather(store, now), now, store.settings, _phases(call.args.phase))
 
 
-def _night(call: Call) -> Night:
+def _maintain_date(call: Call) -> NightlyRun:
     """Run the nightly maintenance of a date, as the daemon would."""
-    from synapse.consolidate import night
+    from synapse.consolidate import run_nightly
     from synapse.consolidate.nightly import date_of
 
     args, now = call.args, call.memory.store.clock()
     if args.plan or args.phase or args.as_of:
         raise InvalidQuery(
-            "--date runs the whole night of a date, now: leave --plan, --phase and --as-of out"
+            "--date runs all phases now: leave out --plan, --phase and --as-of"
         )
     if date_of(args.date) > clock.day(now + _DAY):
         raise InvalidQuery(f"it is not {args.date} anywhere yet", date=args.date)
     with Progress() as progress:
-        done = night(call.memory, args.date, now, progress.phase, progress.act)
+        done = run_nightly(call.memory, args.date, now, progress.phase, progress.act)
     if not done.ran:
         raise Conflict(
             f"the night of {args.date} is done, or somebody is at it; `synapse defrag`"
@@ -241,7 +248,7 @@ def _night(call: Call) -> Night:
     return done
 
 
-def _carried(call: Call) -> Night:
+def _maintain_now(call: Call) -> NightlyRun:
     from synapse.consolidate import claim, run
     from synapse.consolidate.nightly import JOB
 
@@ -265,11 +272,7 @@ def _phases(text: str | None) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _remark(text: str) -> str:
-    return f"note: {text}"
-
-
-def _lines(acts: Sequence[dict[str, Any]], verbs: dict[str, str]) -> str:
+def _format_acts(acts: Sequence[dict[str, Any]], verbs: dict[str, str]) -> str:
     """Return a line for each entry of the acts: what was done, to which, and why."""
     lines = []
     for act in acts:
@@ -290,7 +293,7 @@ def _lines(acts: Sequence[dict[str, Any]], verbs: dict[str, str]) -> str:
 
 
 _REPUTATION_COLUMNS = ("agent", "declared", "stands at", "reviews", "next")
-_SAYS = {
+_MODES = {
     "on": "reviewed by a night every 30 days",
     "report": "only told of: `reputation: on` in synapse.yaml makes it count",
     "off": "off in synapse.yaml: it moves nothing; this is what it would",
@@ -299,7 +302,7 @@ _SAYS = {
 
 def reputation_options(parser: Options) -> None:
     parser.add_argument(
-        "agent", nargs="?", metavar="AGENT", help="only this one, step by step"
+        "agent", nargs="?", metavar="AGENT", help="only this agent, step by step"
     )
 
 
@@ -313,7 +316,11 @@ def reputation(call: Call) -> None:
     report = {"reputation": how, "agents": [account_json(account) for account in rows]}
     call.show(
         lambda: report,
-        lambda: _one(rows[0], how) if call.args.agent else _all(rows, how),
+        lambda: (
+            _format_account(rows[0], how)
+            if call.args.agent
+            else _format_accounts(rows, how)
+        ),
     )
 
 
@@ -347,7 +354,7 @@ def _step_json(step: Step) -> dict[str, Any]:
     }
 
 
-def _all(rows_: Iterable[Account], how: str) -> str:
+def _format_accounts(rows_: Iterable[Account], how: str) -> str:
     from synapse.cli.frame.table import table
 
     rows = [
@@ -361,15 +368,15 @@ def _all(rows_: Iterable[Account], how: str) -> str:
         for account in rows_
     ]
     return (
-        "\n".join([_SAYS[how], table(_REPUTATION_COLUMNS, rows)])
+        "\n".join([_MODES[how], table(_REPUTATION_COLUMNS, rows)])
         if rows
         else "no agent is registered"
     )
 
 
-def _one(account: Account, how: str) -> str:
+def _format_account(account: Account, how: str) -> str:
     lines = [
-        f"{account.agent}: declared {account.declared}, stands at {account.standing}; {_SAYS[how]}"
+        f"{account.agent}: declared {account.declared}, stands at {account.standing}; {_MODES[how]}"
     ]
     for review in account.reviews:
         turned = "" if review.stands else ", taken back"
@@ -377,13 +384,13 @@ def _one(account: Account, how: str) -> str:
             f"review {review.seq}, {clock.day(review.since)} to {clock.day(review.until)}:"
             f" {review.move:+}{turned}"
         )
-        lines += map(_line, review.steps)
+        lines += map(_format_step, review.steps)
     lines.append(f"since {clock.day(account.since)}: {account.move:+}")
-    lines += map(_line, account.steps)
+    lines += map(_format_step, account.steps)
     return "\n".join(lines if account.steps else [*lines, "  nothing yet"])
 
 
-def _line(step: Step) -> str:
+def _format_step(step: Step) -> str:
     deed = step.deed
     readers = f"; shown to {', '.join(deed.seen_by)}" if deed.seen_by else ""
     records = ", ".join(map(str, deed.records))
@@ -416,22 +423,22 @@ def stats_options(parser: Options) -> None:
         type=number,
         default=14,
         metavar="N",
-        help="the newest so many in the table; else 14",
+        help="the newest N runs in the table (default: 14)",
     )
 
 
 def stats(call: Call) -> None:
-    from synapse.consolidate import measured
+    from synapse.consolidate import run_history
 
-    measurements = measured(call.memory)
+    measurements = run_history(call.memory)
     report = {
-        "nights": [_json(measure) for measure in measurements.nights],
+        "nights": [_measure_json(measure) for measure in measurements.runs],
         "warnings": [*measurements.worries, *measurements.remarks],
     }
-    call.show(lambda: report, lambda: _text(measurements, call.args.nights))
+    call.show(lambda: report, lambda: _format_stats(measurements, call.args.nights))
 
 
-def _json(each: Measure) -> dict[str, object]:
+def _measure_json(each: Measure) -> dict[str, object]:
     names = ("name", "entries", "bytes", "before")
     rows = [dict(zip(names, row, strict=True)) for row in each.namespaces]
     return each._asdict() | {
@@ -440,27 +447,27 @@ def _json(each: Measure) -> dict[str, object]:
     }
 
 
-def _text(measurements: Measured, nights: int) -> str:
+def _format_stats(measurements: RunHistory, nights: int) -> str:
     from synapse.cli.frame.table import table
     from synapse.consolidate.metrics import per_namespace, plot
 
     lines = [
         f"warning: {item}" for item in (*measurements.worries, *measurements.remarks)
     ]
-    if not measurements.nights:
+    if not measurements.runs:
         return "\n".join(
             [*lines, "no night yet: `synapse defrag`, or have one run every night"]
         )
     lines += [
         "entries",
-        *plot([item.entries for item in measurements.nights], WIDTH - 11),
+        *plot([item.entries for item in measurements.runs], WIDTH - 11),
         "",
     ]
     lines.append(
-        table(_NIGHT_COLUMNS, [_row(item) for item in measurements.nights[-nights:]])
+        table(_NIGHT_COLUMNS, [_row(item) for item in measurements.runs[-nights:]])
     )
     lines += ["", LEGEND]
-    fullest = per_namespace(measurements.nights[-1])[:FULLEST]
+    fullest = per_namespace(measurements.runs[-1])[:FULLEST]
     return "\n".join(
         [*lines, "", table(("namespace", "entries", "bytes", "compressed"), fullest)]
     )

@@ -42,48 +42,55 @@ def read_options(parser: Options) -> None:
         "ids",
         nargs="*",
         metavar="ID",
-        help="show these entries whole, and nothing else",
+        help="show only these entries, in full",
+    )
+    parser.add_reader()
+    add(
+        "--since",
+        metavar="WHEN",
+        help="after this time: 24h, yesterday, last tuesday, 2026-02-01",
     )
     add(
-        "--agent",
-        metavar="AGENT",
-        help="as this agent; else $SYNAPSE_AGENT, else everything",
+        "--priority",
+        action="append",
+        metavar="P,...",
+        help="only these: critical, important, info",
     )
-    add("--since", metavar="WHEN", help="24h, yesterday, last tuesday, 2026-02-01")
     add(
-        "--priority", action="append", metavar="P,...", help="critical, important, info"
+        "--namespace",
+        metavar="GLOB",
+        help="such as api/endpoints, or api/* for everything below api",
     )
-    add("--namespace", metavar="GLOB", help="api/endpoints, or api/* for all below")
     add("--author", "--from", metavar="AGENT", help="only what this agent wrote")
-    add("--tag", metavar="TAG", help="only what carries this tag")
+    add("--tag", metavar="TAG", help="only items with this tag")
     add(
         "--limit",
         type=number,
         default=50,
         metavar="N",
-        help="at most so many; 0: all; else 50 (synapse-read: all)",
+        help="at most N; 0 for all (default: 50; synapse-read: all)",
     )
-    add("--archived", action="store_true", help="only what is archived")
+    add("--archived", action="store_true", help="only archived entries")
     add(
         "--unread",
         action="store_true",
-        help="what the agent was not shown: critical first, then the oldest",
+        help="entries that the agent was not shown, critical ones first",
     )
     add(
         "--budget",
         type=number,
         metavar="N",
-        help="with --unread: at most so many tokens",
+        help="with --unread: at most N tokens",
     )
     add(
         "--mark",
         action="store_true",
-        help="count the entries that are printed whole as shown to the agent",
+        help="mark the entries printed in full as shown to the agent",
     )
     add(
         "--markdown",
         action="store_true",
-        help="print the entries' own text, one after the other",
+        help="print the text of the entry files, one after the other",
     )
 
 
@@ -92,25 +99,26 @@ def read(call: Call) -> None:
     if args.ids:
         _read_ids(call)
         return
-    _check(args)
+    _check_read(args)
     me = _marker(call) if args.mark or args.unread else call.reader()
     page = me.read(**_filter(args))
     call.show(
         lambda: page_json(page),
-        lambda: markdown(page) if args.markdown else paged(page),
+        lambda: markdown(page) if args.markdown else format_page(page),
     )
     if not page:
-        _note_below(call, lambda glob: me.read(**(_filter(args) | {"namespace": glob})))
+        _hint_below(call, lambda glob: me.read(**(_filter(args) | {"namespace": glob})))
     if args.mark and (page or not args.unread):
         _mark(call, me, page)
 
 
 def _marker(call: Call) -> AgentMemory:
-    """Return the seat of the agent that a page is printed for, which has to be named."""
+    """Return the memory of the agent that a page is printed for, which must be named."""
     me = call.memory.as_agent(call.agent())
     if call.args.mark and me.id == OPERATOR:
         raise Forbidden(
-            "--mark notes what an agent was shown; the operator is none", action="mark"
+            "--mark notes what an agent was shown; the operator is not an agent",
+            action="mark",
         )
     return me
 
@@ -121,90 +129,79 @@ def _mark(call: Call, me: AgentMemory, page: Page) -> None:
     me.pen.shown(_whole_ids(call, page), page.visible, page.cursor, "read")
 
 
-def _check(args: SimpleNamespace) -> None:
+def _check_read(args: SimpleNamespace) -> None:
     """Refuse options that do not go together."""
     if args.unread and args.archived:
         raise Usage(
-            "what is archived is not among the news: leave out --archived or --unread"
+            "archived entries are never unread: leave out --archived or --unread"
         )
     if args.budget is not None and not args.unread:
         raise Usage(
-            "--budget bounds --unread; `synapse view --budget N` is the briefing"
-            " within so many tokens"
+            "--budget needs --unread; `synapse view --budget N` cuts the view to N tokens"
         )
     if args.budget is not None and args.markdown:
         raise Usage(
-            "--budget counts the form of a view: leave --markdown out, or use `synapse"
-            " read` for `synapse-read`"
+            "--budget cannot go with --markdown, which `synapse-read` sets:"
+            " use `synapse read`"
         )
 
 
-def _note_below(call: Call, read: Callable[[str], object]) -> None:
-    """Note that nothing is in a namespace itself, where something is below it."""
+def _hint_below(call: Call, read: Callable[[str], object]) -> None:
+    """Print a hint if a namespace itself is empty, and something is below it."""
     namespace = call.args.namespace
     if namespace and not namespace.endswith("*") and read(f"{namespace}/*"):
         call.note(
-            f"nothing is in {namespace} itself; --namespace '{namespace}/*' has what is below it, too"
+            f"nothing is in {namespace} itself;"
+            f" --namespace '{namespace}/*' has what is below it, too"
         )
 
 
 def _whole_ids(call: Call, page: Page) -> list[str]:
-    """Return the ids of the entries of a page that are printed whole: a listing shows the beginning
-    of long ones.
-    """
+    """Return the ids of the entries that are printed in full: a listing cuts long ones."""
     untruncated = call.json or call.args.markdown or call.args.unread
     return [entry.id for entry in page if untruncated or entry.body.count("\n") < LINES]
 
 
 def _filter(args: SimpleNamespace) -> dict[str, Any]:
-    same = {
-        name: getattr(args, name)
-        for name in (
-            "since",
-            "namespace",
-            "author",
-            "tag",
-            "archived",
-            "unread",
-            "budget",
-        )
-    }
-    return {"priority": many(args.priority), "limit": args.limit or None, **same}
+    names = "since namespace author tag archived unread budget".split()
+    filters: dict[str, Any] = {name: getattr(args, name) for name in names}
+    return filters | {"priority": many(args.priority), "limit": args.limit or None}
 
 
 def _read_ids(call: Call) -> None:
     for name in ("mark", "unread"):
         if getattr(call.args, name):
-            raise Usage(f"--{name} is for a page, not for single entries")
+            raise Usage(f"--{name} cannot go with the ids of entries")
     me = call.reader()
     entries = [me.get(id) for id in call.args.ids]
     fates = [me.fate(entry.id) for entry in entries]
-    shape = markdown if call.args.markdown else _whole(fates)
+    render = markdown if call.args.markdown else _full_formatter(fates)
     with call.memory.store.snapshot(late=True) as snap:
         cursor = snap.cursor
     counts = {"cursor": cursor, "matched": len(entries), "visible": len(entries)}
     call.show(
-        lambda: {"entries": _fated(entries, fates), **counts}, lambda: shape(entries)
+        lambda: {"entries": _json_with_fates(entries, fates), **counts},
+        lambda: render(entries),
     )
 
 
 def page_json(page: Page) -> dict[str, Any]:
     counts = {"cursor": page.cursor, "matched": page.matched, "visible": page.visible}
     if not isinstance(page, UnreadPage):
-        return {"entries": _objects(page), **counts}
+        return {"entries": _entries_json(page), **counts}
     unread_fields = {
         "left": dict(zip(PRIORITIES, page.left, strict=True)),
         "tokens": page.tokens,
     }
     return {
-        "entries": _objects(page),
+        "entries": _entries_json(page),
         "pointers": [entry.id for entry in page.pointers],
         **counts,
         **unread_fields,
     }
 
 
-def paged(page: Page) -> str:
+def format_page(page: Page) -> str:
     """Return a page as text; its last line has the counts, so that an empty page can be trusted."""
     if isinstance(page, UnreadPage):
         from synapse.view import news
@@ -224,16 +221,16 @@ def markdown(entries: Page | Sequence[Entry]) -> str:
     return clean("\n".join(codec.render(entry) for entry in entries)).rstrip("\n")
 
 
-def _whole(fates: Sequence[Fate | None]) -> Callable[[Sequence[Entry]], str]:
+def _full_formatter(fates: Sequence[Fate | None]) -> Callable[[Sequence[Entry]], str]:
     """Return a formatter that shows entries in full, and why an entry is no longer shown."""
 
-    def shape(entries: Sequence[Entry]) -> str:
+    def render(entries: Sequence[Entry]) -> str:
         pairs = zip(entries, fates, strict=True)
         return "\n\n".join(
             listing([entry], whole=True) + fate_line(fate) for entry, fate in pairs
         )
 
-    return shape
+    return render
 
 
 def fate_line(fate: Fate | None) -> str:
@@ -245,14 +242,14 @@ def fate_line(fate: Fate | None) -> str:
     return f"\n    -- not shown: {fate.reason}{by}{until}"
 
 
-def _fated(
+def _json_with_fates(
     entries: Sequence[Entry], fates: Sequence[Fate | None]
 ) -> list[dict[str, Any]]:
-    pairs = zip(_objects(entries), fates, strict=True)
-    return [{**fields_, "fate": fields(fate)} for fields_, fate in pairs]
+    pairs = zip(_entries_json(entries), fates, strict=True)
+    return [{**entry, "fate": fields(fate)} for entry, fate in pairs]
 
 
-def _objects(entries: Page | Sequence[Entry]) -> list[dict[str, Any]]:
+def _entries_json(entries: Page | Sequence[Entry]) -> list[dict[str, Any]]:
     from synapse.formats import codec
 
     return [codec.entry_json(entry) for entry in entries]
@@ -264,81 +261,77 @@ def search_options(parser: Options) -> None:
         "query",
         nargs="+",
         metavar="WORD",
-        help="what to look for, as a question or as words",
+        help="words to search for, or a question",
     )
-    add(
-        "--agent",
-        metavar="AGENT",
-        help="as this agent; else $SYNAPSE_AGENT, else everything",
-    )
+    parser.add_reader()
     add(
         "--kind",
         action="append",
         metavar="K,...",
-        help="entry, message, fact, atom; else all",
+        help="only these kinds: entry, message, fact, atom",
     )
-    add("--namespace", metavar="GLOB", help="api/endpoints, or api/* for all below")
+    add(
+        "--namespace",
+        metavar="GLOB",
+        help="such as api/endpoints, or api/* for everything below api",
+    )
     add("--author", "--from", metavar="AGENT", help="only what this agent wrote")
     add(
-        "--priority", action="append", metavar="P,...", help="critical, important, info"
+        "--priority",
+        action="append",
+        metavar="P,...",
+        help="only these: critical, important, info",
     )
-    add("--tag", metavar="TAG", help="only what carries this tag")
-    add("--since", metavar="WHEN", help="24h, yesterday, last tuesday, 2026-02-01")
-    add("--until", metavar="WHEN", help="up to the end of that: yesterday, 2026-02")
+    add("--tag", metavar="TAG", help="only items with this tag")
     add(
-        "--when", metavar="WHEN", help="within that: 'last week', 'monday to yesterday'"
+        "--since",
+        metavar="WHEN",
+        help="after this time: 24h, yesterday, last tuesday, 2026-02-01",
+    )
+    add(
+        "--until", metavar="WHEN", help="up to the end of this time: yesterday, 2026-02"
+    )
+    add(
+        "--when",
+        metavar="WHEN",
+        help="within this time: 'last week', 'monday to yesterday'",
     )
     add(
         "--limit",
         type=positive,
         default=10,
         metavar="N",
-        help="at most so many; else 10",
+        help="at most N (default: 10)",
     )
     add(
         "--archived",
         action="store_true",
-        help="among what is archived, instead; mail is found in either case",
+        help="search archived entries instead; mail is found in either case",
     )
     add(
         "--mode",
         choices=("words", "meaning", "both"),
-        help="how; else both where an embedder is set, else words",
+        help="how to search (default: both with an embedder, else words)",
     )
 
 
 def search(call: Call) -> None:
-    args = call.args
-    names = (
-        "limit",
-        "namespace",
-        "author",
-        "tag",
-        "since",
-        "until",
-        "when",
-        "archived",
-        "mode",
-    )
-    filters = {name: getattr(args, name) for name in names}
-    hits = call.reader().search(
-        " ".join(args.query),
-        kind=many(args.kind),
-        priority=many(args.priority),
-        **filters,
-    )
-    call.show(lambda: hits_json(hits), lambda: found(hits))
+    query, filters = " ".join(call.args.query), _search_filters(call.args)
+    me = call.reader()
+    hits = me.search(query, **filters)
+    call.show(lambda: hits_json(hits), lambda: format_hits(hits))
     if hits.note:
         call.note(hits.note)
     if not hits:
-        query = " ".join(args.query)
-        kinds = {"kind": many(args.kind), "priority": many(args.priority)}
-        _note_below(
-            call,
-            lambda glob: call.reader().search(
-                query, **{**filters, **kinds, "namespace": glob}
-            ),
+        _hint_below(
+            call, lambda glob: me.search(query, **(filters | {"namespace": glob}))
         )
+
+
+def _search_filters(args: SimpleNamespace) -> dict[str, Any]:
+    names = "limit namespace author tag since until when archived mode".split()
+    filters: dict[str, Any] = {name: getattr(args, name) for name in names}
+    return filters | {"kind": many(args.kind), "priority": many(args.priority)}
 
 
 def hits_json(hits: Hits) -> dict[str, Any]:
@@ -361,8 +354,8 @@ def hits_json(hits: Hits) -> dict[str, Any]:
     }
 
 
-def found(hits: Hits) -> str:
-    blocks = [f"{clean(header(hit.entry))}\n{_lines(hit)}" for hit in hits]
+def format_hits(hits: Hits) -> str:
+    blocks = [f"{clean(header(hit.entry))}\n{_format_excerpt(hit)}" for hit in hits]
     partial = (
         f"; more match, these are the best of the newest {hits.ranked}"
         if hits.partial
@@ -371,7 +364,7 @@ def found(hits: Hits) -> str:
     return "\n\n".join([*blocks, f"-- {len(blocks)} found{partial}"])
 
 
-def _lines(hit: Hit) -> str:
+def _format_excerpt(hit: Hit) -> str:
     """Return the excerpt, folded; on a terminal the matching words are bold."""
     from textwrap import wrap
 
@@ -395,12 +388,16 @@ def view_options(parser: Options) -> None:
         "ids",
         nargs="?",
         metavar="AGENT",
-        help="whose; else --agent, else $SYNAPSE_AGENT",
+        help="the agent (default: --agent, else $SYNAPSE_AGENT)",
     )
     add("--agent", metavar="AGENT", help="the same, as an option")
-    add("--department", metavar="D", help="what every agent of this department may see")
-    add("--budget", type=number, metavar="N", help="at most so many tokens")
-    add("--as-of", metavar="TIME", help="as it would have been at this time")
+    add(
+        "--department",
+        metavar="D",
+        help="the view of a department: what all its agents may see",
+    )
+    add("--budget", type=number, metavar="N", help="at most N tokens")
+    add("--as-of", metavar="TIME", help="the view as it was at this time")
     add(
         "--write",
         action="store_true",
@@ -410,7 +407,7 @@ def view_options(parser: Options) -> None:
 
 def view(call: Call) -> None:
     args = call.args
-    name = _whose(call)
+    name = _view_agent(call)
     me = call.memory.as_agent(name)
     briefing = me.briefing(
         budget=args.budget, department=args.department, as_of=args.as_of
@@ -422,15 +419,15 @@ def view(call: Call) -> None:
         else None
     )
     call.show(
-        lambda: view_json(briefing, later), lambda: path or shown(briefing, later)
+        lambda: view_json(briefing, later), lambda: path or format_view(briefing, later)
     )
 
 
-def _whose(call: Call) -> str:
+def _view_agent(call: Call) -> str:
     """Return the agent whose view is shown. Only the view of a department may be the operator's."""
     args = call.args
     if args.ids and args.agent:
-        raise Usage("which agent? It is given twice")
+        raise Usage("the agent is given twice: as AGENT and as --agent")
     if args.write and args.as_of:
         raise Usage("--write is for the view of now, --as-of for looking back")
     args.agent = args.ids or args.agent
@@ -445,7 +442,7 @@ def view_json(view: View, later: list[Entry] | None) -> dict[str, Any]:
     return {"markdown": values.pop("text"), **values, **extra}
 
 
-def shown(view: View, later: list[Entry] | None) -> str:
+def format_view(view: View, later: list[Entry] | None) -> str:
     text = view.markdown().rstrip("\n")
     if later is None:
         return text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Mapping
 
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.completion import SHELLS
@@ -26,7 +27,7 @@ def init_options(parser: Options) -> None:
         "directory",
         nargs="?",
         metavar="DIR",
-        help="where; else --root, else ./shared-memory if the project has none",
+        help="the new workspace (default: --root, else ./shared-memory)",
     )
 
 
@@ -48,60 +49,60 @@ def init(call: Call) -> None:
 
 def register_options(parser: Options) -> None:
     add = parser.add_argument
-    add("ids", nargs="?", metavar="ID", help="the agent, if not --id")
+    add("ids", nargs="?", metavar="ID", help="the agent, instead of --id")
     add("--id", metavar="ID", help="a-z, 0-9, _ and -")
-    add("--name", metavar="NAME", help="what people call it")
+    add("--name", metavar="NAME", help="the name that people use")
     add(
         "--role",
         metavar="R",
-        help="cto, project-lead, engineer, specialist or your own; else engineer",
+        help="cto, project-lead, engineer, specialist or your own (default: engineer)",
     )
-    add("--department", metavar="D", help="its department: a team that it is in")
-    add("--engine", metavar="E", help="what runs it, such as claude-code")
-    add("--model", metavar="M", help="with which model")
-    add("--authority", type=number, metavar="N", help="0 to 100; else the role's")
+    add("--department", metavar="D", help="its department, which is also a team")
+    add("--engine", metavar="E", help="the engine that runs it, such as claude-code")
+    add("--model", metavar="M", help="the model that it uses")
+    add("--authority", type=number, metavar="N", help="0 to 100 (default: the role's)")
     add(
         "--read",
         action="append",
         metavar="GLOB,...",
-        help="what it hears; else the role's",
+        help="namespaces it may read (default: the role's)",
     )
     add(
         "--write",
         action="append",
         metavar="GLOB,...",
-        help="where it may write; else the role's",
+        help="namespaces it may write (default: the role's)",
     )
     add(
         "--notify",
         action="append",
         metavar="P,...",
-        help=f"{', '.join(PRIORITIES)}; else critical",
+        help=f"{', '.join(PRIORITIES)} (default: critical)",
     )
     add(
         "--team",
         action="append",
         metavar="T,...",
-        help="teams it is in: it reads and writes what is theirs",
+        help="its teams, whose namespaces it reads and writes",
     )
     add(
         "--project",
         action="append",
         metavar="P,...",
-        help="projects it is on: it reads and writes what is theirs",
+        help="its projects, whose namespaces it reads and writes",
     )
     add(
         "--skill",
         action="append",
         metavar="S",
-        help="NAME=AUTHORITY:GLOB,...: authority only there",
+        help="NAME=AUTHORITY:GLOB,...: an authority for these namespaces",
     )
     add(
         "--review-required",
         action="store_true",
-        help="what it writes waits for approval",
+        help="everything it writes waits for approval",
     )
-    add("--user", metavar="U", help="the system user whose files are its own")
+    add("--user", metavar="U", help="the system user whose files count as its own")
 
 
 def register(call: Call) -> None:
@@ -112,7 +113,7 @@ def register(call: Call) -> None:
     if was and _says_nothing(call.args):
         _refuse_to_wipe(was, settled(declared))
     agent = call.memory.register(declared)
-    call.show(lambda: fields(agent), lambda: clean(described(agent)))
+    call.show(lambda: fields(agent), lambda: clean(format_agent(agent)))
     if was and (changes := differing(was._asdict(), agent._asdict())):
         call.note(
             clean(f"{agent.id} was declared before; what changed: {'; '.join(changes)}")
@@ -120,7 +121,7 @@ def register(call: Call) -> None:
 
 
 def _says_nothing(args: Any) -> bool:
-    """Return whether a line names an agent, and says nothing of it."""
+    """Return whether a command names an agent, and declares nothing of it."""
     return not any(
         value
         for name, value in vars(args).items()
@@ -141,7 +142,7 @@ def _refuse_to_wipe(was: Agent, declared: Agent) -> None:
 def agent_of(args: Any) -> Agent:
     """Return the agent that the options declare."""
     if (args.id is None) == (args.ids is None):
-        raise Usage("which agent? Give --id ID")
+        raise Usage("missing --id ID")
     notify = many(args.notify)
     return Agent(
         args.id or args.ids,
@@ -171,7 +172,7 @@ def skill(text: str) -> Skill:
     return Skill(domain, int(authority), tuple(many([globs]) or ()))
 
 
-def described(agent: Agent) -> str:
+def format_agent(agent: Agent) -> str:
     lines = [
         f"{agent.id}: {agent.role}, authority {agent.authority}",
         f"  reads   {', '.join(agent.read or ()) or 'nothing'}",
@@ -193,31 +194,23 @@ def agents_options(parser: Options) -> None:
 
 
 def agents(call: Call) -> None:
-    from synapse.cli.frame.table import drawn
     from synapse.model import clock
 
-    last_seen = call.memory.last_seen()
-    registered = sorted(call.memory.agents(), key=lambda agent: (-agent.rank, agent.id))
-    when = {
-        agent.id: clock.seconds(last_seen[agent.id]) if agent.id in last_seen else None
-        for agent in registered
-    }
-    rows = [
-        [a.id, a.role, a.department or "-", str(a.authority), when[a.id] or "never"]
-        for a in registered
-    ]
-    call.show(
-        lambda: {
-            "agents": [
-                {**fields(agent), "last_seen": when[agent.id]} for agent in registered
-            ]
-        },
-        lambda: (
-            drawn(("id", "role", "department", "authority", "last seen"), rows)
-            if rows
-            else "no agents"
-        ),
-    )
+    last_seen = {id: clock.seconds(at) for id, at in call.memory.last_seen().items()}
+    agents = sorted(call.memory.agents(), key=lambda agent: (-agent.rank, agent.id))
+    rows = [{**fields(agent), "last_seen": last_seen.get(agent.id)} for agent in agents]
+    call.show(lambda: {"agents": rows}, lambda: _format_agents(agents, last_seen))
+
+
+def _format_agents(agents: Iterable[Agent], last_seen: Mapping[str, str]) -> str:
+    from synapse.cli.frame.table import draw_table
+
+    rows = []
+    for agent in agents:
+        department, seen = agent.department or "-", last_seen.get(agent.id, "never")
+        rows.append((agent.id, agent.role, department, str(agent.authority), seen))
+    columns = ("id", "role", "department", "authority", "last seen")
+    return draw_table(columns, rows) if rows else "no agents"
 
 
 def completion_options(parser: Options) -> None:
@@ -255,7 +248,7 @@ def where(call: Call) -> None:
     call.show(data, clean(f"{root}\n  {location.reason}"))
 
 
-_TEMPLATE = """\
+_SCRIPT = """\
 #!/bin/sh
 # Generated by `synapse init`: {command} on the workspace that this file is in.
 here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd -P) || exit 1
@@ -271,7 +264,8 @@ COMMANDS = ("synapse-write", "synapse-read", "synapse-view", "synapse-register")
 
 
 def text_of(command: str) -> str:
-    return _TEMPLATE.format(command=command)
+    """Return the text of the script that runs a command on its workspace."""
+    return _SCRIPT.format(command=command)
 
 
 def write_scripts(root: str) -> list[str]:

@@ -31,7 +31,7 @@ def export_options(parser: Options) -> None:
         nargs="?",
         default="-",
         metavar="FILE",
-        help="a new file; - or nothing: standard output",
+        help="a new file; without it, or with -, standard output",
     )
     add(
         "--as-generation",
@@ -44,29 +44,34 @@ def export_options(parser: Options) -> None:
         "--format",
         choices=("jsonl", *OLD_FILE),
         default="jsonl",
-        help="the log's own lines; json or synapse-json: all mail as the old file",
+        help="jsonl: the log itself; json or synapse-json: all mail in the old format",
     )
-    add("--thread", metavar="ID", help="of the old file, only this thread")
+    add("--thread", metavar="ID", help="with --format json: only this thread")
 
 
 def export(call: Call) -> None:
-    generation, path = call.args.as_generation, call.args.file
-    if call.args.format in OLD_FILE:
-        return _old_file(call, path)
-    if call.args.thread:
-        raise Usage("--thread goes with --format json: the mail of one thread")
-    if path == "-":
-        sys.stdout.writelines(call.memory.export(generation))
-        return None
-    count, last = _tree(call, path) if generation in ("A", "B") else _file(call, path)
+    args = call.args
+    if args.thread and args.format not in OLD_FILE:
+        raise Usage("--thread needs --format json")
+    if args.format in OLD_FILE:
+        _export_mail(call, args.file)
+    elif args.file == "-":
+        sys.stdout.writelines(call.memory.export(args.as_generation))
+    else:
+        _export_log(call, args.as_generation, args.file)
+
+
+def _export_log(call: Call, generation: str | None, path: str) -> None:
+    """Export the log, or its entries in the form of a generation, and print the result."""
+    export_to = _export_files if generation in ("A", "B") else _export_file
+    count, last = export_to(call, path)
     head = {} if generation else {"head": _head(last)}
-    text = f"{count} written to {path}" + "".join(
-        f", head {value}" for value in head.values()
-    )
-    return call.show({"written": count, "file": path, **head}, clean(text))
+    suffix = f", head {head['head']}" if head else ""
+    text = clean(f"{count} written to {path}{suffix}")
+    call.show({"written": count, "file": path, **head}, text)
 
 
-def _old_file(call: Call, path: str) -> None:
+def _export_mail(call: Call, path: str) -> None:
     """Write all mail in the old format, to standard output or to a new file."""
     from synapse.mail import synapse_json
 
@@ -88,7 +93,7 @@ def merge_options(parser: Options) -> None:
         "source",
         nargs="?",
         metavar="OTHER",
-        help="another workspace's directory, or an export; else what git merged",
+        help="another workspace or an export (default: what git merged here)",
     )
 
 
@@ -114,7 +119,7 @@ def import_options(parser: Options) -> None:
     parser.add_argument(
         "file",
         metavar="FILE",
-        help="an export, or a snapshot that `backup` took; - is standard input",
+        help="an export, or a snapshot made by `backup`; - reads standard input",
     )
 
 
@@ -125,24 +130,24 @@ def import_(call: Call) -> None:
         snapshot = snapshots.restore(call.memory, call.args.file)
         summary = f"{snapshot.records} records restored: the workspace is as it was at {snapshot.at}"
         return call.show(lambda: fields(snapshot), lambda: clean(summary))
-    count, last = _taken_in(call, call.args.file)
+    count, last = _import_file(call, call.args.file)
     head = _head(last)
     return call.show(
         {"records": count, "head": head}, f"{count} records imported, head {head}"
     )
 
 
-def _taken_in(call: Call, path: str) -> tuple[int, str]:
+def _import_file(call: Call, path: str) -> tuple[int, str]:
     """Import a file. Return the number of records and the last line."""
     last = [""]
-    with _input(path) as lines:
+    with _open_input(path) as lines:
         try:
-            return call.memory.import_(_watched(lines, last)), last[0]
+            return call.memory.import_(_remember_last(lines, last)), last[0]
         except UnicodeDecodeError as error:
-            raise InvalidEntry(f"{path} is no export: it is not UTF-8") from error
+            raise InvalidEntry(f"{path} is not an export: it is not UTF-8") from error
 
 
-def _watched(lines: Iterable[str], last: list[str]) -> Iterator[str]:
+def _remember_last(lines: Iterable[str], last: list[str]) -> Iterator[str]:
     """Yield the lines, and keep the last one that is not empty in `last`."""
     for line in lines:
         last[0] = line if line.strip() else last[0]
@@ -162,18 +167,18 @@ def backup_options(parser: Options) -> None:
     add(
         "directory",
         metavar="DIR",
-        help="where snapshots are, outside of the workspace; with --check, one of them",
+        help="the folder of snapshots, outside the workspace; with --check, one snapshot",
     )
     add(
         "--keep",
         type=number,
         metavar="N",
-        help="then remove the oldest of this log beyond so many; else none",
+        help="keep the newest N snapshots of this log and remove the others",
     )
     add(
         "--check",
         action="store_true",
-        help="instead read a snapshot through, and say whether it is whole",
+        help="check that a snapshot is complete, and write nothing",
     )
 
 
@@ -192,7 +197,7 @@ def backup(call: Call) -> None:
     )
 
 
-def _file(call: Call, path: str) -> tuple[int, str]:
+def _export_file(call: Call, path: str) -> tuple[int, str]:
     """Export to a new file; a failed export leaves none. Return the number of lines and the
     last."""
     count, line = 0, ""
@@ -213,20 +218,20 @@ def _file(call: Call, path: str) -> tuple[int, str]:
     return count, line
 
 
-def _tree(call: Call, place: str) -> tuple[int, str]:
+def _export_files(call: Call, folder: str) -> tuple[int, str]:
     """Export each entry to a file of its own. Return the number of files and the last text."""
-    os.mkdir(place)
+    os.mkdir(folder)
     count, text = 0, ""
     for path, text in entries_as(call.memory.store, call.args.as_generation):
         count += 1
-        target = os.path.join(place, path)
+        target = os.path.join(folder, path)
         os.makedirs(os.path.dirname(target), exist_ok=True)
         with open(target, "x", encoding="utf-8", newline="\n") as file:
             file.write(text)
     return count, text
 
 
-def _input(path: str) -> AbstractContextManager[TextIO]:
+def _open_input(path: str) -> AbstractContextManager[TextIO]:
     """Open the file that is imported, or standard input."""
     if path == "-":
         return nullcontext(sys.stdin)
@@ -238,7 +243,7 @@ def _input(path: str) -> AbstractContextManager[TextIO]:
 
 def migrate_options(parser: Options) -> None:
     add = parser.add_argument
-    add("--synapse-json", metavar="FILE", help="the old file of messages")
+    add("--synapse-json", metavar="FILE", help="the old synapse.json with messages")
     add(
         "--cortex",
         metavar="DIR",
@@ -248,27 +253,27 @@ def migrate_options(parser: Options) -> None:
         "--agent",
         default="helios",
         metavar="AGENT",
-        help="who keeps the knowledge; else helios",
+        help="the agent that owns the imported knowledge (default: helios)",
     )
     add(
         "--model",
         metavar="NAME",
-        help="which model made the vectors that do not say it",
+        help="the model of vectors that do not name one",
     )
     add(
         "--dry-run",
         action="store_true",
-        help="only read and check, and say what would be written",
+        help="only read and check, and print what would be written",
     )
 
 
 def migrate(call: Call) -> None:
-    from synapse.compat.migrate import migrate as recover
+    from synapse.compat.migrate import migrate as import_old
 
     args = call.args
     if args.synapse_json is None and args.cortex is None:
         raise Usage("name --synapse-json FILE, --cortex DIR, or both")
-    migration = recover(
+    migration = import_old(
         call.memory,
         args.synapse_json,
         args.cortex,
@@ -276,12 +281,12 @@ def migrate(call: Call) -> None:
         model=args.model,
         dry=args.dry_run,
     )
-    call.show(lambda: fields(migration), lambda: clean(_told(migration)))
+    call.show(lambda: fields(migration), lambda: clean(_format_migration(migration)))
 
 
-def _told(migration: Migration) -> str:
+def _format_migration(migration: Migration) -> str:
     """Return the counts of a migration as a table, then the agents that are new."""
-    from synapse.cli.frame.table import drawn
+    from synapse.cli.frame.table import draw_table
 
     heads = (
         "",
@@ -291,7 +296,9 @@ def _told(migration: Migration) -> str:
         "here before",
     )
     lines = [
-        drawn(heads, [(count.kind, *map(str, count[1:])) for count in migration.counts])
+        draw_table(
+            heads, [(count.kind, *map(str, count[1:])) for count in migration.counts]
+        )
     ]
     if migration.agents:
         lines.append(

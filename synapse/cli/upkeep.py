@@ -28,13 +28,13 @@ def verify_options(parser: Options) -> None:
     add(
         "--head",
         metavar="HEAD",
-        help="what an earlier verify ended with: proves that no end was cut off",
+        help="the head that an earlier verify printed: proves that the log still contains it",
     )
 
 
 def verify(call: Call) -> int:
     report = call.memory.verify(call.args.head)
-    call.show(lambda: report_json(report), lambda: reported(report, "damaged"))
+    call.show(lambda: report_json(report), lambda: format_report(report, "damaged"))
     return 0 if report.ok else DAMAGED
 
 
@@ -44,7 +44,9 @@ def repair_options(parser: Options) -> None:
 
 def repair(call: Call) -> int:
     report = call.memory.repair()
-    call.show(lambda: report_json(report), lambda: reported(report, "still damaged"))
+    call.show(
+        lambda: report_json(report), lambda: format_report(report, "still damaged")
+    )
     return 0 if report.ok else DAMAGED
 
 
@@ -57,7 +59,7 @@ def rebuild(call: Call) -> int:
     summary = f"{done.records} records indexed, digest {done.digest}"
     call.show(
         lambda: fields(done),
-        lambda: "\n".join([summary, *_listed(done.problems, "damaged")]),
+        lambda: "\n".join([summary, *_format_problems(done.problems, "damaged")]),
     )
     return DAMAGED if done.problems else 0
 
@@ -66,7 +68,7 @@ def doctor_options(parser: Options) -> None:
     parser.add_argument(
         "--conformance",
         metavar="DIR",
-        help="instead check a directory that anything wrote",
+        help="check a directory written by any program instead",
     )
 
 
@@ -76,14 +78,14 @@ def doctor(call: Call) -> int:
     if call.args.conformance:
         findings = checks.conforming(os.path.expanduser(call.args.conformance))
     else:
-        findings = checks.examine(_root(call), call.open)
+        findings = checks.examine(_workspace_or_default(call), call.open)
     call.show(
         lambda: checks.findings_json(findings), lambda: checks.findings_text(findings)
     )
     return DAMAGED if any(finding.verdict == "fail" for finding in findings) else 0
 
 
-def _root(call: Call) -> str:
+def _workspace_or_default(call: Call) -> str:
     """Return the workspace, or where one would be: a doctor is called for what is not found,
     too.
     """
@@ -97,15 +99,15 @@ def report_json(report: Report) -> dict[str, Any]:
     return {"ok": report.ok, **fields(report)}
 
 
-def reported(report: Report, word: str) -> str:
+def format_report(report: Report, word: str) -> str:
     """Return one line if all is well, else every problem in order."""
     mended = [f"put back: {clean(', '.join(report.mended))}"] if report.mended else []
     if report.ok:
         return "\n".join([*mended, f"ok: {report.records} records, head {report.head}"])
-    return "\n".join([*mended, *_listed(report.problems, word)])
+    return "\n".join([*mended, *_format_problems(report.problems, word)])
 
 
-def _listed(problems: Sequence[Problem], word: str) -> list[str]:
+def _format_problems(problems: Sequence[Problem], word: str) -> list[str]:
     if not problems:
         return []
     lines = [f"  {clean(f'{path}: {problem}')}" for path, problem, _ in problems]
@@ -118,12 +120,12 @@ def embed_options(parser: Options) -> None:
         "--limit",
         type=number,
         metavar="N",
-        help="at most so many entries; else all that wait",
+        help="at most N entries (default: all that have no vectors)",
     )
     add(
         "--follow",
         action="store_true",
-        help="go on, and embed what comes, until it is stopped",
+        help="keep running and embed new entries until stopped",
     )
 
 

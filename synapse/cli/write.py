@@ -23,71 +23,85 @@ if TYPE_CHECKING:
 def write_options(parser: Options) -> None:
     add = parser.add_argument
     add(
-        "body", nargs="?", metavar="BODY", help="the text; - or nothing: standard input"
+        "body",
+        nargs="?",
+        metavar="BODY",
+        help="the text; without it, or with -, standard input is read",
     )
-    add("--from", dest="agent", metavar="AGENT", help="the author; else $SYNAPSE_AGENT")
+    add(
+        "--from",
+        dest="agent",
+        metavar="AGENT",
+        help="the author (default: $SYNAPSE_AGENT)",
+    )
     add(
         "--namespace",
         required=True,
         metavar="PATH",
-        help="where it belongs, such as api/endpoints",
+        help="where the entry belongs, such as api/endpoints",
     )
     add(
         "--priority",
         default="info",
         metavar="P",
-        help=f"{', '.join(PRIORITIES)}; else info",
+        help=f"{', '.join(PRIORITIES)} (default: info)",
     )
-    add("--tags", action="append", metavar="T,...", help="words to filter by")
-    add("--ttl", metavar="SPAN", help="30m, 24h, 7d, 4w or never; else the namespace's")
+    add("--tags", action="append", metavar="T,...", help="tags to filter by")
+    add(
+        "--ttl",
+        metavar="SPAN",
+        help="30m, 24h, 7d, 4w or never (default: the namespace's)",
+    )
     add(
         "--to",
         action="append",
         metavar="WHOM",
-        help="all, team:NAME, agent:ID, or several; else all",
+        help="all, team:NAME, agent:ID, or several (default: all)",
     )
     add(
         "--topic",
         metavar="WORD",
-        help="what it is about; two live entries on a topic conflict",
+        help="the topic; two live entries on one topic are in conflict",
     )
     add(
         "--supersedes",
         action="append",
         metavar="ID,...",
-        help="what it replaces, at once",
+        help="entries that this one replaces",
     )
-    add("--related", action="append", metavar="ID,...", help="what it refers to")
+    add(
+        "--related", action="append", metavar="ID,...", help="entries that it refers to"
+    )
     add(
         "--derived-from",
         action="append",
         metavar="ID,...",
-        help="what it was made from; limits its trust",
+        help="entries that it was made from; they limit its trust",
     )
-    add("--evidence", metavar="TEXT", help="what proves it: a link, a commit, a file")
+    add("--evidence", metavar="TEXT", help="the evidence: a link, a commit, a file")
     add(
         "--when",
         action="append",
         metavar="M,...",
-        help="told before such a call: run git push",
+        help="show it before such a tool call, such as `run git push`",
     )
     add(
         "--scope",
         default="public",
         metavar="S",
-        help=f"{', '.join(SCOPES)}; else public",
+        help=f"{', '.join(SCOPES)} (default: public)",
     )
-    add("--pii", action="store_true", help="it holds personal data")
+    add("--pii", action="store_true", help="the entry holds personal data")
     add(
         "--once",
         metavar="KEY",
-        help="a retry under the same key returns the first entry",
+        help="a retry with the same key returns the first entry",
     )
 
 
 def write(call: Call) -> None:
     me, fields = call.actor(), _fields(call.args)
-    if strangers := unknown(addressees(fields["to"]), me):
+    if strangers := unknown_names(addressees(fields["to"]), me):
         raise NotFound(
             (
                 f"there is no agent and no team {', '.join(strangers)}: nothing was"
@@ -99,7 +113,7 @@ def write(call: Call) -> None:
     if entry.topic or entry.replaces:
         entry = me.get(entry.id)
     call.show(lambda: codec.entry_json(entry), entry.id)
-    for note in notes(entry, me):
+    for note in author_notes(entry, me):
         call.note(note)
 
 
@@ -108,19 +122,19 @@ def tell_options(parser: Options) -> None:
     add(
         "whom",
         metavar="WHOM",
-        help="a team or an agent: team:NAME, agent:ID or the bare name",
+        help="the receiver: team:NAME, agent:ID or only the name",
     )
-    add("text", metavar="TEXT", help="what to say; -: standard input")
+    add("text", metavar="TEXT", help="the text; - reads standard input")
     add(
         "--priority",
         default="critical",
         metavar="P",
-        help=f"{', '.join(PRIORITIES)}; else critical",
+        help=f"{', '.join(PRIORITIES)} (default: critical)",
     )
     add(
         "--re",
         metavar="ID",
-        help="the question that this answers, or the entry that it is about",
+        help="the question or entry that this answers",
     )
 
 
@@ -147,7 +161,7 @@ def _fields(args: SimpleNamespace) -> dict[str, Any]:
     }
 
 
-def notes(entry: Entry, me: AgentMemory) -> list[str]:
+def author_notes(entry: Entry, me: AgentMemory) -> list[str]:
     """Return what the author should know beside the id: review, dispute, replacement."""
     if entry.staged:
         return [
@@ -166,7 +180,7 @@ def notes(entry: Entry, me: AgentMemory) -> list[str]:
     return lines
 
 
-def unknown(to: Iterable[str], me: AgentMemory) -> list[str]:
+def unknown_names(to: Iterable[str], me: AgentMemory) -> list[str]:
     """Return the addressees that are neither a registered agent nor one of its teams."""
     if tuple(to) == ("all",):
         return []

@@ -1,43 +1,44 @@
-"""Consolidation: what is outdone or past its time is filed away at night, and nothing is ever lost.
+"""Consolidation: the nightly run that merges, archives and bounds what the memory holds.
 
-`plan` is pure and says what would be done; `apply` does it; `night` does it once for each local
-date, by the right that `claim` gives; `undo` takes it back. All of it is appended records: no entry
-is changed, and nothing is deleted.
+`plan` is pure and says what would be done; `apply` does it; `run_nightly` does it once for each
+local date, by the right that `claim` gives; `undo` takes it back. Everything is appended records:
+no entry is changed and nothing is deleted. Called by the shell and by the orchestrator's nightly
+jobs.
 """
 
-from synapse.consolidate.acts import Act
-from synapse.consolidate.apply import Done, apply
+from synapse.consolidate.acts import Act, AppliedAct
+from synapse.consolidate.apply import apply
 from synapse.consolidate.nightly import (
     Claim,
-    Measured,
-    Night,
+    NightlyRun,
+    RunHistory,
     claim,
     finish,
     lapsed,
-    measured,
-    night,
     reach,
     run,
+    run_history,
+    run_nightly,
 )
 from synapse.consolidate.plan import PHASES, Plan, State, plan
 from synapse.consolidate.proposal import Proposal, Verdict, candidates, judge
 from synapse.consolidate.reviews import Account, accounts
 from synapse.consolidate.staging import stage, waiting, withdraw
 from synapse.consolidate.state import gather
-from synapse.consolidate.undo import Undone, undo
+from synapse.consolidate.undo import UndoResult, undo
 
 __all__ = [
     "PHASES",
     "Account",
     "Act",
+    "AppliedAct",
     "Claim",
-    "Done",
-    "Measured",
-    "Night",
+    "NightlyRun",
     "Plan",
     "Proposal",
+    "RunHistory",
     "State",
-    "Undone",
+    "UndoResult",
     "Verdict",
     "accounts",
     "apply",
@@ -45,13 +46,13 @@ __all__ = [
     "claim",
     "finish",
     "gather",
-    "lapsed",
     "judge",
-    "measured",
-    "night",
+    "lapsed",
     "plan",
     "reach",
     "run",
+    "run_history",
+    "run_nightly",
     "stage",
     "undo",
     "waiting",

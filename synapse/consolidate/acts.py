@@ -1,4 +1,4 @@
-"""Acts: the steps of a night, each of which can be taken back. Values, pure."""
+"""Acts: the steps of a nightly run, each of which can be undone. Values, pure."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from synapse.system.typed import NamedTuple
 AT_ONCE = 100
 
 
-class Made(NamedTuple):
-    """An entry that the consolidator is to write, with what it may count for."""
+class NewEntry(NamedTuple):
+    """An entry that the consolidator is to write, with the authority and trust that it has."""
 
     draft: Draft
     authority: int
@@ -20,28 +20,35 @@ class Made(NamedTuple):
 
 
 class Act(NamedTuple):
-    """One step: entries filed away, or, with `made`, one written first that they go into. `heirs`
-    names, beside each id, what took its place; `notes` says more of each.
-    """
+    """One step: entries filed away, or, with `new_entry`, one written first that they go into.
+    `heirs` names, beside each id, the entry that took its place; `notes` says more of each."""
 
     phase: str
     kind: str
     ids: tuple[str, ...]
     reason: str
     heirs: tuple[str, ...] = ()
-    made: Made | None = None
+    new_entry: NewEntry | None = None
     notes: tuple[str, ...] = ()
 
 
-def filing(
+class AppliedAct(NamedTuple):
+    """An act that was carried out: the records that it made, and the entry that it wrote, if it
+    wrote one."""
+
+    act: Act
+    seqs: tuple[int, ...]
+    id: str | None = None
+
+
+def archive_acts(
     phase: str,
     reason: str,
     pairs: Sequence[tuple[str, str]],
     notes: tuple[str, ...] = (),
 ) -> Iterator[Act]:
-    """Acts of a bearable size that file these away, each with its heir: each act is one line of the
-    log.
-    """
+    """Yield acts of a bearable size that file these entries away, each with its successor: each act
+    is one line of the log."""
     for start in range(0, len(pairs), AT_ONCE):
         chunk = pairs[start : start + AT_ONCE]
         heirs = tuple(heir for _, heir in chunk)
@@ -57,7 +64,7 @@ def filing(
 
 
 def without(act: Act, removed: Sequence[bool]) -> Act:
-    """The act for those of its entries that are not gone."""
+    """Return the act for those of its entries that are not removed."""
     ids, heirs, notes = (
         tuple(
             value

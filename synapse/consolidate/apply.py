@@ -1,23 +1,22 @@
-"""Carrying out a plan: each act is appended records, written once, fenced to whoever holds the
-night.
+"""Carrying out a plan: each act is appended records, written once, fenced to whoever holds the run.
 
-Whatever is killed in the middle is done again from the state that it left: nothing here needs to be
-cleaned up.
+A run that is killed in the middle is simply run again: it goes on from what is in the log, and
+nothing here needs to be cleaned up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 from synapse.authority import admit
-from synapse.consolidate.acts import AT_ONCE, Act, Made
+from synapse.consolidate.acts import AT_ONCE, Act, AppliedAct, NewEntry
 from synapse.consolidate.plan import Plan
 from synapse.core import operators_alone
 from synapse.model.agents import CONSOLIDATOR, Agent
 from synapse.model.entry import Entry
 from synapse.model.records import Guard, Pending, Record
 from synapse.system.digest import sha256
-from synapse.system.typed import TYPE_CHECKING, Any, NamedTuple
+from synapse.system.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from synapse.core import Memory
@@ -26,63 +25,44 @@ if TYPE_CHECKING:
 ACTS_AT_ONCE = 16
 
 
-class Done(NamedTuple):
-    """An act that was carried out: the records that it made, and the entry that it wrote, if it
-    wrote one.
-    """
-
-    act: Act
-    seqs: tuple[int, ...]
-    id: str | None = None
-
-
 def apply(
     mem: Memory, plan: Plan, night: str | None = None, guard: Guard | None = None
-) -> tuple[Done, ...]:
-    """Do what the plan says, in its order, in the name of a night or of the place in the log that
-    it was made at. Doing it twice changes nothing.
-    """
+) -> tuple[AppliedAct, ...]:
+    """Carry out the acts of a plan, in order, and return them with their records. Applying it twice
+    changes nothing."""
     operators_alone("consolidate")
     name = night or f"at {plan.cursor}"
-    return tuple(carry(mem.store, plan.acts, name, guard))
+    return tuple(apply_acts(mem.store, plan.acts, name, guard))
 
 
-def carry(
+def apply_acts(
     store: Store, acts: Iterable[Act], night: str, guard: Guard | None
-) -> Iterator[Done]:
-    """The acts, some at a time. What they write comes first, and what goes into that is filed away
-    after it.
-    """
+) -> Iterator[AppliedAct]:
+    """Yield the acts as they are carried out, in batches. New entries are written first; their
+    sources are filed away after that."""
     for batch in _batches(acts):
-        entries = _written(
-            store,
-            {_once(act, night): act for act in batch if act.made is not None},
-            night,
-            guard,
-        )
-        heirs = [
-            entries[_once(act, night)] if act.made is not None else None
+        entries = _write_new_entries(store, batch, night, guard)
+        successors = [
+            None if act.new_entry is None else entries[_key_of(act, night)]
             for act in batch
         ]
-        filings = {
-            f"{night}:{act.kind}:{_sources(act)}": _filing(act, heir, night)
-            for act, heir in zip(batch, heirs, strict=True)
-            if act.ids
-        }
+        filings: dict[str, Pending] = {}
+        for act, successor in zip(batch, successors, strict=True):
+            if act.ids:
+                key = f"{night}:{act.kind}:{_sources(act)}"
+                filings[key] = _archive_record(act, successor, night)
         filed = iter(store.log.append_all(filings, unless=guard) if filings else ())
         # here, and not under the log's lock at the next act: writers wait for that one
         store.refresh()
-        for act, heir in zip(batch, heirs, strict=True):
-            records = [
-                record for record in (heir, next(filed) if act.ids else None) if record
-            ]
-            yield Done(
-                act, tuple(record.seq for record in records), heir.id if heir else None
-            )
+        for act, successor in zip(batch, successors, strict=True):
+            seqs = [] if successor is None else [successor.seq]
+            if act.ids:
+                seqs.append(next(filed).seq)
+            yield AppliedAct(act, tuple(seqs), successor.id if successor else None)
 
 
 def _batches(acts: Iterable[Act]) -> Iterator[list[Act]]:
-    """As many as do not hold others up for long."""
+    """Yield the acts in batches that do not hold other writers up for long."""
     batch, size = list[Act](), 0
     for act in acts:
         if batch and (len(batch) >= ACTS_AT_ONCE or size + len(act.ids) > AT_ONCE):
@@ -94,34 +74,30 @@ def _batches(acts: Iterable[Act]) -> Iterator[list[Act]]:
         yield batch
 
 
-def _written(
-    store: Store, acts: Mapping[str, Act], night: str, guard: Guard | None
+def _write_new_entries(
+    store: Store, acts: Iterable[Act], night: str, guard: Guard | None
 ) -> dict[str, Record]:
-    """What each act wrote, by its key."""
-    about = {
-        key: {"phase": act.phase, "night": night, "why": act.reason}
-        for key, act in acts.items()
-    }
-    made = {key: act.made for key, act in acts.items() if act.made is not None}
-    batch = {
-        key: Pending("entry", CONSOLIDATOR, about[key], written(store, each))
-        for key, each in made.items()
-    }
-    return (
-        dict(zip(batch, store.log.append_all(batch, unless=guard), strict=True))
-        if batch
-        else {}
-    )
+    """Write the new entry of each act that has one, and return the records by the acts' keys."""
+    batch: dict[str, Pending] = {}
+    for act in acts:
+        if act.new_entry is not None:
+            fields = {"phase": act.phase, "night": night, "why": act.reason}
+            entry = admit_new_entry(store, act.new_entry)
+            batch[_key_of(act, night)] = Pending("entry", CONSOLIDATOR, fields, entry)
+    if not batch:
+        return {}
+    records = store.log.append_all(batch, unless=guard)
+    return dict(zip(batch, records, strict=True))
 
 
-def _filing(act: Act, heir: Record | None, night: str) -> Pending:
+def _archive_record(act: Act, successor: Record | None, night: str) -> Pending:
     fields: dict[str, Any] = {
         "phase": act.phase,
         "night": night,
         "ids": list(act.ids),
         "reason": act.reason,
     }
-    heirs = [heir.id] if heir else list(act.heirs)
+    heirs = [successor.id] if successor else list(act.heirs)
     if heirs:
         fields["heirs"] = heirs
     if act.notes:
@@ -129,13 +105,13 @@ def _filing(act: Act, heir: Record | None, night: str) -> Pending:
     return Pending("archive", CONSOLIDATOR, fields)
 
 
-def _once(act: Act, night: str) -> str:
-    """The key under which what an act writes is written once."""
-    assert act.made is not None
+def _key_of(act: Act, night: str) -> str:
+    """Return the key under which the new entry of an act is written once."""
+    assert act.new_entry is not None
     return (
         f"{act.kind}:{_sources(act)}"
         if act.ids
-        else f"{night}:{act.kind}:{act.made.draft.tags[-1]}"
+        else f"{night}:{act.kind}:{act.new_entry.draft.tags[-1]}"
     )
 
 
@@ -143,11 +119,10 @@ def _sources(act: Act) -> str:
     return sha256(" ".join(act.ids).encode())[:32]
 
 
-def written(store: Store, made: Made) -> Entry:
-    """What the consolidator writes goes through the gate like anything else, and counts for what it
-    is made of.
-    """
-    author = Agent(CONSOLIDATOR, authority=made.authority, write=("*",))
-    return admit(made.draft, author, store.settings, trust=made.trust)._replace(
-        authority=made.authority
-    )
+def admit_new_entry(store: Store, new_entry: NewEntry) -> Entry:
+    """Return a new entry as admitted by the write gate, with the authority of what it is made
+    of."""
+    author = Agent(CONSOLIDATOR, authority=new_entry.authority, write=("*",))
+    return admit(
+        new_entry.draft, author, store.settings, trust=new_entry.trust
+    )._replace(authority=new_entry.authority)

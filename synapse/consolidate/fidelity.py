@@ -1,9 +1,8 @@
-"""Whether a text says what others say: all of it, and nothing else. Pure; no model is asked, and no
-list of facts.
+"""The proof that a text says what its sources say: all of it, and nothing else. Pure.
 
-What the text says has to stand, sentence by sentence and word for word, in one of the others; what
-these say may be left out only where the text says it in other words. Whatever cannot be proven is
-not believed.
+No model is asked, and there is no list of facts. Each sentence of the text has to stand, word for
+word, in one of the sources; a clause of a source may be left out only where the text says it in
+other words. What cannot be proven is rejected. Called where a proposal is judged.
 """
 
 from __future__ import annotations
@@ -19,12 +18,14 @@ from synapse.consolidate.words import (
     Word,
     Words,
     clauses,
-    meant,
     sentences,
+    stems,
 )
 from synapse.system.typed import NamedTuple
 
-KEPT = 2 / 3  # the share of a clause's words that stand in what says it in other words
+SHARE_KEPT = (
+    2 / 3
+)  # the share of a clause's words that stand in what says it in other words
 EFFORT = 1_000_000  # words compared while looking for how a text was put together
 PAUSES = 200  # in a text: more than that is no summary
 STRETCH = 4  # clauses of a sentence that may say one clause together
@@ -33,7 +34,7 @@ _OPPOSITE = ("un", "in", "im", "ir", "dis", "non-", "non", "de")
 
 
 class Source(NamedTuple):
-    """A sentence of one of the texts, and its place there."""
+    """A sentence of one of the sources, and its place there."""
 
     text: int
     place: int
@@ -44,18 +45,18 @@ class Source(NamedTuple):
 
 class Run(NamedTuple):
     """Words of the text that stand in a source: all of it, its beginning up to a pause, or one end
-    of it, where the rest is said beside it. `said` is what of the source is said by that, `owed`
-    what the next run has to end with.
-    """
+    of it, where the rest is said beside it. `covered` is the part of the source that is said by
+    that, `owed` what the next run has to end with."""
 
     source: Source
     end: int
-    said: Words
+    covered: Words
     owed: tuple[str, ...] = ()
 
 
 def unfaithful(text: str, others: Sequence[str]) -> str | None:
-    """What is wrong with a text that is to stand for all the others; None where nothing is."""
+    """Return what is wrong with a text that is to stand for all the others; None where nothing
+    is."""
     stream = sentences(text)
     sources = [
         Source(
@@ -68,22 +69,22 @@ def unfaithful(text: str, others: Sequence[str]) -> str | None:
         for number, source_text in enumerate(others)
         for place, words in enumerate(sentences(source_text))
     ]
-    if strange := _strange(stream, sources):
+    if strange := _changed_slots(stream, sources):
         return strange
     search = _Search(tuple(word for sentence in stream for word in sentence), sources)
     if len(search.ends) > PAUSES:
         return "is too long to be proven"
     runs = search.parse(0, None, ())
-    return search.told() if not runs else _lost(runs, sources)
+    return search.reason() if not runs else _missing_clause(runs, sources)
 
 
 # -- slots -----------------------------------------------------------------------------------------
 
 
-def _strange(stream: Sequence[Words], sources: Sequence[Source]) -> str | None:
-    """A number, name, date, quoted string or negation that is new, or gone. A capital at the
-    beginning of a sentence may say nothing, so such a word is kept in small letters, too.
-    """
+def _changed_slots(stream: Sequence[Words], sources: Sequence[Source]) -> str | None:
+    """Return the first numbers, names, dates, quoted strings or negations that are new, or missing.
+    A capital at the beginning of a sentence may say nothing, so such a word is kept in small
+    letters, too."""
     ours = [word for sentence in stream for word in sentence]
     theirs = [word for source in sources for word in source.words]
     if added := _missing(ours, theirs):
@@ -121,9 +122,8 @@ def _listed(words: Sequence[str]) -> str:
 
 
 class _Search:
-    """How a stream of words may have been put together from sources, each source's in its own
-    order.
-    """
+    """The search for how a stream of words was put together from sources, each source's in its own
+    order."""
 
     def __init__(self, stream: Words, sources: Sequence[Source]) -> None:
         self.stream = stream
@@ -139,9 +139,8 @@ class _Search:
     def parse(
         self, start: int, last: Run | None, done: tuple[tuple[int, int], ...]
     ) -> list[Run] | None:
-        """How the stream from here on is put together, after these places of the texts; None where
-        it is not.
-        """
+        """Return the runs that make up the stream from here on, after these places of the sources;
+        None where there are none."""
         self.furthest, self.effort = max(self.furthest, start), self.effort - 1
         if start == len(self.stream):
             return None if last and last.owed else []
@@ -151,7 +150,7 @@ class _Search:
             if self.effort <= 0:
                 return None
             if source.place >= reached.get(source.text, 0) and not (
-                last and not _pays(last, run)
+                last and not _pays_what_is_owed(last, run)
             ):
                 following = self.parse(
                     run.end,
@@ -162,8 +161,8 @@ class _Search:
                     return [run, *following]
         return None
 
-    def told(self) -> str:
-        """Why nothing was found."""
+    def reason(self) -> str:
+        """Return why no runs were found, in words."""
         if not self.stream:
             return "says nothing"
         if self.effort <= 0:
@@ -173,7 +172,7 @@ class _Search:
 
     def _runs(self, start: int, last: Run | None) -> Iterator[Run]:
         for source in self.sources:
-            if _hangs(source) and not _follows(source, last):
+            if _needs_context(source) and not _follows(source, last):
                 continue
             yield from self._whole(start, source, last)
             yield from self._beginning(start, source)
@@ -181,7 +180,7 @@ class _Search:
                 yield from self._ending(start, source, last)
 
     def _whole(self, start: int, source: Source, last: Run | None) -> Iterator[Run]:
-        """The sentence, or what of it stands before a pause."""
+        """Yield the whole sentence as a run, and what of it stands before a pause."""
         size = len(source.words)
         if (
             last
@@ -206,7 +205,7 @@ class _Search:
                 yield Run(source, stop, source.words[:end])
 
     def _beginning(self, start: int, source: Source) -> Iterator[Run]:
-        """`A and` of `A and B are down`, where the source says `A is down`."""
+        """Yield runs like `A and` of `A and B are down`, where the source says `A is down`."""
         same = self._common(self.loose[start : start + len(source.loose)], source.loose)
         for stop in self.ends[:-1]:
             if (
@@ -216,7 +215,8 @@ class _Search:
                 yield Run(source, stop, source.words, source.loose[stop - start :])
 
     def _ending(self, start: int, source: Source, last: Run) -> Iterator[Run]:
-        """`and B` of `it is down on A and B`, where the source says `it is down on B`."""
+        """Yield runs like `and B` of `it is down on A and B`, where the source says `it is down on
+        B`."""
         size, same = len(source.loose), self._common(last.source.loose, source.loose)
         for stop in () if self.stream[start].stop else self.ends:
             offset = size - (stop - start)
@@ -228,7 +228,7 @@ class _Search:
                 yield Run(source, stop, source.words)
 
     def _common(self, one: Sequence[str], other: Sequence[str]) -> int:
-        """With how many of the same words two begin."""
+        """Return the number of equal words with which two sequences begin."""
         size, most = 0, min(len(one), len(other))
         while size < most and one[size] == other[size]:
             size += 1
@@ -236,16 +236,16 @@ class _Search:
         return size
 
 
-def _pays(last: Run, run: Run) -> bool:
-    """Whether the run ends with what the one before it left to be said."""
+def _pays_what_is_owed(last: Run, run: Run) -> bool:
+    """Return whether the run ends with what the one before it owes."""
     owed = last.owed
     return not owed or (
         run.source.loose[-len(owed) :] == owed and run.owed in ((), owed)
     )
 
 
-def _hangs(source: Source) -> bool:
-    """Whether it cannot be understood without what stands before it."""
+def _needs_context(source: Source) -> bool:
+    """Return whether a sentence cannot be understood without the one before it."""
     return any(word.key in CONTEXT for word in source.words)
 
 
@@ -261,16 +261,17 @@ def _follows(source: Source, last: Run | None) -> bool:
 # -- all of it -------------------------------------------------------------------------------------
 
 
-def _lost(runs: Sequence[Run], sources: Sequence[Source]) -> str | None:
-    """The first clause of the sources that is not said, in the same words or in others."""
-    statements = list(dict.fromkeys(run.said for run in runs))
+def _missing_clause(runs: Sequence[Run], sources: Sequence[Source]) -> str | None:
+    """Return the first clause of the sources that is not said, in the same words or in others; None
+    where all are."""
+    statements = list(dict.fromkeys(run.covered for run in runs))
     stretches = [unsaid for statement in statements for unsaid in _stretches(statement)]
     said_clauses = [clause for statement in statements for clause in clauses(statement)]
     for source in sources:
         lost = [
             unsaid
             for unsaid in clauses(source.words)
-            if meant(unsaid) and not _is_said(unsaid, said_clauses, stretches)
+            if stems(unsaid) and not _is_said(unsaid, said_clauses, stretches)
         ]
         if lost and not _is_said(source.words, said_clauses, stretches):
             return f"does not say: “{' '.join(word.key for word in lost[0])}”"
@@ -280,22 +281,21 @@ def _lost(runs: Sequence[Run], sources: Sequence[Source]) -> str | None:
 def _is_said(
     clause: Words, said_clauses: Sequence[Words], stretches: Sequence[Words]
 ) -> bool:
-    """In the same words, or in others; but what differs from something that is said at one place
-    alone is another fact.
-    """
-    theirs = meant(clause)
+    """Return whether the clause is said, in the same words or in others. One that differs from a
+    clause that is said at a single place is another fact."""
+    theirs = stems(clause)
     if any(
-        theirs == meant(said_clause) and not _turned(clause, said_clause)
+        theirs == stems(said_clause) and not _is_reversed(clause, said_clause)
         for said_clause in said_clauses
     ):
         return True
-    if any(_substituted(theirs, meant(said_clause)) for said_clause in said_clauses):
+    if any(_substituted(theirs, stems(said_clause)) for said_clause in said_clauses):
         return False
-    return any(_says(stretch, clause) for stretch in stretches)
+    return any(_is_paraphrase(stretch, clause) for stretch in stretches)
 
 
 def _stretches(sentence: Words) -> Iterator[Words]:
-    """Every run of a few clauses of a sentence, the shortest first."""
+    """Yield every run of a few clauses of a sentence, the shortest first."""
     pieces = clauses(sentence)
     for size in range(1, min(len(pieces), STRETCH) + 1):
         for start in range(len(pieces) - size + 1):
@@ -304,19 +304,20 @@ def _stretches(sentence: Words) -> Iterator[Words]:
             )
 
 
-def _says(stretch: Words, clause: Words) -> bool:
-    """Whether these words say the clause in another way: its slots, the same negations and
-    conditions, and most of its words.
-    """
-    theirs, ours = meant(clause), meant(stretch)
+def _is_paraphrase(stretch: Words, clause: Words) -> bool:
+    """Return whether these words say the clause in another way: its slots, the same negations and
+    conditions, and most of its words."""
+    theirs, ours = stems(clause), stems(stretch)
     if not {_mark(w) for w in clause if w.kind == SLOT} <= {
         _mark(w) for w in stretch
     } | set(ours):
         return False
     missing = Counter(theirs) - Counter(ours)
     share = 1 - sum(missing.values()) / len(theirs)
-    turned = _opposed(missing, ours) or _turned(clause, stretch)
-    return _operators(clause) == _operators(stretch) and share >= KEPT and not turned
+    turned = _has_opposite(missing, ours) or _is_reversed(clause, stretch)
+    return (
+        _operators(clause) == _operators(stretch) and share >= SHARE_KEPT and not turned
+    )
 
 
 def _operators(words: Words) -> Counter[str]:
@@ -324,7 +325,7 @@ def _operators(words: Words) -> Counter[str]:
 
 
 def _substituted(theirs: tuple[str, ...], ours: tuple[str, ...]) -> bool:
-    """Whether one differs from the other at one place alone, and says no less there."""
+    """Return whether one differs from the other at a single place, and says no less there."""
     start = 0
     while start < min(len(theirs), len(ours)) and theirs[start] == ours[start]:
         start += 1
@@ -345,10 +346,9 @@ def _substituted(theirs: tuple[str, ...], ours: tuple[str, ...]) -> bool:
     )
 
 
-def _turned(clause: Words, stretch: Words) -> bool:
-    """Whether one has the same in another direction: `from A to B` and `from B to A`, `A beats B`
-    and `B beats A`.
-    """
+def _is_reversed(clause: Words, stretch: Words) -> bool:
+    """Return whether one has the same words in another direction: `from A to B` and `from B to A`,
+    `A beats B` and `B beats A`."""
     ours_directions, their_directions = _directions(clause), _directions(stretch)
     if any(
         their_directions.get(stem, direction) != direction
@@ -363,7 +363,7 @@ def _turned(clause: Words, stretch: Words) -> bool:
         [mark for mark in marks if mark in slots[0] and mark in slots[1]]
         for marks in slots
     ]
-    theirs, ours = meant(clause), meant(stretch)
+    theirs, ours = stems(clause), stems(stretch)
     offsets = range(len(theirs)) if Counter(theirs) == Counter(ours) else ()
     rotated = not offsets or any(theirs[k:] + theirs[:k] == ours for k in offsets)
     return (
@@ -372,7 +372,7 @@ def _turned(clause: Words, stretch: Words) -> bool:
 
 
 def _directions(words: Words) -> dict[str, str]:
-    """What stands behind `from`, `to` or `into`, with which of them."""
+    """Return the words behind `from`, `to` or `into`, each with that preposition."""
     directions, preposition = {}, ""
     for word in words:
         if word.kind == SMALL:
@@ -382,8 +382,8 @@ def _directions(words: Words) -> dict[str, str]:
     return directions
 
 
-def _opposed(missing: Counter[str], ours: tuple[str, ...]) -> bool:
-    """Whether one has `safe` where the other has `unsafe`."""
+def _has_opposite(missing: Counter[str], ours: tuple[str, ...]) -> bool:
+    """Return whether one has `safe` where the other has `unsafe`."""
     pairs = (
         (prefix + word, word) for word in (*missing, *ours) for prefix in _OPPOSITE
     )

@@ -1,6 +1,5 @@
-"""The head of an entry that is made of others, which has to stay within its size, whatever they
-list. Pure.
-"""
+"""The room in the head of an entry that is made of others: its lists have to fit, however many
+there are. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ _REST = 1_024  # bytes for all that is short: author, times, priority, scope
 
 
 def fitting(texts: Iterable[str], room: int) -> tuple[str, ...]:
-    """As many of a list's first texts as there is room for, in bytes; each once."""
+    """Return the first texts of a list that fit into so many bytes, each once."""
     fitted = []
     for text in dict.fromkeys(texts):
         room -= _cost(text)
@@ -25,15 +24,15 @@ def fitting(texts: Iterable[str], room: int) -> tuple[str, ...]:
 
 
 def room_beside(entry: Entry) -> int:
-    """The bytes for lists in the head of one that takes over where this one stands and to whom it
-    is said.
-    """
+    """Return the bytes left for lists in the head of an entry of this place and these
+    addressees."""
     fixed = (*entry.addressees, entry.namespace, entry.evidence or "", entry.when or "")
     return max(MAX_FRONT - _REST - sum(map(_cost, fixed)), 0)
 
 
 def portions(alike: Sequence[Entry]) -> list[Sequence[Entry]]:
-    """Entries of one place, in their order, by as many as one head can name as its sources."""
+    """Return entries of one place in portions, in order, each as large as one head can name as its
+    sources."""
     room = room_beside(alike[0]) // 2
     size = room // max(_cost(entry.id) for entry in alike)
     return (

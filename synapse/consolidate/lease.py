@@ -1,8 +1,8 @@
-"""Who is at a night on this machine: known by a file that its process keeps locked, so that however
-it dies is seen.
+"""The lock file of whoever runs a nightly job on this machine.
 
-A record could only say that somebody was there. Of other machines nothing is known here: for them
-there is the lease.
+Its process keeps the file locked, so that its death is noticed however it comes; a record could not
+say that. Nothing is known of other machines here: for those there is the lease in the log. Called
+by the nightly run.
 """
 
 from __future__ import annotations
@@ -22,16 +22,15 @@ if TYPE_CHECKING:
 FOLDER = ".index/leaders"
 
 
-def holder() -> str:
-    """What a record calls this process."""
+def process_name() -> str:
+    """Return the name that records give this process."""
     return f"{os.uname().nodename}:{os.getpid()}"
 
 
-def hold(store: Store, key: str, epoch: int) -> bool:
-    """Be there, until `let_go` or the end of the process; False where another thread of it is
-    already.
-    """
-    path = _path(store, key, epoch, holder())
+def acquire(store: Store, key: str, epoch: int) -> bool:
+    """Lock the file until `let_go` or the end of the process; return False where another thread of
+    it has it."""
+    path = _path(store, key, epoch, process_name())
     if path is None:
         return True
     try:
@@ -39,28 +38,26 @@ def hold(store: Store, key: str, epoch: int) -> bool:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as error:
         raise StoreError(f"{path} cannot be held: {error}") from error
-    if _taken(fd):
+    if _is_locked_elsewhere(fd):
         os.close(fd)
         return False
     store.held[path] = fd
     return True
 
 
-def let_go(store: Store, key: str, epoch: int, *, over: bool = True) -> None:
-    """Be there no more. Where the run is not over, the file stays and says so, as that of a dead
-    leader does.
-    """
-    path = _path(store, key, epoch, holder())
+def release(store: Store, key: str, epoch: int, *, over: bool = True) -> None:
+    """Unlock the file. Where the run is not over, the file stays, as that of a dead process
+    does."""
+    path = _path(store, key, epoch, process_name())
     if path in store.held:
         if over:
-            _removed(path)
+            _unlink(path)
         os.close(store.held.pop(path))
 
 
-def gone(store: Store, key: str, last: Mapping[str, Any]) -> bool:
-    """Whether the leader that this record tells of was here, and is no more. False where that
-    cannot be known.
-    """
+def is_dead(store: Store, key: str, last: Mapping[str, Any]) -> bool:
+    """Return whether the process that this record names ran here and is dead. False where that
+    cannot be known."""
     if (
         last.get("state") != "running"
         or last.get("holder", "").rpartition(":")[0] != os.uname().nodename
@@ -74,20 +71,20 @@ def gone(store: Store, key: str, last: Mapping[str, Any]) -> bool:
     except OSError:
         return False  # the index was deleted, or belongs to somebody else
     try:
-        return not _taken(fd)
+        return not _is_locked_elsewhere(fd)
     finally:
         os.close(fd)
 
 
-def bury(store: Store, key: str, last: Mapping[str, Any]) -> None:
-    """Remove the file of a leader that was given up."""
+def remove_stale(store: Store, key: str, last: Mapping[str, Any]) -> None:
+    """Remove the file of a process that is dead."""
     path = _path(store, key, last["epoch"], last["holder"])
     if path is not None:
-        _removed(path)
+        _unlink(path)
 
 
 def _path(store: Store, key: str, epoch: int, name: str) -> str | None:
-    """The file of one leader of one run; None for a log that has no folder."""
+    """Return the file of one process and one run; None for a log that has no folder."""
     if store.root is None:
         return None
     return os.path.join(
@@ -95,7 +92,7 @@ def _path(store: Store, key: str, epoch: int, name: str) -> str | None:
     )
 
 
-def _taken(fd: int) -> bool:
+def _is_locked_elsewhere(fd: int) -> bool:
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -103,7 +100,7 @@ def _taken(fd: int) -> bool:
     return False
 
 
-def _removed(path: str) -> None:
+def _unlink(path: str) -> None:
     try:
         os.unlink(path)
     except OSError:

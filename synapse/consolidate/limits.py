@@ -1,15 +1,14 @@
-"""How much room entries may take, and what is filed away where they take more: the oldest and least
-used first. Pure.
+"""Size limits: how much room entries may take, and which are filed away where they take more. Pure.
 
-A namespace that holds too much is warned of first, and tidied at a night that comes later. What
-breaks another limit of the settings is only told of: nothing here refuses a write.
+A namespace that holds too much is warned of first, and tidied by a later run, the oldest and least
+used entries first. Other limits of the settings are only remarked on: nothing here refuses a write.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from synapse.consolidate.acts import Act, Made, filing
+from synapse.consolidate.acts import Act, NewEntry, archive_acts
 from synapse.consolidate.metrics import shape
 from synapse.index.maintenance import Busy, Sized
 from synapse.model import namespace as ns
@@ -27,12 +26,12 @@ NOTICE = (
     12 * 3_600 * SECOND
 )  # so long at least a warning stands before anything is filed away
 MOST_USES = 30
-TOLD = 20
+MOST_REMARKS = 20
 _DAY = 86_400 * SECOND
 
 
-class Warned(NamedTuple):
-    """A warning that stands: of what, and since when."""
+class LimitWarning(NamedTuple):
+    """A warning that stands: its entry, the namespace, and since when."""
 
     id: str
     subject: str
@@ -40,15 +39,14 @@ class Warned(NamedTuple):
 
 
 class Room(NamedTuple):
-    """What takes room at one moment. `sized` are the entries of the namespaces that hold too much,
-    or of all.
-    """
+    """The room that is taken at one moment. `sized` are the entries of the namespaces that hold too
+    much, or of all."""
 
-    shown: Sequence[
+    sizes: Sequence[
         tuple[str, int]
     ] = ()  # namespaces, with the bytes of what is shown of them
     sized: Sequence[Sized] = ()
-    warned: Sequence[Warned] = ()
+    warnings: Sequence[LimitWarning] = ()
     long: Sequence[tuple[str, int]] = ()
     busy: Sequence[Busy] = ()
 
@@ -57,9 +55,8 @@ class Room(NamedTuple):
 
 
 def limit_of(namespace: str, settings: Settings) -> int | None:
-    """How many bytes a namespace may hold: the longest glob's that covers it, else what each may.
-    None: any number.
-    """
+    """Return how many bytes a namespace may hold, by the longest glob that covers it, else by the
+    limit of each. None is no limit."""
     best, size = -1, settings.size("per_namespace")
     for glob, declared in settings.sizes:
         if glob not in SIZES and ns.matches(glob, namespace) and len(glob) > best:
@@ -67,12 +64,13 @@ def limit_of(namespace: str, settings: Settings) -> int | None:
     return size
 
 
-def over(
-    shown: Iterable[tuple[str, int]], settings: Settings
+def over_limit(
+    sizes: Iterable[tuple[str, int]], settings: Settings
 ) -> Iterator[tuple[str, int, int]]:
-    """What holds more than it may: its name, its bytes, its limit; at last all of them together."""
+    """Yield what holds more than it may: name, bytes, limit; last of all, all namespaces
+    together."""
     total = 0
-    for name, size in shown:
+    for name, size in sizes:
         total += size
         limit = limit_of(name, settings)
         if limit is not None and size > limit:
@@ -88,18 +86,17 @@ def over(
 def enforce(
     room: Room, now: int, settings: Settings, excluded: Collection[str]
 ) -> Iterator[Act]:
-    """Warn of what is over for the first time; file away what was warned of long enough; take back
-    what is no longer so. `gone` does not count: what the same night files away, and what somebody
-    brought back from here.
-    """
+    """Yield acts that warn of what is over its limit for the first time, file away what was warned
+    of long enough, and withdraw warnings that are out of date. `excluded` does not count: what the
+    same run files away, and what somebody brought back from here."""
     remaining = {row.id: row for row in room.sized if row.id not in excluded}
-    warned = {
+    warnings = {
         warning.subject: warning
-        for warning in room.warned
+        for warning in room.warnings
         if warning.id not in excluded
     }
     for subject in sorted(
-        {*warned, *_subjects(room, settings)}, key=lambda name: (name == ALL, name)
+        {*warnings, *_subjects(room, settings)}, key=lambda name: (name == ALL, name)
     ):
         limit = (
             settings.size("total_shared")
@@ -108,7 +105,7 @@ def enforce(
         )
         inside = [row for row in remaining.values() if subject in (ALL, row.namespace)]
         excess = 0 if limit is None else sum(row.bytes for row in inside) - limit
-        notice = warned.get(subject)
+        notice = warnings.get(subject)
         if excess > 0 and limit is not None and notice is None:
             yield _warning(subject, excess + limit, limit)
         elif (
@@ -117,23 +114,22 @@ def enforce(
             and notice is not None
             and now - notice.at >= NOTICE
         ):
-            going = first_out(inside, excess)
+            going = entries_to_archive(inside, excess)
             for row in going:
                 del remaining[row.id]
-            yield from _going(subject, excess + limit, limit, going)
+            yield from _archive_oldest(subject, excess + limit, limit, going)
             if sum(row.bytes for row in going) >= excess:
                 yield Act("enforce", "archive", (notice.id,), "within its limit again")
         elif excess <= 0 and notice is not None:
             yield Act("enforce", "archive", (notice.id,), "within its limit again")
 
 
-def first_out(rows: Iterable[Sized], excess: int) -> list[Sized]:
-    """What goes, until the excess is gone. What holds others back, or stands against another,
-    stays, and so does a critical blocker: it has to be resolved.
-    """
+def entries_to_archive(rows: Iterable[Sized], excess: int) -> list[Sized]:
+    """Return the entries to file away until the excess is gone. An entry that holds others back or
+    stands against another stays, and so does a critical blocker: it has to be resolved."""
     going = []
     for row in sorted(
-        (row for row in rows if not row.stays and not _bound(row)), key=_turn
+        (row for row in rows if not row.stays and not _is_protected(row)), key=_order
     ):
         if excess <= 0:
             break
@@ -142,38 +138,35 @@ def first_out(rows: Iterable[Sized], excess: int) -> list[Sized]:
     return going
 
 
-def _turn(row: Sized) -> tuple[bool, int, int]:
-    """Oldest first; each prompt that an entry was in makes it a day younger. Decisions and what is
-    critical last.
-    """
+def _order(row: Sized) -> tuple[bool, int, int]:
+    """Return the sort key of what is filed away first: the oldest. Each prompt that an entry was in
+    makes it a day younger. Decisions and criticals come last."""
     weighty = row.rank == 0 or ns.matches("decisions/*", row.namespace)
     return weighty, row.at + min(row.uses, MOST_USES) * _DAY, row.seq
 
 
-def _bound(row: Sized) -> bool:
+def _is_protected(row: Sized) -> bool:
     return row.namespace in OWN or (
         row.rank == 0 and ns.matches("blockers/*", row.namespace)
     )
 
 
 def _subjects(room: Room, settings: Settings) -> set[str]:
-    return {name for name, _, _ in over(room.shown, settings)}
+    return {name for name, _, _ in over_limit(room.sizes, settings)}
 
 
-def _going(
+def _archive_oldest(
     subject: str, size: int, limit: int, going: Sequence[Sized]
 ) -> Iterator[Act]:
-    reason = (
-        f"{subject} held {kilo(size)} of {kilo(limit)}: oldest and least used first"
-    )
+    reason = f"{subject} held {format_size(size)} of {format_size(limit)}: oldest and least used first"
     notes = tuple(f"of {day(row.at)}, in {row.uses} prompts" for row in going)
-    yield from filing("enforce", reason, [(row.id, "") for row in going], notes)
+    yield from archive_acts("enforce", reason, [(row.id, "") for row in going], notes)
 
 
 def _warning(subject: str, size: int, limit: int) -> Act:
     holds = (
-        f"{subject} {'hold' if subject == ALL else 'holds'} {kilo(size)}, and may hold"
-        f" {kilo(limit)}"
+        f"{subject} {'hold' if subject == ALL else 'holds'} {format_size(size)}, and may hold"
+        f" {format_size(limit)}"
     )
     body = (
         f"{holds}. At the next night what is oldest and least used is filed away"
@@ -182,19 +175,19 @@ def _warning(subject: str, size: int, limit: int) -> Act:
         " `synapse defrag --plan` what would go."
     )
     draft = Draft(body, PLACE, CONSOLIDATOR, "important", tags=("limit", subject))
-    return Act("enforce", "warn", (), holds, made=Made(draft, 100, "local"))
+    return Act("enforce", "warn", (), holds, new_entry=NewEntry(draft, 100, "local"))
 
 
 # -- what is only told of --------------------------------------------------------------------------
 
 
 def remarks(room: Room, settings: Settings) -> list[str]:
-    """What breaks what the settings ask for, in words."""
+    """Return, in words, what breaks the settings."""
     notes = [
-        f"{name} holds {kilo(size)}, over its limit of {kilo(limit)}"
-        for name, size, limit in over(room.shown, settings)
+        f"{name} holds {format_size(size)}, over its limit of {format_size(limit)}"
+        for name, size, limit in over_limit(room.sizes, settings)
     ]
-    used = [name for name, _ in room.shown]
+    used = [name for name, _ in room.sizes]
     notes += shape(used)
     declared = settings.declared
     notes += [
@@ -204,7 +197,7 @@ def remarks(room: Room, settings: Settings) -> list[str]:
     ]
     limit = settings.size("per_entry")
     notes += [
-        f"{id} holds {kilo(size)}: longer than {kilo(limit)}"
+        f"{id} holds {format_size(size)}: longer than {format_size(limit)}"
         for id, size in room.long
         if limit
     ]
@@ -221,8 +214,8 @@ def _known(name: str, declared: Iterable[str]) -> bool:
     return name.split("/", 1)[0] == "system" or ns.matches_any(declared, name)
 
 
-def kilo(size: int) -> str:
-    """Bytes in words: `612 KB`."""
+def format_size(size: int) -> str:
+    """Return a number of bytes in words: `612 KB`."""
     for unit, step in (("MB", 1_000_000), ("KB", 1_000)):
         if size >= step:
             number = size / step

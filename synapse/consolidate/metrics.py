@@ -1,18 +1,20 @@
-"""What the nights measured: how much there is, how fast it grows, how much they file away; and what
-to worry about.
+"""The figures of nightly runs: how much there is, how fast it grows, how much is filed away. Pure.
+
+They are computed at the end of a run, stored in its record, and read by `synapse stats` and
+`doctor`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from synapse.consolidate.acts import AppliedAct
 from synapse.index.maintenance import Weight
 from synapse.model.clock import day
 from synapse.model.entry import SECOND
 from synapse.system.typed import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from synapse.consolidate.apply import Done
     from synapse.model.records import Record
 
 MANY, DEEP = (
@@ -27,7 +29,7 @@ _DAY = 86_400 * SECOND
 
 
 class Measure(NamedTuple):
-    """What a night found and did."""
+    """The figures of one run."""
 
     date: str
     at: int
@@ -43,7 +45,7 @@ class Measure(NamedTuple):
 
     @property
     def compression(self) -> float:
-        """The share of bytes that the night filed away of what it found."""
+        """Return the share of bytes that the run filed away."""
         sizes = [(size, before) for _, _, size, before in self.namespaces if before]
         return (
             1 - sum(size for size, _ in sizes) / sum(before for _, before in sizes)
@@ -52,14 +54,14 @@ class Measure(NamedTuple):
         )
 
 
-def measured(
+def measure_fields(
     before: Sequence[Weight],
     after: Sequence[Weight],
-    done: Iterable[Done],
+    done: Iterable[AppliedAct],
     written: int,
     disputed: int,
 ) -> dict[str, object]:
-    """The fields of a night's record."""
+    """Return the figures as fields of the run's record."""
     later = {weight.namespace: weight for weight in after}
     names = sorted({weight.namespace for weight in (*before, *after)})
     earlier = {weight.namespace: weight.bytes for weight in before}
@@ -87,7 +89,7 @@ def measured(
 
 
 def measures(nights: Iterable[Record]) -> list[Measure]:
-    """What each finished night measured, oldest first."""
+    """Return the figures of each finished run, oldest first."""
     finished = (
         (record, record.fields) for record in nights if "namespaces" in record.fields
     )
@@ -108,7 +110,7 @@ def _measure(record: Record, fields: Any) -> Measure:
 
 
 def shape(namespaces: Iterable[str]) -> Iterator[str]:
-    """What is hard to follow about the namespaces that are in use."""
+    """Yield remarks on what is hard to follow about the namespaces in use."""
     used = sorted(namespaces)
     top = {name.split("/", 1)[0] for name in used}
     if len(top) > MANY:
@@ -121,7 +123,7 @@ def shape(namespaces: Iterable[str]) -> Iterator[str]:
 
 
 def idleness(runs: Sequence[Measure], since: int | None, now: int) -> Iterator[str]:
-    """What is wrong with the nights. `since` is when the first record of the log came."""
+    """Yield what is wrong with the runs. `since` is when the first record of the log came."""
     last = runs[-1].at if runs else since
     if last is not None and now - last > IDLE_DAYS * _DAY:
         yield f"no night since {day(last)}: run `synapse defrag`, or have one run every night"
@@ -138,7 +140,7 @@ def idleness(runs: Sequence[Measure], since: int | None, now: int) -> Iterator[s
 
 
 def plot(values: Sequence[int], width: int, height: int = 6) -> list[str]:
-    """A curve of blocks, the newest value at the right, with its highest value beside it."""
+    """Return a curve of blocks, the newest value at the right, with its highest value beside it."""
     recent = values[-width:]
     most = max(recent, default=0) or 1
     eighths = [round(value * height * 8 / most) for value in recent]
@@ -157,7 +159,7 @@ def plot(values: Sequence[int], width: int, height: int = 6) -> list[str]:
 
 
 def per_namespace(measure: Measure) -> list[tuple[str, ...]]:
-    """The namespaces of a night as rows of a table, the fullest first."""
+    """Return the namespaces of a run as rows of a table, the fullest first."""
     rows = sorted(measure.namespaces, key=lambda row: (-row[2], row[0]))
     return [
         (name, f"{entries:,}", f"{size:,}", _share(was, size))

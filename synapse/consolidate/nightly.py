@@ -1,8 +1,9 @@
-"""A night: the right to run it, once for each local date, and the run itself, phase by phase.
+"""The nightly run: the right to run it, once for each local date, and the run itself, phase by
+phase.
 
 The right is a lease in the log, taken by an append under its lock: of any number that ask, one gets
-it. A dead leader's lease lapses, and the next one goes on from the phase that was reached; should
-the dead wake, nothing that it writes is taken. Nothing here knows when a night is due.
+it. The lease of a dead process lapses, and the next one goes on from the phase that was reached;
+should the dead one wake, nothing that it writes is accepted. Nothing here knows when a run is due.
 """
 
 from __future__ import annotations
@@ -10,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from synapse.consolidate import lease, metrics, pages
-from synapse.consolidate.acts import Act
-from synapse.consolidate.apply import Done, carry
-from synapse.consolidate.limits import TOLD
+from synapse.consolidate.acts import Act, AppliedAct
+from synapse.consolidate.apply import apply_acts
+from synapse.consolidate.limits import MOST_REMARKS
 from synapse.consolidate.limits import remarks as remarked
-from synapse.consolidate.plan import PHASES, State, plan, unended
+from synapse.consolidate.plan import PHASES, State, may_have_more_merges, plan
 from synapse.consolidate.reviews import review
-from synapse.consolidate.state import crowded, measure, outworn
+from synapse.consolidate.state import measure, plan_states, room_state
 from synapse.core import operators_alone
 from synapse.errors import Conflict, InvalidQuery
 from synapse.index import maintenance
@@ -38,13 +39,12 @@ OnAct = Callable[[int, int], object]
 
 
 def _unwatched(done: int, of: int) -> None:
-    """Nobody watches."""
+    """Do nothing: nobody watches the progress."""
 
 
 class Claim(NamedTuple):
     """The right to run a job for a local date. `epoch` counts those who had it; `phase` is what the
-    one before had reached. A run by hand leaves the job undone, unless it was `done` before.
-    """
+    one before had reached. A run by hand leaves the job undone, unless it was `done` before."""
 
     job: str
     date: str
@@ -60,26 +60,26 @@ class Claim(NamedTuple):
 
     @property
     def fence(self) -> Guard:
-        """Holds as long as nobody else has taken the job over."""
+        """Return the guard that holds as long as nobody else has taken the job over."""
         return epoch_is(self.key, self.epoch)
 
 
-class Night(NamedTuple):
-    """What a night did. `ran` is false where another had, or has, the right to run it."""
+class NightlyRun(NamedTuple):
+    """The outcome of a nightly run. `ran` is false where another process had, or has, the right to
+    run it."""
 
     date: str
     ran: bool
-    acts: tuple[Done, ...] = ()
+    acts: tuple[AppliedAct, ...] = ()
     remarks: tuple[str, ...] = ()
 
 
 def claim(
     mem: Memory, job: str, local_date: str, now: int, *, again: bool = False
 ) -> Claim | None:
-    """The right to run a job for this date, or None: somebody is at it, or it is done. Whoever has
-    it says `finish` at the end. `again` is for a run by hand: it may come after the job is done,
-    and does not stand for it.
-    """
+    """Return the right to run a job for this date, or None: it is being run, or is done. Whoever
+    has the right calls `finish` at the end. `again` is for a run by hand: it may come after the job
+    is done, and does not stand for it."""
     operators_alone(f"run {job}")
     store, key = mem.store, f"{job}:{date_of(local_date)}"
     with store.snapshot() as snap:
@@ -90,34 +90,33 @@ def claim(
     right = Claim(
         job, local_date, epoch, now + LEASE, phase, again, last.get("state") == "done"
     )
-    is_dead = lease.gone(store, key, last)
-    if not lease.hold(store, key, epoch):
+    is_dead = lease.is_dead(store, key, last)
+    if not lease.acquire(store, key, epoch):
         return None
     try:
         store.log.append(
             _running(right, phase), unless=vacant(key, epoch, now, again, is_dead)
         )
     except BaseException as error:
-        lease.let_go(store, key, epoch)
+        lease.release(store, key, epoch)
         if isinstance(error, Conflict):
             return None
         raise
     if last.get("state") == "running":
-        lease.bury(store, key, last)
+        lease.remove_stale(store, key, last)
     return right
 
 
 def reach(mem: Memory, right: Claim, phase: str, now: int) -> Claim:
-    """Note that a phase begins, and hold the job for longer; Conflict where another has taken it
-    over.
-    """
+    """Record that a phase begins, and hold the job for longer; Conflict where another has taken it
+    over."""
     right = right._replace(phase=phase, until=now + LEASE)
     mem.store.log.append(_running(right, phase), unless=right.fence)
     return right
 
 
 def finish(mem: Memory, right: Claim, **outcome: object) -> None:
-    """Say that the run is over; `told` is what came of it."""
+    """Record that the run is over, with its outcome."""
     state = "left" if right.by_hand and not right.done else "done"
     fields = {
         "job": right.job,
@@ -128,30 +127,28 @@ def finish(mem: Memory, right: Claim, **outcome: object) -> None:
     mem.store.log.append(
         Pending("night", CONSOLIDATOR, fields, key=right.key), unless=right.fence
     )
-    lease.let_go(mem.store, right.key, right.epoch)
+    lease.release(mem.store, right.key, right.epoch)
 
 
 def lapsed(store: Store, key: str, last: Mapping[str, Any], now: int) -> bool:
-    """Whether nobody is at a job any more, by its last record: its lease is over, or its process is
-    gone from here.
-    """
-    return bool(last["until"] <= now) or lease.gone(store, key, last)
+    """Return whether nobody runs a job any more, by its last record: its lease is over, or its
+    process died here."""
+    return bool(last["until"] <= now) or lease.is_dead(store, key, last)
 
 
-def night(
+def run_nightly(
     mem: Memory,
     local_date: str,
     now: int,
     on_phase: OnPhase | None = None,
     on_act: OnAct = _unwatched,
-) -> Night:
-    """Run the night of a local date, or go on with one whose leader died. Where somebody else has
-    the right to, or it is done, nothing happens. `on_phase` is told each phase as it begins,
-    `on_act` how many acts of it are done, and of how many.
-    """
+) -> NightlyRun:
+    """Run the nightly job of a local date, or go on with one whose process died. Where another
+    process has the right to, or it is done, nothing happens. `on_phase` is called with each phase
+    as it begins, `on_act` with how many of its acts are done, and of how many."""
     right = claim(mem, JOB, local_date, now)
     return (
-        Night(local_date, ran=False)
+        NightlyRun(local_date, ran=False)
         if right is None
         else run(mem, right, now, on_phase, on_act=on_act)
     )
@@ -164,14 +161,13 @@ def run(
     on_phase: OnPhase | None = None,
     phases: Collection[str] = PHASES,
     on_act: OnAct = _unwatched,
-) -> Night:
+) -> NightlyRun:
     """Carry out these phases by a right that one has; where that fails, another may go on at once.
-    What a run by hand does goes by its time of day, too.
-    """
+    The acts of a run by hand are named by its time of day, too."""
     try:
         return _run(mem, right, now, on_phase, phases, on_act)
     except BaseException:
-        lease.let_go(mem.store, right.key, right.epoch, over=False)
+        lease.release(mem.store, right.key, right.epoch, over=False)
         raise
 
 
@@ -182,14 +178,14 @@ def _run(
     on_phase: OnPhase | None,
     phases: Collection[str],
     on_act: OnAct,
-) -> Night:
+) -> NightlyRun:
     name = f"{right.date}T{seconds(now)[11:19]}" if right.by_hand else right.date
-    store, floor, done = mem.store, looked_until(mem.store), list[Done]()
-    portions = outworn(store, now, floor)
+    store, floor, done = mem.store, compared_until(mem.store), list[AppliedAct]()
+    portions = plan_states(store, now, floor)
     todo = plan(next(portions), now, store.settings, set(phases) - {"enforce"})
     with store.snapshot() as snap:
         before, looked = maintenance.weights(snap, now), todo.cursor
-        written = maintenance.written_since(snap, floor, CONSOLIDATOR)
+        admit_new_entry = maintenance.written_since(snap, floor, CONSOLIDATOR)
     remarks = tuple[str, ...]()
     for phase in PHASES[PHASES.index(right.phase or PHASES[0]) :]:
         if phase in phases:
@@ -199,7 +195,9 @@ def _run(
             if (
                 phase == "enforce"
             ):  # how much there is only shows when the rest is filed away
-                todo = plan(crowded(store, now, floor), now, store.settings, (phase,))
+                todo = plan(
+                    room_state(store, now, floor), now, store.settings, (phase,)
+                )
                 remarks = todo.remarks
             acts = todo.phase(phase)
             for portion in (
@@ -207,54 +205,59 @@ def _run(
                 if phase == "merge"
                 else (acts,)
             ):
-                done += _carried(store, portion, name, right, on_act)
+                done += _apply_with_progress(store, portion, name, right, on_act)
         if phase == "changelog" and phase in phases:
             pages.write(mem, right.date, name, floor, now, right.fence)
     summary: dict[str, object] = {"acts": len(done)}
     if "merge" in phases:
         summary["cursor"] = looked
     if remarks:
-        summary["remarks"] = list(remarks[:TOLD])
+        summary["remarks"] = list(remarks[:MOST_REMARKS])
     if "metrics" in phases:
         review(store, name, now, right.fence)
         with store.snapshot() as snap:
-            after = maintenance.weights(snap, now) if done or written else before
+            after = (
+                maintenance.weights(snap, now) if done or admit_new_entry else before
+            )
             disputed = maintenance.disputed(snap, now)
-        summary |= metrics.measured(before, after, done, written, disputed)
+        summary |= metrics.measure_fields(
+            before, after, done, admit_new_entry, disputed
+        )
     finish(mem, right, **summary)
-    return Night(name, True, tuple(done), remarks)
+    return NightlyRun(name, True, tuple(done), remarks)
 
 
 def _merges(
     store: Store, acts: Sequence[Act], portions: Iterable[State], now: int, floor: int
 ) -> Iterator[Sequence[Act]]:
-    """What there is to merge: these acts, then those for the portions of the memory that come
-    after. All of it again as long as some may be left that say the same.
-    """
+    """Yield what there is to merge: these acts, then those for the later portions of the memory,
+    and all of it again as long as some entries may be left that say the same."""
     yield acts
     merges = [*acts]
     for state in portions:
         yield (acts := plan(state, now, store.settings, ("merge",)).acts)
         merges += acts
-    if unended(merges):
-        yield from _merges(store, (), outworn(store, now, floor), now, floor)
+    if may_have_more_merges(merges):
+        yield from _merges(store, (), plan_states(store, now, floor), now, floor)
 
 
-def _carried(
+def _apply_with_progress(
     store: Store, acts: Sequence[Act], night: str, right: Claim, on_act: OnAct
-) -> Iterator[Done]:
-    for number, result in enumerate(carry(store, acts, night, right.fence), 1):
+) -> Iterator[AppliedAct]:
+    for number, result in enumerate(apply_acts(store, acts, night, right.fence), 1):
         yield result
         on_act(number, len(acts))
 
 
-def looked_until(store: Store) -> int:
-    """Up to where in the log the last whole night looked at everything."""
-    return max((record.fields.get("cursor", 0) for record in nights(store)), default=0)
+def compared_until(store: Store) -> int:
+    """Return the place in the log up to which the last whole run compared everything."""
+    return max(
+        (record.fields.get("cursor", 0) for record in finished_runs(store)), default=0
+    )
 
 
-def nights(store: Store) -> list[Record]:
-    """The nights that came to their end, and the runs by hand, oldest first."""
+def finished_runs(store: Store) -> list[Record]:
+    """Return the records of the finished runs, those by hand included, oldest first."""
     with store.snapshot() as snap:
         records = maintenance.nights(snap)
     return [
@@ -267,9 +270,8 @@ def nights(store: Store) -> list[Record]:
 def vacant(
     key: str, epoch: int, now: int, again: bool = False, is_dead: bool = False
 ) -> Guard:
-    """Nobody holds the job, or who did is gone; it is not done (or is to be done again), and nobody
-    came first.
-    """
+    """Return the guard of a claim: nobody holds the job, or who did is dead; it is not done, unless
+    it is to be run again; and nobody claimed it first."""
 
     def holds(records: Iterable[Record]) -> bool:
         last = None
@@ -295,12 +297,12 @@ def _running(right: Claim, phase: str | None) -> Pending:
         "state": "running",
         "until": right.until,
     }
-    fields |= {"holder": lease.holder()} | ({"phase": phase} if phase else {})
+    fields |= {"holder": lease.process_name()} | ({"phase": phase} if phase else {})
     return Pending("night", CONSOLIDATOR, fields, key=right.key)
 
 
 def date_of(text: str) -> str:
-    """A date as it is written; InvalidQuery where it is none."""
+    """Return a date in its usual form; InvalidQuery where it is none."""
     from datetime import date
 
     try:
@@ -309,22 +311,22 @@ def date_of(text: str) -> str:
         raise InvalidQuery(f"{text!r} is not a date: write 2026-02-01") from error
 
 
-class Measured(NamedTuple):
-    """What the nights measured, oldest first; what is wrong with them; what there is to remark on
-    the namespaces.
-    """
+class RunHistory(NamedTuple):
+    """The figures of the runs, oldest first; what is wrong with them; remarks on the namespaces."""
 
-    nights: tuple[metrics.Measure, ...]
+    runs: tuple[metrics.Measure, ...]
     worries: tuple[str, ...]
     remarks: tuple[str, ...] = ()
 
 
-def measured(mem: Memory) -> Measured:
-    """What every finished night found and did."""
+def run_history(mem: Memory) -> RunHistory:
+    """Return the figures of every finished run."""
     store = mem.store
     with store.snapshot(look=True) as snap:
-        runs = metrics.measures(nights(store))
+        runs = metrics.measures(finished_runs(store))
         since = store.log.at(1).at if snap.cursor else None
     worries = metrics.idleness(runs, since, store.clock())
-    room = measure(store, store.clock(), looked_until(store))
-    return Measured(tuple(runs), tuple(worries), tuple(remarked(room, store.settings)))
+    room = measure(store, store.clock(), compared_until(store))
+    return RunHistory(
+        tuple(runs), tuple(worries), tuple(remarked(room, store.settings))
+    )

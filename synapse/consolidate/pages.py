@@ -1,5 +1,5 @@
-"""What a night writes for people: the page of each day, the entry that tells of the night, the
-current views.
+"""What a nightly run writes for people: a page for each day, the entry on the run, the current
+views.
 
 All of it is derived: pages and views are written anew, the entry is written once.
 """
@@ -36,19 +36,17 @@ _DAY = 86_400 * SECOND
 def write(
     mem: Memory, date: str, night: str, floor: int, now: int, guard: Guard
 ) -> None:
-    """The entry, the pages of the days since the last night, the views of all agents and
-    departments.
-    """
-    tell(mem.store, night, floor, now, guard)
+    """Write the entry, the pages of the days since the last run, and the views of all agents and
+    departments."""
+    write_entry(mem.store, night, floor, now, guard)
     if isinstance(mem.store.log, FilesLog):
         write_days(mem.store, floor, now)
         write_views(mem)
 
 
-def tell(store: Store, night: str, floor: int, now: int, guard: Guard) -> None:
-    """What a night did, as an entry of its own. One that did no more than file away such entries
-    says nothing.
-    """
+def write_entry(store: Store, night: str, floor: int, now: int, guard: Guard) -> None:
+    """Write the entry that says what a run did. One that only filed away such entries writes
+    none."""
     counts = Counter[str]()
     own_entries = Filter(
         namespaces=(CHANGELOG,), author=CONSOLIDATOR, archived=True, limit=None
@@ -89,7 +87,8 @@ def tell(store: Store, night: str, floor: int, now: int, guard: Guard) -> None:
 
 
 def write_days(store: Store, floor: int, now: int) -> None:
-    """A page for each day since the last night. Only what everybody may read is on it in words."""
+    """Write a page for each day since the last run. Only what everybody may read is quoted on
+    it."""
     assert isinstance(store.log, FilesLog)
     since = (
         max(store.log.at(floor).at if floor else 0, now - DAYS * _DAY) // _DAY * _DAY
@@ -107,7 +106,8 @@ def write_days(store: Store, floor: int, now: int) -> None:
 
 
 def write_views(mem: Memory) -> None:
-    """The current view of each agent, and of each department what all of its agents may see."""
+    """Write the current view of each agent, and of each department what all of its agents may
+    see."""
     agents = mem.agents()
     for agent in agents:
         _place(
@@ -125,7 +125,7 @@ def write_views(mem: Memory) -> None:
 
 
 def _act(snap: Snapshot, record: Record, entry: Entry | None, now: int) -> Act:
-    """With the words of the entry, where it was said to all; one that was staged is looked up."""
+    """Return the act with its entry, where that is to all; one that was staged is looked up."""
     if entry is None and record.kind == "entry":
         entry = snap.entry(ids_of(record)[0], now)
     return Act(record, entry if entry and entry.addressees == ("all",) else None)

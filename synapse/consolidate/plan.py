@@ -1,7 +1,7 @@
-"""The plan of a night: what would be done to the memory, entry by entry, and why. Pure: a state in,
-acts out.
+"""The plan of a nightly run: what would be done to the memory, entry by entry, and why. Pure.
 
-Nothing here may read the log, ask the time, or write. Every act is one that can be taken back.
+A state in, acts out: nothing here may read the log, ask the time, or write. Every act can be
+undone.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain, groupby
 
 from synapse.authority import MERGED, SEALED, is_merged, visible
-from synapse.consolidate.acts import Act, Made, filing, without
+from synapse.consolidate.acts import Act, NewEntry, archive_acts, without
 from synapse.consolidate.heading import fitting, portions, room_beside
 from synapse.consolidate.limits import Room, enforce, remarks
-from synapse.consolidate.similarity import gist, similarity
+from synapse.consolidate.similarity import fingerprint, similarity
 from synapse.index.maintenance import Lapsed, Outdone
 from synapse.model.agents import CONSOLIDATOR, OPERATOR, Agent, Settings, authority_in
 from synapse.model.clock import seconds
@@ -32,16 +32,14 @@ _QUOTE = 2_000
 
 
 class State(NamedTuple):
-    """What a plan is made from: the memory at one moment, as far as a night may have to do with
-    it.
-    """
+    """What a plan is made from: the part of the memory, at one moment, that a run may change."""
 
     cursor: int = 0
     live: Sequence[Sequence[Entry]] = ()  # those that may say the same, together
-    half: Sequence[
+    unfinished_merges: Sequence[
         tuple[str, str]
     ] = ()  # sources of merged entries that are not filed away, each with its heir
-    outdone: Sequence[Outdone] = ()
+    superseded: Sequence[Outdone] = ()
     lapsed: Sequence[Lapsed] = ()
     idle: Sequence[str] = ()  # messages of threads in which nobody writes any more
     blockers: Sequence[
@@ -53,9 +51,7 @@ class State(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What is to be done, in this order, to the memory as it was at a cursor; and what there is to
-    remark on.
-    """
+    """The acts to carry out, in this order, on the memory as it was at a cursor; and remarks."""
 
     acts: tuple[Act, ...]
     cursor: int
@@ -69,7 +65,7 @@ class Plan(NamedTuple):
 def plan(
     state: State, now: int, settings: Settings, phases: Collection[str] = PHASES
 ) -> Plan:
-    """Everything that these phases have to do. No entry is filed away twice."""
+    """Return everything that these phases have to do. No entry is filed away twice."""
     acts: list[Act] = []
     filed: set[str] = set()
     restored = {id for id, phase in state.spared if phase == "enforce"}
@@ -81,7 +77,7 @@ def plan(
     for name, step in steps.items():
         for act in step() if name in phases else ():
             excluded = [id in filed or (id, name) in state.spared for id in act.ids]
-            if not any(excluded) or (not all(excluded) and act.made is None):
+            if not any(excluded) or (not all(excluded) and act.new_entry is None):
                 filed.update(act.ids)
                 acts.append(without(act, excluded))
     noted = remarks(state.room, settings) if "enforce" in phases else ()
@@ -92,13 +88,12 @@ def plan(
 
 
 def _merge(state: State, now: int) -> Iterator[Act]:
-    """File away what was outdone; finish merges that were begun; make one entry of those that say
-    the same.
-    """
-    by_reason = sorted(state.outdone, key=lambda row: row.reason)
+    """Yield acts that file away what was superseded, finish merges that were begun, and merge
+    entries that say the same."""
+    by_reason = sorted(state.superseded, key=lambda row: row.reason)
     for reason, rows in groupby(by_reason, key=lambda row: row.reason):
-        yield from filing("merge", reason, [(row.id, row.by) for row in rows])
-    yield from filing("merge", ALIKE, state.half)
+        yield from archive_acts("merge", reason, [(row.id, row.by) for row in rows])
+    yield from archive_acts("merge", ALIKE, state.unfinished_merges)
     for group in chain(*map(near_duplicates, state.live)):
         if all((entry.id, "merge") not in state.spared for entry in group):
             for alike in portions(group):
@@ -108,35 +103,39 @@ def _merge(state: State, now: int) -> Iterator[Act]:
                         "merge",
                         tuple(entry.id for entry in alike),
                         ALIKE,
-                        made=merged(alike, now),
+                        new_entry=merged(alike, now),
                     )
 
 
-def unended(acts: Collection[Act]) -> bool:
-    """Whether entries may be left that say the same: there were too many for one to name them all,
-    or some had to wait for a merge that was begun.
-    """
-    if any(act.reason == ALIKE and act.made is None for act in acts):
+def may_have_more_merges(acts: Collection[Act]) -> bool:
+    """Return whether entries may be left that say the same: there were too many for one to name
+    them all, or some had to wait for a merge that was begun."""
+    if any(act.reason == ALIKE and act.new_entry is None for act in acts):
         return True
     drafts = [
-        act.made.draft for act in acts if act.kind == "merge" and act.made is not None
+        act.new_entry.draft
+        for act in acts
+        if act.kind == "merge" and act.new_entry is not None
     ]
-    return len({(draft.namespace, gist(draft.body).words) for draft in drafts}) < len(
-        drafts
-    )
+    return len(
+        {(draft.namespace, fingerprint(draft.body).words) for draft in drafts}
+    ) < len(drafts)
 
 
 def near_duplicates(entries: Iterable[Entry]) -> list[list[Entry]]:
-    """The groups of entries that may become one, each oldest first, in the order of the log."""
+    """Return the groups of entries that may become one, each oldest first, in the order of the
+    log."""
     groups: dict[
         str, list[Entry]
     ] = {}  # by a digest: the words of a hundred thousand entries are much to hold
     for entry in entries:
         if may_merge(entry):
-            key = sha256(repr((place(entry), gist(entry.body).words)).encode())
+            key = sha256(
+                repr((merge_key(entry), fingerprint(entry.body).words)).encode()
+            )
             groups.setdefault(key, []).append(entry)
     candidates = (
-        _close(sorted(group, key=lambda entry: entry.seq))
+        _close_to_newest(sorted(group, key=lambda entry: entry.seq))
         for group in groups.values()
         if len(group) > 1
     )
@@ -147,10 +146,9 @@ def near_duplicates(entries: Iterable[Entry]) -> list[list[Entry]]:
 
 
 def may_merge(entry: Entry) -> bool:
-    """Whether an entry may go into another at all. What is critical, private, under a topic, or not
-    vouched for stays itself: a merge would wake again, widen, settle a dispute, or lower what
-    others rely on.
-    """
+    """Return whether an entry may go into another at all. A critical, private, unverified or
+    disputed entry, or one under a topic, stays itself: a merge would wake agents again, widen its
+    audience, settle a dispute, or lower what others rely on."""
     if entry.author == CONSOLIDATOR and not is_merged(entry):
         return False
     plain = (
@@ -162,10 +160,9 @@ def may_merge(entry: Entry) -> bool:
     return plain and entry.priority != "critical" and entry.trust != "unverified"
 
 
-def merged(alike: Sequence[Entry], now: int) -> Made:
-    """One entry that says what these say, in the words of the newest, and counts for no more than
-    the least.
-    """
+def merged(alike: Sequence[Entry], now: int) -> NewEntry:
+    """Return one entry that says what these say, in the words of the newest, with the least of
+    their authorities."""
     newest, until = alike[-1], max(entry.expires for entry in alike)
     room = room_beside(newest) // 4
     draft = Draft(
@@ -183,11 +180,11 @@ def merged(alike: Sequence[Entry], now: int) -> Made:
         when=newest.when,
         timestamp=newest.timestamp,
     )
-    return _made(draft, alike, min(entry.authority for entry in alike))
+    return _new_entry(draft, alike, min(entry.authority for entry in alike))
 
 
-def place(entry: Entry) -> tuple[object, ...]:
-    """What besides its words has to be the same."""
+def merge_key(entry: Entry) -> tuple[object, ...]:
+    """Return what has to be the same, besides the words, for two entries to be merged."""
     return (
         entry.namespace,
         entry.scope,
@@ -198,11 +195,13 @@ def place(entry: Entry) -> tuple[object, ...]:
     )
 
 
-def _close(group: list[Entry]) -> list[Entry]:
-    """Those of one gist that are close to the newest of them."""
-    newest = gist(group[-1].body)
+def _close_to_newest(group: list[Entry]) -> list[Entry]:
+    """Return those entries of one fingerprint that are close to the newest of them."""
+    newest = fingerprint(group[-1].body)
     return [
-        entry for entry in group if similarity(gist(entry.body), newest) >= THRESHOLD
+        entry
+        for entry in group
+        if similarity(fingerprint(entry.body), newest) >= THRESHOLD
     ]
 
 
@@ -210,13 +209,12 @@ def _close(group: list[Entry]) -> list[Entry]:
 
 
 def _archive(state: State, settings: Settings) -> Iterator[Act]:
-    """File away what is past its time; a critical blocker that nobody resolved is escalated
-    first.
-    """
+    """Yield acts that file away what has expired; a critical blocker that nobody resolved is
+    escalated first."""
     open_blockers = {entry.id for entry, _ in state.blockers}
     for entry, first in state.blockers:
-        rung = next_above(entry, first, state.agents, settings)
-        if rung is None:
+        recipients = next_above(entry, first, state.agents, settings)
+        if recipients is None:
             yield Act(
                 "archive",
                 "archive",
@@ -224,13 +222,17 @@ def _archive(state: State, settings: Settings) -> Iterator[Act]:
                 "past its time; the operator was told",
             )
         else:
-            reason = f"past its time and unresolved: told {' and '.join(rung)}"
+            reason = f"past its time and unresolved: told {' and '.join(recipients)}"
             yield Act(
-                "archive", "escalate", (entry.id,), reason, made=escalation(entry, rung)
+                "archive",
+                "escalate",
+                (entry.id,),
+                reason,
+                new_entry=escalation(entry, recipients),
             )
     past = [(row.id, "") for row in state.lapsed if row.id not in open_blockers]
-    yield from filing("archive", "past its time", past)
-    yield from filing(
+    yield from archive_acts("archive", "past its time", past)
+    yield from archive_acts(
         "archive",
         f"nobody wrote in its thread for {IDLE // DAY} days",
         [(id, "") for id in state.idle],
@@ -240,9 +242,8 @@ def _archive(state: State, settings: Settings) -> Iterator[Act]:
 def next_above(
     entry: Entry, first: Entry, agents: Sequence[Agent], settings: Settings
 ) -> tuple[str, ...] | None:
-    """Whom an unresolved blocker goes to: the agents of the next higher authority that may see what
-    it was first, else the operator; None where it was the operator's already.
-    """
+    """Return whom an unresolved blocker goes to: the agents of the next higher authority that may
+    see the first blocker, else the operator; None where it was the operator's already."""
     authority = entry.authority
     if is_escalation(entry):
         if entry.addressees == (f"agent:{OPERATOR}",):
@@ -272,10 +273,9 @@ def next_above(
     )
 
 
-def escalation(entry: Entry, rung: tuple[str, ...]) -> Made:
-    """The blocker, passed on. It reaches nobody who might not have seen the blocker itself, but the
-    operator.
-    """
+def escalation(entry: Entry, recipients: tuple[str, ...]) -> NewEntry:
+    """Return the blocker, passed on. It reaches nobody who might not have seen the blocker itself,
+    but the operator."""
     body = (
         entry.body
         if len(entry.body) <= _QUOTE
@@ -291,13 +291,13 @@ def escalation(entry: Entry, rung: tuple[str, ...]) -> Made:
         namespace=entry.namespace,
         author=CONSOLIDATOR,
         priority=entry.priority,
-        addressees=fitting(rung, room),
+        addressees=fitting(recipients, room),
         tags=fitting((ESCALATED, *entry.tags), room),
         related=fitting((entry.id, *entry.related), room),
         derived_from=(entry.id,),
         scope=entry.scope,
     )
-    return _made(draft, (entry,), entry.authority)
+    return _new_entry(draft, (entry,), entry.authority)
 
 
 def is_escalation(entry: Entry) -> bool:
@@ -311,7 +311,7 @@ def is_escalation(entry: Entry) -> bool:
 # -- both ------------------------------------------------------------------------------------------
 
 
-def _made(draft: Draft, sources: Sequence[Entry], authority: int) -> Made:
-    return Made(
+def _new_entry(draft: Draft, sources: Sequence[Entry], authority: int) -> NewEntry:
+    return NewEntry(
         draft, authority, min((entry.trust for entry in sources), key=TRUST.index)
     )

@@ -1,17 +1,17 @@
-"""Proposals of merges and summaries, judged by the rules that the nights' own merges keep. Pure.
+"""Proposals of merges and summaries, judged by the same rules as the nightly run's own merges.
+Pure.
 
-Who proposes is not asked and not believed: what a proposal says is proven from the entries that it
-names, or it is rejected, with the reason. What passes is an entry to be staged, never one that
-takes effect.
+Who proposes does not matter: the text is proven from the entries that the proposal names, or it is
+rejected, with the reason. What passes is staged, and takes effect only when it is approved.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from synapse.consolidate.acts import Made
+from synapse.consolidate.acts import NewEntry
 from synapse.consolidate.fidelity import unfaithful
-from synapse.consolidate.plan import may_merge, merged, place
+from synapse.consolidate.plan import may_merge, merge_key, merged
 from synapse.model.entry import Entry
 from synapse.system.digest import sha256
 from synapse.system.typed import NamedTuple
@@ -23,9 +23,8 @@ LONGEST = 4_000  # characters of an entry that is to go into another
 
 
 class Proposal(NamedTuple):
-    """What somebody proposes: one text in the place of these entries. `merge`: they say the same;
-    `summary`: they belong together.
-    """
+    """One text in the place of several entries. `merge`: they say the same; `summary`: they belong
+    together."""
 
     kind: str
     sources: tuple[str, ...]
@@ -33,15 +32,15 @@ class Proposal(NamedTuple):
 
     @property
     def key(self) -> str:
-        """The same for every proposal about the same entries."""
+        """Return a key that is the same for every proposal about the same entries."""
         return sha256(" ".join(sorted(self.sources)).encode())[:32]
 
 
 class Verdict(NamedTuple):
-    """What came of a proposal: the entry that may be staged, or why not."""
+    """The verdict on a proposal: the entry that may be staged, or why not."""
 
     proposal: Proposal
-    made: Made | None
+    new_entry: NewEntry | None
     reason: str
 
 
@@ -51,30 +50,32 @@ def judge(
     now: int,
     spared: Collection[tuple[str, str]] = (),
 ) -> Verdict:
-    """Whether the text may stand for its sources. `entries` are those that were offered, by id;
-    `spared` what was brought back from a merge before.
-    """
+    """Return whether the text may stand for its sources. `entries` are those that were offered, by
+    id; `spared` those brought back from a merge before."""
     reason = _unfit(proposal, entries, now, spared)
     sources = sorted(
         (entries[id] for id in proposal.sources if id in entries),
         key=lambda entry: entry.seq,
     )
-    reason = reason or _unlike(sources) or _unsaid(proposal, sources)
+    reason = reason or _difference(sources) or _unproven(proposal, sources)
     if reason:
         return Verdict(proposal, None, reason)
     return Verdict(
-        proposal, _made(proposal, sources, now), f"a {proposal.kind} of {len(sources)}"
+        proposal,
+        _new_entry(proposal, sources, now),
+        f"a {proposal.kind} of {len(sources)}",
     )
 
 
 def candidates(
     entries: Iterable[Entry], now: int, spared: Collection[tuple[str, str]] = ()
 ) -> list[list[Entry]]:
-    """The entries that may go into one another, oldest first, in groups of those that may."""
+    """Return the entries that may be merged, oldest first, in groups that may be merged with each
+    other."""
     groups: dict[tuple[object, ...], list[Entry]] = {}
     for entry in entries:
-        if _alone(entry, now, spared) is None:
-            groups.setdefault(place(entry), []).append(entry)
+        if _why_not_merged(entry, now, spared) is None:
+            groups.setdefault(merge_key(entry), []).append(entry)
     sorted_groups = (
         sorted(group, key=lambda entry: entry.seq)
         for group in groups.values()
@@ -89,7 +90,7 @@ def _unfit(
     now: int,
     spared: Collection[tuple[str, str]],
 ) -> str | None:
-    """What is wrong with what it names."""
+    """Return what is wrong with the entries that the proposal names; None where nothing is."""
     ids = proposal.sources
     if proposal.kind not in KINDS:
         return f"{proposal.kind!r} is neither {' nor '.join(KINDS)}"
@@ -98,12 +99,15 @@ def _unfit(
     if strange := [id for id in ids if id not in entries]:
         return f"{strange[0][:80]} was not offered"
     return next(
-        (reason for id in ids if (reason := _alone(entries[id], now, spared))), None
+        (reason for id in ids if (reason := _why_not_merged(entries[id], now, spared))),
+        None,
     )
 
 
-def _alone(entry: Entry, now: int, spared: Collection[tuple[str, str]]) -> str | None:
-    """Why an entry stays itself, whatever it says."""
+def _why_not_merged(
+    entry: Entry, now: int, spared: Collection[tuple[str, str]]
+) -> str | None:
+    """Return why an entry may not be merged, whatever it says; None where it may."""
     if entry.staged or entry.archived or entry.expires <= now:
         return f"{entry.id} is not live"
     if not may_merge(entry):
@@ -120,11 +124,10 @@ def _alone(entry: Entry, now: int, spared: Collection[tuple[str, str]]) -> str |
     )
 
 
-def _unlike(sources: Sequence[Entry]) -> str | None:
-    """Where two of them are said in different places, to different people, or with different
-    weight.
-    """
-    first, *later = map(place, sources)
+def _difference(sources: Sequence[Entry]) -> str | None:
+    """Return where two of the sources differ in place, audience or weight; None where they do
+    not."""
+    first, *later = map(merge_key, sources)
     names = ("namespace", "scope", "addressees", "priority", "evidence", "when")
     differ = (
         name
@@ -135,7 +138,7 @@ def _unlike(sources: Sequence[Entry]) -> str | None:
     return next((f"its sources differ in {name}" for name in differ), None)
 
 
-def _unsaid(proposal: Proposal, sources: Sequence[Entry]) -> str | None:
+def _unproven(proposal: Proposal, sources: Sequence[Entry]) -> str | None:
     texts = [entry.body for entry in sources]
     if len(proposal.text) >= sum(map(len, texts)):
         return "it is no shorter than its sources together"
@@ -143,10 +146,8 @@ def _unsaid(proposal: Proposal, sources: Sequence[Entry]) -> str | None:
     return f"it {wrong}" if wrong else None
 
 
-def _made(proposal: Proposal, sources: Sequence[Entry], now: int) -> Made:
-    """The entry: it counts for no more than the least of its sources, and waits for somebody above
-    them.
-    """
+def _new_entry(proposal: Proposal, sources: Sequence[Entry], now: int) -> NewEntry:
+    """Return the entry to stage. It counts for no more than the least of its sources."""
     combined = merged(sources, now)
     tags = (SUMMARY,) if proposal.kind == "summary" else ()
     draft = combined.draft._replace(

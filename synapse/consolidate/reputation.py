@@ -1,8 +1,8 @@
-"""Reputation: what came of an agent's entries moves the authority that it writes with. Pure: deeds
-in, steps out.
+"""Reputation: how the fate of an agent's entries moves the authority that it writes with. Pure:
+deeds in, steps out.
 
-No agent moves its own: what counts is what others did, with what they were shown. Gains are bounded
-by time, not by how much is written: one for each day of a period, whatever fills it.
+No agent moves its own: only what others did counts, with entries that they were shown. Gains are
+bounded by time, not by how much is written: one for each day of a period.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ WORTH = {LIVED: 1, ACTED: 5, SUPERSEDED: -2}
 
 
 class Deed(NamedTuple):
-    """What became of an agent's entry: when, by whom (nobody, where it just lived), who of all had
-    been shown it, and the records that say so.
-    """
+    """What became of an agent's entry: when, by whom (empty where it just lived), who had been
+    shown it, and the records that prove it."""
 
     kind: str
     agent: str
@@ -35,7 +34,7 @@ class Deed(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What a deed moved, and why no more."""
+    """How much a deed moved, and why no more."""
 
     deed: Deed
     move: int
@@ -48,8 +47,8 @@ def steps(
     until: int,
     counted: Collection[tuple[str, str]] = (),
 ) -> list[Step]:
-    """What each deed of a period moves. `counted` are the entries, with `gain` or `loss`, that
-    moved it before.
+    """Return what each deed of a period moves. `counted` are the entries, with `gain` or `loss`,
+    that moved it before.
 
     A period has one gain for each whole day. An entry that lived takes that of its own day; a
     critical one that others acted on is worth five, and takes any that are left. An entry gains
@@ -63,32 +62,30 @@ def steps(
     judged = [
         step
         for own in by_agent.values()
-        for step in _judged(own, since, days, set(counted))
+        for step in _agent_steps(own, since, days, set(counted))
     ]
     return sorted(judged, key=lambda step: _order(step.deed))
 
 
-def moved(authority: int, moves: Iterable[Step]) -> int:
-    """By how much these move a standing: never below LEAST, nor above MOST, and never back over
-    where it stood.
-    """
+def total_move(authority: int, moves: Iterable[Step]) -> int:
+    """Return by how much these steps move an authority: never below LEAST, nor above MOST, and
+    never back over where it was."""
     after = authority + sum(step.move for step in moves)
     return min(max(after, min(authority, LEAST)), max(authority, MOST)) - authority
 
 
-def _judged(
+def _agent_steps(
     deeds: Sequence[Deed], since: int, days: int, counted: set[tuple[str, str]]
 ) -> Iterator[Step]:
-    """What one agent's deeds move. What is worth most is weighed last: it takes the days that are
-    left.
-    """
+    """Yield what one agent's deeds move. The most valuable ones come last: they take the days that
+    are left."""
     used_days: set[int] = set()
     losses: set[tuple[str, int]] = set()
-    acted = {deed.entry for deed in deeds if deed.kind == ACTED and not _void(deed)}
+    acted = {deed.entry for deed in deeds if deed.kind == ACTED and not _why_void(deed)}
     for deed in sorted(deeds, key=lambda deed: (deed.kind == ACTED, _order(deed))):
         day = min((deed.at - since - 1) // DAY, days - 1)
         sort = "loss" if deed.kind == SUPERSEDED else "gain"
-        why = _void(deed)
+        why = _why_void(deed)
         if not why and (
             (deed.entry, sort) in counted
             or (deed.kind == LIVED and deed.entry in acted)
@@ -103,8 +100,8 @@ def _judged(
         counted.update({(deed.entry, sort)} if not why else ())
 
 
-def _void(deed: Deed) -> str:
-    """Why a deed counts for nothing at all."""
+def _why_void(deed: Deed) -> str:
+    """Return why a deed counts for nothing at all; empty where it counts."""
     if deed.by == deed.agent:
         return "its own act"
     if not set(deed.seen_by) - {deed.agent}:

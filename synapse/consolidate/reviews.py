@@ -1,6 +1,5 @@
-"""Where agents stand: the review that a night writes down where reputation is on, and the account
-of it for people.
-"""
+"""Reviews of reputation: the record that a nightly run writes where it is on, and the account for
+people."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Review(NamedTuple):
-    """What one review moved for an agent. `stands` is false where it was taken back."""
+    """The change of one agent's authority by one review. `stands` is false where it was undone."""
 
     seq: int
     at: int
@@ -42,7 +41,8 @@ class Review(NamedTuple):
 
 
 class Account(NamedTuple):
-    """An agent's standing: what is declared, what the reviews moved, what the next one would."""
+    """An agent's authority: as declared, as moved by the reviews, and what the next one would
+    move."""
 
     agent: str
     declared: int
@@ -54,7 +54,7 @@ class Account(NamedTuple):
 
 
 def accounts(mem: Memory, agent: str | None = None) -> list[Account]:
-    """The standing of every agent, or of one, step by step with the records behind it."""
+    """Return the account of every agent, or of one, step by step with the records behind it."""
     operators_alone("look into reputations")
     store = mem.store
     with store.snapshot(look=True) as snap:
@@ -74,8 +74,7 @@ def accounts(mem: Memory, agent: str | None = None) -> list[Account]:
 
 def review(store: Store, night: str, now: int, guard: Guard) -> Record | None:
     """Write down what a whole period moved, once; None where none has passed, or reputation is not
-    on.
-    """
+    on."""
     if store.settings.reputation != "on":
         return None
     with store.snapshot() as snap:
@@ -105,14 +104,13 @@ def review(store: Store, night: str, now: int, guard: Guard) -> Record | None:
 
 
 def _since(past: list[tuple[Record, bool]], now: int) -> int:
-    """Where the period that is open began: at the last review, be it one that was taken back, else
-    a period ago.
-    """
+    """Return where the open period began: at the last review, be it one that was undone, else a
+    period ago."""
     return max((record.fields["until"] for record, _ in past), default=now - PERIOD)
 
 
 def _counted(past: list[tuple[Record, bool]]) -> frozenset[tuple[str, str]]:
-    """The entries that moved a standing before."""
+    """Return the entries that moved an authority before, each with `gain` or `loss`."""
     old = (_step(plain) for record, _ in past for plain in record.fields["steps"])
     return frozenset(
         (step.deed.entry, "gain" if step.move > 0 else "loss") for step in old
@@ -151,7 +149,7 @@ def _account(
         reviews,
         since,
         own,
-        reputation.moved(authority, own),
+        reputation.total_move(authority, own),
     )
 
 
@@ -175,13 +173,13 @@ def _move(store: Store, agent: Agent, period_steps: list[Step]) -> int:
     authority = general_authority(
         agent._replace(shift=store.shift(agent.id)), store.settings.flat
     )
-    return reputation.moved(
+    return reputation.total_move(
         authority, (step for step in period_steps if step.deed.agent == agent.id)
     )
 
 
 def _plain(step: Step) -> Mapping[str, Any]:
-    """A step as it stands in a review: what it was made of, and what it moved."""
+    """Return a step as a review stores it: its deed, and how much it moved."""
     return {**step.deed._asdict(), "move": step.move, "why": step.why}
 
 

@@ -1,9 +1,8 @@
-"""When two texts say the same: the same words in the same order, small words and full stops aside.
-Pure.
+"""The fingerprint of a text, and how similar two texts of one fingerprint are. Pure.
 
 A share of equal characters cannot tell '100' from '1000', 'Do' from 'Do not' or 'up' from 'down',
 so no word that carries meaning may differ at all: no number, unit, date, id, URL, name, negation or
-quoted string, nor any other.
+quoted string, nor any other. Only small words and full stops may.
 """
 
 from __future__ import annotations
@@ -30,18 +29,17 @@ QUOTED = re.compile(
 _STOPS = ".,;:!"
 
 
-class Gist(NamedTuple):
-    """What a text says, word by word, and the small words that it says it with."""
+class Fingerprint(NamedTuple):
+    """The fingerprint of a text: its words that carry meaning, and the small words beside them."""
 
     words: tuple[str, ...]
     small: tuple[str, ...] = ()
 
 
 @lru_cache(4_096)  # night after night it is the same texts that are compared
-def gist(text: str) -> Gist:
-    """The words of a text that carry meaning, in their order. A quoted string is one word, exactly
-    as it is.
-    """
+def fingerprint(text: str) -> Fingerprint:
+    """Return the fingerprint of a text: its meaningful words in their order. A quoted string is one
+    word, exactly as it is."""
     meaningful: list[str] = []
     small: list[str] = []
     start, first = 0, True
@@ -58,11 +56,11 @@ def gist(text: str) -> Gist:
         if quotation:
             meaningful.append(quotation.group())
             start, first = quotation.end(), False
-    return Gist(tuple(meaningful), tuple(small))
+    return Fingerprint(tuple(meaningful), tuple(small))
 
 
-def similarity(one: Gist, other: Gist) -> float:
-    """The share of their words that two texts of one gist have in common."""
+def similarity(one: Fingerprint, other: Fingerprint) -> float:
+    """Return the share of their words that two texts of one fingerprint have in common."""
     few, many = sorted((Counter(one.small), Counter(other.small)), key=len)
     common = len(one.words) + sum(min(count, many[word]) for word, count in few.items())
     total = 2 * len(one.words) + len(one.small) + len(other.small)
@@ -70,7 +68,6 @@ def similarity(one: Gist, other: Gist) -> float:
 
 
 def _lowered(word: str) -> str:
-    """The first word of a sentence without its capital, where that says nothing: `Mark` may be a
-    name, `We` is none.
-    """
+    """Return the first word of a sentence without its capital, where that says nothing: `Mark` may
+    be a name, `We` is none."""
     return word.lower() if word[1:].islower() and word.lower() in _OPENERS else word

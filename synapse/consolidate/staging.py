@@ -1,13 +1,12 @@
-"""Staging what passed judgement: a proposal waits, as an entry, for somebody above its sources; all
-else stays.
-"""
+"""Staging of proposals: one that was accepted waits, as an entry, for the approval of an agent
+above its sources."""
 
 from __future__ import annotations
 
 from synapse import successors
 from synapse.authority import is_merged
-from synapse.consolidate.acts import Made
-from synapse.consolidate.apply import written
+from synapse.consolidate.acts import NewEntry
+from synapse.consolidate.apply import admit_new_entry
 from synapse.consolidate.proposal import Verdict
 from synapse.core import operators_alone
 from synapse.errors import Conflict, QueueFull
@@ -24,11 +23,10 @@ if TYPE_CHECKING:
 def stage(
     mem: Memory, verdict: Verdict, night: str, guard: Guard | None = None
 ) -> Entry | None:
-    """The staged entry; None where the same sources were proposed before, whatever became of that.
-    QueueFull where too many wait.
-    """
+    """Return the staged entry; None where the same sources were proposed before, whatever became of
+    that. QueueFull where too many wait."""
     operators_alone("propose")
-    store, new_entry = mem.store, verdict.made
+    store, new_entry = mem.store, verdict.new_entry
     if new_entry is None:
         raise Conflict(f"the proposal was rejected: {verdict.reason}")
     once = f"proposal:{verdict.proposal.key}"
@@ -56,7 +54,7 @@ def stage(
 
 
 def withdraw(mem: Memory, guard: Guard | None = None) -> list[tuple[str, str]]:
-    """Turn away proposals whose sources have changed since: each with the reason."""
+    """Reject proposals whose sources have changed since, and return them, each with the reason."""
     operators_alone("withdraw proposals")
     store, withdrawn = mem.store, list[tuple[str, str]]()
     store.expire_staged()
@@ -71,11 +69,11 @@ def withdraw(mem: Memory, guard: Guard | None = None) -> list[tuple[str, str]]:
 
 
 def waiting(store: Store) -> frozenset[str]:
-    """The entries that a proposal waits for already."""
+    """Return the entries that are the sources of a waiting proposal."""
     with store.snapshot() as snap:
         proposals = [entry for entry in snap.staged() if is_merged(entry)]
     return frozenset(id for entry in proposals for id in entry.derived_from)
 
 
-def _entry(store: Store, made: Made) -> Entry:
-    return written(store, made)._replace(staged=True)
+def _entry(store: Store, made: NewEntry) -> Entry:
+    return admit_new_entry(store, made)._replace(staged=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from synapse.authority import is_merged
-from synapse.consolidate.limits import ALL, OWN, PLACE, Room, Warned, over
+from synapse.consolidate.limits import ALL, OWN, PLACE, LimitWarning, Room, over_limit
 from synapse.consolidate.plan import IDLE, State, is_escalation
-from synapse.consolidate.similarity import gist
+from synapse.consolidate.similarity import fingerprint
 from synapse.index import mailbox, maintenance
 from synapse.index.snapshot import Filter
 from synapse.model import namespace as ns
@@ -25,32 +25,29 @@ AT_ONCE = 5_000
 
 
 def gather(store: Store, now: int, floor: int = 0) -> State:
-    """What a night at this moment may have to do with. Entries are compared only where something
-    was written after `floor`: what an earlier night compared, it compared.
-    """
-    first, *later = outworn(store, now, floor)
+    """Return the state for a run at this moment. Entries are compared only where something was
+    written after `floor`: an earlier run compared the rest."""
+    first, *later = plan_states(store, now, floor)
     live = [group for state in (first, *later) for group in state.live]
     return first._replace(live=live, room=measure(store, now, floor))
 
 
-def outworn(store: Store, now: int, floor: int = 0) -> Iterator[State]:
-    """What a night may merge and archive: all of it but the entries that may become one, of which
-    the first states have as many as are to be held at once, and so has each that comes when the
-    ones before were done with.
-    """
+def plan_states(store: Store, now: int, floor: int = 0) -> Iterator[State]:
+    """Yield what a run may merge and archive. The first state has all of it, but only as many of
+    the entries to compare as are to be held at once; each later state has the next of those."""
     with store.snapshot(look=True) as snap:
         groups, own = maintenance.comparable(
-            snap, now, floor, CONSOLIDATOR, lambda body: gist(body).words
+            snap, now, floor, CONSOLIDATOR, lambda body: fingerprint(body).words
         )
-        half = dict(_half(snap, own, now))
-        busy, past = {*half, *half.values()}, maintenance.lapsed(snap, now)
-        portions = _whole(store, groups, busy, now)
+        unfinished = dict(_unfinished_merges(snap, own, now))
+        busy, past = {*unfinished, *unfinished.values()}, maintenance.lapsed(snap, now)
+        portions = _load_groups(store, groups, busy, now)
         spared = maintenance.brought_back(snap)
         first = State(
             cursor=snap.cursor,
             live=next(portions, ()),
-            half=tuple(half.items()),
-            outdone=maintenance.outdone(snap, now),
+            unfinished_merges=tuple(unfinished.items()),
+            superseded=maintenance.outdone(snap, now),
             lapsed=past,
             idle=mailbox.idle(snap, now - IDLE),
             blockers=tuple(_blockers(snap, past, now)),
@@ -62,13 +59,12 @@ def outworn(store: Store, now: int, floor: int = 0) -> Iterator[State]:
         yield State(cursor=first.cursor, live=live, spared=spared)
 
 
-def _whole(
+def _load_groups(
     store: Store, groups: Iterable[list[int]], busy: Collection[str], now: int
 ) -> Iterator[list[list[Entry]]]:
-    """The groups at these places with their texts, some at a time; without those that are spoken
-    for.
-    """
-    for batch in _some(groups):
+    """Yield the groups at these places with their texts, in batches, without the entries that are
+    part of a begun merge."""
+    for batch in _batches(groups):
         places = [seq for group in batch for seq in group]
         with store.snapshot(late=True) as snap:
             entries = list(maintenance.entries(snap, places, now))
@@ -76,7 +72,7 @@ def _whole(
         yield [[by_place[seq] for seq in group if seq in by_place] for group in batch]
 
 
-def _some(groups: Iterable[list[int]]) -> Iterator[list[list[int]]]:
+def _batches(groups: Iterable[list[int]]) -> Iterator[list[list[int]]]:
     batch, size = list[list[int]](), 0
     for group in groups:
         if batch and size + len(group) > AT_ONCE:
@@ -88,17 +84,16 @@ def _some(groups: Iterable[list[int]]) -> Iterator[list[list[int]]]:
         yield batch
 
 
-def crowded(store: Store, now: int, floor: int = 0) -> State:
-    """What a night may have to make room for, when the rest of it is done."""
+def room_state(store: Store, now: int, floor: int = 0) -> State:
+    """Return the state of the room, for when the rest of the run is done."""
     with store.snapshot(look=True) as snap:
         room, spared = measure(store, now, floor), maintenance.brought_back(snap)
         return State(cursor=snap.cursor, spared=spared, room=room)
 
 
 def measure(store: Store, now: int, floor: int = 0) -> Room:
-    """How much room there is, and what takes it where there is too little. What is only told of is
-    looked for in what was written after `floor`.
-    """
+    """Return how much room is taken, and by what where it is too much. Remarks go by what was
+    written after `floor`."""
     settings = store.settings
     with store.snapshot(look=True) as snap:
         weights = [
@@ -107,7 +102,7 @@ def measure(store: Store, now: int, floor: int = 0) -> Room:
             if weight.shown and weight.namespace not in OWN
         ]
         sizes = tuple((weight.namespace, weight.shown) for weight in weights)
-        full = [name for name, _, _ in over(sizes, settings)]
+        full = [name for name, _, _ in over_limit(sizes, settings)]
         return Room(
             sizes,
             tuple(row for row in _sized(snap, now, full) if row.namespace not in OWN),
@@ -129,36 +124,38 @@ def _sized(
     )
 
 
-def _warnings(snap: Snapshot, now: int) -> Iterator[Warned]:
+def _warnings(snap: Snapshot, now: int) -> Iterator[LimitWarning]:
     warnings = Filter(namespaces=(PLACE,), author=CONSOLIDATOR, limit=None)
     for entry in snap.page(None, warnings, now):
         if entry.trust != "unverified" and len(entry.tags) == 2:
-            yield Warned(entry.id, entry.tags[1], entry.at)
+            yield LimitWarning(entry.id, entry.tags[1], entry.at)
 
 
 def _blockers(
     snap: Snapshot, past: Iterable[maintenance.Lapsed], now: int
 ) -> Iterator[tuple[Entry, Entry]]:
-    """Critical blockers whose time ran out before anybody resolved or replaced them."""
+    """Yield critical blockers that expired before anybody resolved or replaced them, each with the
+    first blocker."""
     for row in past:
         if row.rank == 0 and ns.matches(BLOCKERS, row.namespace):
             entry = snap.entry(row.id, now)
             fate = entry and snap.fate(entry, now)
             if entry is not None and fate is not None and fate.reason == "expired":
-                yield entry, _first(snap, entry, now)
+                yield entry, _first_blocker(snap, entry, now)
 
 
-def _first(snap: Snapshot, entry: Entry, now: int) -> Entry:
-    """The blocker that an escalation passes on."""
+def _first_blocker(snap: Snapshot, entry: Entry, now: int) -> Entry:
+    """Return the blocker that an escalation passes on."""
     while is_escalation(entry) and (source := snap.entry(entry.derived_from[0], now)):
         entry = source
     return entry
 
 
-def _half(snap: Snapshot, places: Sequence[int], now: int) -> Iterator[tuple[str, str]]:
-    """The sources of merged entries that are not filed away, each with what it went into: merges
-    that were begun.
-    """
+def _unfinished_merges(
+    snap: Snapshot, places: Sequence[int], now: int
+) -> Iterator[tuple[str, str]]:
+    """Yield the sources of merged entries that are not filed away, each with the merged one: merges
+    that were begun."""
     for entry in maintenance.entries(snap, places, now):
         for id in entry.derived_from if is_merged(entry) else ():
             if snap.whereabouts(id) == "live":

@@ -1,7 +1,6 @@
-"""Undo: one record that takes an act back, or a whole night, and what of the log can be taken back
-at all.
+"""Undo: one record that takes back an act, or a whole nightly run, and what can be undone at all.
 
-An undo is an act like any other and is taken back in the same way. The log only grows. Nothing here
+An undo is an act like any other and is undone in the same way. The log only grows. Nothing here
 prints.
 """
 
@@ -43,12 +42,10 @@ _FINAL = {
 }
 
 
-class Undone(NamedTuple):
-    """What was taken back, and what that did: the number of the undo (None where it is only
-    planned), the entries that came back from the archive, those filed away, the reviews of
-    reputation with whether they stand now, the acts that were taken back, the entries that are
-    shown again and those that no longer are.
-    """
+class UndoResult(NamedTuple):
+    """The outcome of an undo: its number (None where it is only planned), the entries that came
+    back from the archive, those filed away, the reviews of reputation with whether they stand now,
+    the acts that were taken back, the entries that are shown again and those that no longer are."""
 
     what: str
     seq: int | None
@@ -67,9 +64,9 @@ def undo(
     once: str | None = None,
     by: str = OPERATOR,
     plan: bool = False,
-) -> Undone:
-    """Take back an act (its number), a night (its date) or, with `last`, the newest act; return
-    what that did.
+) -> UndoResult:
+    """Take back an act (its number), a nightly run (its date) or, with `last`, the newest act;
+    return what that did.
 
     The operator takes back anybody's act, an agent its own. `last` is the newest ruling, of anybody
     for the operator. With `plan`, nothing is done.
@@ -79,7 +76,7 @@ def undo(
     seat = mem.as_agent(by)
     store = mem.store
     store.look()
-    acts = _named(store, what, by)
+    acts = _find_acts(store, what, by)
     fields = _effects(store, what, acts, by)
     if by != OPERATOR and (agent := store.agent(by)) is not None:
         for id in (*fields["back"], *fields["away"], *fields["freed"], *fields["held"]):
@@ -96,12 +93,14 @@ def undo(
     return _undone(done.fields, done.seq, acts)
 
 
-def _undone(fields: Any, seq: int | None, acts: Sequence[Record]) -> Undone:
+def _undone(fields: Any, seq: int | None, acts: Sequence[Record]) -> UndoResult:
     """Return the fields of an undo's record as a value."""
     names = ("back", "away", "freed", "held")
     back, away, freed, hidden = (tuple(fields.get(name, ())) for name in names)
     reviews = tuple((seq, stands) for seq, stands in fields.get("reviews", ()))
-    return Undone(fields["what"], seq, back, away, reviews, tuple(acts), freed, hidden)
+    return UndoResult(
+        fields["what"], seq, back, away, reviews, tuple(acts), freed, hidden
+    )
 
 
 def _effects(
@@ -119,7 +118,9 @@ def _effects_now(
     moved: dict[str, bool] = {}
     for record in reversed(acts):
         moved |= {id: not away for id, away in _filed_by(record)}
-    moved = {id: goes for id, goes in moved.items() if _still(snap, id, numbers, by)}
+    moved = {
+        id: goes for id, goes in moved.items() if _still_decides(snap, id, numbers, by)
+    }
     places = {id: snap.whereabouts(id) for id in moved}
     away = [id for id, goes in moved.items() if goes and places[id] == "live"]
     back = [id for id, goes in moved.items() if not goes and places[id] == "archived"]
@@ -152,7 +153,7 @@ def _effects_now(
     }
 
 
-def _still(snap: Snapshot, id: str, numbers: set[int], by: str) -> bool:
+def _still_decides(snap: Snapshot, id: str, numbers: set[int], by: str) -> bool:
     """Return whether where an entry is still follows from these acts: nobody filed it since, but by
     an undo.
     """
@@ -162,8 +163,8 @@ def _still(snap: Snapshot, id: str, numbers: set[int], by: str) -> bool:
     return last.kind == "undo" and by in (OPERATOR, last.by)
 
 
-def _named(store: Store, what: str, by: str) -> list[Record]:
-    """Return the records of an act, of a night, or of whatever was done last, oldest first."""
+def _find_acts(store: Store, what: str, by: str) -> list[Record]:
+    """Return the records of an act, of a nightly run, or of the newest act, oldest first."""
     with store.snapshot() as snap:
         return _acts_called(snap, what, by)
 
@@ -176,16 +177,16 @@ def _acts_called(snap: Snapshot, what: str, by: str) -> list[Record]:
                 "there is nothing to undo yet; `synapse audit` lists what was done",
                 id=what,
             )
-        return _possible(_together(snap, record, night=True), what, by)
+        return _check_possible(_with_related(snap, record, night=True), what, by)
     if what.isdigit():
         record = maintenance.act(snap, int(what))
         if record is None:
             raise NotFound(_missing(what, by), id=what)
-        return _possible(_together(snap, record), what, by)
-    acts = _of_night(snap, what)
+        return _check_possible(_with_related(snap, record), what, by)
+    acts = _acts_of_run(snap, what)
     if not acts:
         raise NotFound(_missing(what, by), id=what)
-    return _possible(acts, what, by)
+    return _check_possible(acts, what, by)
 
 
 def _missing(what: str, by: str) -> str:
@@ -196,7 +197,7 @@ def _missing(what: str, by: str) -> str:
     return f"there is no act {what} of {by}'s to undo: others' acts, and nights, are the operator's"
 
 
-def _possible(acts: list[Record], what: str, by: str) -> list[Record]:
+def _check_possible(acts: list[Record], what: str, by: str) -> list[Record]:
     """Return the acts if this agent may take them back and they can be; else say why not."""
     first = next((record for record in acts if record.by != CONSOLIDATOR), acts[0])
     if by != OPERATOR and first.by != by:
@@ -214,8 +215,8 @@ def _possible(acts: list[Record], what: str, by: str) -> list[Record]:
     return acts
 
 
-def _of_night(snap: Snapshot, night: str) -> list[Record]:
-    """Return the acts of a night, or of all runs of a day."""
+def _acts_of_run(snap: Snapshot, night: str) -> list[Record]:
+    """Return the acts of a nightly run, or of all runs of a day."""
     acts = [
         record
         for record in maintenance.written_by(snap, CONSOLIDATOR, 0)
@@ -229,11 +230,12 @@ def _of_night(snap: Snapshot, night: str) -> list[Record]:
     ]
 
 
-def _together(snap: Snapshot, record: Record, *, night: bool = False) -> list[Record]:
-    """Return an act with what belongs to it: an entry that was written, or approved, and what was
-    filed away into it are one act, by whichever number it is called. With `night`, a night's act
-    stands for the whole night.
-    """
+def _with_related(
+    snap: Snapshot, record: Record, *, night: bool = False
+) -> list[Record]:
+    """Return an act with what belongs to it: an entry that was written, or approved, and the
+    entries filed away into it are one act, by whichever number it is called. With `night`, an act
+    of a nightly run stands for the whole run."""
     ids = {record.id, *record.fields.get("heirs", ())}
     if record.kind == "approve":
         ids.add(record.fields["entry"])
@@ -248,7 +250,7 @@ def _together(snap: Snapshot, record: Record, *, night: bool = False) -> list[Re
         and night
         and record.fields.get("night")
     ):
-        return _of_night(snap, record.fields["night"])
+        return _acts_of_run(snap, record.fields["night"])
     if record.by != CONSOLIDATOR and record.kind != "approve":
         return [record]
     own = maintenance.written_by(snap, CONSOLIDATOR, 0)
@@ -276,9 +278,8 @@ def _reviewed(record: Record) -> list[tuple[int, bool]]:
 
 
 def _holds_of(record: Record) -> Iterable[tuple[int, bool]]:
-    """Return the numbers of what hides others since this act, each with whether it does. No night's
-    entry does.
-    """
+    """Return the numbers of what hides others since this act, each with whether it does. No entry
+    of a nightly run does."""
     if record.kind == "undo":
         return [(seq, stands) for seq, stands in record.fields.get("holds", ())]
     hides = record.kind in ("resolve", "approve", "entry") and record.by != CONSOLIDATOR
@@ -286,9 +287,8 @@ def _holds_of(record: Record) -> Iterable[tuple[int, bool]]:
 
 
 def _filed_by(record: Record) -> list[tuple[str, bool]]:
-    """Return what an act did to entries, each with whether it took it away. What was written or
-    approved came.
-    """
+    """Return the entries that an act moved, each with whether it took it away. What was written or
+    approved came."""
     if record.kind == "entry":
         return [(record.id, False)] if record.id else []
     if record.kind == "approve":

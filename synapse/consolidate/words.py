@@ -1,4 +1,4 @@
-"""A text word by word, for whoever compares two: what each word is, and where one may pause. Pure.
+"""A text as words, for comparing two texts: the kind of each word, and where one may pause. Pure.
 
 A word is a *slot* (a number with its unit, a name, a date, an id, an address, a quoted string), an
 *operator* (a negation, a condition, a quantity, a modal, a sign), *small* (what only joins), or
@@ -104,9 +104,8 @@ _EDGES = ".,;:!?()[]*_\"'“”‘’…"
 
 
 class Word(NamedTuple):
-    """`key` is what has to be the same; `stem` is what a paraphrase may keep of it. `pause`: one
-    may pause before it; `stop`: a sentence begins with it.
-    """
+    """One word. `key` is what has to be the same; `stem` is what a paraphrase may keep of it.
+    `pause`: one may pause before it; `stop`: a sentence begins with it."""
 
     key: str
     stem: str
@@ -116,7 +115,7 @@ class Word(NamedTuple):
 
     @property
     def loose(self) -> str:
-        """The key, singular or plural alike."""
+        """Return the key, singular or plural alike."""
         return self.key if self.kind == SLOT else singular(self.key)
 
 
@@ -124,7 +123,7 @@ Words = tuple[Word, ...]
 
 
 def sentences(text: str) -> list[Words]:
-    """The sentences of a text, each as its words; what only joins is left out."""
+    """Return the sentences of a text, each as its words; what only joins is left out."""
     result: list[list[Word]] = []
     for word in _words(text):
         if word.stop or not result:
@@ -134,7 +133,7 @@ def sentences(text: str) -> list[Words]:
 
 
 def clauses(sentence: Words) -> list[Words]:
-    """A sentence in the pieces between its pauses."""
+    """Return the pieces of a sentence between its pauses."""
     starts = [place for place, word in enumerate(sentence) if word.pause or place == 0]
     return [
         sentence[start:end]
@@ -142,8 +141,8 @@ def clauses(sentence: Words) -> list[Words]:
     ]
 
 
-def meant(words: Iterable[Word]) -> tuple[str, ...]:
-    """What these words say, by their stems."""
+def stems(words: Iterable[Word]) -> tuple[str, ...]:
+    """Return the stems of the words that carry meaning."""
     return tuple(word.stem for word in words if word.kind != SMALL)
 
 
@@ -159,8 +158,7 @@ def singular(word: str) -> str:
 
 class _Token(NamedTuple):
     """A run without spaces, or a quoted string, whole. `after`: the marks behind it, a line's end
-    among them.
-    """
+    among them."""
 
     text: str
     quoted: bool
@@ -169,7 +167,7 @@ class _Token(NamedTuple):
 
 
 def _words(text: str) -> Iterator[Word]:
-    """The words, each with where it stands; a unit goes to its number."""
+    """Yield the words, each with where it stands; a unit goes to its number."""
     stop = pause = True
     number: Word | None = None
     for token in _tokens(text):
@@ -180,7 +178,7 @@ def _words(text: str) -> Iterator[Word]:
             number = None
             if unit:
                 token = token._replace(text="")
-        for single in _made(token.text, token.quoted) if token.text else ():
+        for single in _words_of(token.text, token.quoted) if token.text else ():
             if single is None:
                 pause = pause or token.text.lower() in _PAUSES
                 continue
@@ -221,8 +219,8 @@ def _tokens(text: str) -> Iterator[_Token]:
             start = quotation.end()
 
 
-def _made(bare: str, quoted: bool) -> Iterator[Word | None]:
-    """The words of a token: none where it only joins, two where a negation hangs on it."""
+def _words_of(bare: str, quoted: bool) -> Iterator[Word | None]:
+    """Yield the words of a token: none where it only joins, two where a negation hangs on it."""
     low = bare.lower()
     if quoted:
         yield Word(bare, bare, SLOT)
@@ -237,10 +235,10 @@ def _made(bare: str, quoted: bool) -> Iterator[Word | None]:
             "won't": "will",
             "shan't": "shall",
         }.get(low, low[:-3])
-        yield from _made(base, False)
+        yield from _words_of(base, False)
         yield Word(NOT, NOT, OPERATOR)
     elif low.endswith("'s"):
-        yield from _made(bare[:-2], False)
+        yield from _words_of(bare[:-2], False)
     elif low in _NUMBERS:
         yield Word(_NUMBERS[low], _NUMBERS[low], SLOT)
     elif low in _OPERATORS:

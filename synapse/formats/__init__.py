@@ -1,3 +1,2 @@
-"""Text and values: entry files, declared files, the older formats. The only folder that parses
-them.
-"""
+"""Formats: entry files, declared files and the older formats, as values and back. The only folder
+that parses them."""

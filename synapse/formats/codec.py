@@ -1,11 +1,11 @@
-"""Entries as text, and back: front matter and a body, in the three generations of the format.
+"""Entry files as values and back: front matter and a body, in the three generations of the format.
 
     A   the technical specification: `from`, `to`, `timestamp`; what is written
     B   the white paper: `related`, `authority`, `ttl: permanent`
     C   the hosted API: `from_agent`, `content`, `created_at`, five priorities; also one JSON object
 
-Text is judged in form only: who may write what, and whose word counts, is not decided here. No YAML is
-imported before something unusual has to be read. Agents and settings, the other YAML, are in `declared`.
+Only the form is judged here, never who may write what. YAML is imported where something unusual has
+to be read, not before. Agents and settings, the other YAML, are in `declared`.
 """
 
 from __future__ import annotations
@@ -67,8 +67,7 @@ _ID = "the id of an entry, such as syn-2026-02-01-001"
 
 class Parsed(NamedTuple):
     """A text as it was read. `start` is where the body begins in the text; 0 where it is not the
-    tail.
-    """
+    tail."""
 
     draft: Draft
     generation: str
@@ -76,7 +75,7 @@ class Parsed(NamedTuple):
 
 
 def parse(text: str | bytes, *, path: str = "", namespace: str | None = None) -> Parsed:
-    """The draft in a text of any generation, or InvalidEntry with all its problems.
+    """Return the draft in a text of any generation, or InvalidEntry with all its problems.
 
     `namespace` is the one that the text's place implies: it fills a missing field, any other is a
     problem. Bytes are decoded as UTF-8; a byte order mark stays the first character. An id that is
@@ -90,7 +89,7 @@ def parse(text: str | bytes, *, path: str = "", namespace: str | None = None) ->
 def parse_reference(
     text: str | bytes, *, path: str = "", namespace: str | None = None
 ) -> Parsed:
-    """The same as `parse`, always through python-frontmatter and YAML."""
+    """Return the same as `parse`, always by way of python-frontmatter and YAML."""
     decoded = _decoded(text, path)
     fields, start = _reference(decoded, path)
     return _parsed(decoded, fields, start, path, namespace)
@@ -99,9 +98,8 @@ def parse_reference(
 def parse_json(
     text: str | bytes, *, path: str = "", namespace: str | None = None
 ) -> Parsed:
-    """An entry as one JSON object, as the hosted API gives it. For imports; entry files are front
-    matter.
-    """
+    """Return an entry that is one JSON object, as the hosted API gives it. For imports; entry files
+    are front matter."""
     decoded = _decoded(text, path)
     try:
         got = json.loads(
@@ -205,7 +203,7 @@ def _generation(fields: Fields, body: str) -> str:
 
 
 def _from_api(fields: Fields, problems: list[str]) -> Fields:
-    """The fields of generation C under the names of A. A ttl of null is for ever there."""
+    """Return the fields of generation C under the names of A. A ttl of null is for ever there."""
     renamed = dict(fields)
     for theirs, ours in (("from_agent", "from"), ("created_at", "timestamp")):
         if theirs in renamed:
@@ -252,7 +250,7 @@ def _draft(
 
 
 def _completed(draft: Draft, fields: Fields, problems: list[str]) -> Draft:
-    """The draft with the fields that few entries have."""
+    """Return the draft with the fields that few entries have."""
     kind, more = kinds.read(fields, problems)
     return draft._replace(
         kind=kind,
@@ -338,7 +336,7 @@ def _addressees(value: object, problems: list[str]) -> tuple[str, ...]:
 
 
 def _words(value: object, name: str, problems: list[str]) -> tuple[str, ...]:
-    """A list, or the same as one text with commas. Empty words and repeats are left out."""
+    """Return a list, or the same as one text with commas, without empty words and repeats."""
     if value is None:
         return ()
     items = (
@@ -401,9 +399,8 @@ def _pii(value: object, problems: list[str]) -> bool:
 
 
 def render(entry: Entry) -> str:
-    """The text of an entry, generation A; InvalidEntry where its fields are too long to be read
-    back.
-    """
+    """Return the text of an entry, generation A; InvalidEntry where its fields are too long to be
+    read back."""
     to = entry.addressees
     front = (
         f"---\nid: {quoted(entry.id)}\nfrom: {quoted(entry.author)}\n"
@@ -453,7 +450,8 @@ def _span(ttl: str) -> str:
 
 
 def render_as(entry: Entry, generation: str) -> str:
-    """An entry for another reader: front matter of generation A or B, or the JSON object of C.
+    """Return an entry for another reader: front matter of generation A or B, or the JSON object of
+    C.
 
     B knows no addressee, topic or scope; C only author, body, time, namespace, priority, tags and
     ttl.
@@ -491,7 +489,7 @@ def _white_paper(entry: Entry) -> str:
 
 
 def entry_json(entry: Entry) -> dict[str, Any]:
-    """An entry as `--json` prints it: every field, under the names of the specification."""
+    """Return an entry as `--json` prints it: every field, under the names of the specification."""
     special = {"from": entry.author, "to": entry.to, "supersedes": entry.supersedes}
     special |= {"received": clock.iso(entry.at), "expires": None}
     special |= {"expires": clock.iso(entry.expires)} if entry.expires < NEVER else {}

@@ -1,9 +1,9 @@
-"""What the operator declares, as text: agents/*.yaml and synapse.yaml. Errors name the file and the
-field.
+"""The operator's files, agents/*.yaml and synapse.yaml, as values and back. Errors name the file
+and the field.
 
 An agent's file has the two blocks of the specification (`agent:`, `subscriptions:`), or all of it
-flat. `keys` has every key there is. One of synapse.yaml that is not there is kept, and named; one
-of an agent's file is an error.
+flat. `keys` has every key there is. An unknown key of synapse.yaml is kept, and named; one of an
+agent's file is an error.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _SETTINGS = frozenset(
 
 
 def render_agent(agent: Agent) -> str:
-    """The file of an agent, in the two blocks of the specification."""
+    """Return the file of an agent, in the two blocks of the specification."""
     who: Fields = {"id": agent.id, "name": agent.name, "role": agent.role}
     who |= {
         name: getattr(agent, name)
@@ -77,9 +77,8 @@ def render_agent(agent: Agent) -> str:
 
 
 def parse_agent(text: str, path: str = "") -> Agent:
-    """The agent that a file declares, as far as the file goes: a role's rights are not filled in
-    yet.
-    """
+    """Return the agent that a file declares, as far as the file goes: a role's rights are not
+    filled in yet."""
     fields: Fields = _load(text, path)
     reader = _Reader(without_extensions(fields, agent_table()), path)
     reader.problems += [stray.text for stray in strays(fields, agent_table())]
@@ -320,14 +319,14 @@ def _semantic_fields(semantic: Semantic) -> Fields:
 
 
 def _is_other(key: str, value: Value) -> bool:
-    """Whether a setting is only kept; a plain list of namespaces declares nothing that is used
-    here.
-    """
+    """Return whether a setting is only kept; a plain list of namespaces declares nothing that is
+    used here."""
     return key not in _SETTINGS or (key == "namespaces" and isinstance(value, list))
 
 
 def _sizes(reader: _Reader) -> tuple[tuple[str, str], ...]:
-    """`size_limits: off`, or a block: names that are known, and globs of namespaces."""
+    """Return the size limits: `size_limits: off`, or a block of known names and globs of
+    namespaces."""
     if _off(reader.fields.get("size_limits")):
         return tuple((name, "off") for name in SIZES)
     pairs = reader.pairs("size_limits")
@@ -344,9 +343,8 @@ def _sizes(reader: _Reader) -> tuple[tuple[str, str], ...]:
 
 
 def _quota(reader: _Reader) -> tuple[tuple[str, str], ...]:
-    """Entries a day: `quota: 200` for each agent, or a block of agents, `default` for the
-    others.
-    """
+    """Return the entries a day: `quota: 200` for each agent, or a block of agents, `default` for
+    the others."""
     value = reader.fields.get("quota")
     if value is None or _off(value):
         return ()
@@ -385,7 +383,8 @@ def _off(value: Value) -> bool:
 
 
 def _protocol(value: Value, reader: _Reader) -> int:
-    """`protocol: synapse`, or none, is the specification's own workspace, older than ours."""
+    """Return the protocol's number. `protocol: synapse`, or none, is the specification's own
+    workspace, older than ours."""
     if value is None or value == "synapse":
         return 0
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
@@ -422,9 +421,8 @@ def _load(text: str, path: str) -> Fields:
 
 
 class _Reader:
-    """The fields of one mapping, taken by name and kind. What is wrong is collected and raised at
-    the end.
-    """
+    """The fields of one mapping, taken by name and kind. Problems are collected and raised at the
+    end."""
 
     def __init__(
         self,

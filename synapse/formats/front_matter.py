@@ -1,9 +1,9 @@
-"""Front matter: cut from a text and read as fields. By hand where it is plain, else by
+"""Front matter, cut from a text and read as fields: by hand where it is plain, else by
 python-frontmatter.
 
-`flat` answers only for the plain subset that nearly every file keeps to and is silent about the
+`flat` answers only for the plain subset that nearly every file keeps to, and is silent about the
 rest; `reference` answers for everything. Where both answer they agree, which the tests prove on
-hostile text too. What the fields mean is not known here.
+hostile text too. The meaning of the fields is not known here.
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ _PLAIN = ("".join(sorted(_ALNUM)) + "_-./:+@,[]()*= \n").encode()
 
 
 def flat(text: str, known: frozenset[str]) -> tuple[Fields, int] | None:
-    """Fields of plain scalars and flat lists under known keys, and where the rest starts; None if
-    unsure.
-    """
+    """Return the fields of plain scalars and flat lists under known keys, and where the rest
+    starts; None if unsure."""
     if not text.startswith("---\n"):
         return None
     end = text.find("\n---\n", 3, MAX_FRONT + 8)
@@ -72,7 +71,8 @@ def _flat_list(text: str) -> list[Value] | None:
 
 
 def reference(text: str) -> tuple[Fields, int]:
-    """The same by way of python-frontmatter, with a handler that splits and loads strictly."""
+    """Return the same by way of python-frontmatter, with a handler that splits and loads
+    strictly."""
     import frontmatter
     from frontmatter.default_handlers import YAMLHandler
 
@@ -91,7 +91,7 @@ def reference(text: str) -> tuple[Fields, int]:
 
 
 def split(text: str) -> tuple[str, int]:
-    """The front matter of a text that begins with it, and where the rest starts."""
+    """Return the front matter of a text that begins with it, and where the rest starts."""
     opening = re.match(_FENCE, text)
     if opening is None:
         kind = (

@@ -1,9 +1,8 @@
 """Every key that the operator's files may have, and what each means.
 
-`declared` and the orchestrator compare files with these tables, and SETTINGS.md is made of them:
-`python -m synapse.formats.keys > synapse/SETTINGS.md`. `*` stands for a name of the user's. A key
-that begins with `x-` is an extension's: it may stand wherever names are not the user's own, and
-nothing here reads it.
+`declared` and the orchestrator compare files with these tables, and `docs/generate.py` makes
+docs/reference/settings.md of them. `*` stands for a name of the user's. A key that begins with `x-`
+is an extension's: it may stand wherever names are not the user's own, and nothing here reads it.
 """
 
 from __future__ import annotations
@@ -231,41 +230,3 @@ def _tree(table: Mapping[str, str]) -> Tree:
         for name in path.split("."):
             branch = branch.setdefault(name, {})
     return root
-
-
-def page() -> str:
-    """Return SETTINGS.md."""
-    lines = [_HEAD.rstrip("\n")]
-    for title, table in (
-        ("synapse.yaml", SETTINGS),
-        ("agents/{id}.yaml", AGENT),
-        ("team.yaml", TEAM),
-    ):
-        lines += ["", f"## {title}", "", "| key | what it says |", "|---|---|"]
-        lines += [f"| `{path}` | {text} |" for path, text in table.items()]
-    return "\n".join(lines) + "\n"
-
-
-_HEAD = """\
-# Settings
-
-Every key that the files of the operator may have. This page is made of `synapse/formats/keys.py`, which the
-checks go by (`python -m synapse.formats.keys > synapse/SETTINGS.md`). `*` stands for a name of yours; the two blocks
-of an agent's file may be left out, and its keys then stand flat.
-
-* **A key that is not here is an error**, and says what was probably meant. One that begins with `x-` is your own: it
-  may stand wherever there is no `*`, and nothing reads it.
-* **The memory goes on.** Where `synapse.yaml` has a key that is not known, or a value that cannot be, reads and writes
-  take the rest of the file, and for a bad value the last good one, else the default. Every command says so in a line
-  on standard error, and `synapse doctor` names all of it.
-* **A file in `agents/` that has a mistake is not taken** until it is corrected: what was declared before holds, and
-  who was never declared is not registered.
-* **No run begins by settings that are not understood.** The orchestrator refuses while a key at the top of
-  `synapse.yaml` is not known, or anything in `limits`, `prices`, `engines`, `tools`, `schedule`, `backup` or
-  `consolidation` is wrong: a misspelt limit is none.
-"""
-
-if __name__ == "__main__":
-    import sys
-
-    sys.stdout.write(page())

@@ -1,5 +1,6 @@
-"""`synapse.json`: one list of messages, with who has read each and what was answered to it.
-Pure.
+"""The old `synapse.json`: one list of messages, with who has read each and what was answered. Pure.
+
+Read by the import of older stores, and written back by the export.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _NAMES = {
 
 
 class Answer(NamedTuple):
-    """That somebody acknowledged a message, and what it said to that."""
+    """An agent's acknowledgement of a message, and its answer."""
 
     agent: str
     body: str | None
@@ -40,9 +41,8 @@ class Answer(NamedTuple):
 
 
 class OldMessage(NamedTuple):
-    """A message of the old file. `named` are the agents as the file calls them; `kept` is what the
-    file says and ours would not say again, so that it can be written as it was.
-    """
+    """A message of the old file. `original` is the row as the file has it, without what is found
+    again in the message, so that it can be written as it was."""
 
     id: str
     thread: str
@@ -60,7 +60,7 @@ class OldMessage(NamedTuple):
 
 
 class OldMail(NamedTuple):
-    """A file: its messages, what else it says, and what is wrong with it."""
+    """A file: its messages, its other fields, and what is wrong with it."""
 
     messages: tuple[OldMessage, ...]
     rest: Mapping[str, Any]
@@ -68,7 +68,7 @@ class OldMail(NamedTuple):
 
 
 def read(text: str, path: str = "synapse.json") -> OldMail:
-    """The messages of a file; whatever cannot be kept is told, with its place."""
+    """Return the messages of a file; what cannot be kept is a problem, with its place."""
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -96,7 +96,7 @@ def read(text: str, path: str = "synapse.json") -> OldMail:
 
 
 def _twice(messages: Iterable[OldMessage], path: str) -> list[str]:
-    """Two messages of one id, or two agents of one name, are not told apart."""
+    """Return the problems of two messages with one id, or two agents with one name."""
     by_id: dict[str, OldMessage] = {}
     names: dict[str, str] = {}
     problems = []
@@ -114,7 +114,7 @@ def _twice(messages: Iterable[OldMessage], path: str) -> list[str]:
 
 
 def understood(row: Any) -> OldMessage:
-    """One message; InvalidEntry says what cannot be kept."""
+    """Return one message; InvalidEntry says what cannot be kept."""
     if not isinstance(row, Mapping):
         raise InvalidEntry("it is no object")
     values = {name: _first(row, names) for name, names in _NAMES.items()}
@@ -156,9 +156,8 @@ def understood(row: Any) -> OldMessage:
 
 
 def _kept(row: Mapping[str, Any], body: str) -> dict[str, Any]:
-    """The row as it stands, without what is found again in the message: its text, unless that is
-    stored otherwise.
-    """
+    """Return the row as it is, without what is found again in the message: its text, unless that is
+    stored otherwise."""
     left_out = {
         name for name in _NAMES["body"] if row.get(name) == canonical_body(body)
     }
@@ -210,7 +209,7 @@ def _readers(
 
 
 def _acks(row: Mapping[str, Any], to: Sequence[str], sender: str) -> tuple[Answer, ...]:
-    """Who acknowledged it. The old file has one answer, and does not always say whose."""
+    """Return who acknowledged it. The old file has one answer, and does not always say whose."""
     if row.get("acks"):
         return tuple(_answer(item) for item in row["acks"])
     by = _first(row, ("acked_by", "ack_by", "acknowledged_by"))
@@ -255,7 +254,7 @@ def _answer(row: Any) -> Answer:
 
 
 def named(row: Mapping[str, Any]) -> list[str]:
-    """The agents that a row names, as it calls them."""
+    """Return the agents that a row names, as it calls them."""
     sender, to = (_first(row, _NAMES[name]) for name in ("sender", "to"))
     readers = row.get("read_by") or ()
     return [
@@ -269,7 +268,7 @@ def named(row: Mapping[str, Any]) -> list[str]:
 
 
 def agent_id(name: str) -> str:
-    """An agent's name as it can be here: `Claude Code` is `claude-code`."""
+    """Return an agent's name as an id: `Claude Code` is `claude-code`."""
     id = "".join(
         char if char.isascii() and char.isalnum() else "-"
         for char in name.strip().lower()
@@ -280,9 +279,8 @@ def agent_id(name: str) -> str:
 
 
 def new_id(kind: str, old: str) -> str:
-    """The id that an item has here: its own where that has the right form, else one that follows
-    from it.
-    """
+    """Return the id that an item has here: its own where that has the right form, else one derived
+    from it."""
     if kinds.kind_of(old) == kind:
         return old
     digits = old.rpartition("_")[2]
@@ -296,7 +294,7 @@ def new_id(kind: str, old: str) -> str:
 
 
 def new_thread(old: Any, id: str) -> str:
-    """The thread's id here. A message without a thread is one of its own."""
+    """Return the thread's id here. A message without a thread is one of its own."""
     return kinds.thread_from(str(old) if old else f"of {id}")
 
 
@@ -306,7 +304,7 @@ def new_thread(old: Any, id: str) -> str:
 def written(
     messages: Iterable[Message], other_fields: Mapping[str, Any] | None = None
 ) -> str:
-    """The old file with these messages."""
+    """Return the text of the old file with these messages."""
     return json.dumps(
         {**(other_fields or {}), "messages": [row_of(message) for message in messages]},
         indent=2,
@@ -315,9 +313,8 @@ def written(
 
 
 def row_of(message: Message) -> dict[str, Any]:
-    """A message as the old file has it: one that came from there as it was, with what has become of
-    it since.
-    """
+    """Return a message as the old file has it: one that came from there as it was, with what has
+    changed since."""
     metadata = dict(message.entry.more.get("metadata") or {})
     original = metadata.pop(KEPT, None)
     row = _thawed(original) if original is not None else _made(message)
@@ -350,7 +347,7 @@ def _made(message: Message) -> dict[str, Any]:
 
 
 def _since(row: dict[str, Any], message: Message) -> dict[str, Any]:
-    """What was read and acknowledged that the row does not say yet."""
+    """Return the row with the reads and acknowledgements that it does not have yet."""
     try:
         old = understood(row)
         readers, acks = set(old.read_by), {ack.agent for ack in old.acks}

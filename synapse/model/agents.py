@@ -1,4 +1,4 @@
-"""What the operator declares: agents and settings, as the YAML files say them. Values, pure.
+"""Agents, their roles and skills, as the operator declares them. Values, pure.
 
 A role fills in whatever an agent's file leaves out. Membership (department, teams, projects) gives
 an agent the places of what it is a member of, and the name `team:NAME` that `to:` can address.
@@ -56,8 +56,8 @@ class Skill(NamedTuple):
 
 class Agent(NamedTuple):
     """One agent, as registered. `read`, `write` and `authority` left at None come from the role.
-    `shift` is what its reputation moved since: never declared, and no part of any record of it.
-    """
+    `shift` is how much its reputation moved since: never declared, and no part of any record of
+    it."""
 
     id: str
     role: str = "engineer"
@@ -82,32 +82,31 @@ class Agent(NamedTuple):
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """The teams that the agent is in for good; its department is one."""
+        """Return the teams of the agent; its department is one."""
         department = (self.department,) if self.department else ()
         return tuple(dict.fromkeys((*self.teams, *department)))
 
     @property
     def memberships(self) -> tuple[str, ...]:
-        """The teams and the projects that the agent belongs to."""
+        """Return the teams and the projects that the agent belongs to."""
         return tuple(dict.fromkeys((*self.groups, *self.projects)))
 
     @property
     def names(self) -> frozenset[str]:
-        """Every addressee that means this agent, `all` left out."""
+        """Return every addressee that means this agent, `all` left out."""
         return frozenset(
             (f"agent:{self.id}", *(f"team:{name}" for name in self.memberships))
         )
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The patterns of all that it reads: those declared, those of its memberships, mail, and
-        what it recalls.
-        """
+        """Return the patterns of all that it reads: those declared, those of its memberships, mail,
+        and what it recalls."""
         return (*(self.read or ()), *self._own(), MAIL, GLOBAL)
 
     @property
     def writes(self) -> tuple[str, ...]:
-        """The patterns of all that it may write; `global` takes authority besides."""
+        """Return the patterns of all that it may write; `global` takes authority besides."""
         return (*(self.write or ()), *self._own(), MAIL, GLOBAL)
 
     def _own(self) -> tuple[str, ...]:
@@ -122,9 +121,8 @@ class Agent(NamedTuple):
 
     def joined(self, project: str | None) -> Agent:
         """Return the agent as it works on a project: it reads and writes in the project's places.
-        It is no member for that: what is said to `team:PROJECT`, or kept in a group of that name,
-        is not for whoever names the project.
-        """
+        That makes it no member: an entry to `team:PROJECT`, or in a group of that name, is not for
+        whoever names the project."""
         if project is None or project in self.projects:
             return self
         patterns = tuple(f"{folder}/{project}/*" for folder in PLACES)
@@ -157,9 +155,8 @@ EMBEDDERS = ("local", "ollama", "openai")
 
 
 class Semantic(NamedTuple):
-    """Which embedder makes vectors, if any, and whether searches use them unless they are told
-    otherwise. `key` is the name of the environment's variable that holds a server's key.
-    """
+    """Which embedder makes vectors, if any, and whether searches use them by default. `key` is the
+    name of the environment variable that holds a server's key."""
 
     embedder: str = ""
     model: str | None = None
@@ -170,7 +167,7 @@ class Semantic(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """What synapse.yaml declares; unknown keys are kept for whoever knows them."""
+    """The keys of synapse.yaml as values; unknown keys are kept for whoever knows them."""
 
     protocol: int = PROTOCOL
     name: str = "shared-memory"
@@ -192,7 +189,7 @@ class Settings(NamedTuple):
 
     @property
     def declared(self) -> tuple[str, ...]:
-        """The namespaces that a plain list names, if there is one."""
+        """Return the namespaces that a plain list names, if there is one."""
         namespaces = dict(self.other).get("namespaces")
         return (
             tuple(str(glob) for glob in namespaces)
@@ -201,20 +198,20 @@ class Settings(NamedTuple):
         )
 
     def size(self, name: str) -> int | None:
-        """How many bytes `size_limits` allow to one of what SIZES names; None: any number."""
+        """Return how many bytes `size_limits` allow to one of the names in SIZES; None is no
+        limit."""
         return parse_size(dict(self.sizes).get(name, SIZES[name]))
 
     def daily(self, agent: str) -> int | None:
-        """How many entries a day an agent should not exceed; None: any number."""
+        """Return how many entries a day an agent should not exceed; None is no limit."""
         quotas = dict(self.quota)
         text = quotas.get(agent, quotas.get("default", "off"))
         return int(text) if text.isdigit() else None
 
 
 def settled(agent: Agent) -> Agent:
-    """The agent with its role's rights filled in and every field checked; InvalidEntry says what is
-    wrong.
-    """
+    """Return the agent with its role's rights filled in and every field checked; InvalidEntry says
+    what is wrong."""
     if not ns.is_component(agent.id) or agent.id in RESERVED:
         raise InvalidEntry(
             f"agent id {agent.id!r} is not valid: a-z, 0-9, '_' and '-', and not {OPERATOR}",
@@ -266,9 +263,8 @@ def settled_settings(settings: Settings) -> Settings:
 
 
 def parse_size(text: str) -> int | None:
-    """Bytes of a size such as `500KB`, `5 MB`, `64KiB` or a plain number; None is no limit
-    (`off`).
-    """
+    """Return the bytes of a size such as `500KB`, `5 MB`, `64KiB` or a plain number; None is no
+    limit (`off`)."""
     normalized = text.strip().upper()
     if normalized in ("OFF", "NONE", "NEVER"):
         return None
@@ -288,9 +284,8 @@ def parse_size(text: str) -> int | None:
 
 
 def authority_in(agent: Agent, namespace: str, flat: bool = False) -> int:
-    """The agent's authority in a namespace: its skill's there, else its own; flat is 60 for all but
-    a CTO.
-    """
+    """Return the agent's authority in a namespace: its skill's there, else its own; flat is 60 for
+    all but a CTO."""
     skilled = [
         skill.authority
         for skill in agent.skills
@@ -302,7 +297,7 @@ def authority_in(agent: Agent, namespace: str, flat: bool = False) -> int:
 
 
 def general_authority(agent: Agent, flat: bool = False) -> int:
-    """The agent's authority where no skill of its has another."""
+    """Return the agent's authority where no skill gives it another."""
     return _shifted(
         (100 if agent.role == "cto" else 60) if flat else agent.rank, agent.shift
     )

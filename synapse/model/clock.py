@@ -1,6 +1,5 @@
-"""Time as microseconds since the epoch, and its text. The only place below the shell that reads a
-clock.
-"""
+"""Time as microseconds since the epoch, and as text. The only place below the shell that reads a
+clock."""
 
 from __future__ import annotations
 
@@ -31,12 +30,12 @@ def now() -> int:
 
 
 def iso(us: int) -> str:
-    """`2026-02-01T01:00:00.000000Z`; the text sorts as the time does."""
+    """Return `2026-02-01T01:00:00.000000Z`; the text sorts as the time does."""
     return f"{seconds(us)[:-1]}.{us % 1_000_000:06d}Z"
 
 
 def seconds(us: int) -> str:
-    """`2026-02-01T01:00:00Z`, the form of an entry's timestamp."""
+    """Return `2026-02-01T01:00:00Z`, the form of an entry's timestamp."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(us // 1_000_000))
 
 
@@ -45,9 +44,8 @@ def day(us: int) -> str:
 
 
 def micros(text: str) -> int:
-    """Microseconds of an ISO time: a date, seconds or fractions, `Z`, an offset or nothing
-    (UTC).
-    """
+    """Return the microseconds of an ISO time: a date, seconds or fractions, `Z`, an offset or
+    nothing (UTC)."""
     if len(text) == 27 and text[26] == "Z" and text[10] == "T" and text[19] == ".":
         try:
             return _own(text)
@@ -68,7 +66,8 @@ def micros(text: str) -> int:
 
 
 def _own(text: str) -> int:
-    """The form that `iso` writes, without a datetime: this runs once for every line of the log."""
+    """Return the microseconds of the form that `iso` writes, without a datetime: this runs once for
+    every line of the log."""
     year, month, date = int(text[:4]), int(text[5:7]) - 1, int(text[8:10])
     leap = month > 1 and year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
     before = year - 1
@@ -92,7 +91,8 @@ def _own(text: str) -> int:
 
 
 def parse_since(text: str | int | None, now: int) -> int | None:
-    """`24h` and `7d` count back from now; anything else is an ISO time."""
+    """Return the moment of an ISO time, or of a span such as `24h` or `7d`, which counts back from
+    now."""
     if text is None or isinstance(text, int):
         return text
     try:

@@ -1,8 +1,8 @@
-"""A long conversation, condensed for somebody who joins it or goes on with it: what was said last,
-whole; what names, numbers and addresses were said before, once each; and what of the rest is about
-the matter at hand. Pure.
+"""Condensing a long conversation for somebody who joins it or goes on with it. Pure.
 
-Nothing is rewritten: every line that is kept is a line of the conversation.
+Kept are the last messages, whole; the names, numbers and addresses of earlier ones, once each; and
+the earlier lines that are about the matter at hand. Nothing is rewritten: every line that is kept
+is a line of the conversation.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _WORD = re.compile(r"[^\W\d_][\w'-]{2,}|\d[\d.,]*")
 
 
 class Said(NamedTuple):
-    """One message. `output` is what a tool printed or a browser showed, not what an agent said."""
+    """One message. `output` is what a tool printed or a browser showed, not what an agent wrote."""
 
     author: str
     text: str
@@ -36,8 +36,7 @@ class Said(NamedTuple):
 
 class Shape(NamedTuple):
     """How much is kept: of the newest messages, tokens of an output among them, tokens of specifics
-    from earlier ones, bytes of lines that are about the matter at hand.
-    """
+    from earlier ones, bytes of lines that are about the matter at hand."""
 
     window: int = 3
     output: int = 1_500
@@ -46,9 +45,8 @@ class Shape(NamedTuple):
 
 
 class Condensed(NamedTuple):
-    """What is left, oldest first in each part. `left_out` counts the messages of which no line was
-    kept.
-    """
+    """What is kept, oldest first in each part. `left_out` counts the messages of which no line was
+    kept."""
 
     capsule: tuple[str, ...]
     specifics: tuple[str, ...]
@@ -67,10 +65,9 @@ def condense(
     count: Count,
     shape: Shape = Shape(),  # noqa: B008
 ) -> Condensed:
-    """The conversation within this shape. `matter` is what the reader is about to work on: words
-    that it holds already need no repeating, and lines that share its rarer words are kept for their
-    relevance.
-    """
+    """Return the conversation within this shape. `matter` is what the reader is about to work on:
+    what it names already is not repeated, and lines that share its rarer words are kept as
+    relevant."""
     start = max(len(messages) - shape.window, 0)
     window = tuple(
         _shortened(message.text, shape.output, count)
@@ -95,7 +92,7 @@ def condense(
 
 
 def _shortened(text: str, most: int, count: Count) -> str:
-    """An output's beginning and its end."""
+    """Return an output's beginning and its end."""
     if count(text) <= most:
         return text
     all_lines = lines(text)
@@ -118,9 +115,8 @@ def _shortened(text: str, most: int, count: Count) -> str:
 def _specifics(
     older: Sequence[Said], known: str, most: int, count: Count
 ) -> list[tuple[int, str]]:
-    """Lines of agents that name something which is named nowhere else in what is kept; the newest
-    mention of each.
-    """
+    """Return lines of agents that name something which is named nowhere else in what is kept; the
+    newest mention of each."""
     covered, used = set(specifics(known)), 0
     for line in lines(known):
         covered |= specifics(line)
@@ -141,7 +137,8 @@ def _specifics(
 def _relevant(
     older: Sequence[Said], question: str, already_shown: Iterable[str], most: int
 ) -> list[tuple[int, str]]:
-    """The lines that share most of the rarer words of what is asked, within a number of bytes."""
+    """Return the lines that share most of the rarer words of the question, within a number of
+    bytes."""
     excluded = frozenset(already_shown)
     positions = {
         line: at
@@ -178,7 +175,7 @@ def _weight(
 
 @lru_cache(4_096)
 def lines(text: str) -> tuple[str, ...]:
-    """The lines that say something, long ones as their sentences."""
+    """Return the lines that say something, long ones as their sentences."""
     pieces: list[str] = []
     for line in map(str.strip, text.split("\n")):
         while len(line) > LONG:
@@ -199,7 +196,7 @@ def lines(text: str) -> tuple[str, ...]:
 
 @lru_cache(65_536)
 def specifics(line: str) -> frozenset[str]:
-    """The names of several words, figures, identifiers and addresses in a line."""
+    """Return the names of several words, figures, identifiers and addresses in a line."""
     return frozenset(
         name
         for match in _SPECIFIC.finditer(line)

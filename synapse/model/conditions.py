@@ -1,4 +1,5 @@
-"""The moment that an entry is for: `when: run git push`, and whether a call is that moment. Pure.
+"""Conditions: the moment that an entry is for (`when: run git push`), and whether a call is that
+moment. Pure.
 
 Four forms, one or several with commas between: `tool:NAME`, `run WORDS`, `edit GLOB`, `spawn`.
 Called where entries are admitted and shown, and by whoever carries out calls.

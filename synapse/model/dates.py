@@ -1,5 +1,4 @@
-"""Times as people say them: `last tuesday`, `yesterday`, `since 2026-02-01`, `2026-02`. Pure; all
-in UTC.
+"""Phrases for times: `last tuesday`, `yesterday`, `since 2026-02-01`, `2026-02`. Pure; all in UTC.
 
 A phrase means a span: from a microsecond on, up to another one. An open end is None. Reads take it
 for `since`, so nothing heavy is imported before a phrase needs it.
@@ -55,14 +54,14 @@ EXAMPLES = (
 
 
 class Span(NamedTuple):
-    """Some stretch of time: from `start` on, up to `end`, which is not in it."""
+    """A stretch of time: from `start` on, up to `end`, which is not in it."""
 
     start: int | None
     end: int | None
 
 
 def span(phrase: str, now: int) -> Span:
-    """What a phrase means at a moment; InvalidQuery with examples where it means nothing."""
+    """Return the span that a phrase means; InvalidQuery with examples where it means nothing."""
     text = " ".join(phrase[:MAX].lower().split())
     head, _, remainder = text.partition(" ")
     if (
@@ -99,7 +98,7 @@ def until(when: When, now: int) -> int | None:
 
 
 def day_of(at: int) -> date:
-    """The day of a moment."""
+    """Return the day of a moment."""
     from datetime import date
 
     return date.fromordinal(at // DAY + _EPOCH)
@@ -162,7 +161,8 @@ def _relative(text: str, now: int) -> Span | None:
 
 
 def _ago(match: re.Match[str], now: int) -> Span:
-    """`3 days ago` is that day, `the last 3 days` are all since; hours and less reach up to now."""
+    """Return the span of `3 days ago`, which is that day, or of `the last 3 days`, which reaches up
+    to now."""
     count = int(match[1]) if match[1].isdigit() else 1
     days = {"month": 30, "year": 365}.get(match[2])
     length = (
@@ -185,7 +185,8 @@ def _stretch(today: date, last: bool, unit: str) -> Span:
 
 
 def _calendar(text: str, now: int) -> Span | None:
-    """A month or a day by its name. Without a year it is the latest that has begun."""
+    """Return the span of a month or a day by its name. Without a year it is the latest that has
+    begun."""
     today = day_of(now)
     if text.isdigit() and len(text) == 4:
         return _month(int(text), 1, 12)
@@ -222,7 +223,8 @@ def _named_day(today: date, month: int, day: int, year: str | None) -> Span | No
 
 
 def _number(name: str) -> int:
-    """The number of a month by its name or the first three letters of it; 0 for any other word."""
+    """Return the number of a month by its name or the first three letters of it; 0 for any other
+    word."""
     return next(
         (n for n, month in enumerate(MONTHS, 1) if name == month or name == month[:3]),
         0,

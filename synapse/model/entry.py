@@ -1,4 +1,5 @@
-"""The entry: what one agent tells the others. Values and the small grammars of their fields. Pure.
+"""The entry, which is what one agent writes for the others, and the small grammars of its fields.
+Values, pure.
 
 Values are named tuples, not dataclasses: importing `dataclasses` pulls in `inspect` and costs a
 cold shell command a quarter of its time, and a page of fifty entries is built twice as fast.
@@ -94,12 +95,12 @@ class Entry(NamedTuple):
 
     @property
     def to(self) -> str | tuple[str, ...]:
-        """The addressee as it is written: one name, or several."""
+        """Return the addressee as it is written: one name, or several."""
         return self.addressees[0] if len(self.addressees) == 1 else self.addressees
 
     @property
     def supersedes(self) -> str | tuple[str, ...] | None:
-        """The id that this entry replaces; several when it settles a dispute."""
+        """Return the id that this entry replaces; several when it settles a dispute."""
         return one_or_many(self.replaces)
 
 
@@ -108,7 +109,7 @@ def one_or_many(values: tuple[str, ...]) -> str | tuple[str, ...] | None:
 
 
 def parse_ttl(text: str) -> int | None:
-    """Microseconds of a time to live such as `30m`, `24h` or `7d`; None is for ever."""
+    """Return the microseconds of a time to live such as `30m`, `24h` or `7d`; None is for ever."""
     normalized = text.strip().lower()
     if normalized in _FOREVER:
         return None
@@ -135,12 +136,12 @@ def check_priority(text: str) -> str:
 
 
 def mint(day: str, number: int) -> str:
-    """The id of the day's n-th entry; it grows past 999, so ids are never sorted as text."""
+    """Return the id of the day's n-th entry; it grows past 999, so ids are never sorted as text."""
     return f"syn-{day}-{number:03d}"
 
 
 def minted(id: str) -> tuple[str, int] | None:
-    """The day and number of an id of our own form, else None."""
+    """Return the day and number of an id of our own form, else None."""
     parts = id.split("-")
     if (
         len(parts) != 5
@@ -153,9 +154,8 @@ def minted(id: str) -> tuple[str, int] | None:
 
 
 def addressees(to: str | Iterable[str] | None) -> tuple[str, ...]:
-    """`to:` as a sorted tuple of `all`, `team:x`, `agent:y`; a bare name is an agent's. None is
-    everybody; a list of nobody is a mistake: what somebody was to hear alone, all would.
-    """
+    """Return `to:` as a sorted tuple of `all`, `team:x`, `agent:y`; a bare name is an agent's. None
+    is everybody; an empty list is a mistake, for all would read what was meant for somebody."""
     names = [to] if isinstance(to, str) else list(to or ())
     if not all(isinstance(name, str) for name in names):
         raise InvalidEntry(
@@ -188,7 +188,7 @@ def _addressee(name: str) -> str:
 
 
 def words(values: str | Iterable[str] | None) -> tuple[str, ...]:
-    """A list given as `a, b` or as a sequence, as a tuple without empties or repeats."""
+    """Return a list given as `a, b` or as a sequence as a tuple without empties or repeats."""
     items = values.split(",") if isinstance(values, str) else list(values or ())
     if not all(isinstance(item, str) for item in items):
         raise InvalidEntry(

@@ -1,9 +1,7 @@
-"""The kinds of entries: what each has of its own beside an entry's fields, its ids, and where its
-files stand. Pure.
+"""The kinds of entries: the fields, the ids and the folder of each. Pure.
 
 A message, a fact and an atom are entries with a `kind` and with fields of their own (`more`). Only
-fields that stand in `FIELDS` are known: an unknown one in a dropped file is ignored, as it is in an
-entry.
+fields in `FIELDS` are known: an unknown one in a dropped file is ignored, as it is in an entry.
 """
 
 from __future__ import annotations
@@ -50,9 +48,8 @@ _ENTRY_ID = frozenset(
 
 
 class More(dict[str, Any]):
-    """The fields that a kind has of its own. Never changes, so that an entry stays a value: it has
-    a hash, and lists within are tuples.
-    """
+    """The fields that a kind has of its own. It cannot be changed and has a hash, as an entry
+    needs; lists in it are tuples."""
 
     __slots__ = ()
 
@@ -73,7 +70,7 @@ NO_MORE = More()
 
 
 def frozen(value: Any) -> Any:
-    """A JSON value as one that cannot change."""
+    """Return a JSON value as one that cannot change."""
     if isinstance(value, Mapping):
         return (
             More({str(name): frozen(item) for name, item in value.items()})
@@ -87,16 +84,15 @@ def frozen(value: Any) -> Any:
 
 
 def is_id(text: str) -> bool:
-    """Whether the text can be the id of an entry of any kind, in any of the three generations of
-    the format.
-    """
+    """Return whether the text can be the id of an entry of any kind, in any of the three
+    generations of the format."""
     if text.startswith("syn-"):
         return 5 <= len(text) <= 80 and _ENTRY_ID.issuperset(text)
     return kind_of(text) is not None
 
 
 def kind_of(id: str) -> str | None:
-    """The kind whose ids look like this one."""
+    """Return the kind whose ids look like this one."""
     if id.startswith("syn-"):
         return ENTRY if is_id(id) else None
     head, mark, digits = id.partition("_")
@@ -105,14 +101,14 @@ def kind_of(id: str) -> str | None:
 
 
 def new_id(kind: str, random: bytes) -> str:
-    """An id of this kind from six random bytes."""
+    """Return an id of this kind from six random bytes."""
     return (
         next(prefix for prefix, of in _PREFIX.items() if of == kind) + random[:6].hex()
     )
 
 
 def new_thread(random: bytes) -> str:
-    """A thread's id, in the form of a random UUID, from sixteen random bytes."""
+    """Return a thread's id, in the form of a random UUID, from sixteen random bytes."""
     raw = bytearray(random[:16])
     raw[6], raw[8] = raw[6] & 0x0F | 0x40, raw[8] & 0x3F | 0x80
     text = raw.hex()
@@ -138,7 +134,7 @@ def is_thread(text: str) -> bool:
 
 
 def place(id: str, fields: Mapping[str, Any]) -> str:
-    """Where the file of a live entry stands, by the fields of its record."""
+    """Return the path of a live entry's file, by the fields of its record."""
     kind = fields.get("kind", ENTRY)
     if kind == MESSAGE:
         return f"messages/{fields['more']['thread']}/{id}.md"
@@ -148,9 +144,8 @@ def place(id: str, fields: Mapping[str, Any]) -> str:
 
 
 def of_folder(folder: str) -> tuple[tuple[str, ...], str, str | None]:
-    """What may stand in a folder of files: the kinds, the namespace, and for messages the
-    thread.
-    """
+    """Return what may stand in a folder of files: the kinds, the namespace, and for messages the
+    thread."""
     top, _, inner = folder.partition("/")
     if top == "messages":
         return (MESSAGE,), MAIL, inner
@@ -161,9 +156,8 @@ def of_folder(folder: str) -> tuple[tuple[str, ...], str, str | None]:
 
 
 def check(kind: str, namespace: str, more: Mapping[str, Any], priority: str) -> More:
-    """The fields of a kind in their canonical form; InvalidEntry says what is wrong with them, or
-    with the place.
-    """
+    """Return the fields of a kind in their canonical form; InvalidEntry says what is wrong with
+    them, or with the namespace."""
     if not isinstance(kind, str) or kind not in FIELDS:
         raise InvalidEntry(f"kind {kind!r} is not one of {', '.join(KINDS)}", kind=kind)
     if (kind == MESSAGE) != (namespace.partition("/")[0] == MAIL) or (
@@ -189,7 +183,7 @@ def check(kind: str, namespace: str, more: Mapping[str, Any], priority: str) -> 
 
 
 def _message(more: dict[str, Any], priority: str) -> dict[str, Any]:
-    """A message is in a thread, and says how urgent it is in its own words."""
+    """Return the fields of a message: it is in a thread, and has an urgency."""
     if not is_thread(more.get("thread", "")):
         raise InvalidEntry(
             f"thread {more.get('thread')!r} is not a thread's id, which is thr_ and a UUID"
@@ -226,7 +220,7 @@ def _checked(name: str, form: str, value: Any) -> Any:
 
 
 def text(name: str, value: Any) -> str:
-    """The value, if it is a text that can be stored."""
+    """Return the value, if it is a text that can be stored."""
     _text(name, value)
     return str(value)
 
@@ -262,7 +256,7 @@ def _a(kind: str) -> str:
 
 
 def lines(kind: str, more: Mapping[str, Any]) -> str:
-    """The kind and its fields as front matter, a line each."""
+    """Return the kind and its fields as front matter, a line each."""
     if kind == ENTRY:
         return ""
     fields = (
@@ -287,9 +281,8 @@ def _scalar(form: str, value: Any) -> str:
 
 
 def read(fields: Mapping[str, Any], problems: list[str]) -> tuple[str, dict[str, Any]]:
-    """The kind that front matter names, and the kind's own fields; what cannot be read goes to the
-    problems.
-    """
+    """Return the kind that front matter names, and the kind's own fields; what cannot be read goes
+    to the problems."""
     kind = fields.get("kind")
     if kind is None:
         return ENTRY, {}
@@ -328,12 +321,12 @@ def _read(name: str, form: str, value: Any) -> Any:
 
 
 def known_names() -> Iterable[str]:
-    """Every name that front matter of some kind may hold beside an entry's own."""
+    """Return every name that front matter of some kind may hold beside an entry's own."""
     return ("kind", *_ANY)
 
 
 def texts(more: Mapping[str, Any]) -> Iterator[str]:
-    """What of a kind's own fields is text that people search for."""
+    """Yield the fields of a kind that people search for."""
     for name in ("subject", "action", "outcome", "consequences"):
         if name in more:
             yield more[name]
@@ -341,7 +334,7 @@ def texts(more: Mapping[str, Any]) -> Iterator[str]:
 
 
 def is_folder(folder: str) -> bool:
-    """Whether files of entries stand in this folder, or in folders below it."""
+    """Return whether files of entries stand in this folder, or in folders below it."""
     top, _, inner = folder.partition("/")
     if top == "messages":
         return not inner or is_thread(inner)

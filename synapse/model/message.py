@@ -1,5 +1,6 @@
-"""What a message and a thread are to a reader, and as rows of the unified-brain document. Values;
-nothing here reads the log. Attached files are looked at once, when they are attached.
+"""Messages and threads as a reader has them, and as rows of the unified-brain document. Values.
+
+Nothing here reads the log. Attached files are read once, when they are attached.
 """
 
 from __future__ import annotations
@@ -16,9 +17,8 @@ ACTIVE, CLOSED, ARCHIVED = STATUSES = ("active", "closed", "archived")
 
 
 class Mark(NamedTuple):
-    """That an agent read a message, acknowledged it (`text` is what it said to that), or reacted
-    (`text` is how).
-    """
+    """An agent's read receipt, acknowledgement (`text` is its answer) or reaction (`text` is
+    how)."""
 
     agent: str
     at: int
@@ -26,9 +26,8 @@ class Mark(NamedTuple):
 
 
 class Message(NamedTuple):
-    """A message, and what became of it as far as the reader may know. `created` is when the first
-    version of it was received, `updated` when this one was; None where it was never edited.
-    """
+    """A message with its receipts, as far as the reader may know them. `created` is when its first
+    version was received, `updated` when this one was; None where it was never edited."""
 
     entry: Entry
     created: int
@@ -47,7 +46,7 @@ class Message(NamedTuple):
 
     @property
     def parent(self) -> str | None:
-        """The message that it answers, under the id that it had then."""
+        """Return the message that it answers, under the id that it had then."""
         return self.entry.more.get("parent")
 
     @property
@@ -64,12 +63,12 @@ class Message(NamedTuple):
 
     @property
     def priority(self) -> str:
-        """The sender's word for it: info, normal, action or urgent."""
+        """Return the sender's word for its priority: info, normal, action or urgent."""
         return str(self.entry.more["urgency"])
 
     @property
     def status(self) -> str:
-        """`acknowledged` or `read` where somebody did, else `sent`."""
+        """Return `acknowledged` or `read` where somebody did, else `sent`."""
         return "acknowledged" if self.acks else "read" if self.reads else "sent"
 
 
@@ -89,7 +88,8 @@ class Thread(NamedTuple):
 
 
 def said_at(entry: Entry) -> int:
-    """When it was first said: where it was taken over from elsewhere, that stands in `when`."""
+    """Return when it was first said: where it was taken over from elsewhere, that stands in
+    `when`."""
     try:
         return entry.at if entry.when is None else micros(entry.when)
     except InvalidEntry:
@@ -97,9 +97,8 @@ def said_at(entry: Entry) -> int:
 
 
 def attachment(source: str | Mapping[str, Any]) -> Mapping[str, Any]:
-    """What a message holds of a file or a page: where it is, never the thing itself. Of a file the
-    size and the digest too, by which a reader sees whether it is still the same.
-    """
+    """Return what a message holds of a file or a page: where it is, never the thing itself. Of a
+    file the size and the digest too, by which a reader sees whether it is still the same."""
     if not isinstance(source, str):
         if not isinstance(source, Mapping) or not ({"path", "url"} & {*source}):
             raise InvalidEntry("an attachment names a path or a url")
@@ -124,7 +123,7 @@ def attachment(source: str | Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def columns(message: Message) -> dict[str, Any]:
-    """A message as a row of the table `messages` of the unified-brain document."""
+    """Return a message as a row of the table `messages` of the unified-brain document."""
     names = [
         name.removeprefix("agent:")
         for name in message.entry.addressees
@@ -147,7 +146,7 @@ def columns(message: Message) -> dict[str, Any]:
 
 
 def receipt_rows(message: Message) -> list[dict[str, Any]]:
-    """The rows of the document's table `read_receipts` that are of this message."""
+    """Return the rows of the document's table `read_receipts` that are of this message."""
     return [
         {"message_id": message.id, "agent_id": mark.agent, "read_at": iso(mark.at)}
         for mark in message.reads
@@ -155,7 +154,7 @@ def receipt_rows(message: Message) -> list[dict[str, Any]]:
 
 
 def ack_rows(message: Message) -> list[dict[str, Any]]:
-    """The rows of its table `acks`."""
+    """Return the rows of its table `acks`."""
     return [
         {
             "message_id": message.id,
@@ -168,7 +167,7 @@ def ack_rows(message: Message) -> list[dict[str, Any]]:
 
 
 def thread_columns(thread: Thread) -> dict[str, Any]:
-    """A thread as a row of its table `threads`."""
+    """Return a thread as a row of its table `threads`."""
     return {
         "id": thread.id,
         "subject": thread.subject,
@@ -182,7 +181,7 @@ def thread_columns(thread: Thread) -> dict[str, Any]:
 
 
 def as_json(message: Message) -> dict[str, Any]:
-    """A message as `--json` prints it: the document's columns, and what became of it."""
+    """Return a message as `--json` prints it: the document's columns, and its receipts."""
     fields = columns(message) | {
         "tags": list(message.entry.tags),
         "trust": message.entry.trust,

@@ -28,7 +28,7 @@ _REST = _FIRST | frozenset("_-")
 
 
 def is_component(text: str) -> bool:
-    """Whether the text is one segment of a namespace, or an agent's id."""
+    """Return whether the text is one segment of a namespace, or an agent's id."""
     return (
         0 < len(text) <= MAX_COMPONENT and text[0] in _FIRST and _REST.issuperset(text)
     )
@@ -40,7 +40,7 @@ def is_namespace(text: str) -> bool:
 
 
 def check(text: str) -> str:
-    """The namespace itself, or InvalidEntry saying what a namespace looks like."""
+    """Return the namespace itself, or raise InvalidEntry saying what a namespace looks like."""
     if is_namespace(text):
         return text
     raise InvalidEntry(
@@ -69,7 +69,8 @@ def check_glob(text: str) -> str:
 
 
 def matches(glob: str, namespace: str) -> bool:
-    """Whether the glob covers the namespace. A last `*` covers the whole subtree and its root."""
+    """Return whether the glob covers the namespace. A last `*` covers the whole subtree and its
+    root."""
     if glob == "*" or glob == namespace:
         return True
     pattern, path = glob.split("/"), namespace.split("/")
@@ -87,9 +88,8 @@ def matches_any(globs: Iterable[str], namespace: str) -> bool:
 
 
 def default_ttl(namespace: str, overrides: dict[str, str] | None = None) -> str:
-    """The time to live of an entry that names none: the longest declared prefix, else the built-in
-    table.
-    """
+    """Return the time to live of an entry that names none: the longest declared prefix, else the
+    built-in table."""
     best, ttl = -1, PREFIX_TTL.get(namespace.split("/", 1)[0], DEFAULT_TTL)
     for glob, declared in (overrides or {}).items():
         if (

@@ -1,6 +1,5 @@
-"""The protocols with more than one implementation: the log, what it may ask of a projection, what
-embeds texts.
-"""
+"""The protocols with more than one implementation: the log, the state that it asks under its lock,
+the embedder."""
 
 from __future__ import annotations
 
@@ -22,53 +21,60 @@ class State(Protocol):
         """Take in every record of the log that is there."""
 
     def first(self, by: str, once: str) -> int | None:
-        """The seq of the first record that this agent wrote under this key."""
+        """Return the seq of the first record that this agent wrote under this key."""
 
     def keyed(self, key: str) -> Sequence[Record]:
-        """All records with this guard key, in order; seq and fields are filled in."""
+        """Return all records with this guard key, in order; seq and fields are filled in."""
 
     def holder(self, id: str) -> int | None:
-        """The seq of the record that holds this id."""
+        """Return the seq of the record that holds this id."""
 
     def cursor(self) -> int:
-        """The seq of the last record taken in."""
+        """Return the seq of the last record taken in."""
 
     def turns(self) -> int:
-        """How often the log was another one than what had been derived, by now."""
+        """Return how often the log was another one than what had been derived, by now."""
 
     def fork(self, turn: int) -> int | None:
-        """The last record that all logs since this turn have in common; None where that is not
-        known.
-        """
+        """Return the last record that all logs since this turn have in common; None where that is
+        not known."""
 
     def hear(self, note: str) -> None:
-        """Say this to whoever has it open, at the next occasion."""
+        """Keep this note for whoever has it open, to be shown at the next occasion."""
 
     def whereabouts(self, id: str) -> str:
-        """Where the entry under this id is now: `live`, `staged`, `archived`, or `gone`."""
+        """Return where the entry under this id is now: `live`, `staged`, `archived`, or `gone`."""
 
     def names(self, folder: str) -> set[str]:
-        """The names of the entry files that the log has put, or adopted, in this folder."""
+        """Return the names of the entry files that the log has put, or adopted, in this folder."""
 
 
 @runtime_checkable
 class Log(Protocol):
     """An append-only sequence of records: the truth from which everything else is derived.
 
-    * Order is the log's own: `seq` grows by one per record, `at` never decreases, whatever the writers' clocks say.
-      Readers at a cursor (the seq they have seen) never miss a record and never get one twice.
-    * `append` returns only when the record would survive the death of every process and, where the store can
-      promise it, of the machine. If it raises, the record is not in the log, or is followed by its `void`.
-    * The id of an entry is claimed by the append, unique in the workspace for ever, by any number of writers.
-    * `append(once=KEY)` returns the first record of the same author and key instead of writing a second.
-    * `append(unless=GUARD)` raises Conflict, and writes nothing, where the guard no longer holds; the decision
-      and the write are one step. A guard may carry others of other keys (`also`): all of them hold, or nothing is
-      written. `once` comes first: what is written already is returned, whatever the guard says.
-    * `append_all` is so many appends, each under its `once`, with one turn at the lock and one sync. The guard, and
-      what is written already, are decided on the log as it was before the first of them. Only a crash, or a disk
-      that has no room for a void, may leave the first of them there without the rest.
-    * `archive` and `restore` move entries between the live tree and the archive; ids, order and text stay.
-    * Everything may be called from several threads. After `close` nothing may be called but `close`.
+    * Order is the log's own: `seq` grows by one per record, `at` never decreases, whatever the
+      writers' clocks say. Readers at a cursor (the seq they have seen) never miss a record and
+      never get one twice.
+    * `append` returns only when the record would survive the death of every process and, where the
+      store can promise it, of the machine. If it raises, the record is not in the log, or is
+      followed by its `void`.
+    * The id of an entry is claimed by the append, unique in the workspace for ever, by any number
+      of writers.
+    * `append(once=KEY)` returns the first record of the same author and key instead of writing a
+      second.
+    * `append(unless=GUARD)` raises Conflict, and writes nothing, where the guard no longer holds;
+      the decision and the write are one step. A guard may carry others of other keys (`also`): all
+      of them hold, or nothing is written. `once` comes first: what is written already is returned,
+      whatever the guard says.
+    * `append_all` is so many appends, each under its `once`, with one turn at the lock and one
+      sync. The guard, and what is written already, are decided on the log as it was before the
+      first of them. Only a crash, or a disk that has no room for a void, may leave the first of
+      them there without the rest.
+    * `archive` and `restore` move entries between the live tree and the archive; ids, order and
+      text stay.
+    * Everything may be called from several threads. After `close` nothing may be called but
+      `close`.
     * Failures are StoreError, StoreBusy where trying again helps, StoreCorrupt where it does not.
     """
 
@@ -85,62 +91,58 @@ class Log(Protocol):
         """
 
     def get(self, id: str) -> Record:
-        """The record that holds this id, or NotFound."""
+        """Return the record that holds this id, or NotFound."""
 
     def at(self, seq: int) -> Record:
-        """The record at this place, or NotFound."""
+        """Return the record at this place, or NotFound."""
 
     def since(self, cursor: int = 0) -> Iterator[Record]:
-        """Every record after the cursor, in order, as far as the log goes now."""
+        """Yield every record after the cursor, in order, as far as the log goes now."""
 
     def batch(
         self, cursor: int, limit: int, after: str = ""
     ) -> tuple[list[Record], str]:
-        """So many records after the cursor, and the proof of the last of them. `after` is that of
-        the one before.
-        """
+        """Return so many records after the cursor, and the proof of the last of them. `after` is
+        that of the one before."""
 
     @property
     def forked(self) -> bool:
-        """Whether it holds two histories that nobody has merged; what is read is one of them."""
+        """Return whether it holds two histories that nobody has merged; only one of them is
+        read."""
 
     def proof(self, seq: int) -> str:
-        """The proof of the record at this place; empty where there is none."""
+        """Return the proof of the record at this place; empty where there is none."""
 
     def holds(self, proof: str) -> bool:
-        """Whether the log still has the record of this proof where it was, and so all that came
-        before it.
-        """
+        """Return whether the log still has the record of this proof where it was, and so all that
+        came before it."""
 
     def last(self) -> int:
-        """The seq of the last record that there is."""
+        """Return the seq of the last record that there is."""
 
     def mark(self) -> tuple[int, int]:
-        """A value that grows whenever the log does. Cheap enough to ask before every read."""
+        """Return a value that grows whenever the log does. Cheap enough to ask before every
+        read."""
 
     @property
     def doubts(self) -> int:
-        """A number that grows whenever something other than an append may have happened to the log.
-        Ask it after `mark`, as cheaply.
-        """
+        """Return a number that grows whenever something other than an append may have happened to
+        the log. Ask it after `mark`, as cheaply."""
 
     def boot(self) -> str:
-        """What names this run of the machine; `-` where nothing does."""
+        """Return the name of this run of the machine; `-` where nothing does."""
 
     def explain(self, lost: Lost) -> str:
-        """Why it is right that the log ends before what was derived from it. StoreCorrupt where it
-        is not.
-        """
+        """Return why it is right that the log ends before what was derived from it. StoreCorrupt
+        where it is not."""
 
     def turn(self) -> int:
-        """How often the log turned out to be another one than before, as far as that was
-        noticed.
-        """
+        """Return how often the log turned out to be another one than before, as far as that was
+        noticed."""
 
     def fork(self, turn: int) -> int | None:
-        """The last record that all logs since this turn have in common; None where that is not
-        known.
-        """
+        """Return the last record that all logs since this turn have in common; None where that is
+        not known."""
 
     def restart(self, floor: int, forget: bool = False) -> None:
         """Look again at what follows from the records after the floor: the log is another one from
@@ -159,10 +161,10 @@ class Log(Protocol):
         """Bring archived entries back, in their old order."""
 
     def agents(self) -> Iterable[Agent]:
-        """The agents as the operator declares them now."""
+        """Return the agents as the operator declares them now."""
 
     def settings(self) -> Settings:
-        """The settings as the operator declares them now."""
+        """Return the settings as the operator declares them now."""
 
     def register(self, agent: Agent, by: str, was: Agent | None = None) -> Record:
         """Declare an agent, or change its declaration from what it was."""
@@ -174,21 +176,22 @@ class Log(Protocol):
 class Embedder(Protocol):
     """Makes vectors of texts, near to each other where the texts mean nearly the same.
 
-    * `name` says which model this is, and no two models have one name: vectors are compared within a name only.
+    * `name` says which model this is, and no two models have one name: vectors are compared within
+      a name only.
     * All vectors of a name are of one dimension. They need not be of unit length.
-    * Of a text that is too long the beginning counts. A model that was trained on questions and answers
-      may treat a `query` in another way than a text that is kept.
+    * Of a text that is too long the beginning counts. A model that was trained on questions and
+      answers may treat a `query` in another way than a text that is kept.
     * Failures are EmbedderError: its class Refused where this text will never be embedded.
     """
 
     @property
     def name(self) -> str:
-        """The model's, for ever."""
+        """Return the model's name, the same for ever."""
 
     def embed(
         self, texts: Sequence[str], *, query: bool = False
     ) -> Sequence[Sequence[float]]:
-        """One vector for each text, in their order."""
+        """Return one vector for each text, in their order."""
 
     def close(self) -> None:
         """Release every resource. Idempotent; a later call may take them again."""

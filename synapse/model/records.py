@@ -1,8 +1,8 @@
 """Records: the lines of the log. An entry is one kind; the acts on entries are others. Values,
 pure.
 
-A record never changes. What became of an entry (superseded, resolved, archived, approved) is the
-sum of the records that came after it, and is worked out by whoever reads them.
+A record never changes. The state of an entry (superseded, resolved, archived, approved) is the sum
+of the records after it, and is worked out by whoever reads them.
 """
 
 from __future__ import annotations
@@ -88,9 +88,8 @@ class Record(NamedTuple):
 
 class Lost(NamedTuple):
     """Records that were derived from a log that ends before them now: the last one that there is,
-    the last one that there was; when the first and the last of those that are gone were received,
-    where that is known; and the run of the machine in which they were taken in.
-    """
+    the last one that there was; when the first and the last of the missing ones were received,
+    where that is known; and the run of the machine in which they were taken in."""
 
     end: int
     seen: int
@@ -111,7 +110,7 @@ class Guard(NamedTuple):
 
 
 def all_of(*guards: Guard | None) -> Guard | None:
-    """The one guard that holds where each of these does; None where there is none."""
+    """Return one guard that holds where each of these does; None where there is none."""
     flat = [
         single
         for guard in guards
@@ -122,7 +121,7 @@ def all_of(*guards: Guard | None) -> Guard | None:
 
 
 def demand(guard: Guard | None, keyed: Callable[[str], Iterable[Record]]) -> None:
-    """Conflict, naming the first that no longer holds. For a log, under its lock."""
+    """Raise Conflict, naming the first guard that no longer holds. For a log, under its lock."""
     for single in (guard, *guard.also) if guard else ():
         if not single.holds(keyed(single.key)):
             raise Conflict(
@@ -133,7 +132,8 @@ def demand(guard: Guard | None, keyed: Callable[[str], Iterable[Record]]) -> Non
 
 
 def none_live(key: str) -> Guard:
-    """No record of this key stands without a later one that ends it (`fields['end']`)."""
+    """Return a guard: no record of this key stands without a later one that ends it
+    (`fields['end']`)."""
 
     def holds(records: Iterable[Record]) -> bool:
         live = False
@@ -145,9 +145,8 @@ def none_live(key: str) -> Guard:
 
 
 def sum_below(key: str, limit: int) -> Guard:
-    """The amounts (`fields['amount']`, 1 where none is given) of this key's records sum to less
-    than the limit.
-    """
+    """Return a guard: the amounts (`fields['amount']`, else 1) of this key's records sum to less
+    than the limit."""
 
     def holds(records: Iterable[Record]) -> bool:
         return sum(int(record.fields.get("amount", 1)) for record in records) < limit
@@ -156,7 +155,8 @@ def sum_below(key: str, limit: int) -> Guard:
 
 
 def unruled(key: str, entry: str) -> Guard:
-    """No record of this key speaks of the entry (`fields['entry']`): nobody has ruled on it."""
+    """Return a guard: no record of this key is about the entry (`fields['entry']`), so nobody has
+    ruled on it."""
 
     def holds(records: Iterable[Record]) -> bool:
         return all(record.fields.get("entry") != entry for record in records)
@@ -165,9 +165,8 @@ def unruled(key: str, entry: str) -> Guard:
 
 
 def epoch_is(run: str, number: int) -> Guard:
-    """The newest record of this run has this epoch (`fields['epoch']`), or there is none and it is
-    0.
-    """
+    """Return a guard: the newest record of this run has this epoch (`fields['epoch']`), or there is
+    none and it is 0."""
 
     def holds(records: Iterable[Record]) -> bool:
         newest = 0
@@ -179,9 +178,8 @@ def epoch_is(run: str, number: int) -> Guard:
 
 
 def fence(run: str, epoch: int, *, ended: bool = False) -> Guard:
-    """This incarnation of the run is the current one: nobody took the run over, and it has not
-    ended, unless it may.
-    """
+    """Return a guard: this incarnation of the run is the current one, and it has not ended, unless
+    it may have (`ended`)."""
 
     def holds(records: Iterable[Record]) -> bool:
         newest, ended_before = 0, False
@@ -200,9 +198,8 @@ def unclaimed(
     run: str | None = None,
     over: Container[str | None] = (),
 ) -> Guard:
-    """Nobody else holds the lease: not this agent in this run, and not one of the runs that are
-    over for good.
-    """
+    """Return a guard: nobody holds the lease but this agent in this run, or a run that is over for
+    good (`over`)."""
 
     def holds(records: Iterable[Record]) -> bool:
         last: Mapping[str, Any] = {}
@@ -219,7 +216,7 @@ def unclaimed(
 
 
 def unchanged(key: str, since: int) -> Guard:
-    """Nothing of this key came after a place in the log."""
+    """Return a guard: nothing of this key came after a place in the log."""
 
     def holds(records: Iterable[Record]) -> bool:
         return all(record.seq <= since for record in records)
@@ -228,9 +225,8 @@ def unchanged(key: str, since: int) -> Guard:
 
 
 def filings(record: Record) -> list[tuple[str, bool]]:
-    """Where an act files entries: each with whether it goes to the archive, or comes back from
-    there.
-    """
+    """Return the entries that an act files, each with whether it goes to the archive (True) or
+    comes back from there."""
     fields = record.fields
     if record.kind == "undo":
         return [
@@ -264,15 +260,14 @@ _STORED = (
 
 
 def fields_of(entry: Entry) -> dict[str, Any]:
-    """An entry as the fields of its record: only what differs from the defaults."""
+    """Return an entry as the fields of its record: only what differs from the defaults."""
     pairs = ((name, getattr(entry, name)) for name in _STORED)
     return {name: value for name, value in pairs if value != getattr(_DEFAULTS, name)}
 
 
 def entry_of(record: Record) -> Entry:
-    """The entry that a record of kind `entry` holds. Its body is the tail of the text, or stands in
-    the fields.
-    """
+    """Return the entry that a record of kind `entry` holds. Its body is the tail of the text, or
+    stands in the fields."""
     fields = dict(record.fields)
     start = fields.pop("start", 0)
     body = fields.pop("body", None)
@@ -293,7 +288,6 @@ def entry_of(record: Record) -> Entry:
 
 
 def canonical_body(text: str) -> str:
-    """The body as it is stored and compared: unix line ends, no blank lines before it, no white
-    space after it.
-    """
+    """Return the body as it is stored and compared: unix line ends, no blank lines before it, no
+    white space after it."""
     return text.replace("\r\n", "\n").replace("\r", "\n").lstrip("\n").rstrip()

@@ -1,4 +1,5 @@
-"""What a read gives back: pages, hits, events, reports. Values; nothing here reads or writes."""
+"""The results of reads and checks: pages, hits, events, reports. Values; nothing here reads or
+writes."""
 
 from __future__ import annotations
 
@@ -122,9 +123,8 @@ class Hit(NamedTuple):
 
 
 class Hits(Sequence[Hit]):
-    """What was found, best first. `partial`: more entries match than are ranked, and these are the
-    best of the newest `ranked` ones. `note` says what was not searched, and why.
-    """
+    """The hits of a search, best first. `partial`: more entries match than are ranked, and these
+    are the best of the newest `ranked` ones. `note` says what was not searched, and why."""
 
     __slots__ = ("hits", "note", "partial", "ranked")
 
@@ -169,9 +169,7 @@ class Fate(NamedTuple):
 
 
 class Event(NamedTuple):
-    """One thing that a follower is told of: an entry that is new to it, and the cursor to go on
-    from.
-    """
+    """One event of a follower: an entry that is new to it, and the cursor to go on from."""
 
     cursor: int
     kind: str
@@ -179,7 +177,7 @@ class Event(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """One finding of `verify`: where, what, and whether `repair` can mend it."""
+    """One finding of `verify`: where, what, and whether `repair` can repair it."""
 
     where: str
     what: str
@@ -187,9 +185,8 @@ class Problem(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What `verify` found. `head` names the last record and its chain: kept elsewhere, it proves
-    the end too. `mended` is what `repair` put back.
-    """
+    """The report of `verify`. `head` names the last record and its chain: kept elsewhere, it proves
+    the end too. `mended` is what `repair` put back."""
 
     problems: tuple[Problem, ...]
     records: int
@@ -202,9 +199,8 @@ class Report(NamedTuple):
 
 
 class Rebuilt(NamedTuple):
-    """What `rebuild` made: records taken in, the digest of all that was derived from them, and
-    which files are not what was taken in.
-    """
+    """The result of `rebuild`: records taken in, the digest of all that was derived from them, and
+    which files are not what was taken in."""
 
     records: int
     digest: str

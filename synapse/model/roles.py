@@ -1,6 +1,5 @@
-"""Which roles an agent may be registered with: those of the table, and those that a workspace has a
-prompt for.
-"""
+"""The roles that an agent may be registered with: those of the table, and those that a workspace
+has a prompt for."""
 
 from __future__ import annotations
 

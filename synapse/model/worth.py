@@ -1,4 +1,5 @@
-"""What an entry is expected to save its reader, beside what it costs in a prompt. Pure.
+"""The worth of entries in a prompt: what each is expected to save its reader, beside what it costs.
+Pure.
 
 The view asks which entries pay. Who makes prompts says what a token of a view costs in a run, what
 an entry saves that is used, and how likely it is used: nothing here knows runs or ledgers.

@@ -1,9 +1,9 @@
-"""What callers of the library give, checked once, where it comes in: a value of another type is an
-error in words.
+"""Checks of the arguments that callers of the library give: a value of another type is an error in
+words.
 
 `checked` wraps the public methods of a class, or a function. What an argument may be is read from
-its annotation when the module is loaded; a call then costs a look at the type of each argument that
-is given. What is called inside relies on it. Imports nothing that a cold command does not have.
+its annotation when the module is loaded; a call then costs a look at the type of each argument. The
+code inside relies on it. Imports nothing that a cold command does not have.
 """
 
 from __future__ import annotations
@@ -216,7 +216,8 @@ def _part(annotation: str) -> Check:
 
 
 def _list_of(check: Check) -> Check:
-    """What is gone through once, such as a generator, is not looked into."""
+    """Return the check of a list; what can be read only once, such as a generator, is not looked
+    into."""
     return lambda value: (
         _is_list(value) and (not isinstance(value, _LISTS) or all(map(check, value)))
     )

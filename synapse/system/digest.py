@@ -1,6 +1,7 @@
-"""SHA-256 as hexadecimal text. Who writes a line makes do with Python's own: OpenSSL takes longer
-to load than all that it hashes takes. Whoever hashes much has loaded it: it is several times as
-fast.
+"""SHA-256 as hexadecimal text, by the cheaper of two implementations.
+
+A process that writes one line uses Python's own: OpenSSL takes longer to load than the hashing
+takes. A process that hashes much has loaded OpenSSL, which is several times as fast.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ SHORT = 1 << 16
 
 
 def sha256(*parts: bytes) -> str:
-    """The digest of the parts, one after the other."""
+    """Return the digest of the parts, one after the other."""
     total = _new(sum(map(len, parts)))
     for part in parts:
         total.update(part)

@@ -32,7 +32,7 @@ class Location(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """The rule as a sentence."""
+        """Return the rule as a sentence."""
         suffix = " in the main work tree" if self.main else ""
         return {
             "option": "named by --root",

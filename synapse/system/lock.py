@@ -1,7 +1,7 @@
-"""One lock file among processes and threads, taken in turn, never waited for longer than a limit.
+"""A lock file among processes and threads, taken in turn, never waited for longer than a limit.
 
 `flock` hands the lock on in the order of arrival but cannot time out; polling can, but starves the
-unlucky (measured: 33 ms against 10 ms at worst with eight writers). So who finds the lock taken
+unlucky (measured: 33 ms against 10 ms at worst with eight writers). So a process that has to wait
 lets a thread of its own wait in `flock` and run the critical section there: no hand-over lengthens
 the time the lock is held.
 """
@@ -69,9 +69,8 @@ class Lock:
         self.waiter = 0
 
     def run(self, section: Callable[[], T]) -> T:
-        """The section's value. StoreBusy, with the holder's pid, when its turn did not come in
-        time.
-        """
+        """Run the section under the lock and return its value. StoreBusy, with the holder's pid,
+        when its turn did not come in time."""
         if self.pid != os.getpid():
             self._after_fork()
         if not self.mutex.acquire(timeout=self.patience):
@@ -111,7 +110,8 @@ class Lock:
         return True
 
     def _sign(self) -> None:
-        """Who has it, for those who wait too long: worth no failure where the disk is full."""
+        """Write the pid into the file, for those who wait too long; a failure, as on a full disk,
+        does not matter."""
         try:
             os.pwrite(self.fd, b"%-12d" % os.getpid(), 0)
         except OSError:
@@ -133,9 +133,8 @@ class Lock:
         return turn.value
 
     def _serve(self) -> None:
-        """The waiting thread: one turn after the other, each under the lock; a turn given up is
-        passed over.
-        """
+        """Run the waiting thread: one turn after the other, each under the lock; a turn given up is
+        passed over."""
         while self.fd >= 0:
             self.wanted.acquire()
             while self.queue:
@@ -169,15 +168,14 @@ class Lock:
         )
 
     def _after_fork(self) -> None:
-        """A child must not share its parent's open file, or both would hold the lock at once."""
+        """Open the file anew: a child must not share its parent's open file, or both would hold the
+        lock at once."""
         os.close(self.fd)
         self.__init__(self.path, self.patience)  # type: ignore[misc]
 
 
 class Barred:
-    """In the place of a lock in a folder that may not be written: every critical section is
-    refused.
-    """
+    """A lock in a folder that may not be written: every critical section is refused."""
 
     def __init__(self, path: str, error: OSError) -> None:
         self.path = path
@@ -196,7 +194,7 @@ class Barred:
         return True
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: nothing is open."""
 
 
 def lock_in(directory: str) -> Lock | Barred:

@@ -1,9 +1,9 @@
-"""The bell: a named pipe per listener, rung after a commit. A hint that something is new, never the
-news itself.
+"""Notifications between processes: a named pipe per listener, written to after a commit.
 
-A pipe needs no socket module, has no limit on the length of its path, and one whose listener died
-refuses to be opened, so that whoever rings sweeps it away. A lost bell costs time only: listeners
-look again by themselves.
+A notification is a hint that something is new, never the news itself. A pipe needs no socket
+module, has no limit on the length of its path, and one whose listener died refuses to be opened, so
+that the next sender removes it. A lost notification costs time only: listeners look again by
+themselves.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ _RING = os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 def ring(directory: str) -> int:
-    """Ring every bell of the directory; how many rang. Never blocks, never fails."""
+    """Notify every listener of the directory and return how many there were. Never blocks, never
+    fails."""
     try:
         names = os.listdir(directory)
     except OSError:
@@ -60,9 +61,8 @@ def _age(status: os.stat_result) -> float:
 
 
 def _readable(fds: list[int], seconds: float) -> list[int]:
-    """Those that can be read before the time is up. `poll`, because `select` ends at descriptor
-    1023.
-    """
+    """Return the descriptors that can be read before the time is up. `poll`, because `select` ends
+    at descriptor 1023."""
     poll = select.poll()
     for fd in fds:
         poll.register(fd, select.POLLIN)
@@ -70,9 +70,8 @@ def _readable(fds: list[int], seconds: float) -> list[int]:
 
 
 class NotificationPipe:
-    """One listener. `wait` returns True when it rang, False when the time is up; it hangs itself up
-    again when lost.
-    """
+    """One listener. `wait` returns True when it was notified, False when the time is up; a lost
+    pipe is made anew."""
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
@@ -81,9 +80,8 @@ class NotificationPipe:
         self._hang()
 
     def wait(self, seconds: float, also: int | None = None) -> bool:
-        """Whether the bell rang, or the other descriptor became readable, before the time was
-        up.
-        """
+        """Return whether a notification came, or the other descriptor became readable, before the
+        time was up."""
         if not os.path.exists(self.path):
             self._hang()
         ready = _readable(
@@ -104,8 +102,7 @@ class NotificationPipe:
 
     def _hang(self) -> None:
         """Make the pipe and open it to read and to write, so that it never reads as closed. A
-        read-only workspace has no bells; its listeners look again by themselves.
-        """
+        read-only workspace has no pipes; its listeners look again by themselves."""
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1

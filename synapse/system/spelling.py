@@ -1,7 +1,7 @@
-"""What somebody may have meant by a name that is not there. Pure; loads difflib when it is asked.
+"""Suggestions for misspelt names: what somebody may have meant by a name that is not there. Pure.
 
 Keys of the operator's files, roles, agents and engines are looked up here before an error names
-them.
+them. Loads difflib only when it is asked.
 """
 
 from __future__ import annotations

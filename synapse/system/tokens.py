@@ -82,7 +82,7 @@ class Tokens:
         return self.measure(texts)[0]
 
     def measure(self, texts: Iterable[str]) -> tuple[list[int], bool]:
-        """The count of each text, and whether any of them is only an upper bound."""
+        """Return the count of each text, and whether any of them is only an upper bound."""
         texts = list(texts)
         digests = [digest(text) for text in texts]
         counts = dict(self._stored(digests)) if self._stored else {}
@@ -125,14 +125,13 @@ def known(encoding: str) -> str:
 
 
 def problem(encoding: str = DEFAULT) -> str | None:
-    """Why counts in this encoding are only upper bounds here; None where they are exact."""
+    """Return why counts in this encoding are only upper bounds here; None where they are exact."""
     return _opened(known(encoding))[1]
 
 
 def digest(text: str) -> bytes:
-    """The key under which a text's count is stored. Those of short texts are kept: views are made
-    of the same ones.
-    """
+    """Return the key under which a text's count is stored. Keys of short texts are cached: views
+    are made of the same ones."""
     return _short_digest(text) if len(text) <= _SHORT else _digest(text)
 
 
@@ -144,9 +143,8 @@ _short_digest = lru_cache(4_096)(_digest)
 
 
 def upper_bound(text: str) -> int:
-    """The UTF-8 bytes of a text. Its tokens are non-empty runs of these bytes, so there are never
-    more.
-    """
+    """Return the UTF-8 bytes of a text. Its tokens are non-empty runs of these bytes, so there are
+    never more."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
@@ -177,7 +175,7 @@ def _opened(encoding: str) -> tuple[Encode | None, str | None]:
 
 
 def _ranks(encoding: str) -> dict[bytes, int]:
-    """The rank table, verified."""
+    """Return the rank table, verified."""
     from binascii import a2b_base64
     from hashlib import sha256
 

@@ -1,10 +1,9 @@
-"""What annotations and values need of `typing`, without loading it, which took a seventh of a cold
-command.
+"""The names of `typing` that annotations and values need, without loading it, which took a seventh
+of a cold command.
 
 To a type checker these names are typing's own. At run time the same class statements make the same
-named tuples, by `collections.namedtuple`, but that annotations stay the text they are, which needs
-`from __future__ import annotations`; what a type checker refuses is not looked for. Imports nothing
-of ours.
+named tuples, by `collections.namedtuple`, but annotations stay text, which needs `from __future__
+import annotations`. Imports nothing of ours.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The small part of YAML that is read and written here: mappings, lists and scalars, no cleverness.
+"""The small part of YAML that is read and written here: mappings, lists and scalars.
 
 Every scalar is text until somebody asks for more: `007`, `no`, `12:30:45` and `2026-02-01` are what
 they look like. Anchors, aliases, merge keys, tags, duplicate keys, several documents and depth are
@@ -38,9 +38,8 @@ class _Refused(Exception):
 
 
 class _Builder:
-    """What has been built of a document so far: the open containers, and the key that waits in
-    each.
-    """
+    """The part of a document that has been built so far: the open containers, and the key that
+    waits in each."""
 
     def __init__(self, depth: int, typed: bool) -> None:
         self.depth = depth
@@ -84,7 +83,7 @@ class _Builder:
 
 
 def load(text: str, *, depth: int, typed: bool = False, line: int = 1) -> Fields:
-    """The mapping that the text holds, or InvalidEntry with one problem.
+    """Return the mapping that the text holds, or raise InvalidEntry with one problem.
 
     `depth` counts nested mappings and lists. With `typed`, plain `true`, `false` and numbers in
     their shortest form become values whose text is the same again; everything else stays text.
@@ -150,9 +149,8 @@ def _typed(text: str) -> Value:
 
 
 def quoted(text: str) -> str:
-    """A scalar that every reader of YAML takes for this text, in a block or in a flow list, on one
-    line.
-    """
+    """Return a scalar that every reader of YAML takes for this text, in a block or in a flow list,
+    on one line."""
     if _PLAIN.fullmatch(text) and text.lower() not in _NOT_TEXT:
         return text
     return f'"{"".join(map(_escaped, text))}"'
@@ -178,7 +176,7 @@ def flow(values: Iterable[str]) -> str:
 
 
 def dump(fields: Mapping[str, Value]) -> str:
-    """Block YAML that `load(typed=True)` reads back as the same values."""
+    """Return block YAML that `load(typed=True)` reads back as the same values."""
     return "".join(f"{line}\n" for line in _mapping_lines(fields, ""))
 
 
@@ -226,5 +224,5 @@ def _inline(value: Value) -> str:
 
 
 def text_of(value: Value) -> str:
-    """A scalar's text as it stands in the file."""
+    """Return a scalar's text as it stands in the file."""
     return str(value).lower() if isinstance(value, bool) else str(value)

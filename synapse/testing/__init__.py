@@ -1,9 +1,11 @@
-"""For tests of programs that use the memory, and of other logs: the contract of `ports.Log`, and a
-clock that stands still. Needs no test framework: `LogContract` is a plain class of plain asserts.
+"""Tools for tests: a clock that stands still, drafts, and the contract of `Log`, for programs that
+use the memory and for other logs.
 
-class TestMine(LogContract):
-    def make_log(self, clock):
-        return MyLog(clock)
+Needs no test framework: `LogContract` is a plain class of plain asserts.
+
+    class TestMine(LogContract):
+        def make_log(self, clock):
+            return MyLog(clock)
 """
 
 from __future__ import annotations

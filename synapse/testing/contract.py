@@ -1,4 +1,4 @@
-"""The contract of `ports.Log`, sentence by sentence. Needs no test framework."""
+"""The contract of `Log`, sentence by sentence, as tests. Needs no test framework."""
 
 from __future__ import annotations
 
@@ -24,29 +24,26 @@ from synapse.testing.tools import FrozenClock, draft_entry, refused, same, toget
 
 
 class LogContract:
-    """Every sentence of `ports.Log`, as a test. Subclass it, say how to make a log, and let pytest
-    collect it.
-    """
+    """Every sentence of `Log`, as a test. Subclass it, say how to make a log, and let pytest
+    collect it."""
 
     def make_log(self, clock: FrozenClock) -> Log:
-        """A log of its own for each call, empty and ready for use, which takes its time from the
-        clock.
-        """
+        """Return a log of its own for each call, empty and ready for use, which takes its time from
+        the clock."""
         raise TypeError(
             f"{type(self).__name__} does not say how to make a log: give it a make_log"
         )
 
     def reopened(self, log: Log) -> Log | None:
-        """The same log as another process would open it now; None for one that dies with its
-        process.
-        """
+        """Return the same log as another process would open it now; None for one that dies with its
+        process."""
         return None
 
     def _log(self, clock: FrozenClock | None = None) -> Log:
         return self.make_log(clock or FrozenClock())
 
     def _views(self, log: Log) -> Iterable[Log]:
-        """The log itself, and the log as it is for others."""
+        """Return the log itself, and the log as it is for others."""
         reopened = self.reopened(log)
         return (log, reopened) if reopened is not None else (log,)
 

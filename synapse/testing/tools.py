@@ -1,4 +1,4 @@
-"""What tests of a log need: a clock that stands still, drafts, threads that start at once."""
+"""Tools that tests of a log need: a clock that stands still, drafts, threads that start at once."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class FrozenClock:
         return self.at
 
     def advance(self, span: str) -> int:
-        """Forward by `90s`, `24h`, `7d`; the new time."""
+        """Move it forward by `90s`, `24h`, `7d` and return the new time."""
         self.at += parse_ttl(span) or 0
         return self.at
 
     def set(self, at: int | str) -> int:
-        """To any time, also back."""
+        """Move it to any time, also back."""
         self.at = micros(at) if isinstance(at, str) else at
         return self.at
 
@@ -38,7 +38,7 @@ def draft_entry(
     author: str = "eng-a",
     **more: Any,
 ) -> Pending:
-    """An admitted entry on its way into a log."""
+    """Return an admitted entry on its way into a log."""
     entry = Entry(
         "", author, "2026-02-01T09:00:00Z", namespace, "info", body, "30d", authority=60
     )
@@ -46,9 +46,8 @@ def draft_entry(
 
 
 def together(*tasks: Callable[[], Any]) -> list[Any]:
-    """What each of these returned, or the exception that it raised; all run at once, in threads of
-    their own.
-    """
+    """Return what each of these returned, or the exception that it raised; all run at once, in
+    threads of their own."""
     results: list[Any] = [None] * len(tasks)
     gate, done = allocate_lock(), [allocate_lock() for _ in tasks]
     gate.acquire()
@@ -72,7 +71,7 @@ def together(*tasks: Callable[[], Any]) -> list[Any]:
 
 
 def refused(kind: type[BaseException], act: Callable[[], Any]) -> BaseException:
-    """The exception of this kind that the act raises."""
+    """Return the exception of this kind that the act raises."""
     try:
         value = act()
     except kind as error:
@@ -81,7 +80,8 @@ def refused(kind: type[BaseException], act: Callable[[], Any]) -> BaseException:
 
 
 def same(one: Record, other: Record) -> bool:
-    """Whether two records are one: as JSON, because a log may give lists back for tuples."""
+    """Return whether two records are equal: as JSON, because a log may give lists back for
+    tuples."""
     plain = [record._replace(fields={}, sha=None) for record in (one, other)]
     return plain[0] == plain[1] and _plain(one.fields) == _plain(other.fields)
 

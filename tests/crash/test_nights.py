@@ -15,7 +15,7 @@ import pytest
 
 import synapse
 from synapse import consolidate
-from synapse.consolidate import PHASES, claim, gather, night, plan, undo
+from synapse.consolidate import PHASES, claim, gather, plan, run_nightly, undo
 from synapse.consolidate.nightly import LEASE
 from synapse.model.agents import Agent
 from synapse.system.digest import sha256
@@ -44,7 +44,7 @@ def opened(root, at=NIGHT):
     return synapse.open(root, clock=FrozenClock(at))
 
 
-def crowded(root, seed):
+def room_state(root, seed):
     """A store that has been warned: there is too much in it."""
     filled(root, seed)
     with open(f"{root}/synapse.yaml", "a") as file:
@@ -52,7 +52,8 @@ def crowded(root, seed):
     with opened(root, "2026-02-08T02:30:00Z") as mem:
         mem.store.refresh(force=True)
         assert {"warn"} <= {
-            each.act.kind for each in night(mem, "2026-02-08", mem.store.clock()).acts
+            each.act.kind
+            for each in run_nightly(mem, "2026-02-08", mem.store.clock()).acts
         }
 
 
@@ -186,7 +187,7 @@ def night_until(root, death, now):
     def work():
         with opened(root) as mem:
             death.watch(mem.store.log)
-            night(mem, DATE, now, death.at)
+            run_nightly(mem, DATE, now, death.at)
 
     return apart(work)
 
@@ -207,7 +208,7 @@ def check(tmp_path, seed, killed, fill=filled):
         before, first = originals(mem), state(mem)
     now = FrozenClock(NIGHT)()
     with opened(twin) as mem:
-        assert night(mem, DATE, now).ran
+        assert run_nightly(mem, DATE, now).ran
         wanted = state(mem)
     died, lease = (
         0,
@@ -216,12 +217,12 @@ def check(tmp_path, seed, killed, fill=filled):
     for turn, death in enumerate(killed):
         died += night_until(root, death, now + turn * lease)
     with opened(root) as mem:
-        night(mem, DATE, now + len(killed) * lease)
-        assert not night(mem, DATE, now + 99 * LEASE).ran
+        run_nightly(mem, DATE, now + len(killed) * lease)
+        assert not run_nightly(mem, DATE, now + 99 * LEASE).ran
         assert state(mem) == wanted
         assert originals(mem) == before
         assert plan(gather(mem.store, now), now, mem.store.settings).acts == ()
-        assert night(mem, "2026-02-10", now).acts == ()
+        assert run_nightly(mem, "2026-02-10", now).acts == ()
         if state(mem) != first:
             undo(mem, DATE)
             assert without(state(mem), first) == first
@@ -249,7 +250,7 @@ def test_nights_killed_anywhere_come_to_the_same_end(tmp_path):
 
 
 def test_nights_that_make_room_come_to_the_same_end(tmp_path):
-    assert walk(tmp_path, range(6), crowded) >= 4
+    assert walk(tmp_path, range(6), room_state) >= 4
 
 
 def test_nights_that_hold_few_entries_at_once_come_to_the_same_end(
@@ -298,7 +299,9 @@ def test_five_processes_run_one_night(tmp_path, after):
                     mem.store.refresh(look=True)
                     os.write(
                         write,
-                        b"ran" if night(mem, DATE, mem.store.clock()).ran else b"-",
+                        b"ran"
+                        if run_nightly(mem, DATE, mem.store.clock()).ran
+                        else b"-",
                     )
             finally:
                 os._exit(0)
@@ -317,10 +320,10 @@ def test_a_leader_that_was_given_up_writes_nothing_when_it_wakes(tmp_path):
 
         def sleep(phase):
             if phase == "merge":
-                assert night(other, DATE, now + LEASE).ran
+                assert run_nightly(other, DATE, now + LEASE).ran
 
         with pytest.raises(synapse.Conflict):
-            night(slow, DATE, now, sleep)
+            run_nightly(slow, DATE, now, sleep)
         assert claim(slow, "night", DATE, now) is None
         epochs = [
             act.fields["epoch"]

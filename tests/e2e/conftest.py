@@ -17,8 +17,8 @@ import pytest
 import synapse
 from orchestrator.engines import protocol
 from orchestrator.engines.protocol import Place
-from orchestrator.plugin.install import codex as install_codex
 from orchestrator.plugin.install.change import Target
+from orchestrator.plugin.install.clients import codex as install_codex
 from orchestrator.testing.model_server import ModelServer
 from synapse import Agent
 
@@ -302,7 +302,7 @@ class CodexProject:
 
     def target(self):
         folder = str(self.root / "runs/.plugins/codex")
-        package = str(Path(install_codex.__file__).parents[1])
+        package = str(Path(install_codex.__file__).parents[2])
         places = {
             "root": str(self.root),
             "project": str(self.work),

@@ -18,7 +18,8 @@ import pytest
 
 import synapse
 from orchestrator.engines.scripted import Move
-from orchestrator.plugin import facts, state
+from orchestrator.plugin import facts
+from orchestrator.plugin.sessions import state
 from orchestrator.plugin.transcripts.transcript import spent
 from orchestrator.runs.records import Runs
 from orchestrator.testing.model_server import ModelServer
@@ -448,7 +449,7 @@ def processes(project):
 
 def idle(project):
     """Tell whether the newest event of the session was the end of a turn."""
-    known = [session for _, session in state.sessions(project.root)]
+    known = [session for _, session in state.stored_sessions(project.root)]
     return bool(known) and max(known[0].fired, key=known[0].fired.get) == "Stop"
 
 

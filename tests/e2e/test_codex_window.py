@@ -18,7 +18,7 @@ import time
 import pytest
 
 from orchestrator.engines.scripted import Move
-from orchestrator.plugin.install import codex as install_codex
+from orchestrator.plugin.install.clients import codex as install_codex
 from orchestrator.plugin.wakes import codex as wakes_codex
 
 pytestmark = pytest.mark.soak

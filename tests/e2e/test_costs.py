@@ -2,8 +2,8 @@
 sub-agent: with an empty memory, and with three critical entries. A token is one of o200k, of the
 whole request's JSON.
 
-`pytest -m soak tests/e2e/test_costs.py -s` prints the table that the README and the clients' facts
-are made of.
+`pytest -m soak tests/e2e/test_costs.py -s` prints the table of docs/how-to/coding-clients.md and of
+the clients' facts.
 """
 
 import html
@@ -18,7 +18,8 @@ import pytest
 
 import synapse
 from orchestrator.engines.scripted import Move
-from orchestrator.plugin import doctor, facts
+from orchestrator.plugin import facts
+from orchestrator.plugin.doctor import checks as doctor
 from orchestrator.testing.model_server import ModelServer
 from synapse import Agent
 from synapse.system.tokens import Tokens

@@ -151,8 +151,8 @@ def test_it_goes_on_with_what_a_dead_supervisor_left(tmp_path, start):
         )
         worker.kill()
         killed = time.monotonic()
-        until(lambda: run()["epoch"] == 2, 5)
-        assert time.monotonic() - killed < 2
+        until(lambda: run()["epoch"] == 2, 30)
+        assert time.monotonic() - killed < 10
         assert until(lambda: run()["state"] == "ended")
         assert (run()["status"], run()["summary"]) == ("done", "Counted to twelve.")
         assert ask(root, "down")["taken"] == [run()["run"]]

@@ -7,7 +7,7 @@ import pytest
 import synapse
 from orchestrator import Supervisor, Team
 from orchestrator.cli import main
-from orchestrator.cli.example import AGENTS, TEAM
+from orchestrator.cli.work.example import AGENTS, TEAM
 from orchestrator.engines.scripted import Move, Scripted
 from orchestrator.example_team import play
 from orchestrator.spend.limits import Limits

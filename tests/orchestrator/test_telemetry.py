@@ -124,8 +124,8 @@ def test_nothing_is_loaded_where_nothing_is_configured():
 
 def test_silence_is_cheap(monkeypatch):
     monkeypatch.delitem(sys.modules, "opentelemetry.trace")
-    start = time.perf_counter()
+    start = time.thread_time()
     for _ in range(1_000):
         with telemetry.step_span("r", "a", 0, provider="x", model="m") as span:
             span.used(Usage(1, 1))
-    assert time.perf_counter() - start < 0.5
+    assert time.thread_time() - start < 0.5

@@ -289,9 +289,9 @@ def test_nothing_that_is_not_a_plain_file_is_opened(by_hand):
     os.link(folder / "syn-2026-02-01-002.md", folder / "hard.md")
     with (folder / "sparse.md").open("wb") as file:
         file.truncate(1 << 40)
-    before = time.perf_counter()
+    before = time.thread_time()
     told = said(by_hand, "fail")
-    assert time.perf_counter() - before < 1
+    assert time.thread_time() - before < 1
     assert len([found for found in told if "special file" in found]) == 2
     assert len([found for found in told if "symbolic link" in found]) == 2
     assert len([found for found in told if "hard links" in found]) == 2

@@ -196,7 +196,7 @@ def listed(tools):
 
 
 def test_what_the_tools_cost():
-    """Every client sends them with every request. The README says what they come to."""
+    """Every client sends them with every request. docs/how-to/mcp.md has the figure."""
     count = Tokens("o200k_base").count
     own = count(json.dumps(listed(offer()), separators=(",", ":")))
     cortex = count(json.dumps(listed(offer(compat="cortex")), separators=(",", ":")))
@@ -279,7 +279,7 @@ def test_whose_memory_it_is_must_be_said(root):
         input="",
     )
     assert (done.returncode, done.stdout) == (64, "")
-    assert "Give --agent AGENT or set SYNAPSE_AGENT" in done.stderr
+    assert "missing --agent AGENT (or set SYNAPSE_AGENT)" in done.stderr
 
 
 # -- what a client does ----------------------------------------------------------------------------

@@ -16,7 +16,7 @@ FOLDER = os.path.dirname(os.path.abspath(__file__))
 FORMS = ("stop", "deny", "prompt", "context", "again")
 
 
-class About(NamedTuple):
+class EventFacts(NamedTuple):
     """One event of a client: our name for it, how many characters it takes, in which forms it can
     be answered; `skip` are patterns of fields for which nothing is done, and `also` are those for
     which it is another event of ours.
@@ -57,7 +57,7 @@ class Facts(NamedTuple):
 
     client: str
     verified: str
-    events: Mapping[str, About]
+    events: Mapping[str, EventFacts]
     fields: Mapping[str, str]
     tools: Mapping[str, ToolFacts]
     output: Mapping[str, Any]
@@ -69,9 +69,9 @@ class Facts(NamedTuple):
 
     def tool(self, name: str) -> ToolFacts:
         """Return what is known of a tool: by its name, else by the first pattern that it fits."""
-        known = self.tools.get(name)
-        if known is not None or not name:
-            return known or ToolFacts()
+        tool_facts = self.tools.get(name)
+        if tool_facts is not None or not name:
+            return tool_facts or ToolFacts()
         return next(
             (
                 tool
@@ -116,7 +116,7 @@ def load(client: str) -> Facts:
     return Facts(
         client,
         str(raw["verified"]),
-        {name: _about(fields) for name, fields in raw["events"].items()},
+        {name: _event_facts(fields) for name, fields in raw["events"].items()},
         raw["fields"],
         {name: ToolFacts(**fields) for name, fields in raw["tools"].items()},
         raw["output"],
@@ -128,9 +128,9 @@ def load(client: str) -> Facts:
     )
 
 
-def _about(fields: Mapping[str, Any]) -> About:
+def _event_facts(fields: Mapping[str, Any]) -> EventFacts:
     forms = set(filter(None, str(fields.get("form", "")).split("+")))
-    return About(
+    return EventFacts(
         fields["name"],
         int(fields.get("cap", 0)),
         tuple(form for form in FORMS if form in forms),

@@ -13,12 +13,13 @@ import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from orchestrator.plugin.install import merge, record, write
+from orchestrator.plugin.install import record
 from orchestrator.plugin.install.change import Change, Command, File, Mode, Target
-from orchestrator.plugin.install.merge import Text
+from orchestrator.plugin.install.files import merge, write
+from orchestrator.plugin.install.files.merge import Text
+from orchestrator.plugin.install.files.write import Edit, Wrote
 from orchestrator.plugin.install.record import Install, Ran, Written
 from orchestrator.plugin.install.version import version
-from orchestrator.plugin.install.write import Edit, Wrote
 from synapse.errors import Conflict, StoreError
 
 COMMAND_WITHIN = 120.0  # seconds
@@ -54,10 +55,10 @@ def prepare(target: Target, changes: Sequence[Change]) -> Prepared:
     edits, files = _files(target, _by_path(changes), before)
     for path, written in before.files.items():
         if path not in files:  # an earlier version had it
-            gone, note = _taken_back(
-                target, path, written, _kept_by(installs, key, path)
+            undo_edits, note = _undo_file(
+                target, path, written, _is_shared(installs, key, path)
             )
-            edits += gone
+            edits += undo_edits
             notes += note
     commands = _commands(changes, target, notes)
     same = [ran.do for ran in commands] == [ran.do for ran in before.commands]
@@ -105,7 +106,7 @@ def _file(
     _refuse_foreign(target, path, data, changes, was)
     pieces = was.pieces if was is not None else []
     texts = [change for change in changes if not isinstance(change, Mode)]
-    made = (
+    merged = (
         merge.merge(path, data, texts, pieces)
         if texts
         else merge.Merged(data or b"", [], data)
@@ -126,9 +127,9 @@ def _file(
             [*(was.folders if was is not None else []), *write.missing_folders(path)]
         )
     )
-    base = None if made.base is None else digest(made.base)
-    return Edit(path, data, made.data, mode), Written(
-        base, digest(made.data), made.pieces, folders, earlier
+    base = None if merged.base is None else digest(merged.base)
+    return Edit(path, data, merged.data, mode), Written(
+        base, digest(merged.data), merged.pieces, folders, earlier
     )
 
 
@@ -140,11 +141,11 @@ def _refuse_foreign(
     was: Written | None,
 ) -> None:
     """Raise Conflict where a whole file of ours would take the place of somebody's."""
-    whole = next((change for change in changes if isinstance(change, File)), None)
+    whole_file = next((change for change in changes if isinstance(change, File)), None)
     if (
-        whole is None
+        whole_file is None
         or data is None
-        or data == whole.text.encode()
+        or data == whole_file.text.encode()
         or _is_below(path, target.folder)
     ):
         return
@@ -192,14 +193,14 @@ def prepare_removal(target: Target, changes: Sequence[Change] = ()) -> Prepared:
     key = record.key_of(target)
     if key not in installs:
         paths = {
-            path: wanted
-            for path, wanted in _by_path(changes).items()
-            if not _kept_by(installs, key, path)
+            path: path_changes
+            for path, path_changes in _by_path(changes).items()
+            if not _is_shared(installs, key, path)
         }
         edits = [
             edit
-            for path, wanted in paths.items()
-            for edit in _unrecorded(target, path, wanted)
+            for path, path_changes in paths.items()
+            for edit in _undo_marked(target, path, path_changes)
         ]
         write.refuse_unwritable(edits)
         return Prepared(target, edits, [], [], installs, [])
@@ -207,8 +208,10 @@ def prepare_removal(target: Target, changes: Sequence[Change] = ()) -> Prepared:
     edits = []
     notes: list[str] = []
     for path, written in reversed(before.files.items()):
-        gone, note = _taken_back(target, path, written, _kept_by(installs, key, path))
-        edits += gone
+        undo_edits, note = _undo_file(
+            target, path, written, _is_shared(installs, key, path)
+        )
+        edits += undo_edits
         notes += note
     undo = []
     for ran in reversed(before.commands):
@@ -226,7 +229,7 @@ def prepare_removal(target: Target, changes: Sequence[Change] = ()) -> Prepared:
     return Prepared(target, edits, undo, [], installs, notes)
 
 
-def _unrecorded(
+def _undo_marked(
     target: Target, path: str, changes: Sequence[Text | Mode]
 ) -> list[Edit]:
     """Return the edit that takes out of a file what is ours by its marks."""
@@ -234,14 +237,14 @@ def _unrecorded(
     texts = [change for change in changes if not isinstance(change, Mode)]
     if data is None or not texts:
         return []
-    whole = next((change for change in texts if isinstance(change, File)), None)
-    if whole is not None:
-        is_ours = data == whole.text.encode() or _is_below(path, target.folder)
+    whole_file = next((change for change in texts if isinstance(change, File)), None)
+    if whole_file is not None:
+        is_ours = data == whole_file.text.encode() or _is_below(path, target.folder)
         return [Edit(path, data, None)] if is_ours else []
     return [Edit(path, data, merge.take_out_marked(path, data, texts))]
 
 
-def _taken_back(
+def _undo_file(
     target: Target, path: str, written: Written, is_shared: bool
 ) -> tuple[list[Edit], list[str]]:
     """Return the edit that takes our part of a file back, and what to say of what stays."""
@@ -266,7 +269,7 @@ def _taken_back(
     return [Edit(path, data, new, bits, folders)], []
 
 
-def _kept_by(installs: Mapping[str, Install], key: str, path: str) -> bool:
+def _is_shared(installs: Mapping[str, Install], key: str, path: str) -> bool:
     """Tell whether another project's installation needs a file too."""
     return any(path in done.files for name, done in installs.items() if name != key)
 
@@ -285,7 +288,7 @@ def carry_out(prepared: Prepared) -> None:
     try:
         for ran in early:
             _run(ran.undo, ran, target)
-        edits = [_again(edit, target) if early else edit for edit in prepared.edits]
+        edits = [_reread(edit, target) if early else edit for edit in prepared.edits]
         _finish(prepared, write.write(edits))
     except BaseException:
         for ran in early:
@@ -308,11 +311,11 @@ def _finish(prepared: Prepared, wrote: Wrote) -> None:
     except BaseException:
         for ran in ended:
             _run_quietly(ran.undo, ran, prepared.target)
-        _back(wrote)
+        _put_back(wrote)
         raise
 
 
-def _again(edit: Edit, target: Target) -> Edit:
+def _reread(edit: Edit, target: Target) -> Edit:
     """Return an edit of a file that a client's command may have changed meanwhile."""
     data = write.read(edit.path)
     if data == edit.old:
@@ -324,7 +327,7 @@ def _again(edit: Edit, target: Target) -> Edit:
     )
 
 
-def _back(wrote: Wrote) -> None:
+def _put_back(wrote: Wrote) -> None:
     """Put files back as they were, whatever a client's command made of them."""
     write.put_back(
         [edit._replace(new=write.read(edit.path)) for edit in wrote.edits],
@@ -399,9 +402,9 @@ def _tidy(target: Target) -> None:
         os.path.dirname(target.folder),
         record.folder_of(target),
     ):
-        for place, _, _ in os.walk(folder, topdown=False):
+        for subfolder, _, _ in os.walk(folder, topdown=False):
             try:
-                os.rmdir(place)
+                os.rmdir(subfolder)
             except OSError:
                 pass  # something is in it
 

@@ -77,17 +77,15 @@ def assets(target: Target) -> list[File]:
         for name in sorted(names):
             path = os.path.join(folder, name)
             with open(path, encoding="utf-8") as file:
-                text = filled(
+                text = fill_template(
                     target, file.read(), json_strings=name.endswith((".json", ".toml"))
                 )
-            place = os.path.join(target.folder, os.path.relpath(path, source))
-            files.append(
-                File(place, text, 0o755 if os.access(path, os.X_OK) else 0o644)
-            )
+            goal = os.path.join(target.folder, os.path.relpath(path, source))
+            files.append(File(goal, text, 0o755 if os.access(path, os.X_OK) else 0o644))
     return files
 
 
-def filled(target: Target, text: str, json_strings: bool = False) -> str:
+def fill_template(target: Target, text: str, json_strings: bool = False) -> str:
     """Return a template with its placeholders filled in, escaped for strings of JSON and TOML where
     that is asked for: @HOOK@ @MCP@ @WATCH@ @FOLDER@ @PYTHON@ @ROOT@ @PROJECT@ @LEAD@ @VERSION@."""
     from orchestrator.plugin.install.version import version

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from orchestrator.plugin.install import record
 from orchestrator.plugin.install.change import Block, Target
-from orchestrator.plugin.settings import Clients, clients, member
+from orchestrator.plugin.sessions.settings import Clients, clients, member
 from synapse import core
 from synapse.errors import NotFound, StoreError
 from synapse.formats.declared import read_settings
@@ -106,7 +106,8 @@ def _workspace(named: str | None, start: str) -> str | None:
     if not os.access(root, os.W_OK):
         raise StoreError(
             f"{root} belongs to {_owner(root)}, and this user has no right to write"
-            f" in it: ask for that, or name a workspace of your own with --root",
+            f" in it: ask for that,"
+            " or name a workspace of your own with --root",
             path=root,
         )
     return root
@@ -123,14 +124,14 @@ def _owner(path: str) -> str:
 def _team(root: str) -> tuple[Clients, tuple[Agent, ...]]:
     """Return whom the clients' agents are here, and those of them who have to be registered."""
     declared = declared_in(root)
-    known = {
+    registered = {
         name.removesuffix(".yaml") for name in _names(os.path.join(root, "agents"))
     }
     project = declared.project_of(root)
     missing = [
         member(getattr(declared, field), field == "lead", project)
         for field in TEAM
-        if getattr(declared, field) not in known
+        if getattr(declared, field) not in registered
     ]
     return declared, tuple(missing)
 

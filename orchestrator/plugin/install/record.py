@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from orchestrator.plugin.install.change import Target
-from orchestrator.plugin.install.merge import Piece
+from orchestrator.plugin.install.files.merge import Piece
 from synapse.errors import StoreError
 
 FORMAT = 1

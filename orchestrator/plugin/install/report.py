@@ -11,9 +11,9 @@ import textwrap
 from collections.abc import Iterator
 
 from orchestrator.plugin.install import record
-from orchestrator.plugin.install.operate import Done
+from orchestrator.plugin.install.files.write import Edit
+from orchestrator.plugin.install.installer import Done
 from orchestrator.plugin.install.place import AGENTS_MD
-from orchestrator.plugin.install.write import Edit
 
 TITLES = {
     "claude-code": "Claude Code",
@@ -31,18 +31,18 @@ def differences(done: Done, full: bool = False) -> str:
     """Return the unified differences of the files that others write too; with `full` of all that is
     written or removed."""
     folder = done.place.target.folder + os.sep
-    parts: list[str] = []
+    lines: list[str] = []
     for edit in done.edits if full else done.prepared.edits:
         is_shared = None not in (edit.old, edit.new) and not edit.path.startswith(
             folder
         )
         if edit.old != edit.new and (full or is_shared):
-            parts += _difference(edit)
-    return "\n".join(parts)
+            lines += _difference(edit)
+    return "\n".join(lines)
 
 
 def _difference(edit: Edit) -> Iterator[str]:
-    path = shown(edit.path)
+    path = shorten_path(edit.path)
     old, new = (
         data.decode(errors="replace").splitlines() if data is not None else []
         for data in (edit.old, edit.new)
@@ -51,42 +51,42 @@ def _difference(edit: Edit) -> Iterator[str]:
         "/dev/null" if data is None else path for data in (edit.old, edit.new)
     )
     for line in difflib.unified_diff(old, new, before, after, lineterm="", n=2):
-        yield from folded(line)
+        yield from fold(line)
 
 
-def folded(line: str) -> list[str]:
+def fold(line: str) -> list[str]:
     """Return a line in pieces of at most 80 columns, cut between words where that can be; each
     piece but the first begins with the line's sign and a mark."""
     pieces, sign = [], line[:1]
     while len(line) > WIDTH and not line.startswith(("---", "+++")):
-        place = line.rfind(" ", 24, WIDTH + 1)
-        place = place if place > 0 else WIDTH
-        pieces.append(line[:place])
-        line = f"{sign}… {line[place:].lstrip()}"
+        cut = line.rfind(" ", 24, WIDTH + 1)
+        cut = cut if cut > 0 else WIDTH
+        pieces.append(line[:cut])
+        line = f"{sign}… {line[cut:].lstrip()}"
     return [*pieces, line]
 
 
-def installed(done: Done, dry_run: bool) -> str:
+def format_installation(done: Done, dry_run: bool) -> str:
     """Return what an installation did, what comes of it, and how to see and undo it."""
     target, title = done.place.target, TITLES[done.place.target.client]
     if not done.changes:
         return "\n".join(
-            [f"{title} is set up already: nothing changes.", *_wrapped(done.notes)]
+            [f"{title} is set up already: nothing changes.", *_wrap(done.notes)]
         )
     first = f"{title} gets the shared memory from its next session on."
     if target.client == AGENTS_MD:
         first = "Agents that read AGENTS.md are told of the shared memory from now on."
-    lines = [*_wrapped([f"Would be done: {first}" if dry_run else first], ""), ""]
+    lines = [*_wrap([f"Would be done: {first}" if dry_run else first], ""), ""]
     lines += [
         *_workspace(done),
         *_agents(done),
         *_files(done),
         *_commands(done),
-        *_wrapped(done.notes),
+        *_wrap(done.notes),
         "",
     ]
     if target.client != AGENTS_MD:
-        lines += [*_wrapped([NEXT], ""), ""]
+        lines += [*_wrap([NEXT], ""), ""]
     user = " --user" if target.user else ""
     check = f"orchestrator doctor {target.client}{user}"
     see = (
@@ -106,12 +106,12 @@ NEXT = (
 )
 
 
-def removed(done: Done, dry_run: bool) -> str:
+def format_removal(done: Done, dry_run: bool) -> str:
     """Return what was taken out, and what stays."""
     target, title = done.place.target, TITLES[done.place.target.client]
     if not done.changes:
-        where = "for this user" if target.user else f"in {target.project}"
-        return f"{title} is not set up {where}: there is nothing to undo."
+        location = "for this user" if target.user else f"in {target.project}"
+        return f"{title} is not set up {location}: there is nothing to undo."
     first = f"{title} is as it was before the installation."
     if target.client == AGENTS_MD:
         first = "The block is out of AGENTS.md."
@@ -120,13 +120,15 @@ def removed(done: Done, dry_run: bool) -> str:
         "",
         *_files(done),
         *_commands(done),
-        *_wrapped(done.notes),
+        *_wrap(done.notes),
     ]
     if target.root is not None and os.path.isdir(target.root):
         lines += [
             "",
-            *_wrapped(
-                [f"The workspace {shown(target.root)} stays, with all that is in it."],
+            *_wrap(
+                [
+                    f"The workspace {shorten_path(target.root)} stays, with all that is in it."
+                ],
                 "",
             ),
         ]
@@ -139,7 +141,7 @@ def _workspace(done: Done) -> list[str]:
         return [
             "memory   that of the folder in which a session runs; none, and it does nothing"
         ]
-    return [_cut(f"memory   {shown(root)}{' (new)' if done.place.new else ''}")]
+    return [_cut(f"memory   {shorten_path(root)}{' (new)' if done.place.new else ''}")]
 
 
 def _agents(done: Done) -> list[str]:
@@ -155,15 +157,15 @@ def _files(done: Done) -> list[str]:
     groups: dict[tuple[str, str], list[Edit]] = {}
     ours = done.place.target.folder + os.sep
     for edit in sorted(done.edits, key=lambda edit: edit.path.startswith(ours)):
-        groups.setdefault((_what(edit), _group(done, edit)), []).append(edit)
+        groups.setdefault((_verb(edit), _group(done, edit)), []).append(edit)
     lines = []
-    for (what, folder), edits in groups.items():
-        one = f"{what} {shown(edits[0].path)}"
+    for (verb, folder), edits in groups.items():
+        one = f"{verb} {shorten_path(edits[0].path)}"
         lines.append(
             _cut(
                 one
                 if len(edits) == 1
-                else f"{what} {shown(folder)}{os.sep} ({len(edits)} files)"
+                else f"{verb} {shorten_path(folder)}{os.sep} ({len(edits)} files)"
             )
         )
     if len(lines) > MOST_FILES:
@@ -192,7 +194,7 @@ def _group(done: Done, edit: Edit) -> str:
     return next(iter(folders), edit.path) if None in (edit.old, edit.new) else edit.path
 
 
-def _what(edit: Edit) -> str:
+def _verb(edit: Edit) -> str:
     if edit.old is None:
         return "new     "
     return "removed " if edit.new is None else "changed "
@@ -200,11 +202,11 @@ def _what(edit: Edit) -> str:
 
 def _commands(done: Done) -> list[str]:
     prepared = done.prepared
-    words = [ran.undo for ran in prepared.undo] + [ran.do for ran in prepared.do]
-    return [_cut(f"ran      {' '.join(command)}") for command in words if command]
+    commands = [ran.undo for ran in prepared.undo] + [ran.do for ran in prepared.do]
+    return [_cut(f"ran      {' '.join(command)}") for command in commands if command]
 
 
-def _wrapped(texts: list[str], head: str = "note     ") -> list[str]:
+def _wrap(texts: list[str], head: str = "note     ") -> list[str]:
     lines: list[str] = []
     for text in texts:
         lines += textwrap.wrap(
@@ -218,7 +220,7 @@ def _cut(line: str) -> str:
     return line if len(line) <= WIDTH else f"{line[:28]}…{line[-(WIDTH - 29) :]}"
 
 
-def shown(path: str) -> str:
+def shorten_path(path: str) -> str:
     """Return a path as people would write it: from the current folder, else from their home."""
     try:
         near = os.path.relpath(path)

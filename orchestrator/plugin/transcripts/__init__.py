@@ -1,1 +1,1 @@
-"""What clients' own transcripts say about the tokens used."""
+"""Transcripts of clients, read for the tokens that a conversation used."""

@@ -15,8 +15,8 @@ def usage(path: str) -> Spent | None:
     """
     replies: dict[str, Usage] = {}
     model, complete = None, True
-    for line, whole in lines(path, b'"usage"'):
-        complete = complete and whole
+    for line, all_read in lines(path, b'"usage"'):
+        complete = complete and all_read
         message = _reply(line)
         if message is None:
             continue

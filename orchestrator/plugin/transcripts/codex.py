@@ -21,8 +21,8 @@ def usage(path: str) -> Spent | None:
     A forked conversation begins with its parent's lines: replies of another thread are left out."""
     replies: dict[str, Usage] = {}
     thread, model, complete = None, None, True
-    for line, whole in lines(path, b'"type":"'):
-        complete = whole
+    for line, all_read in lines(path, b'"type":"'):
+        complete = all_read
         kind, payload = _record(line)
         if kind == "session_meta":
             thread = thread or payload.get("id")

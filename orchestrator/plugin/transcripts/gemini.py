@@ -23,18 +23,18 @@ def usage(path: str) -> Spent | None:
         for line in objects(path)
         if line.get("type") == "gemini" and line.get("id")
     }
-    known = [
+    counted = [
         reply for reply in replies.values() if isinstance(reply.get("tokens"), dict)
     ]
-    if not known:
+    if not counted:
         return None
     total = Usage()
-    for reply in known:
+    for reply in counted:
         tokens = reply["tokens"]
         output = _number(tokens, "output") + _number(tokens, "thoughts")
         sent = _number(tokens, "input") + _number(tokens, "tool")
         total += Usage(sent, output, _number(tokens, "cached"))
-    return Spent(total, len(known), known[-1].get("model"))
+    return Spent(total, len(counted), counted[-1].get("model"))
 
 
 def child(parent: str, prompt: str) -> str | None:
@@ -51,12 +51,12 @@ def child(parent: str, prompt: str) -> str | None:
         if name.endswith(".jsonl")
     ]
     for path in sorted(paths, key=os.path.getmtime, reverse=True):
-        if any(prompt and prompt in text for text in _asked(path)):
+        if any(prompt and prompt in text for text in _first_texts(path)):
             return path
     return None
 
 
-def _asked(path: str) -> list[str]:
+def _first_texts(path: str) -> list[str]:
     """Return the texts that a chat begins with."""
     texts: list[str] = []
     for line in objects(path):
@@ -64,7 +64,7 @@ def _asked(path: str) -> list[str]:
             break
         content = line.get("content")
         texts += (
-            [str(part.get("text")) for part in content if isinstance(part, dict)]
+            [str(block.get("text")) for block in content if isinstance(block, dict)]
             if content
             else []
         )

@@ -64,11 +64,11 @@ def await_message(path: str | None, message: str) -> None:
     sub-agent ends before it has written that down. Not for long: what is missing then is not
     counted.
     """
-    wanted = json.dumps(message.strip()[-LAST:], ensure_ascii=False)[1:-1].encode(
+    ending = json.dumps(message.strip()[-LAST:], ensure_ascii=False)[1:-1].encode(
         "utf-8", "replace"
     )
     end = time.monotonic() + WRITTEN_WITHIN
-    while path and wanted and time.monotonic() < end:
+    while path and ending and time.monotonic() < end:
         try:
             with open(
                 os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb"
@@ -76,7 +76,7 @@ def await_message(path: str | None, message: str) -> None:
                 if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                     return
                 file.seek(max(os.fstat(file.fileno()).st_size - TAIL, 0))
-                if wanted in file.read():
+                if ending in file.read():
                     return
         except OSError:
             return
@@ -100,27 +100,27 @@ def lines(path: str, having: bytes) -> Iterator[tuple[bytes, bool]]:
     with open(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(f"{path} is no file")
-        whole, left = True, LARGEST
-        while left > 0:
+        all_read, bytes_left = True, LARGEST
+        while bytes_left > 0:
             line = file.readline(LONGEST_LINE)
-            left -= len(line)
+            bytes_left -= len(line)
             if not line:
-                yield b"", whole
+                yield b"", all_read
                 return
             if not line.endswith(b"\n") and len(line) == LONGEST_LINE:
-                whole = False
-                left -= _skip_line(file, left)
+                all_read = False
+                bytes_left -= _skip_line(file, bytes_left)
             elif having in line:
-                yield line, whole
+                yield line, all_read
         yield b"", False
 
 
-def _skip_line(file: Any, left: int) -> int:
+def _skip_line(file: Any, bytes_left: int) -> int:
     """Read to the end of the line; how many bytes that were."""
     size = 0
-    while size < left and (part := file.readline(LONGEST_LINE)):
-        size += len(part)
-        if part.endswith(b"\n"):
+    while size < bytes_left and (chunk := file.readline(LONGEST_LINE)):
+        size += len(chunk)
+        if chunk.endswith(b"\n"):
             break
     return size
 

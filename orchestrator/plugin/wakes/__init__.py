@@ -1,1 +1,1 @@
-"""Waking idle sessions of clients."""
+"""Wakes of idle sessions: when, for which entries, and by what each client has for that."""

@@ -53,12 +53,12 @@ def _is_watched(pid: int | None, env: Mapping[str, str]) -> bool:
     """Tell whether somebody would see the session's next turn; where that cannot be known, yes."""
     if pid is None:
         return True
-    words = _command(pid)
-    if words is None:
+    command = _command(pid)
+    if command is None:
         return not os.path.isdir("/proc/self")
-    if SERVER in words:
+    if SERVER in command:
         return _has_windows(env)
-    return not any(word in ("exec", "e", "review") for word in words[1:])
+    return not any(argument in ("exec", "e", "review") for argument in command[1:])
 
 
 def _command(pid: int) -> list[str] | None:

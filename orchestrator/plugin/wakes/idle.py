@@ -14,10 +14,11 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from orchestrator.plugin import facts, state
+from orchestrator.plugin import facts
 from orchestrator.plugin.facts import Facts
-from orchestrator.plugin.settings import clients
-from orchestrator.plugin.state import MAIN, ClientSession
+from orchestrator.plugin.sessions import state
+from orchestrator.plugin.sessions.settings import clients
+from orchestrator.plugin.sessions.state import MAIN, ClientSession
 from orchestrator.runs.lease import client_pid, lives
 from orchestrator.wake import NOW, Ear, News, Reader, standing
 from synapse.core import Memory
@@ -88,20 +89,20 @@ def due(memory: Memory, session: ClientSession) -> list[Entry]:
         if tier == NOW
     ]
     with store.snapshot() as snap:
-        for tier, _, id in (each.partition(" ") for each in worker.due):
+        for tier, _, id in (item.partition(" ") for item in worker.due):
             entry = snap.entry(id, store.clock()) if tier == NOW else None
             news += [News(entry, 0)] if entry is not None else []
-    fresh = [each for each in news if each.entry.id not in worker.seen]
+    fresh = [item for item in news if item.entry.id not in worker.seen]
     return standing(store, fresh, agent) if fresh else []
 
 
-def in_turn(known: Facts, session: ClientSession) -> bool:
+def in_turn(client_facts: Facts, session: ClientSession) -> bool:
     """Return whether the newest event is of the middle of a turn, whose hooks tell what there
     is.
     """
     newest = max(session.fired, key=lambda hook: session.fired[hook], default="")
-    about = known.events.get(newest)
-    return about is not None and about.name not in IDLE
+    event_facts = client_facts.events.get(newest)
+    return event_facts is not None and event_facts.name not in IDLE
 
 
 def line(entries: Sequence[Entry]) -> str:
@@ -109,11 +110,11 @@ def line(entries: Sequence[Entry]) -> str:
     fenced; here stands nothing that somebody wrote.
     """
     first = entries[0]
-    more = f", and {len(entries) - 1} more" if len(entries) > 1 else ""
+    others = f", and {len(entries) - 1} more" if len(entries) > 1 else ""
     return (
         f"Shared memory: {first.priority} entry {first.id} from {first.author} in"
-        f" {first.namespace}{more}. Its text is given beside this; else: synapse read"
-        f" {first.id}"
+        f" {first.namespace}{others}. "
+        f"Its text is given beside this; else: synapse read {first.id}"
     )
 
 
@@ -141,16 +142,16 @@ class Wakes:
         """Return the sessions that are to be woken now. Looks where the log has grown, or somebody
         waits.
         """
-        place, now = self.memory.store.log.mark(), time.monotonic()
-        if place == self._looked and not self._noticed:
+        position, now = self.memory.store.log.mark(), time.monotonic()
+        if position == self._looked and not self._noticed:
             return []
-        self._looked, noticed, wakes = place, dict[str, float](), []
-        for _, session in state.sessions(self.root):
+        self._looked, noticed, wakes = position, dict[str, float](), []
+        for _, session in state.stored_sessions(self.root):
             key = f"{session.client} {session.session}"
             entries = [
-                each
-                for each in self._entries(session)
-                if each.id not in self._woken.get(key, ())
+                entry
+                for entry in self._entries(session)
+                if entry.id not in self._woken.get(key, ())
             ]
             if not entries:
                 continue

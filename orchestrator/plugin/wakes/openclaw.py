@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import uuid4
 
-from orchestrator.plugin.install import jsonc
+from orchestrator.plugin.install.files import jsonc
 
 PORT = 18789
 TAKEN_WITHIN = 3.0  # seconds; the plugin looks once a second
@@ -30,10 +30,10 @@ def wake(
     """Have a session's gateway give it a turn with this text; False where no gateway took it.
     `folder` is the plugin's, `session` the key of a main session such as agent:main:main.
     """
-    return posted(session, text, env) or dropped(session, text, folder)
+    return post(session, text, env) or drop_file(session, text, folder)
 
 
-def posted(session: str, text: str, env: Mapping[str, str]) -> bool:
+def post(session: str, text: str, env: Mapping[str, str]) -> bool:
     """Ask the gateway's /hooks/wake; False where it is not switched on or does not take it."""
     hooks, port = _address(env)
     agent = (
@@ -59,12 +59,12 @@ def posted(session: str, text: str, env: Mapping[str, str]) -> bool:
         return False
 
 
-def dropped(session: str, text: str, folder: str) -> bool:
+def drop_file(session: str, text: str, folder: str) -> bool:
     """Leave a file for the plugin; it is taken back where nobody takes it in time."""
-    place = os.path.join(folder, "wakes")
-    path = os.path.join(place, f"{time.time_ns()}-{uuid4().hex[:8]}.json")
+    inbox = os.path.join(folder, "wakes")
+    path = os.path.join(inbox, f"{time.time_ns()}-{uuid4().hex[:8]}.json")
     try:
-        os.makedirs(place, mode=0o700, exist_ok=True)
+        os.makedirs(inbox, mode=0o700, exist_ok=True)
         with open(f"{path}.new", "w", encoding="utf-8") as file:
             json.dump({"session": session, "text": text}, file)
         os.rename(f"{path}.new", path)

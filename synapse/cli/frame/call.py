@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 
 from synapse.cli.frame.options import Usage
@@ -158,7 +158,7 @@ class Call:
         own = self._env.get("SYNAPSE_AGENT") or None
         if self.run and not own:
             raise Forbidden(
-                "SYNAPSE_RUN is set without SYNAPSE_AGENT: nobody to act as",
+                "SYNAPSE_RUN is set without SYNAPSE_AGENT: the run has no agent to act as",
                 action="act",
             )
         if self.run and named not in (None, own):
@@ -174,7 +174,7 @@ class Call:
         required."""
         who = self.who(self.args.agent)
         if who is None:
-            raise Usage("whose act is this? Give --from AGENT or set SYNAPSE_AGENT")
+            raise Usage("missing --from AGENT (or set SYNAPSE_AGENT)")
         return self.memory.as_agent(who)
 
     def reader(self) -> AgentMemory:
@@ -186,7 +186,7 @@ class Call:
         """Return the agent that the call is about, which must be named."""
         who = self.who(self.args.agent)
         if who is None:
-            raise Usage("which agent? Give --agent AGENT or set SYNAPSE_AGENT")
+            raise Usage("missing --agent AGENT (or set SYNAPSE_AGENT)")
         return who
 
     def show(
@@ -225,3 +225,8 @@ class Call:
         """Print a line for people on standard error, unless JSON was asked for."""
         if not self.json:
             print(line, file=sys.stderr)
+
+    def show_done(self, act: str, ids: Sequence[str]) -> None:
+        """Print that an act was done to each of the items."""
+        for id in ids:
+            self.show({"id": id, "done": act}, f"{act} {id}")

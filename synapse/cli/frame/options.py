@@ -20,3 +20,21 @@ class Options:
 
     def add_argument(self, *names: str, **how: Any) -> None:
         self.calls.append((names, how))
+
+    def add_reader(self) -> None:
+        """Add `--agent`: the agent whose rights a read has."""
+        self.add_argument(
+            "--agent",
+            metavar="AGENT",
+            help="read as this agent (default: $SYNAPSE_AGENT, else the operator)",
+        )
+
+    def add_author(self) -> None:
+        """Add `--from`: the agent that acts."""
+        self.add_argument(
+            "--from",
+            "--agent",
+            dest="agent",
+            metavar="AGENT",
+            help="the agent that acts (default: $SYNAPSE_AGENT)",
+        )

@@ -26,7 +26,7 @@ class Parser(argparse.ArgumentParser):
     """A parser whose complaints are errors like all others."""
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """Refuse what is none of an argument's choices, and name the one that may be meant."""
+        """Refuse a value that is not among the choices, and name the closest choice."""
         from synapse.system.spelling import closest
 
         choices = tuple(action.choices or ())
@@ -47,7 +47,7 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         for action in self._actions:
             if action.choices and message.endswith(f"are required: {action.dest}"):
-                message = f"which {action.dest}? One of {', '.join(action.choices)}"
+                message = f"missing {action.dest}: one of {', '.join(action.choices)}"
         raise Usage(f"{message}; `{self.prog} --help` shows an example")
 
 

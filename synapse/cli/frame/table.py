@@ -27,7 +27,7 @@ def table(headers: Sequence[str], rows: Rows) -> str:
     )
 
 
-def drawn(headers: Sequence[str], rows: Rows) -> str:
+def draw_table(headers: Sequence[str], rows: Rows) -> str:
     """Return the table as rich draws it on a terminal, else as aligned text."""
     if not sys.stdout.isatty():
         return table(headers, rows)

@@ -75,7 +75,7 @@ def test_a_provider_s_own_time_is_waited_for(server, take, engine):
     server.fail(Fault("status", 429, retry_after=0.7))
     start = time.monotonic()
     assert take(engine).text == "Done."
-    assert 0.7 <= time.monotonic() - start < 5
+    assert 0.7 <= time.monotonic() - start < 30
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -20,7 +20,7 @@ from orchestrator.nightly.job import (
 )
 from orchestrator.nightly.schedule import plan_of
 from synapse import backup
-from synapse.consolidate import claim, night, reach
+from synapse.consolidate import claim, reach, run_nightly
 from synapse.errors import InvalidEntry
 from synapse.model.agents import Settings
 from synapse.testing import FrozenClock
@@ -84,7 +84,7 @@ def test_what_a_night_left_is_restored_to_the_same(mem, moment, tmp_path):
         me = copy.as_agent("eng-a")
         assert [e.body for e in me.read(archived=True)] == ["older"]
         assert [e.body for e in me.read()] == ["newer"]
-        assert not night(copy, "2026-02-01", moment()).ran
+        assert not run_nightly(copy, "2026-02-01", moment()).ran
 
 
 def test_somebody_else_is_at_it_and_then_is_gone(mem, moment):
@@ -201,13 +201,13 @@ def test_five_processes_race_for_a_date_and_one_runs_it(root, start):
 
 HANG = """
 import sys, time, synapse
-from synapse.consolidate import night
+from synapse.consolidate import run_nightly
 def hang(phase):
     if phase == "archive":
         print("there", flush=True)
         time.sleep(60)
 with synapse.open(sys.argv[1]) as mem:
-    night(mem, "2026-02-01", mem.store.clock(), hang)
+    run_nightly(mem, "2026-02-01", mem.store.clock(), hang)
 """
 SLEEP = """
 import sys, time

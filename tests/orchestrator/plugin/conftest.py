@@ -6,9 +6,9 @@ import os
 import pytest
 
 import synapse
-from orchestrator.plugin.answer import WAIT, answer, more_path
-from orchestrator.plugin.event import read_event
 from orchestrator.plugin.facts import load
+from orchestrator.plugin.facts.event import read_event
+from orchestrator.plugin.hooks.answer import WAIT, answer, more_path
 
 CLIENT = "claude-code"
 

@@ -15,15 +15,15 @@ from pathlib import Path
 import pytest
 
 import synapse
-from orchestrator import Supervisor
+from orchestrator import Supervisor, plugin
 from orchestrator.daemon import Daemon
 from orchestrator.engines.scripted import Scripted
-from orchestrator.plugin import state
 from orchestrator.plugin.hook import DAEMON_WITHIN, LARGEST, LONGEST_LOG
+from orchestrator.plugin.sessions import state
 from orchestrator.runs.records import Runs
 from tests.orchestrator.plugin.conftest import context
 
-HOOK = os.path.abspath(os.path.join(os.path.dirname(state.__file__), "hook.py"))
+HOOK = os.path.abspath(os.path.join(os.path.dirname(plugin.__file__), "hook.py"))
 
 
 # Gives up the right to write anywhere, and becomes the program that is named.
@@ -399,7 +399,7 @@ def test_what_a_slow_daemon_did_not_answer_in_time_is_given_once(folder, memory)
         after = event(
             folder, "PostToolUse", tool_name="Bash", tool_input={}, tool_response="x"
         )
-        with state.locked(f"{state.path_of(root, 'claude-code', 's1')}.lock"):
+        with state.hold_lock(f"{state.path_of(root, 'claude-code', 's1')}.lock"):
             process = started(folder)
             process.stdin.write(json.dumps(after).encode())
             process.stdin.close()

@@ -155,7 +155,7 @@ def test_a_call_has_a_time_limit():
     for function in (lambda: release.wait(30), sleep):
         with pytest.raises(ToolFailed, match=r"slow took longer than 0\.05 s"):
             carry_out(function, name="slow", seconds=0.05)
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 20  # seconds, of 90
     release.set()
 
 

@@ -21,7 +21,7 @@ def test_unread_prints_the_number_alone(wrote, run):
 def test_unread_wants_to_know_whose(team, run, monkeypatch):
     done = run("unread")
     assert done.code == 64
-    assert "--agent AGENT or set SYNAPSE_AGENT" in done.err
+    assert "missing --agent AGENT" in done.err
     monkeypatch.setenv("SYNAPSE_AGENT", "eng-frontend")
     assert run("unread").out == "0\n"
 

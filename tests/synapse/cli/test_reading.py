@@ -355,15 +355,15 @@ def test_a_budget_bounds_what_is_printed_and_marked(wrote, run):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--unread",), "which agent"),
-        (("--mark",), "which agent"),
+        (("--unread",), "missing --agent AGENT"),
+        (("--mark",), "missing --agent AGENT"),
         (("--unread", "--agent", "operator"), "ask as an agent"),
-        (("--mark", "--agent", "operator"), "the operator is none"),
+        (("--mark", "--agent", "operator"), "the operator is not an agent"),
         (("--unread", "--agent", "eng-frontend", "--archived"), "leave out"),
         (("--budget", "9"), "--unread"),
         (
             ("--unread", "--agent", "eng-frontend", "--budget", "99", "--markdown"),
-            "leave --markdown out",
+            "--budget cannot go with --markdown",
         ),
         (
             ("--unread", "--agent", "eng-frontend", "--budget", "9"),
@@ -375,7 +375,7 @@ def test_a_budget_bounds_what_is_printed_and_marked(wrote, run):
         ),
         (
             ("--unread", "--agent", "eng-frontend", "syn-2026-02-01-001"),
-            "not for single entries",
+            "cannot go with the ids of entries",
         ),
     ],
 )

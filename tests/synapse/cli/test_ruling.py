@@ -99,7 +99,7 @@ def test_every_act_is_somebodys(wrote, run, verb):
     id = wrote()
     done = run(verb, id)
     assert (done.code, done.out) == (64, "")
-    assert "--from AGENT or set SYNAPSE_AGENT" in done.err
+    assert "missing --from AGENT" in done.err
 
 
 @pytest.mark.parametrize(

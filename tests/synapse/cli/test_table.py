@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from synapse.cli.frame.table import drawn, table
+from synapse.cli.frame.table import draw_table, table
 
 ROWS = [("r2d2", "cto", "100"), ("eng-frontend", "engineer", "60")]
 
@@ -19,14 +19,14 @@ def test_cells_are_clean():
 
 
 def test_without_a_terminal_it_is_plain():
-    assert drawn(("id", "role", "authority"), ROWS) == table(
+    assert draw_table(("id", "role", "authority"), ROWS) == table(
         ("id", "role", "authority"), ROWS
     )
 
 
 def test_on_a_terminal_it_is_folded_to_the_width(monkeypatch):
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
-    shown = drawn(("check", "detail"), [("[bold]sqlite", "word " * 60)])
+    shown = draw_table(("check", "detail"), [("[bold]sqlite", "word " * 60)])
     assert "[bold]sqlite" in shown
     assert (
         max(len(re.sub(r"\x1b\[[0-9;]*m", "", line)) for line in shown.splitlines())

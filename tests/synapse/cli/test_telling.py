@@ -6,7 +6,7 @@ import os
 import pytest
 
 import synapse
-from synapse.consolidate import night
+from synapse.consolidate import run_nightly
 from synapse.model.records import Pending
 
 
@@ -197,7 +197,7 @@ def test_the_log_tells_who_was_given_and_woken_by_what(team, run):
         mem.store.log.append(
             Pending("delivery", "eng-backend", {**woken, "state": "acked"})
         )
-        night(mem, "2026-02-01", mem.store.clock())
+        run_nightly(mem, "2026-02-01", mem.store.clock())
     backend = run("log", "--agent", "eng-backend").out
     assert (
         f"eng-backend was given {public[0]}, {secret} at the start of run r" in backend

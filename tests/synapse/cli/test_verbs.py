@@ -76,7 +76,9 @@ def test_root_and_json_are_taken_before_and_after_the_verb(name, before):
 def test_a_verb_is_no_more_than_a_call_and_a_print(name):
     function = ast.parse(inspect.getsource(parse.function_of(VERBS[name]))).body[0]
     body = function.body[1:] if ast.get_docstring(function) else function.body
-    assert body[-1].end_lineno - body[0].lineno < 12
+    nodes = [node for part in body for node in ast.walk(part)]
+    assert sum(isinstance(node, ast.stmt) for node in nodes) <= 12
+    assert body[-1].end_lineno - body[0].lineno < 16  # at 88 columns
 
 
 def test_overview_lists_every_verb_within_eighty_columns():

@@ -73,7 +73,7 @@ def test_the_author_may_come_from_the_environment(team, run, monkeypatch):
 def test_without_an_author_nothing_is_written(team, run):
     done = run("write", "--namespace", "api/x", "body")
     assert (done.code, done.out) == (64, "")
-    assert "--from AGENT or set SYNAPSE_AGENT" in done.err
+    assert "missing --from AGENT" in done.err
 
 
 def test_without_a_body_at_a_terminal_it_says_so(team, run, monkeypatch):

@@ -11,7 +11,7 @@ import pytest
 import synapse
 from synapse import Conflict, Forbidden, InvalidEntry, InvalidQuery, Mail, NotFound, cli
 from synapse.compat.brain import UnifiedBrain
-from synapse.consolidate import night
+from synapse.consolidate import run_nightly
 from synapse.knowledge import memory, recall
 from synapse.model.agents import Agent
 from synapse.model.clock import micros
@@ -309,7 +309,7 @@ def test_a_conversation_is_found_after_its_thread_was_filed_away(at):
     before = nova.search("EV halt")
     assert [row["archived"] for row in before] == [False] * 3
     helios.moment.advance("31d")
-    assert night(helios.memory, "2026-03-05", helios.moment()).acts
+    assert run_nightly(helios.memory, "2026-03-05", helios.moment()).acts
     after = nova.search("EV halt")
     assert [row["id"] for row in after] == [row["id"] for row in before], (
         "ranked as before"
@@ -333,7 +333,7 @@ def test_recall_and_search_mark_what_is_archived(at, capsys):
     helios = at()
     helios.send("nova", "EV halt", "when EV turns negative we halt")
     helios.moment.advance("31d")
-    night(helios.memory, "2026-03-05", helios.moment())
+    run_nightly(helios.memory, "2026-03-05", helios.moment())
     assert "archived" in recall.search(helios.me, "EV halt").text
     root = helios.memory.store.root
     assert cli.main(["search", "--root", root, "--agent", "nova", "EV", "halt"]) == 0
@@ -372,7 +372,7 @@ def test_an_entry_that_was_filed_away_stays_out(at):
     fact = helios.remember("the halt is a fact")
     me.archive([hand.id, fact])
     helios.moment.advance("2d")
-    night(helios.memory, "2026-02-05", helios.moment())
+    run_nightly(helios.memory, "2026-02-05", helios.moment())
     assert [hit.entry.body for hit in me.search("halt")] == ["the halt is on"]
     assert {old.id, gone.id, hand.id, fact} == {
         hit.id for hit in me.search("halt", archived=True)

@@ -8,8 +8,8 @@ import time
 import pytest
 
 import synapse
-from synapse.consolidate import claim, finish, lapsed, night, reach
-from synapse.consolidate.lease import FOLDER, gone
+from synapse.consolidate import claim, finish, lapsed, reach, run_nightly
+from synapse.consolidate.lease import FOLDER, is_dead
 from synapse.consolidate.nightly import LEASE
 from synapse.model.records import Pending
 from synapse.testing import FrozenClock
@@ -61,16 +61,16 @@ def test_a_leader_that_was_killed_is_followed_at_once(root):
     os.waitpid(leading(root, die), 0)
     with opened(root) as mem:
         phases = []
-        assert night(mem, TODAY, mem.store.clock(), phases.append).ran
+        assert run_nightly(mem, TODAY, mem.store.clock(), phases.append).ran
         assert phases == ["archive", "enforce", "changelog", "metrics"]
-        assert not night(mem, TODAY, mem.store.clock()).ran
+        assert not run_nightly(mem, TODAY, mem.store.clock()).ran
     assert files(root) == []
 
 
 def test_so_is_one_that_leaves_without_a_word(root):
     os.waitpid(leading(root, lambda: None), 0)
     with opened(root) as mem:
-        assert night(mem, TODAY, mem.store.clock()).ran
+        assert run_nightly(mem, TODAY, mem.store.clock()).ran
 
 
 def test_a_leader_that_hangs_has_its_lease(root):
@@ -78,11 +78,11 @@ def test_a_leader_that_hangs_has_its_lease(root):
     try:
         os.kill(child, signal.SIGSTOP)
         with opened(root) as mem:
-            assert not night(mem, TODAY, mem.store.clock() + LEASE - 1).ran
+            assert not run_nightly(mem, TODAY, mem.store.clock() + LEASE - 1).ran
             assert not lapsed(
                 mem.store, KEY, mem.store.index.keyed(KEY)[-1].fields, mem.store.clock()
             )
-            assert night(mem, TODAY, mem.store.clock() + LEASE).ran
+            assert run_nightly(mem, TODAY, mem.store.clock() + LEASE).ran
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
@@ -93,19 +93,19 @@ def test_of_another_machine_nothing_is_known(root):
     os.waitpid(leading(root, die), 0)
     with opened(root) as mem:
         last = mem.store.index.keyed(KEY)[-1].fields
-        assert gone(mem.store, KEY, last)
+        assert is_dead(mem.store, KEY, last)
         elsewhere = last | {"holder": "elsewhere:" + last["holder"].rpartition(":")[2]}
         mem.store.log.append(Pending("night", "consolidator", elsewhere, key=KEY))
-        assert not night(mem, TODAY, mem.store.clock()).ran
-        assert night(mem, TODAY, mem.store.clock() + LEASE).ran
+        assert not run_nightly(mem, TODAY, mem.store.clock()).ran
+        assert run_nightly(mem, TODAY, mem.store.clock() + LEASE).ran
 
 
 def test_where_its_file_is_lost_the_lease_decides(root):
     os.waitpid(leading(root, die), 0)
     shutil.rmtree(os.path.join(root, ".index"))
     with opened(root) as mem:
-        assert not night(mem, TODAY, mem.store.clock()).ran
-        assert night(mem, TODAY, mem.store.clock() + LEASE).ran
+        assert not run_nightly(mem, TODAY, mem.store.clock()).ran
+        assert run_nightly(mem, TODAY, mem.store.clock() + LEASE).ran
 
 
 def test_a_night_that_fails_is_for_others_to_go_on_with(root):
@@ -115,9 +115,9 @@ def test_a_night_that_fails_is_for_others_to_go_on_with(root):
 
     with opened(root) as mem, opened(root) as other:
         with pytest.raises(OSError, match="no space"):
-            night(mem, TODAY, mem.store.clock(), fail)
+            run_nightly(mem, TODAY, mem.store.clock(), fail)
         phases = []
-        assert night(other, TODAY, mem.store.clock(), phases.append).ran
+        assert run_nightly(other, TODAY, mem.store.clock(), phases.append).ran
         assert phases == ["enforce", "changelog", "metrics"]
 
 

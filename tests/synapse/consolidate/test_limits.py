@@ -5,8 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import synapse
-from synapse.consolidate import gather, measured, night, plan, undo
-from synapse.consolidate.limits import ALL, PLACE, first_out, kilo, limit_of, over
+from synapse.consolidate import gather, plan, run_history, run_nightly, undo
+from synapse.consolidate.limits import (
+    ALL,
+    PLACE,
+    entries_to_archive,
+    format_size,
+    limit_of,
+    over_limit,
+)
 from synapse.consolidate.state import measure
 from synapse.errors import InvalidEntry
 from synapse.formats.declared import parse_settings, render_settings
@@ -51,10 +58,10 @@ def nights(mem, clock, *dates):
         clock.advance("24h")
         acts = [
             each.act
-            for each in night(mem, date, clock()).acts
+            for each in run_nightly(mem, date, clock()).acts
             if each.act.phase == "enforce"
         ]
-        warned = [act.made.draft.tags[1] for act in acts if act.kind == "warn"]
+        warned = [act.new_entry.draft.tags[1] for act in acts if act.kind == "warn"]
         told.append((warned, [id for act in acts for id in act.ids]))
     return told
 
@@ -78,7 +85,7 @@ def test_it_is_warned_of_once_and_tidied_the_night_after(world):
     assert again[0] == []
     assert again[1][:-1] == ids[: len(again[1]) - 1]
     assert (
-        sum(size for name, size in measure(mem.store, clock()).shown if name == "api")
+        sum(size for name, size in measure(mem.store, clock()).sizes if name == "api")
         <= 5_000
     )
     assert len(again[1]) <= 4  # no more than it takes, and the warning
@@ -172,7 +179,7 @@ def test_all_namespaces_together_have_a_limit_too(world):
     (first, then) = nights(mem, clock, "2026-02-02", "2026-02-03")
     assert first[0] == [ALL]
     assert set(then[1]) >= set(ids[:5])
-    assert sum(size for _, size in measure(mem.store, clock()).shown) <= 20_000
+    assert sum(size for _, size in measure(mem.store, clock()).sizes) <= 20_000
 
 
 def test_what_was_taken_back_stays_and_counts_no_more(world):
@@ -201,7 +208,7 @@ def test_limits_that_are_off_file_nothing_away(world):
     ):
         settings = parse_settings(f"protocol: 1\nsize_limits: {text}\n")
         made = [
-            act.made.draft.tags[1]
+            act.new_entry.draft.tags[1]
             for act in plan(found, clock(), settings).acts
             if act.kind == "warn"
         ]
@@ -227,7 +234,7 @@ def test_what_breaks_other_limits_is_only_told_of(world):
     }
     assert set(plan(gather(mem.store, clock()), clock(), settings).remarks) == wanted
     before = {entry.id for entry in mem.as_agent("a").read(limit=None)}
-    assert night(mem, "2026-02-02", clock()).acts == ()
+    assert run_nightly(mem, "2026-02-02", clock()).acts == ()
     assert {entry.id for entry in mem.as_agent("a").read(limit=None)} == before
     noted = [
         record.fields
@@ -235,7 +242,7 @@ def test_what_breaks_other_limits_is_only_told_of(world):
         if "remarks" in record.fields
     ]
     assert set(noted[0]["remarks"]) == wanted
-    assert "a/b/c/d is deeper than 3 levels" in measured(mem).remarks
+    assert "a/b/c/d is deeper than 3 levels" in run_history(mem).remarks
     mem.as_agent("a").append("over its quota, and heard", "api")
 
 
@@ -256,7 +263,7 @@ rows = st.builds(
     st.lists(rows, max_size=30, unique_by=lambda row: row.id), st.integers(-100, 60_000)
 )
 def test_no_more_goes_than_has_to_and_nothing_that_must_stay(found, excess):
-    gone = first_out(found, excess)
+    gone = entries_to_archive(found, excess)
     freed = sum(row.bytes for row in gone)
     assert not any(row.stays or row.namespace == PLACE for row in gone)
     assert not any(row.rank == 0 and row.namespace == "blockers/x" for row in gone)
@@ -282,7 +289,7 @@ def test_limits_are_read_and_written():
     assert parse_settings("quota: 7").daily("b") == 7
     assert limit_of("api", Settings()) == 500_000
     assert list(
-        over(
+        over_limit(
             [("api", 500_001), ("b", 4_600_000)],
             parse_settings("size_limits: {b: off}"),
         )
@@ -296,7 +303,7 @@ def test_limits_are_read_and_written():
         3 << 20,
         None,
     ]
-    assert [kilo(size) for size in (9, 1_000, 6_450, 5_000_000)] == [
+    assert [format_size(size) for size in (9, 1_000, 6_450, 5_000_000)] == [
         "9 bytes",
         "1 KB",
         "6.5 KB",

@@ -3,7 +3,7 @@
 import pytest
 
 import synapse
-from synapse.consolidate import measured, night, undo
+from synapse.consolidate import run_history, run_nightly, undo
 from synapse.consolidate.metrics import idleness, plot, shape
 from synapse.model.agents import Agent
 from synapse.testing import FrozenClock
@@ -30,8 +30,8 @@ def busy(mem):
 def test_a_night_measures_what_it_found_and_did(world):
     mem, clock, _ = world
     busy(mem)
-    night(mem, "2026-02-02", clock())
-    (found,) = measured(mem).nights
+    run_nightly(mem, "2026-02-02", clock())
+    (found,) = run_history(mem).runs
     assert (found.date, found.written, found.filed, found.merged, found.disputed) == (
         "2026-02-02",
         5,
@@ -54,7 +54,7 @@ def test_a_night_measures_what_it_found_and_did(world):
 def test_a_night_tells_people_what_happened(world):
     mem, clock, root = world
     busy(mem)
-    night(mem, "2026-02-02", clock())
+    run_nightly(mem, "2026-02-02", clock())
     (told,) = mem.as_agent("a").read(namespace="system/*")
     assert (told.author, told.priority, told.namespace) == (
         "consolidator",
@@ -78,7 +78,7 @@ def test_quiet_nights_say_nothing_of_themselves(world):
     mem, clock, _ = world
     busy(mem)
     for day in range(2, 25):
-        night(mem, f"2026-02-{day:02d}", clock.advance("24h"))
+        run_nightly(mem, f"2026-02-{day:02d}", clock.advance("24h"))
     assert (
         len(
             [
@@ -89,7 +89,7 @@ def test_quiet_nights_say_nothing_of_themselves(world):
         )
         == 1
     )
-    assert [each.written for each in measured(mem).nights] == [5, *[0] * 22]
+    assert [each.written for each in run_history(mem).runs] == [5, *[0] * 22]
 
 
 def test_shape_and_idleness_are_worries():
@@ -108,11 +108,11 @@ def test_shape_and_idleness_are_worries():
 def test_growth_is_a_worry_where_nights_file_less_away(world):
     mem, clock, _ = world
     for day in range(1, 8):
-        assert measured(mem).worries == ()
+        assert run_history(mem).worries == ()
         for n in range(20):
             mem.as_agent("a").append(f"fact {day} {n}", "api", ttl="90d")
-        night(mem, f"2026-02-0{day}", clock.advance("24h"))
-    assert measured(mem).worries == (
+        run_nightly(mem, f"2026-02-0{day}", clock.advance("24h"))
+    assert run_history(mem).worries == (
         "140 entries were written in the last 7 nights, and 0 filed away: it grows",
     )
 

@@ -11,16 +11,16 @@ from synapse.consolidate import (
     claim,
     finish,
     gather,
-    night,
     plan,
     reach,
     run,
+    run_nightly,
     undo,
 )
 from synapse.consolidate import state as states
-from synapse.consolidate.apply import written
+from synapse.consolidate.apply import admit_new_entry
 from synapse.consolidate.nightly import LEASE
-from synapse.consolidate.state import outworn
+from synapse.consolidate.state import plan_states
 from synapse.errors import Conflict, InvalidQuery, NotFound
 from synapse.model.agents import CONSOLIDATOR, Agent, Settings
 from synapse.model.entry import SECOND
@@ -62,7 +62,7 @@ def test_superseded_chains_are_filed_away(world):
         (chain[0].id, chain[1].id),
         (chain[1].id, chain[2].id),
     )
-    assert night(mem, TODAY, clock()).ran
+    assert run_nightly(mem, TODAY, clock()).ran
     assert (set(live(mem)), filed(mem)) == ({chain[2].id}, {chain[0].id, chain[1].id})
     assert mem.as_agent("a").search("port", archived=True)[0].id in filed(mem)
 
@@ -79,7 +79,7 @@ def test_conflicts_go_by_authority_and_ties_stay(world):
     other = mem.as_agent("b").append("spaces", "decisions/x", topic="indent")
     passing = mem.as_agent("a").append("9 am", "decisions/x", topic="hour", ttl="30d")
     mem.as_agent("cto").append("10 am", "decisions/x", topic="hour", ttl="1d")
-    night(mem, TODAY, clock())
+    run_nightly(mem, TODAY, clock())
     assert filed(mem) == {loser.id}
     assert live(mem)[one.id].disputed == (other.id,)
     assert live(mem)[other.id].disputed == (one.id,)
@@ -101,7 +101,7 @@ def test_near_duplicates_become_one_that_counts_for_the_least(world):
         "the build takes 5 h.", "api", ttl="3d", to="agent:b"
     )
     clock.advance("1h")
-    (done,) = night(mem, TODAY, clock()).acts
+    (done,) = run_nightly(mem, TODAY, clock()).acts
     found = mem.as_agent("operator").get(done.id)
     assert (found.author, found.derived_from, found.authority) == (
         "consolidator",
@@ -120,7 +120,7 @@ def test_near_duplicates_become_one_that_counts_for_the_least(world):
     third = mem.as_agent("b").append(
         "The build takes 5 min!", "api", ttl="9d", to="agent:b"
     )
-    (again,) = night(mem, "2026-02-04", clock()).acts
+    (again,) = run_nightly(mem, "2026-02-04", clock()).acts
     assert mem.as_agent("operator").get(again.id).derived_from == (found.id, third.id)
 
 
@@ -130,7 +130,7 @@ def test_any_number_of_equals_become_one_in_one_night(world):
         mem.as_agent("a").append("The build takes 5 min", "api", tags=f"run-{n}")
         for n in range(700)
     ]
-    done = night(mem, TODAY, clock()).acts
+    done = run_nightly(mem, TODAY, clock()).acts
     (last,) = live(mem).values()
     assert (last.body, last.author) == ("The build takes 5 min", "consolidator")
     made = {each.id: mem.as_agent("operator").get(each.id) for each in done}
@@ -139,7 +139,7 @@ def test_any_number_of_equals_become_one_in_one_night(world):
         {*(entry.id for entry in sources), *made} - {last.id}
     ), "each is in one other"
     assert mem.verify().ok
-    assert not night(mem, "2026-02-04", clock()).acts
+    assert not run_nightly(mem, "2026-02-04", clock()).acts
     undo(mem, TODAY)
     assert {*live(mem)} == {entry.id for entry in sources}
 
@@ -153,9 +153,9 @@ def test_a_night_holds_some_entries_at_once_and_comes_to_the_same_end(
             f"The build takes {n % 8} min", "api" if n % 16 < 8 else "status/x"
         )
     now = clock()
-    whole = list(outworn(mem.store, now))
+    whole = list(plan_states(mem.store, now))
     monkeypatch.setattr(states, "AT_ONCE", 6)
-    some = list(outworn(mem.store, now))
+    some = list(plan_states(mem.store, now))
     assert [len(each.live) for each in some] == [2] * 8
     assert [group for each in some for group in each.live] == list(whole[0].live)
     assert [each.outdone or each.lapsed or each.half for each in some[1:]] == [
@@ -163,9 +163,9 @@ def test_a_night_holds_some_entries_at_once_and_comes_to_the_same_end(
     ] * 7, "said once"
     planned = {act.ids for act in todo(mem, now).acts}
     assert len(planned) == 16
-    assert {each.act.ids for each in night(mem, TODAY, now).acts} == planned
+    assert {each.act.ids for each in run_nightly(mem, TODAY, now).acts} == planned
     assert len(live(mem)) == 16
-    assert not night(mem, "2026-02-04", now).acts
+    assert not run_nightly(mem, "2026-02-04", now).acts
 
 
 def test_what_came_beside_a_merge_that_was_begun_is_merged_in_the_same_night(world):
@@ -176,14 +176,19 @@ def test_what_came_beside_a_merge_that_was_begun_is_merged_in_the_same_night(wor
     )
     (act,) = todo(mem, clock()).acts
     record = mem.store.log.append(
-        Pending("entry", CONSOLIDATOR, {"night": TODAY}, written(mem.store, act.made))
+        Pending(
+            "entry",
+            CONSOLIDATOR,
+            {"night": TODAY},
+            admit_new_entry(mem.store, act.new_entry),
+        )
     )
     third = mem.as_agent("a").append("The build takes 5 min", "api")
-    night(mem, TODAY, clock())
+    run_nightly(mem, TODAY, clock())
     assert filed(mem) == {one.id, two.id, record.id, third.id}
     (last,) = live(mem).values()
     assert last.derived_from == (record.id, third.id)
-    assert not night(mem, "2026-02-04", clock()).acts
+    assert not run_nightly(mem, "2026-02-04", clock()).acts
 
 
 def test_no_head_of_an_entry_is_too_large_for_the_night(world):
@@ -217,7 +222,7 @@ def test_no_head_of_an_entry_is_too_large_for_the_night(world):
         )
     )
     clock.advance("2d")
-    done = night(mem, TODAY, clock())
+    done = run_nightly(mem, TODAY, clock())
     assert {each.act.kind for each in done.acts} == {"merge", "escalate"}
     assert filed(mem) == {blocker.id, *(entry.id for entry in alike)}
     merged, escalated = (mem.as_agent("operator").get(each.id) for each in done.acts)
@@ -240,7 +245,7 @@ def test_a_merge_wakes_nobody_again(world):
         for id in ("a", "b")
     ]
     assert all(wakes(entry, sleeper) for entry in sources)
-    (done,) = night(mem, TODAY, clock()).acts
+    (done,) = run_nightly(mem, TODAY, clock()).acts
     made = mem.as_agent("operator").get(done.id)
     assert made.priority == "important"
     assert not wakes(made, sleeper)
@@ -258,7 +263,7 @@ def test_what_is_past_its_time_is_filed_by_month_and_whole(world):
     )
     stays = mem.as_agent("a").append("long", "status/x", ttl="30d")
     clock.advance("2h")
-    night(mem, TODAY, clock())
+    run_nightly(mem, TODAY, clock())
     assert (set(live(mem)), filed(mem)) == ({stays.id}, {entry.id})
     assert mem.as_agent("a").get(entry.id)._replace(archived=False) == entry
     assert mem.verify().ok
@@ -277,7 +282,7 @@ def test_an_unresolved_critical_blocker_climbs_to_the_operator(world):
     told = []
     for number in range(5):
         clock.advance("8d")
-        done = night(mem, f"2026-03-0{number + 1}", clock())
+        done = run_nightly(mem, f"2026-03-0{number + 1}", clock())
         told.append(
             [mem.as_agent("operator").get(each.id) for each in done.acts if each.id]
         )
@@ -301,7 +306,7 @@ def test_a_blocker_is_not_passed_on_to_who_may_not_see_it(world):
         "the key leaked", "blockers/x", priority="critical", to="agent:b"
     )
     clock.advance("8d")
-    (done,) = night(mem, TODAY, clock()).acts
+    (done,) = run_nightly(mem, TODAY, clock()).acts
     assert mem.as_agent("operator").get(done.id).to == "agent:operator"
     assert [entry.id for entry in mem.questions()] == [done.id]
 
@@ -309,12 +314,12 @@ def test_a_blocker_is_not_passed_on_to_who_may_not_see_it(world):
 def test_a_second_night_changes_nothing(world):
     mem, clock = world
     busy(mem, clock)
-    night(mem, TODAY, clock())
+    run_nightly(mem, TODAY, clock())
     before = mem.digest()
     assert todo(mem, clock()).acts == ()
-    assert not night(mem, TODAY, clock()).ran
+    assert not run_nightly(mem, TODAY, clock()).ran
     assert mem.digest() == before
-    assert night(mem, "2026-02-04", clock()).acts == ()
+    assert run_nightly(mem, "2026-02-04", clock()).acts == ()
 
 
 def busy(mem, clock):
@@ -342,7 +347,7 @@ def test_a_night_can_be_taken_back_and_that_too(world):
     mem, clock = world
     busy(mem, clock)
     before = places(mem)
-    night(mem, TODAY, clock())
+    run_nightly(mem, TODAY, clock())
     after = places(mem)
     assert after != before
     for what, state in (
@@ -365,7 +370,7 @@ def test_a_night_can_be_taken_back_and_that_too(world):
 def test_one_act_can_be_taken_back_by_either_of_its_numbers(world):
     mem, clock = world
     busy(mem, clock)
-    done = night(mem, TODAY, clock()).acts
+    done = run_nightly(mem, TODAY, clock()).acts
     (merge,) = [each for each in done if each.act.kind == "merge"]
     for seq in merge.seqs:
         taken = undo(mem, str(seq))
@@ -380,7 +385,7 @@ def test_what_was_restored_by_hand_stays(world):
     me = mem.as_agent("a")
     old = me.append("old", "api")
     me.append("new", "api", supersedes=old.id)
-    night(mem, TODAY, clock())
+    run_nightly(mem, TODAY, clock())
     me.restore(old.id)
     assert todo(mem, clock()).acts == ()
 
@@ -404,9 +409,9 @@ def test_a_dead_leader_s_night_is_taken_over_where_it_was(world):
     mem, clock = world
     busy(mem, clock)
     dead = reach(mem, claim(mem, "night", TODAY, clock()), "archive", clock())
-    assert not night(mem, TODAY, clock() + LEASE - SECOND).ran
+    assert not run_nightly(mem, TODAY, clock() + LEASE - SECOND).ran
     phases = []
-    assert night(mem, TODAY, clock() + LEASE, phases.append).ran
+    assert run_nightly(mem, TODAY, clock() + LEASE, phases.append).ran
     assert phases == ["archive", "enforce", "changelog", "metrics"]
     with pytest.raises(Conflict):
         reach(mem, dead, "archive", clock())
@@ -420,7 +425,7 @@ def test_a_run_by_hand_does_not_stand_for_the_night(world):
         by_hand = claim(mem, "night", TODAY, clock(), again=True)
         assert (by_hand.done, claim(mem, "night", TODAY, clock())) == (not left, None)
         assert run(mem, by_hand, clock()).date == f"{TODAY}T09:00:00"
-        assert night(mem, TODAY, clock()).ran == left
+        assert run_nightly(mem, TODAY, clock()).ran == left
 
 
 def test_a_plan_can_be_applied_by_itself_and_twice(world):
@@ -439,7 +444,7 @@ def test_a_spawned_run_consolidates_nothing(world, monkeypatch):
     monkeypatch.setenv("SYNAPSE_RUN", "run-1")
     monkeypatch.setenv("SYNAPSE_AGENT", "a")
     for act in (
-        lambda: night(mem, TODAY, clock()),
+        lambda: run_nightly(mem, TODAY, clock()),
         lambda: undo(mem, "last"),
         lambda: apply(mem, Plan((), 0, 0)),
     ):

@@ -41,7 +41,7 @@ def test_what_passes_counts_for_no_more_than_the_least_of_its_sources():
         authority=80, trust="keyed", tags=("a",), related=("syn-2026-01-01-001",)
     )
     other = TWO[1]._replace(authority=40, expires=NEVER, tags=("b",))
-    made = judged(other, one, kind="summary").made
+    made = judged(other, one, kind="summary").new_entry
     assert (made.authority, made.trust) == (40, "local")
     assert (made.draft.priority, made.draft.scope, made.draft.addressees) == (
         "info",
@@ -79,7 +79,7 @@ def test_what_passes_counts_for_no_more_than_the_least_of_its_sources():
 def test_what_stays_itself_is_in_no_proposal(more):
     other = TWO[1]._replace(**more)
     verdict = judged(TWO[0], other)
-    assert verdict.made is None
+    assert verdict.new_entry is None
     assert verdict.reason.startswith(other.id)
     assert candidates([TWO[0], other], NOW) == []
 

@@ -13,8 +13,8 @@ from synapse.consolidate.reputation import (
     WORTH,
     Deed,
     Step,
-    moved,
     steps,
+    total_move,
 )
 
 AGENTS = ("a", "b", "c", "puppet")
@@ -118,7 +118,7 @@ def test_the_order_of_deeds_makes_no_difference(found, chance):
 def test_a_standing_stays_within_its_bounds(found, standing):
     for agent in AGENTS:
         own = [step for step in steps(found, 0, PERIOD) if step.deed.agent == agent]
-        after = standing + moved(standing, own)
+        after = standing + total_move(standing, own)
         assert min(standing, 10) <= after <= 100
         if 10 < after < 100:
             assert after - standing == moves(own, agent)

@@ -9,7 +9,7 @@ import pytest
 import synapse
 from synapse import cli
 from synapse.authority import authority_in
-from synapse.consolidate import accounts, night, undo
+from synapse.consolidate import accounts, run_nightly, undo
 from synapse.errors import Forbidden, InvalidEntry, NotFound
 from synapse.formats.declared import parse_settings, render_settings
 from synapse.model.agents import Agent, Skill
@@ -66,7 +66,7 @@ def test_what_lived_was_superseded_or_acted_on_is_found(world):
     other.append("better", "api", supersedes=gone.id)
     me.append("mine", "api", supersedes=own.id)
     me.archive(hand.id)
-    night(mem, "2026-02-01", clock())
+    run_nightly(mem, "2026-02-01", clock())
     assert mem.as_agent("a").get(merged[0].id).archived
     clock.advance("2d")
     assert told(mem) == {
@@ -130,14 +130,14 @@ def test_a_review_moves_the_authority_of_what_is_written_after_it(world):
     mem, clock = world
     before = mem.as_agent("a").append("before", "decisions/x", topic="t", ttl="never")
     lose(mem, clock)
-    assert night(mem, "2026-02-06", clock()).ran
+    assert run_nightly(mem, "2026-02-06", clock()).ran
     assert not reviewed(mem)  # the period is not over
     clock.advance("26d")
     assert account(mem).move in (-10, -8, -6, -4, -2)
     mem.as_agent("a").append("soon", "decisions/x", priority="important")
     move, then = account(mem).move, clock()
     early = mem.as_agent("lead").briefing(as_of=then).markdown()
-    night(mem, "2026-03-04", clock())
+    run_nightly(mem, "2026-03-04", clock())
     clock.advance("1m")
     after = mem.as_agent("a").append(
         "after", "decisions/x", topic="u", priority="important"
@@ -171,7 +171,7 @@ def reviewed(mem):
 def reviewed_world(mem, clock):
     lose(mem, clock)
     clock.advance("26d")
-    night(mem, "2026-03-04", clock())
+    run_nightly(mem, "2026-03-04", clock())
 
 
 def test_a_review_can_be_taken_back_and_that_too(world):
@@ -189,7 +189,7 @@ def test_a_review_can_be_taken_back_and_that_too(world):
         assert account(mem).reviews[0].stands is (turn % 2 == 1)
     undo(mem, "2026-03-04")
     assert mem.as_agent("a").append("x", "api").authority == 60
-    night(mem, "2026-03-05", clock())
+    run_nightly(mem, "2026-03-05", clock())
     assert len(reviewed(mem)) == 1  # what was taken back is not done again
 
 
@@ -226,11 +226,11 @@ def test_a_dead_leader_s_review_is_not_written_twice(world):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        night(mem, "2026-03-04", clock(), die)
+        run_nightly(mem, "2026-03-04", clock(), die)
     clock.advance("1h")
-    night(mem, "2026-03-04", clock())
+    run_nightly(mem, "2026-03-04", clock())
     clock.advance("24h")
-    night(mem, "2026-03-05", clock())
+    run_nightly(mem, "2026-03-05", clock())
     assert len(reviewed(mem)) == int(mem.on)
 
 

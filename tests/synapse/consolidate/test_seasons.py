@@ -17,8 +17,8 @@ from typing import NamedTuple
 import pytest
 
 import synapse
-from synapse.consolidate import apply, claim, measured, night, run
-from synapse.consolidate.acts import Act, filing
+from synapse.consolidate import apply, claim, run, run_history, run_nightly
+from synapse.consolidate.acts import Act, archive_acts
 from synapse.consolidate.plan import Plan, may_merge, merged
 from synapse.model.agents import Agent
 from synapse.model.clock import day
@@ -277,7 +277,7 @@ def through(season, tidy, seed=1):
             if (number + 1) % season.asks == 0:
                 found = ask(team, found)
         longest = max(parse_ttl(ttl) for ttl in season.ttls) // parse_ttl("1d")
-        nights = measured(mem).nights[longest:]
+        nights = run_history(mem).runs[longest:]
         return found._replace(
             entries=growth([each.entries for each in nights], longest),
             bytes=growth([each.bytes for each in nights], longest),
@@ -305,7 +305,7 @@ def nothing_lost(found):
 
 
 def test_a_memory_keeps_what_holds_and_does_not_grow():
-    found = through(SHORT, night)
+    found = through(SHORT, run_nightly)
     print(f"\n{found} retention {found.retention:.4f}")
     assert found.asked > 300
     assert found.past > 300
@@ -316,7 +316,7 @@ def test_a_memory_keeps_what_holds_and_does_not_grow():
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(4))
 def test_five_months_of_a_busy_team(seed):
-    found = through(FULL, night, seed)
+    found = through(FULL, run_nightly, seed)
     print(f"\n{found} retention {found.retention:.4f}")
     assert nothing_lost(found)
     assert not grows(found)
@@ -326,17 +326,17 @@ def test_five_months_of_a_busy_team(seed):
 
 
 def night_that_keeps_the_newest(mem, date, now):
-    night(mem, date, now)
+    run_nightly(mem, date, now)
     found = mem.as_agent("operator").read(limit=None)
     away(
         mem,
         now,
-        filing("archive", "too many", [(entry.id, "") for entry in found[150:]]),
+        archive_acts("archive", "too many", [(entry.id, "") for entry in found[150:]]),
     )
 
 
 def night_that_merges_what_looks_alike(mem, date, now):
-    night(mem, date, now)
+    run_nightly(mem, date, now)
     groups = defaultdict(list)
     for entry in reversed(mem.as_agent("operator").read(limit=None)):
         if may_merge(entry):
@@ -352,20 +352,20 @@ def night_that_merges_what_looks_alike(mem, date, now):
         mem,
         now,
         [
-            Act("merge", "merge", ids[n], "alike", made=merged(group, now))
+            Act("merge", "merge", ids[n], "alike", new_entry=merged(group, now))
             for n, group in enumerate(alike)
         ],
     )
 
 
 def night_that_widens(mem, date, now):
-    night(mem, date, now)
+    run_nightly(mem, date, now)
     acts = []
     for entry in mem.as_agent("operator").read(limit=None, since="24h"):
         if entry.to == "team:core" and may_merge(entry):
             made = merged([entry], now)
             made = made._replace(draft=made.draft._replace(addressees=("all",)))
-            acts.append(Act("merge", "merge", (entry.id,), "alike", made=made))
+            acts.append(Act("merge", "merge", (entry.id,), "alike", new_entry=made))
     away(mem, now, acts)
 
 

@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from synapse.consolidate.plan import near_duplicates
-from synapse.consolidate.similarity import gist, similarity
+from synapse.consolidate.similarity import fingerprint, similarity
 from synapse.model.entry import Entry
 
 SAME = (
@@ -105,7 +105,10 @@ def test_what_is_critical_or_sealed_stays_itself(more):
 
 
 def test_few_words_drowned_in_small_ones_are_not_close():
-    one, other = gist("please just really very simply do it"), gist("do it")
+    one, other = (
+        fingerprint("please just really very simply do it"),
+        fingerprint("do it"),
+    )
     assert one.words == other.words
     assert similarity(one, other) < 0.85
     assert similarity(other, other) == 1.0

@@ -4,7 +4,7 @@ be taken back.
 
 import pytest
 
-from synapse.consolidate import night, undo
+from synapse.consolidate import run_nightly, undo
 from synapse.consolidate.proposal import Proposal, judge
 from synapse.consolidate.staging import stage, waiting, withdraw
 from synapse.errors import Conflict, Forbidden, NotFound, QueueFull
@@ -27,7 +27,7 @@ def proposed(mem, *, to="all", author="a", ttls=("2d", "9d")):
         {e.id: e for e in sources},
         mem.store.clock(),
     )
-    assert verdict.made, verdict.reason
+    assert verdict.new_entry, verdict.reason
     return sources, verdict
 
 
@@ -140,10 +140,10 @@ def test_what_died_between_approval_and_filing_is_finished_by_the_next_night(wor
     mem, clock = world
     sources, verdict = proposed(mem)
     staged = stage(mem, verdict, NIGHT)
-    night(mem, "2026-02-01", clock())
+    run_nightly(mem, "2026-02-01", clock())
     mem.store.act("approve", "lead", entry=staged.id, trust="local", ttl="9d")
     clock.advance("1d")
-    (done,) = night(mem, "2026-02-02", clock()).acts
+    (done,) = run_nightly(mem, "2026-02-02", clock()).acts
     assert (done.act.kind, filed(mem)) == ("archive", {e.id for e in sources})
     assert staged.id in live(mem)
 

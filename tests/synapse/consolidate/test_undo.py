@@ -7,7 +7,7 @@ import random
 import pytest
 
 import synapse
-from synapse.consolidate import night, undo
+from synapse.consolidate import run_nightly, undo
 from synapse.errors import Conflict, Forbidden, NotFound
 from synapse.history.sentences import Act, sentence
 from synapse.knowledge import memory
@@ -72,7 +72,7 @@ def approve(mem, one, two):
 
 def defrag(mem, one, two):
     mem.as_agent("a").append("newer", "api", supersedes=one.id)
-    night(mem, TODAY, mem.store.clock())
+    run_nightly(mem, TODAY, mem.store.clock())
 
 
 @pytest.fixture

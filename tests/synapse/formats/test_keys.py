@@ -1,5 +1,3 @@
-from pathlib import Path
-
 import pytest
 
 from orchestrator.engines.protocol import ENGINES
@@ -11,15 +9,9 @@ from synapse.formats import keys
 from synapse.formats.declared import parse_agent, parse_settings, read_settings
 from synapse.model.agents import SIZES, Agent, Semantic, Settings, Skill
 
-PAGE = Path(keys.__file__).parents[1] / "SETTINGS.md"
-
 
 def paths(fields, table=keys.SETTINGS):
     return [stray.path for stray in keys.strays(fields, table)]
-
-
-def test_the_page_is_made_of_the_tables():
-    assert PAGE.read_text(encoding="utf-8") == keys.page()
 
 
 def below(block, table=keys.SETTINGS):

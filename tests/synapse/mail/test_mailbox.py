@@ -10,7 +10,7 @@ import pytest
 
 import synapse
 from synapse import Conflict, Forbidden, InvalidEntry, Mail, NotFound
-from synapse.consolidate import night, undo
+from synapse.consolidate import run_nightly, undo
 from synapse.index.database import load_sql
 from synapse.model import kinds
 from synapse.model.agents import Agent
@@ -386,7 +386,7 @@ def test_an_idle_thread_is_filed_away_and_comes_back(post, mem):
     moment.advance("20d")
     post["nova"].reply(busy.id, "still here")
     moment.advance("11d")
-    assert night(mem, "2026-02-01", moment()).ran
+    assert run_nightly(mem, "2026-02-01", moment()).ran
     assert [each.subject for each in post["nova"].threads()] == ["Busy"]
     assert [
         (each.subject, each.status) for each in post["nova"].threads("archived")
@@ -397,7 +397,7 @@ def test_an_idle_thread_is_filed_away_and_comes_back(post, mem):
     undo(mem, "2026-02-01")
     assert post["nova"].poll() == 2
     moment.advance("1d")
-    night(mem, "2026-02-02", moment())
+    run_nightly(mem, "2026-02-02", moment())
     assert {each.subject for each in post["nova"].threads()} == {"Busy", "Idle"}, (
         "what was taken back is not done again"
     )

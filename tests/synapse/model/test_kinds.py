@@ -651,7 +651,9 @@ def test_no_night_merges_mail_or_knowledge_or_makes_room_of_it(tree):
     ids = {me.write(draft).id for draft in twins}
     for night in range(3):
         tree.store.clock.advance("1d")
-        assert consolidate.night(tree, f"2026-03-0{night + 1}", tree.store.clock()).ran
+        assert consolidate.run_nightly(
+            tree, f"2026-03-0{night + 1}", tree.store.clock()
+        ).ran
     assert {id for id in ids if not me.get(id).archived} == ids
 
 

@@ -1,5 +1,5 @@
 import random
-from time import perf_counter
+from time import thread_time
 
 import pytest
 from hypothesis import given, settings
@@ -121,9 +121,9 @@ def test_five_thousand_hostile_names_are_refused_quickly():
             for _ in range(chance.randint(1, 12))
         ]
         names.append("/".join([*pieces, chance.choice(bad)]))
-    started = perf_counter()
+    started = thread_time()
     assert not any(map(ns.is_namespace, names))
-    assert perf_counter() - started < 1
+    assert thread_time() - started < 1
     assert not ns.is_namespace("a/" * 1_000_000)
     assert not ns.matches("*/" * 7 + "x", "a/" * 6 + "b")
 

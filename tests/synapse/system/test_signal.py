@@ -41,7 +41,7 @@ def test_ringing_never_blocks(place):
     rung = [ring(place) for _ in range(70_000)]
     assert rung[0] == 1
     assert rung[-1] == 0
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 60
     assert bell.wait(1)
     assert ring(place) == 1
     bell.close()
@@ -52,8 +52,8 @@ def test_it_wakes_a_sleeper(place):
     bell = NotificationPipe(place)
     threading.Timer(0.05, ring, (place,)).start()
     started = time.monotonic()
-    assert bell.wait(5)
-    assert time.monotonic() - started < 2
+    assert bell.wait(120)
+    assert time.monotonic() - started < 30
     bell.close()
 
 
@@ -112,7 +112,7 @@ def test_where_no_bell_can_hang_waiting_is_all(tmp_path):
     bell = NotificationPipe(str(tmp_path / "bells"))
     started = time.monotonic()
     assert not bell.wait(0.05)
-    assert 0.04 < time.monotonic() - started < 1
+    assert 0.04 < time.monotonic() - started < 30
     bell.close()
 
 

@@ -166,9 +166,9 @@ def test_long_runs_are_fast(encoding):
         "!" * 100_000,
         "🙂" * 50_000,
     ):
-        start = time.perf_counter()
+        start = time.thread_time()
         count, bounded = COUNTERS[encoding].measure([text])
-        assert time.perf_counter() - start < 1
+        assert time.thread_time() - start < 1
         assert 0 < count[0] <= len(text.encode())
         assert not bounded
 

@@ -7,8 +7,8 @@ import os
 
 import pytest
 
-from orchestrator.plugin import state
-from orchestrator.plugin.state import MAIN
+from orchestrator.plugin.sessions import state
+from orchestrator.plugin.sessions.state import MAIN
 from orchestrator.plugin.wakes.idle import BUSY, MOST, Wakes, has_module, line
 from tests.orchestrator.plugin.conftest import context
 

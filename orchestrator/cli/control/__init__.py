@@ -1,0 +1,1 @@
+"""Verbs that step in: end runs, and go on with those whose process died."""

@@ -1,0 +1,53 @@
+"""`orchestrator resume`: the runs that dead processes left, gone on with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from orchestrator.cli.frame.describe import describe_result
+from orchestrator.cli.frame.engines import choose_engine, open_supervisor, with_servers
+from orchestrator.cli.frame.options import engine_options, tool_options
+from synapse.cli.frame.call import Call
+from synapse.cli.frame.options import Options
+from synapse.cli.frame.show import clean
+
+if TYPE_CHECKING:
+    from orchestrator.runs.task import Result
+    from orchestrator.supervisor import Supervisor
+
+LEFT = (
+    "start their own program again, or give what they wait for: --tool, --mcp, --engine, --script, "
+    "or the key in the environment; `orchestrator stop RUN` ends one"
+)
+
+
+def resume_options(parser: Options) -> None:
+    tool_options(parser)
+    engine_options(parser)
+
+
+def resume(call: Call) -> int:
+    from orchestrator.cli.frame.live import run_and_show
+
+    args = call.args
+    with open_supervisor(call, choose_engine(args.engine)) as boss:
+        work = with_servers(boss, args.mcp, lambda: _resume_all(boss))
+        ending = run_and_show(boss, work, quiet=args.quiet or call.json)
+    results, waiting = ending.value
+    lines = [describe_result(result) for result in results]
+    lines += [clean(f"{run}: {why}") for run, why in waiting.items()]
+    call.show(
+        lambda: {"resumed": [result.fields() for result in results], "left": waiting},
+        lambda: (
+            "\n".join(lines) or "nothing to go on with: no run has lost its supervisor"
+        ),
+    )
+    if waiting:
+        call.note(LEFT)
+    return ending.code(not waiting and all(result.done for result in results))
+
+
+async def _resume_all(boss: Supervisor) -> tuple[list[Result], dict[str, str]]:
+    """Return what came of the runs that were gone on with, and what the others wait for."""
+    resumed, waiting = await boss.recover()
+    return [await boss.result(run) for run in resumed], waiting

@@ -1,0 +1,62 @@
+"""`orchestrator stop`: the kill switch. It is a record; whoever holds the run hears of it."""
+
+from __future__ import annotations
+
+from orchestrator.cli.frame.describe import find_run, find_runs
+from orchestrator.runs.lease import lives
+from synapse.cli.frame.call import Call
+from synapse.cli.frame.options import Options, Usage
+from synapse.errors import Conflict
+from synapse.model.agents import OPERATOR
+from synapse.model.records import Pending
+
+LEFT = "; its process is gone: `orchestrator resume` writes its end"
+
+
+def stop_options(parser: Options) -> None:
+    add = parser.add_argument
+    add(
+        "runs",
+        nargs="*",
+        metavar="RUN",
+        help="which; all that they spawned end with them",
+    )
+    add("--all", action="store_true", help="everything that runs")
+    add(
+        "--reason",
+        default="stopped by the operator",
+        metavar="TEXT",
+        help="why, for the record",
+    )
+
+
+def stop(call: Call) -> None:
+    args = call.args
+    if bool(args.runs) == args.all:
+        raise Usage("which? Name runs, or give --all")
+    targets = (
+        [find_run(call, name) for name in args.runs]
+        if args.runs
+        else find_runs(call, state="running")
+    )
+    if ended := [
+        str(run["run"]) for run in targets if run["state"] != "running" and args.runs
+    ]:
+        raise Conflict(f"{', '.join(ended)} ended before", runs=ended)
+    ids = [str(run["run"]) for run in targets]
+    for id in ids:
+        fields = {"run": id, "reason": args.reason}
+        call.memory.store.log.append(
+            Pending("stop", OPERATOR, fields, key=f"stop:{id}")
+        )
+    root = call.memory.store.root or call.root
+    orphans = {
+        str(run["run"]) for run in targets if not lives(root, str(run.get("holder")))
+    }
+    text = "\n".join(
+        f"asked to stop: {id}{LEFT if id in orphans else ''}" for id in ids
+    )
+    call.show(
+        {"stopped": ids, "orphaned": [id for id in ids if id in orphans]},
+        text or "nothing runs",
+    )

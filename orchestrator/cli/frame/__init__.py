@@ -1,0 +1,1 @@
+"""Formatting and options that the verbs of the orchestrator share. No verb."""

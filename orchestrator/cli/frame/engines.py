@@ -1,0 +1,100 @@
+"""Which engine a run gets where nobody names one: the one there is a key for, else the scripted
+one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from synapse.cli.frame.call import Call
+from synapse.cli.frame.options import Usage
+
+if TYPE_CHECKING:
+    from orchestrator.engines.protocol import Engine
+    from orchestrator.supervisor import Supervisor
+
+T = TypeVar("T")
+Work = Callable[[], Awaitable[T]]
+
+KEYS = (("anthropic", "ANTHROPIC_API_KEY"), ("openai", "OPENAI_API_KEY"))
+MODELS = {"anthropic": "claude-sonnet-5", "openai": "gpt-5.4-mini"}
+
+
+def choose_engine(name: str | None, env: Mapping[str, str] = os.environ) -> str:
+    """The engine of this name; for `auto`, or none, the first that there is a key for."""
+    if name not in (None, "auto"):
+        return str(name)
+    return next((engine for engine, key in KEYS if env.get(key)), "scripted")
+
+
+def model_of(
+    engine: str, model: str | None, models: Mapping[str, str] = MODELS
+) -> str | None:
+    return model or models.get(engine) or MODELS.get(engine)
+
+
+def make_engine(engine: str, script: str | None) -> str | Engine:
+    """The engine by its name; the scripted one with its script, where one is given."""
+    if engine != "scripted" or not script:
+        return engine
+    from orchestrator.engines.scripted import Scripted
+
+    return Scripted(import_function(script))
+
+
+def takes_tools(name: str) -> bool:
+    """Whether agents on engines of this kind call tools; asked of its class, for making one may
+    take a key.
+    """
+    from orchestrator.engines.protocol import kind_of
+
+    return bool(getattr(kind_of(name), "takes_tools", True))
+
+
+def import_function(dotted: str) -> Any:
+    """`package.module:name`, from the installed packages or from the current directory."""
+    import sys
+    from importlib import import_module
+
+    module, _, name = dotted.partition(":")
+    if not name:
+        raise Usage(f"{dotted!r} is not of the form MODULE:FUNCTION")
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    try:
+        return getattr(import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise Usage(f"{dotted} cannot be found: {error}") from error
+
+
+def open_supervisor(call: Call, engine: str) -> Supervisor:
+    """A supervisor of this workspace, with what the options say."""
+    from orchestrator.supervisor import Supervisor
+
+    args = call.args
+    model = model_of(engine, args.model)
+    tools = [import_function(name) for name in getattr(args, "tool", None) or ()]
+    return Supervisor(
+        call.memory, engine=make_engine(engine, args.script), model=model, tools=tools
+    )
+
+
+async def with_servers(boss: Supervisor, servers: list[str] | None, work: Work[T]) -> T:
+    """Return what comes of the work, done while the servers of its tools run."""
+    if not servers:
+        return await work()
+    import shlex
+
+    from orchestrator.tools.mcp import mcp_tools
+
+    async with AsyncExitStack() as stack:
+        for server in servers:
+            names = [tool.tool.name for tool in boss.user_tools]
+            address = server if "://" in server else shlex.split(server)
+            boss.user_tools += await stack.enter_async_context(
+                mcp_tools(address, taken=names)
+            )
+        return await work()

@@ -1,0 +1,81 @@
+"""Tables of figures: on a terminal one line a row, the last column cut to what is left; elsewhere
+whole and plain.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from synapse.cli.frame.show import clean
+from synapse.cli.frame.table import Rows, table
+
+LEAST = 12
+GAP = 2
+STYLES = {
+    "running": "cyan",
+    "done": "green",
+    "acked": "green",
+    "rendered": "green",
+    "blocked": "yellow",
+    "waiting": "yellow",
+    "failed": "red",
+    "orphaned": "red",
+    "closed": "cyan",
+    "timeout": "red",
+    "stored": "yellow",
+}
+
+
+def grid(headers: Sequence[str], rows: Rows, right: Sequence[str] = ()) -> str:
+    """`right` are the headers of the columns of numbers, which are never cut: where there is too
+    little room, the last column gives way, or where that is a number, the blanks between the
+    columns and then the first.
+    """
+    if sys.stdout.isatty():
+        return _draw(headers, rows, right)
+    cells = [list(headers), *([clean(cell) for cell in row] for row in rows)]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(headers))]
+    numbers = {column for column, header in enumerate(headers) if header in right}
+    padded = [
+        [cell.rjust(widths[i]) if i in numbers else cell for i, cell in enumerate(row)]
+        for row in cells
+    ]
+    return table(padded[0], padded[1:])
+
+
+def _draw(headers: Sequence[str], rows: Rows, right: Sequence[str]) -> str:
+    from rich.cells import cell_len
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console()
+    cells = [[clean(cell.replace("\n", " ")) for cell in row] for row in rows]
+    widths = [
+        max(map(cell_len, column)) for column in zip(headers, *cells, strict=True)
+    ]
+    gap = (
+        1
+        if headers[-1] in right
+        and sum(widths) + GAP * (len(headers) - 1) > console.width
+        else GAP
+    )
+    gives = 0 if headers[-1] in right else len(headers) - 1
+    room = console.width - sum(widths) + widths[gives] - gap * (len(headers) - 1)
+    widths[gives] = min(widths[gives], max(room, LEAST))
+    console.width = max(console.width, sum(widths) + gap * (len(headers) - 1))
+    pretty = Table(
+        box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style="bold"
+    )
+    for header, width in zip(headers, widths, strict=True):
+        justify: Any = "right" if header in right else "left"
+        pretty.add_column(
+            header, justify=justify, no_wrap=True, overflow="ellipsis", width=width
+        )
+    for row in cells:
+        pretty.add_row(*(Text(cell, style=STYLES.get(cell, "")) for cell in row))
+    with console.capture() as capture:
+        console.print(pretty)
+    return "\n".join(line.rstrip() for line in capture.get().splitlines())

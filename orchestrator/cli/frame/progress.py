@@ -1,0 +1,188 @@
+"""The progress of runs, from their records and files: on a terminal one live block, elsewhere a
+line a step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
+
+from orchestrator.cli.frame.describe import (
+    Fields,
+    by_parent,
+    format_duration,
+    format_tokens,
+)
+from orchestrator.cli.frame.grid import STYLES
+from orchestrator.cli.frame.steps import format_end, format_step, turn_usage
+from orchestrator.engines.protocol import Usage
+from orchestrator.runs.folder import STEPS, Tail
+from orchestrator.runs.steps import read
+from synapse.cli.frame.show import clean, first
+
+if TYPE_CHECKING:
+    from rich.live import Live
+
+    from orchestrator.runs.steps import Step
+    from synapse.store import Store
+
+NEWEST = 100  # runs that are looked through for new trees
+
+
+class RunProgress(NamedTuple):
+    """A run as it stands: how deep it lies, what it took so far, the last thing that it did."""
+
+    run: Fields
+    depth: int
+    turns: int
+    usage: Usage
+    cost: float | None
+    took: int
+    last: str
+    fresh: tuple[Step, ...]
+
+
+class _FollowedRun:
+    """One run's steps so far."""
+
+    def __init__(self, tail: Tail) -> None:
+        self.tail = tail
+        self.turns, self.usage = 0, Usage()
+        self.last = ""
+
+    def read_new(self) -> list[Step]:
+        steps = read(self.tail.lines())
+        for step in steps:
+            if step.kind == "turn":
+                self.turns += 1
+                self.usage += turn_usage(step.fields)
+            for line in format_step(step):
+                self.last = line[6:]
+        return steps
+
+
+class Progress:
+    """Looks at runs and shows them; `look` on the memory's thread, `show` where the terminal is."""
+
+    def __init__(self, out: TextIO, *, quiet: bool = False) -> None:
+        self.out, self.quiet = out, quiet
+        self._roots: dict[str, None] = {}
+        self._followed: dict[str, _FollowedRun] = {}
+        self._over: set[str] = set()
+        self._live: Live | None = None
+
+    def __enter__(self) -> Progress:
+        if not self.quiet and self.out.isatty():
+            from rich.console import Console
+            from rich.live import Live
+
+            self._live = Live(
+                console=Console(file=self.out), refresh_per_second=8, transient=True
+            )
+            self._live.__enter__()
+        return self
+
+    def __exit__(self, *about: Any) -> None:
+        if self._live is not None:
+            self._live.__exit__(*about)
+
+    # -- looking -----------------------------------------------------------------------------------
+
+    def look(self, store: Store, holder: str) -> list[RunProgress]:
+        """The trees in which this supervisor holds runs, or held some, parents first."""
+        with store.snapshot() as snap:
+            newest = snap.runs(limit=NEWEST)
+        own_runs = (run for run in newest if run.get("holder") == holder)
+        self._roots.update(
+            dict.fromkeys(str(run["root"]) for run in reversed([*own_runs]))
+        )
+        rows: list[RunProgress] = []
+        for root in self._roots:
+            with store.snapshot(late=True) as snap:
+                children = by_parent(snap.runs(root=root))
+            rows += self._tree(store, children.get(None, ()), children, 0)
+        return rows
+
+    def _tree(
+        self,
+        store: Store,
+        runs: Iterable[Fields],
+        grown: dict[str | None, list[Fields]],
+        depth: int,
+    ) -> Iterator[RunProgress]:
+        for run in runs:
+            yield self._seen(store, run, depth)
+            yield from self._tree(
+                store, grown.get(str(run["run"]), ()), grown, depth + 1
+            )
+
+    def _seen(self, store: Store, run: Fields, depth: int) -> RunProgress:
+        id = str(run["run"])
+        if id not in self._followed:
+            self._followed[id] = _FollowedRun(Tail(store.root or "", id, STEPS))
+        followed = self._followed[id]
+        fresh = tuple(followed.read_new())
+        took = (run.get("ended_at") or store.clock()) - run["at"]
+        last = str(run.get("summary") or run.get("why") or followed.last)
+        return RunProgress(
+            run,
+            depth,
+            followed.turns,
+            followed.usage,
+            run.get("cost"),
+            took,
+            first(last),
+            fresh,
+        )
+
+    # -- showing -----------------------------------------------------------------------------------
+
+    def show(self, rows: list[RunProgress]) -> None:
+        if self.quiet:
+            return
+        if self._live is not None:
+            self._live.update(
+                _table(rows, self._live.console.width, self._live.console.height)
+            )
+            return
+        for row in rows:
+            for line in self._news(row):
+                print(line, file=self.out, flush=True)
+
+    def _news(self, row: RunProgress) -> Iterator[str]:
+        """What is new of a run, a line each."""
+        id = str(row.run["run"])
+        for step in row.fresh:
+            for line in format_step(step):
+                yield f"{id} {line.strip()}"
+        if row.run["state"] == "ended" and id not in self._over:
+            self._over.add(id)
+            yield f"{id} {format_end(row.run).strip()}"
+
+
+def _table(rows: list[RunProgress], width: int, height: int) -> Any:
+    """The runs as a table of one line each, as many of the newest as fit."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(
+        box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold", expand=True
+    )
+    for header in ("run", "state", "turns", "tokens", "time"):
+        table.add_column(
+            header,
+            no_wrap=True,
+            justify="left" if header in ("run", "state") else "right",
+        )
+    table.add_column("", no_wrap=True, overflow="ellipsis", ratio=1)
+    for row in rows[-max(height - 3, 3) :]:
+        state = str(row.run.get("status") or row.run["state"])
+        figures = (str(row.turns), format_tokens(row.usage), format_duration(row.took))
+        name = "  " * row.depth + str(row.run["run"])
+        table.add_row(
+            name,
+            Text(state, style=STYLES.get(state, "")),
+            *figures,
+            Text(clean(row.last)),
+        )
+    return table

@@ -1,0 +1,95 @@
+"""Steps of a run as lines that people read. Called by `tail` and by the progress of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from orchestrator.cli.frame.describe import (
+    Fields,
+    format_count,
+    format_money,
+    format_tokens,
+    mark_estimate,
+)
+from orchestrator.engines.protocol import Usage
+from orchestrator.runs.ledger import load, used
+from orchestrator.runs.steps import Step
+from synapse.cli.frame.show import clean, to_json
+
+
+def format_step(step: Step) -> Iterator[str]:
+    """A step as people read it: what was said to the model, what it said, what it called, what that
+    gave.
+    """
+    lead, fields = f"{step.n:>4}  ", step.fields
+    if step.kind == "prompt":
+        count = len(fields.get("ids", ()))
+        yield (
+            f"{lead}prompt   {count} {'entry' if count == 1 else 'entries'} shown;"
+            f" {_task_line(fields['task'])}"
+        )
+    elif step.kind == "turn":
+        yield from _format_turn(lead, fields["turn"], turn_usage(fields))
+    elif step.kind == "result":
+        yield f"{lead}{'failed ' if fields['failed'] else 'result '}  {_one_line(fields['text'])}"
+    elif step.kind == "message":
+        yield f"{lead}{fields.get('why', 'said'):<7}  {_one_line(_format_ids(fields) + fields['text'])}"
+    elif step.kind == "attempt":
+        yield f"{lead}taken over, attempt {fields.get('attempts', '?')}"
+
+
+def turn_usage(fields: Fields) -> Usage:
+    """What a turn took, as its line for the ledger has it."""
+    return used(load(fields["ledger"]))
+
+
+def _format_turn(lead: str, turn: Fields, usage: Usage) -> Iterator[str]:
+    counts = (
+        mark_estimate(format_count(count), usage.estimated)
+        for count in (usage.input_tokens, usage.output_tokens)
+    )
+    spent = "{} in, {} out".format(*counts)
+    text = _one_line(turn["text"])
+    if text or not turn["calls"]:
+        yield f"{lead}says     {text or turn['stop']}  ({spent})"
+    for place, call in enumerate(turn["calls"]):
+        spend = "" if text or place else f"  ({spent})"
+        yield f"{lead}calls    {call['name']}({_format_arguments(call['arguments'])}){spend}"
+
+
+def _format_arguments(arguments: Fields) -> str:
+    return ", ".join(
+        f"{name}={_format_value(value)}" for name, value in arguments.items()
+    )
+
+
+def _format_value(value: Any) -> str:
+    return repr(value) if isinstance(value, str) else to_json(value)
+
+
+def _format_ids(fields: Fields) -> str:
+    ids = [*fields.get("ids", ()), *fields.get("read", ())]
+    return f"{', '.join(ids)}: " if ids else ""
+
+
+def _task_line(text: str) -> str:
+    return _one_line(
+        "\n".join(line for line in text.splitlines() if not line.startswith("#"))
+    )
+
+
+def _one_line(text: str) -> str:
+    """The lines of a text that say something, in one."""
+    return " ".join(clean(line.strip()) for line in text.splitlines() if line.strip())
+
+
+def format_end(run: Fields) -> str:
+    if run["state"] == "running":
+        return "      still running"
+    usage = Usage(**(run.get("usage") or {}))
+    why = run.get("why") or run.get("summary") or ""
+    return (
+        f"      {run.get('status')}: {format_tokens(usage)} tokens, {format_money(run.get('cost'))} "
+        f" {_one_line(str(why))}"
+    )

@@ -1,0 +1,231 @@
+"""`orchestrator ps | tree`: which runs there are, and who spawned whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from textwrap import wrap
+from typing import Any
+
+from orchestrator.cli.frame.describe import (
+    Fields,
+    RunRow,
+    by_parent,
+    describe_outcome,
+    find_run,
+    find_runs,
+    format_duration,
+    format_money,
+    format_tokens,
+    run_rows,
+    waiting_lines,
+)
+from orchestrator.cli.frame.grid import grid
+from synapse.cli.frame.call import Call
+from synapse.cli.frame.options import Options
+from synapse.cli.frame.parse import number as whole
+from synapse.cli.frame.show import WIDTH, clean, columns, first, short
+from synapse.model.entry import SECOND
+
+HEADERS = ("run", "state", "turns", "tokens", "cost", "time", "task")
+RECENT = 24 * 3_600 * SECOND  # so long `ps` names what ended otherwise than done
+NEWEST = 10
+
+
+def ps_options(parser: Options) -> None:
+    add = parser.add_argument
+    add("--all", action="store_true", help="those that have ended too")
+    add("--agent", metavar="AGENT", help="only this agent's")
+    add("--project", metavar="P", help="only this project's")
+    add(
+        "--limit",
+        type=whole,
+        default=50,
+        metavar="N",
+        help="the newest so many; 0: all; else 50",
+    )
+
+
+def ps(call: Call) -> None:
+    args = call.args
+    state = None if args.all else "running"
+    records = find_runs(
+        call,
+        state=state,
+        agent=args.agent,
+        project=args.project,
+        limit=args.limit or None,
+    )
+    rows = run_rows(call, records)
+    if args.all:
+        call.show(
+            lambda: {"runs": [row.json() for row in rows]},
+            lambda: format_runs(rows, everything=True),
+        )
+        return
+    undone = run_rows(call, _undone(call))
+    call.show(
+        lambda: {
+            "runs": [row.json() for row in rows],
+            "not_done": [row.json() for row in undone],
+        },
+        lambda: format_runs(rows, everything=False) + _format_undone(undone),
+    )
+
+
+def _undone(call: Call) -> list[dict[str, Any]]:
+    """Return the newest runs that ended in the last day, and otherwise than done."""
+    since = call.memory.store.clock() - RECENT
+    ended = find_runs(
+        call, state="ended", agent=call.args.agent, project=call.args.project
+    )
+    recent = [run for run in ended if run.get("ended_at", 0) >= since]
+    return [run for run in recent if run.get("status") != "done"][:NEWEST]
+
+
+def _format_undone(undone: list[RunRow]) -> str:
+    if not undone:
+        return ""
+    return f"\n\nended in the last 24 hours, and not done:\n{_format_reasons(undone)}"
+
+
+def format_runs(rows: list[RunRow], *, everything: bool) -> str:
+    """Return the table of these runs; with the reason why, where one ended otherwise than done."""
+    if not rows:
+        return (
+            "no runs"
+            if everything
+            else "nothing runs; `orchestrator ps --all` lists what ran"
+        )
+    table = grid(HEADERS, list(map(_row, rows)), ("turns", "tokens", "cost", "time"))
+    undone = [row for row in rows if _why(row)]
+    return "\n".join(
+        [
+            table,
+            *waiting_lines(rows),
+            *(["", _format_reasons(undone)] if undone else []),
+        ]
+    )
+
+
+def _row(row: RunRow) -> list[str]:
+    figures = [
+        str(row.turns),
+        format_tokens(row.usage),
+        format_money(row.cost),
+        format_duration(row.took),
+    ]
+    return [row.id, row.state, *figures, first(str(row.fields.get("task", "")))]
+
+
+def _why(row: RunRow) -> str:
+    return (
+        ""
+        if row.state in ("running", "closed", "orphaned", "done")
+        else str(row.fields.get("why", ""))
+    )
+
+
+def _format_reasons(rows: list[RunRow]) -> str:
+    """Return each run with its state, and the whole of why it is not done below it."""
+    lines = []
+    for row in rows:
+        lines.append(f"{row.id}  {row.state}")
+        lines += wrap(
+            clean(_why(row)),
+            WIDTH,
+            initial_indent="  ",
+            subsequent_indent="  ",
+            break_on_hyphens=False,
+        )
+    return "\n".join(lines)
+
+
+def tree_options(parser: Options) -> None:
+    add = parser.add_argument
+    add("run", nargs="?", metavar="RUN", help="from this run on; else all trees")
+    add(
+        "--limit",
+        type=whole,
+        default=10,
+        metavar="N",
+        help="the newest so many trees; 0: all; else 10",
+    )
+
+
+def tree(call: Call) -> None:
+    children = _trees(call)
+    rows = {
+        row.id: row
+        for row in run_rows(call, [run for tops in children.values() for run in tops])
+    }
+    tops = [str(run["run"]) for run in children.get(None, ())]
+    call.show(
+        lambda: {"trees": [_tree_json(top, rows, children) for top in tops]},
+        lambda: (
+            "\n".join(
+                [*_format_trees(tops, rows, children), *waiting_lines(rows.values())]
+            )
+            or "no runs"
+        ),
+    )
+
+
+def _format_trees(
+    tops: list[str], rows: dict[str, RunRow], children: dict[str | None, list[Fields]]
+) -> Iterator[str]:
+    for top in tops:
+        yield from format_tree(top, rows, children, columns() or 0)
+
+
+def _trees(call: Call) -> dict[str | None, list[Fields]]:
+    """The runs below the one that was asked for, or the newest trees; by parent."""
+    if call.args.run:
+        top = find_run(call, call.args.run)
+        children = by_parent(find_runs(call, root=top["root"]))
+        tree: dict[str | None, list[Fields]] = {None: [top]}
+        pending = [str(top["run"])]
+        while pending:
+            id = pending.pop()
+            tree[id] = children.get(id, [])
+            pending += [str(run["run"]) for run in tree[id]]
+        return tree
+    children = by_parent(find_runs(call))
+    if call.args.limit:
+        children[None] = children.get(None, [])[-call.args.limit :]
+    return children
+
+
+def format_tree(
+    top: str,
+    rows: dict[str, RunRow],
+    by_parent: dict[str | None, list[Fields]],
+    width: int,
+    lead: str = "",
+    turn: str = "",
+) -> Iterator[str]:
+    """The lines of a tree: each run with its state, and what it left or is at."""
+    row = rows[top]
+    figures = f"{format_tokens(row.usage)} tokens, {format_money(row.cost)}, {format_duration(row.took)}"
+    yield short(
+        f"{lead}{turn}{top}  {row.state}  {figures}  {describe_outcome(row)}", width
+    )
+    inner = lead + {"": "", "├─ ": "│  ", "└─ ": "   "}[turn]
+    children = [str(run["run"]) for run in by_parent.get(top, ())]
+    for child in children:
+        yield from format_tree(
+            child,
+            rows,
+            by_parent,
+            width,
+            inner,
+            "└─ " if child == children[-1] else "├─ ",
+        )
+
+
+def _tree_json(
+    top: str, rows: dict[str, RunRow], by_parent: dict[str | None, list[Fields]]
+) -> dict[str, object]:
+    children = [
+        _tree_json(str(run["run"]), rows, by_parent) for run in by_parent.get(top, ())
+    ]
+    return {**rows[top].json(), "children": children}

@@ -1,0 +1,61 @@
+"""`orchestrator tail`: the steps of a run as they come, each on one line."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from orchestrator.cli.frame.describe import find_run
+from orchestrator.cli.frame.steps import format_end, format_step
+from orchestrator.runs import steps
+from orchestrator.runs.folder import STEPS, Tail
+from orchestrator.runs.steps import Step
+from synapse.cli.frame.call import Call
+from synapse.cli.frame.interrupt import Interruptible
+from synapse.cli.frame.options import Options
+from synapse.cli.frame.show import columns, short, to_json
+
+LOOK = 0.1
+
+
+def tail_options(parser: Options) -> None:
+    add = parser.add_argument
+    add("run", metavar="RUN", help="which run")
+    add("--follow", action="store_true", help="go on until it ends")
+
+
+def tail(call: Call) -> None:
+    """Ends when the run does, or when nobody reads any more."""
+    run = find_run(call, call.args.run)
+    with Interruptible():
+        for step in _steps(call, str(run["run"])):
+            if call.json:
+                call.say(
+                    to_json(
+                        {
+                            "n": step.n,
+                            "epoch": step.epoch,
+                            "kind": step.kind,
+                            **step.fields,
+                        }
+                    )
+                )
+            else:
+                for line in format_step(step):
+                    call.say(short(line, columns() or 0))
+            call.flush()
+        if not call.json:
+            call.say(short(format_end(find_run(call, str(run["run"]))), columns() or 0))
+
+
+def _steps(call: Call, id: str) -> Iterator[Step]:
+    """The steps so far, and with --follow those to come, until the run has ended."""
+    grown = Tail(call.memory.store.root or call.root, id, STEPS)
+    while True:
+        is_last = (
+            not call.args.follow or find_run(call, id)["state"] == "ended"
+        )  # before the look: nothing comes after
+        yield from steps.read(grown.lines())
+        if is_last:
+            return
+        time.sleep(LOOK)

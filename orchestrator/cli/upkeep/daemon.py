@@ -1,0 +1,165 @@
+"""`orchestrator up | down | status`: the one daemon of a workspace."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.cli.frame.engines import choose_engine, open_supervisor
+from orchestrator.cli.frame.options import engine_options
+from synapse.cli.frame.call import Call
+from synapse.cli.frame.options import Options
+from synapse.cli.frame.show import clean
+from synapse.errors import Conflict, StoreError
+
+if TYPE_CHECKING:
+    from orchestrator.supervisor import Supervisor
+
+PATIENCE = 10.0
+LOG = "runs/.daemon.log"
+
+
+def up_options(parser: Options) -> None:
+    parser.add_argument(
+        "--detach",
+        action="store_true",
+        help="in the background; what it says goes to " + LOG,
+    )
+    engine_options(parser)
+
+
+def up(call: Call) -> None:
+    if call.args.detach:
+        return _detach(call)
+    import asyncio
+
+    with open_supervisor(call, choose_engine(call.args.engine)) as boss:
+        asyncio.run(_served(call, boss))
+    return None
+
+
+async def _served(call: Call, boss: Supervisor) -> None:
+    """Until it is asked to go down, or told to by a signal."""
+    import asyncio
+    import signal
+
+    from orchestrator.daemon import Daemon
+    from orchestrator.nightly.job import nightly, snapshots_of
+    from orchestrator.nightly.schedule import Alarm, plan_of, zone_of
+    from orchestrator.plugin.install.clients import agents_md
+
+    plan = plan_of(call.memory.store.settings)
+    snapshots_of(
+        call.memory.store.settings
+    )  # what is wrong with it is said now, not at night
+    jobs = [*nightly(_root(call), plan), *agents_md.nightly(_root(call), plan)]
+    alarm = Alarm(jobs, zone_of(plan.zone), call.memory.store.clock, call.note)
+    daemon = Daemon(_root(call), boss, alarm, call.note)
+    for which in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(which, daemon.down.set)
+    call.note(f"up as process {os.getpid()}; `orchestrator down` ends it")
+    await daemon.run()
+
+
+def _detach(call: Call) -> None:
+    from orchestrator.daemon import UP_ALREADY, is_up
+
+    root, args = _root(call), call.args
+    if is_up(root):
+        raise Conflict(UP_ALREADY)
+    command = [sys.executable, "-m", "orchestrator", "--root", root, "up"]
+    for name in ("engine", "model", "script"):
+        command += [f"--{name}", getattr(args, name)] if getattr(args, name) else []
+    os.makedirs(os.path.join(root, "runs"), mode=0o700, exist_ok=True)
+    with open(os.path.join(root, LOG), "ab") as log:
+        began = log.tell()
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            close_fds=True,
+        )
+    answer = _await_status(call, process, began)
+    process.returncode = 0  # it stays, and nobody waits for it
+    call.show(answer, f"up as process {answer['pid']}")
+
+
+def _await_status(
+    call: Call, process: subprocess.Popen[bytes], began: int
+) -> dict[str, Any]:
+    """What the new daemon says, once it does; where it does not, the last that it wrote to its
+    log.
+    """
+    from orchestrator.daemon import ask
+    from synapse.errors import NotFound
+
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end and process.poll() is None:
+        try:
+            return ask(_root(call), "status")
+        except NotFound:
+            time.sleep(0.05)
+    with open(
+        os.path.join(_root(call), LOG), encoding="utf-8", errors="replace"
+    ) as log:
+        log.seek(began)
+        lines = [line.strip() for line in log if line.strip()]
+    why = (
+        lines[-1].removeprefix("orchestrator: ")
+        if lines
+        else f"it said nothing in {PATIENCE:.0f} s"
+    )
+    raise StoreError(f"the daemon did not come up: {why} ({LOG})")
+
+
+def down_options(parser: Options) -> None:
+    """None of its own."""
+
+
+def down(call: Call) -> None:
+    from orchestrator.daemon import is_up
+
+    answer = _asked(_root(call), "down")
+    end = time.monotonic() + PATIENCE
+    while is_up(_root(call)):
+        if time.monotonic() > end:
+            raise StoreError(
+                f"the daemon, process {answer['pid']}, was asked to go down and is still up"
+            )
+        time.sleep(0.02)
+    runs_left = (
+        f"; for `orchestrator up` or `resume` to go on with: {', '.join(answer['runs'])}"
+        if answer["runs"]
+        else ""
+    )
+    call.show(answer, f"down{runs_left}")
+
+
+def status_options(parser: Options) -> None:
+    """None of its own."""
+
+
+def status(call: Call) -> None:
+    answer = _asked(_root(call), "status")
+    runs = ", ".join(answer["runs"]) or "none"
+    jobs = f"; it is at: {', '.join(answer['jobs'])}" if answer["jobs"] else ""
+    waiting = "".join(
+        f"\n{clean(f'{run} {why}')}" for run, why in answer.get("left", {}).items()
+    )
+    up = f"up as process {answer['pid']} for {answer['seconds']:.0f} s"
+    call.show(answer, f"{up}; it holds these runs: {runs}{jobs}{waiting}")
+
+
+def _asked(root: str, do: str) -> dict[str, Any]:
+    from orchestrator.daemon import ask
+
+    return ask(root, do)
+
+
+def _root(call: Call) -> str:
+    return os.path.abspath(call.memory.store.root or call.root)

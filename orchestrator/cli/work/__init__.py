@@ -1,0 +1,1 @@
+"""Verbs that give work to agents."""

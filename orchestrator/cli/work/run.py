@@ -1,0 +1,188 @@
+"""`orchestrator run | resume`: a task for an agent, from its prompt to its result; what dead
+processes left.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.cli.frame.describe import clean_text, describe_result, format_money
+from orchestrator.cli.frame.engines import (
+    choose_engine,
+    model_of,
+    open_supervisor,
+    takes_tools,
+    with_servers,
+)
+from orchestrator.cli.frame.options import engine_options, read_text, tool_options
+from synapse.cli.frame.call import Call
+from synapse.cli.frame.options import Options
+from synapse.cli.frame.parse import number as whole
+from synapse.cli.frame.parse import seconds
+
+if TYPE_CHECKING:
+    from orchestrator.preview import Preview
+    from orchestrator.runs.task import Result, Task
+
+TOOLS = ("auto", "always", "never")
+
+
+def run_options(parser: Options) -> None:
+    add = parser.add_argument
+    add(
+        "task", nargs="?", metavar="TASK", help="what to do; none, or -: standard input"
+    )
+    add("--agent", required=True, metavar="A", help="who is to do it")
+    add(
+        "--project",
+        default="general",
+        metavar="P",
+        help="for which project; else general",
+    )
+    engine_options(parser)
+    add(
+        "--view-budget",
+        type=budget,
+        default="auto",
+        metavar="N",
+        help="tokens for memory in the prompt, or auto",
+    )
+    add(
+        "--max-tokens",
+        type=whole,
+        metavar="N",
+        help="end when it, with all below it, has taken so many",
+    )
+    add(
+        "--max-usd",
+        type=float,
+        metavar="N",
+        help="end when it, with all below it, has cost so much",
+    )
+    add("--max-turns", type=whole, metavar="N", help="end after so many turns")
+    add(
+        "--timeout",
+        type=seconds,
+        metavar="S",
+        help="end after so many seconds, or 5m, 2h",
+    )
+    add(
+        "--memory-tools",
+        choices=TOOLS,
+        metavar="WHEN",
+        help=f"{', '.join(TOOLS)}; else auto",
+    )
+    add(
+        "--intent",
+        metavar="I",
+        help="the same intent is the same work, whatever the text",
+    )
+    add(
+        "--force",
+        action="store_true",
+        help="do it even if it is being done, or was just done",
+    )
+    tool_options(parser)
+    add(
+        "--dry-run",
+        action="store_true",
+        help="show the prompt and its price; call nothing",
+    )
+
+
+def budget(text: str) -> int | str:
+    return text if text == "auto" else whole(text)
+
+
+def run(call: Call) -> int:
+    args = call.args
+    task, engine = _task(call), choose_engine(args.engine)
+    if args.dry_run:
+        return _dry_run(call, task, engine)
+    from orchestrator.cli.frame.live import run_and_show
+
+    if engine == "scripted" and args.engine is None and not args.script:
+        call.note(
+            "no key is set (ANTHROPIC_API_KEY, OPENAI_API_KEY): a scripted agent only"
+            " repeats its task"
+        )
+    with open_supervisor(call, engine) as boss:
+        work = with_servers(boss, args.mcp, lambda: boss.spawn(task))
+        ending = run_and_show(boss, work, quiet=args.quiet or call.json)
+    result: Result = ending.value
+    call.show(result.fields, lambda: clean_text(result.text))
+    if not args.quiet or not result.done:
+        call.note(describe_result(result))
+    return ending.code(result.done)
+
+
+def _task(call: Call) -> Task:
+    from orchestrator.runs.task import Task
+
+    args = call.args
+    text = read_text(args.task)
+    names = "view_budget max_tokens max_usd max_turns timeout memory_tools intent force".split()
+    options: dict[str, Any] = {name: getattr(args, name) for name in names}
+    return Task(text, args.agent, args.project, **options)
+
+
+# -- before the spend ------------------------------------------------------------------------------
+
+
+def _dry_run(call: Call, task: Task, engine: str) -> int:
+    from orchestrator.engines.protocol import declared
+    from orchestrator.preview import preview
+
+    agent = call.memory.store.agents().get(task.agent)
+    engine = (
+        engine if call.args.engine or not agent or not agent.engine else agent.engine
+    )
+    task = task._replace(
+        model=call.args.model if not agent or not agent.model else None
+    )
+    kind, options = declared(
+        dict(call.memory.store.settings.other).get("engines"), engine
+    )
+    model = model_of(engine, call.args.model) or options.get("model")
+    estimate = preview(call.memory, task, engine, takes_tools(kind), model)
+    call.show(
+        lambda: _as_json(estimate),
+        lambda: clean_text(f"{estimate.prompt.text}\n{_estimate(estimate)}"),
+    )
+    return 0
+
+
+def _as_json(estimate: Preview) -> dict[str, Any]:
+    return {
+        "prompt": estimate.prompt.text,
+        "receipt": estimate.receipt,
+        "engine": estimate.engine,
+        "model": estimate.model,
+        "cost": {
+            "first_turn_at_most": estimate.turn,
+            "run": estimate.run,
+            "turns": estimate.turns,
+        },
+    }
+
+
+def _estimate(estimate: Preview) -> str:
+    from orchestrator.prompts.receipt import explain
+
+    if estimate.turn is None:
+        price = (
+            f"the price of {estimate.model} is not known"
+            if estimate.model
+            else "not known, for no model is named"
+        )
+    else:
+        price = (
+            f"the first turn at most {format_money(estimate.turn)}; {format_money(estimate.run)} for a run"
+            f" of about {_turns(estimate.turns)}"
+        )
+    explanation = explain(estimate.receipt).rstrip("\n")
+    return f"{'-' * 78}\nNothing was called and nothing was written.\n\n{explanation}\n\nPrice: {price}"
+
+
+def _turns(turns: float) -> str:
+    return "1 turn" if round(turns) == 1 else f"{turns:.0f} turns"

@@ -1,0 +1,71 @@
+"""From a client's JSON to ours and back, in one workspace: by the hook's own process, or by the
+daemon.
+
+What a second hook of a start is to add lies in a file beside the session's until it is taken.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from orchestrator.plugin import facts
+from orchestrator.plugin.facts.event import Event, Reply, read_event, reply_json
+from orchestrator.plugin.hooks import respond
+from orchestrator.plugin.sessions import state
+from synapse.core import Memory
+from synapse.errors import StoreBusy
+
+MORE = ".more"
+WAIT = "wait"  # instead of a client's JSON: the hook asks once more
+
+
+def answer(
+    memory: Memory,
+    client: str,
+    payload: Mapping[str, Any],
+    pid: int | None,
+    identity: str = "",
+) -> str:
+    """Return what the client's hook prints for an event, or WAIT."""
+    client_facts = facts.load(client)
+    event = read_event(client_facts, payload, pid, identity)
+    if event is None:
+        return ""
+    starts = client_facts.parts > 1 and event.name in ("start", "agent-start")
+    second_text = ""
+    try:
+        reply, second_text = respond.respond(memory, client_facts, event)
+        if reply.wait:
+            return WAIT
+        return reply_json(client_facts, event, reply)
+    except StoreBusy:
+        starts = False  # who answers instead leaves the rest
+        raise
+    finally:
+        if starts and memory.store.root and not memory.store.readonly:
+            _write_second(
+                more_path(memory.store.root, event),
+                reply_json(client_facts, event, Reply(context=second_text)),
+            )
+
+
+def more_path(root: str, event: Event) -> str:
+    """Return the file in which the second hook of a start finds what it prints."""
+    return f"{state.path_of(root, event.client, event.session)}.{_key(event)}{MORE}"
+
+
+def _key(event: Event) -> str:
+    return "".join(
+        char for char in event.agent or "main" if char.isalnum() or char in "-_"
+    )[:80]
+
+
+def _write_second(path: str, text: str) -> None:
+    """Write the file whole, so that whoever waits for it reads all of it."""
+    state.make_folder(os.path.dirname(path))
+    aside = f"{path}.{os.getpid()}"
+    with open(aside, "w", encoding="utf-8") as file:
+        file.write(text)
+    os.rename(aside, path)

@@ -1,0 +1,254 @@
+"""The look before and after a call of a client's tool: what is for this moment, what another agent
+has found, is at or is editing. Each thing is told once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+
+from orchestrator.plugin.facts.event import Event, Reply
+from orchestrator.plugin.hooks.context import Context
+from orchestrator.plugin.sessions.runs import ClientRuns
+from orchestrator.plugin.sessions.state import LONGEST, Worker
+from orchestrator.runs.intent import ALIKE, similar
+from orchestrator.runs.lease import lives
+from orchestrator.sharing.findings import Findings, Look
+from orchestrator.tools.calls import Act, Shares, act_of
+from orchestrator.wake import AT_ONCE
+from synapse import claims
+from synapse.authority import visible
+from synapse.errors import Conflict, SynapseError
+from synapse.model.clock import seconds
+from synapse.model.conditions import COMMANDS, SPAWN
+from synapse.model.entry import SECOND, Entry
+from synapse.view import clauses
+
+EDIT_MINUTES = 15  # that a file counts as being edited after its last change
+CONCERN = 3  # entries about a file or address that are told beside one call
+SHARED = ("fetch", "search")
+ACTS = (
+    "edit",
+    "run",
+    "spawn",
+    *SHARED,
+)  # kinds of tools that make a turn one that leaves something
+CALL_SECONDS = 60.0  # that a fetch or a search takes at most
+_MINUTE = 60 * SECOND
+
+
+class CallChecks:
+    """Looks into the memory around the calls of one session's workers."""
+
+    def __init__(self, workers: ClientRuns, context: Context) -> None:
+        self.workers, self.context, self.store = workers, context, workers.store
+        self.findings = Findings(
+            self.store, workers.root, lambda name: lives(workers.root, name)
+        )
+
+    # -- before a call -----------------------------------------------------------------------------
+
+    def before(self, worker: Worker, event: Event) -> Reply:
+        """Return what a worker is told before a call, if anything: instead of it, or beside it."""
+        if text := self._moment(worker, event):
+            return Reply(deny=text)
+        if event.kind in SHARED and (reply := self._shared(worker, event)):
+            return reply
+        lines: list[str] = []
+        entries = self._concerning(worker, event)
+        if event.kind == "edit":
+            lines += self._edited(worker, event)
+        if event.kind == "spawn":
+            for line, entry in self._alike(worker, event):
+                lines.append(line)
+                entries += [entry] if entry is not None else []
+        text = self.context.render_beside(worker, entries) if entries else ""
+        return Reply(context="\n".join(filter(None, (*lines, text))))
+
+    def _moment(self, worker: Worker, event: Event) -> str:
+        """Return what is for the moment before this call; nothing where it was given before."""
+        call = SPAWN if event.kind == "spawn" else event.tool
+        arguments = event.arguments
+        if (
+            event.kind == "read"
+        ):  # it may be a command; `edit` is for what changes files
+            arguments = {
+                name: value
+                for name, value in arguments.items()
+                if name.lower() in COMMANDS
+            }
+        seen_ids = frozenset(worker.seen)
+        entries = self.findings.moments(
+            self.workers.seat(worker), call, arguments, seen_ids
+        )
+        entries = entries[:AT_ONCE]  # the others at the next call
+        worker.add("seen", [entry.id for entry in entries])
+        return self.context.render_moment(worker, entries) if entries else ""
+
+    def _shared(self, worker: Worker, event: Event) -> Reply | None:
+        """Return another agent's result of the same call, or that it is to be waited for; None
+        where the call is this worker's to make.
+        """
+        act, seat = _act(event), self.workers.seat(worker)
+        if act.key in worker.told:
+            return None
+        look = self.findings.begin(seat, act, _once(worker, event), None, CALL_SECONDS)
+        if look.text is not None and look.entry is not None:
+            worker.add("told", [act.key])
+            worker.add("seen", [look.entry.id])
+            return Reply(deny=look.text)
+        if look.holder is not None and not event.waited:
+            return Reply(wait=True)
+        if event.call:
+            worker.at[event.call] = {"work": act.work, "claimed": look.claimed}
+        return None
+
+    def _edited(self, worker: Worker, event: Event) -> Iterator[str]:
+        """Yield who else is editing these files; each is this worker's for a while where nobody
+        is.
+        """
+        for path in self._paths(event):
+            yield from self._edited_one(worker, path)
+
+    def _edited_one(self, worker: Worker, path: str) -> Iterator[str]:
+        work = claims.named(f"edit {path[-180:]}")
+        now, seat = self.store.clock(), self.workers.seat(worker)
+        holder = claims.holder(self.store, work, now)
+        if holder is not None and holder.run == worker.run:
+            if holder.until - now > EDIT_MINUTES * _MINUTE // 2:
+                return
+            holder = None
+        if holder is None or self.findings.is_gone(holder):
+            superseded_runs = {holder.run} if holder else set()
+            try:
+                claims.take(
+                    seat.pen, work, EDIT_MINUTES, None, None, now, superseded_runs
+                )
+                worker.add("editing", [work])
+                return
+            except Conflict:
+                holder = claims.holder(self.store, work, now)
+        if holder is not None and f"{work} {holder.run}" not in worker.told:
+            worker.add("told", [f"{work} {holder.run}"])
+            yield (
+                f"{holder.agent} is editing {path} too (until {seconds(holder.until)},"
+                f" run {holder.run})."
+            )
+
+    def _alike(
+        self, worker: Worker, event: Event
+    ) -> Iterator[tuple[str, Entry | None]]:
+        """Yield which runs do what a spawn asks for, or did it, with what they left."""
+        agent, now = self.workers.reader(worker), self.store.clock()
+        with self.store.snapshot(late=True) as snap:
+            runs = snap.runs(project=self.workers.project, limit=50)
+        for run in runs:
+            same = (
+                run["run"] != worker.run
+                and similar(str(run["task"])[:LONGEST], event.prompt[:LONGEST]) >= ALIKE
+            )
+            key = f"alike {run['run']} {run['state']}"
+            done = (
+                run["state"] == "ended"
+                and run.get("status") == "done"
+                and run.get("summary")
+            )
+            live = run["state"] == "running" and lives(
+                self.workers.root, str(run.get("holder"))
+            )
+            if not same or key in worker.told or not (done or live):
+                continue
+            worker.add("told", [key])
+            if live:
+                yield f"{run['agent']} is at work on the same (run {run['run']}).", None
+            else:
+                with self.store.snapshot(late=True) as snap:
+                    entry = snap.entry(str(run.get("entry")), now)
+                result = entry if entry is not None and visible(entry, agent) else None
+                yield (
+                    (
+                        f"{run['agent']} has done the same (run {run['run']}, entry"
+                        f" {run.get('entry')})."
+                    ),
+                    result,
+                )
+
+    def _concerning(self, worker: Worker, event: Event) -> list[Entry]:
+        """Return the entries that name the file or address of a call, that the worker was not
+        given.
+        """
+        if event.kind not in ("read", "edit", "fetch"):
+            return []
+        paths = event.subjects if event.kind == "fetch" else self._paths(event)
+        entries: list[Entry] = []
+        for path in paths:
+            if f"about {path}" not in worker.told:
+                entries += self._naming(worker, path)
+                worker.add("told", [f"about {path}"])
+        entries = list({entry.id: entry for entry in entries}.values())[:CONCERN]
+        worker.add("seen", [entry.id for entry in entries])
+        return entries
+
+    def _naming(self, worker: Worker, path: str) -> Iterator[Entry]:
+        """Yield the entries with a file's path or name, or an address, in them."""
+        name = os.path.basename(path)
+        names = (path, name) if "." in name else (path,)
+        agent, now = self.workers.reader(worker), self.store.clock()
+        with self.store.snapshot(words=True) as snap:
+            matches = clauses.matches(snap, agent, path, now)
+        for entry, *_ in matches:
+            text = f"{entry.topic or ''}\n{entry.body}"
+            is_known = (
+                entry.id in worker.seen
+                or entry.author == worker.agent
+                or entry.trust == "unverified"
+            )
+            if (
+                not is_known
+                and visible(entry, agent)
+                and any(name in text for name in names)
+            ):
+                yield entry
+
+    def _paths(self, event: Event) -> Iterator[str]:
+        """Yield the paths of files as the team knows them: from the folder of the session on."""
+        for path in event.subjects:
+            inside = (
+                os.path.relpath(path, event.cwd)
+                if os.path.isabs(path) and event.cwd
+                else path
+            )
+            yield path if inside.startswith("..") else inside
+
+    # -- after a call ------------------------------------------------------------------------------
+
+    def after(self, worker: Worker, event: Event) -> None:
+        """Keep what a call gave that holds for everybody."""
+        call = worker.at.pop(event.call, None) if event.call else None
+        if call is None or event.kind not in SHARED:
+            return
+        act, seat = _act(event), self.workers.seat(worker)
+        look = Look(claimed=bool(call["claimed"]), files={})
+        if event.result.strip():
+            self.findings.keep(seat, act, _once(worker, event), event.result, look)
+        elif look.claimed:
+            self.findings.release(seat, act)
+
+    def give_back(self, worker: Worker) -> None:
+        """Give back what a worker was at when it ended: files, and calls that came to nothing."""
+        seat = self.workers.seat(worker)
+        for call in worker.at.values():
+            if call["claimed"]:
+                with suppress(SynapseError):  # it has run out
+                    seat.release(call["work"])
+        worker.at = {}
+        self.workers.release(worker)
+
+
+def _act(event: Event) -> Act:
+    return act_of(event.tool, event.arguments, Shares())
+
+
+def _once(worker: Worker, event: Event) -> str:
+    return f"{worker.run}/{event.call or _act(event).key}"

@@ -1,0 +1,265 @@
+"""What a conversation is given of the memory: its view at the start, and the news since. Text
+within a client's cap.
+
+Whole entries and pointers only: what does not fit is a part of its own, or waits for the next
+event.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from orchestrator import wake
+from orchestrator.plugin.sessions.runs import ClientRuns
+from orchestrator.plugin.sessions.state import MAIN, Worker
+from orchestrator.prompts import render, selection
+from orchestrator.prompts.fence import SECRET_BYTES, fence, secret
+from orchestrator.prompts.templates import Templates
+from orchestrator.wake import NOW, SOON, Ear, News, Reader
+from synapse.agent_memory import AgentMemory
+from synapse.errors import OverBudget
+from synapse.model.agents import Agent
+from synapse.model.entry import Entry
+from synapse.model.records import Pending
+from synapse.view.block import POINTER, Block, pointer, whole
+from synapse.view.view import View
+
+FIRST, MORE = "client", "client-more"  # templates
+LEAST_CAP = 1_000  # characters; a client that takes less is given nothing
+LEAST_SCALE = 0.02  # of what a view may take otherwise
+
+
+class Opening(NamedTuple):
+    """The texts of a start, one for each hook, and the entries that stand in them."""
+
+    parts: tuple[str, ...]
+    view: View
+
+
+class Context:
+    """Makes what the conversations of one workspace are given."""
+
+    def __init__(self, workers: ClientRuns, length: Callable[[str], int] = len) -> None:
+        """Make texts for a client that counts their length in this way."""
+        self.workers, self.store, self.length = workers, workers.store, length
+        self.templates = Templates(workers.store.root)
+        self.secret = (
+            os.urandom(SECRET_BYTES) if self.store.readonly else secret(workers.root)
+        )
+
+    # -- the view ----------------------------------------------------------------------------------
+
+    def opening(
+        self,
+        agent: Agent,
+        seat: AgentMemory,
+        text: str,
+        cap: int,
+        without: Sequence[str],
+        parts: int,
+    ) -> Opening:
+        """Return the view of an agent for a task, divided so that no part is longer than a client
+        takes.
+        """
+        if cap < LEAST_CAP:
+            return Opening((), _empty_view(seat))
+        scale = 1.0
+        while scale > LEAST_SCALE:
+            view = self._view(agent, seat, text, without, scale)
+            texts = self._divide(agent, view, cap) if view.included else ()
+            if len(texts) <= parts and all(self.length(text) <= cap for text in texts):
+                return Opening(texts, view)
+            scale *= 0.8 * min(parts / len(texts), 1.0)
+        return Opening((), _empty_view(seat))
+
+    def _view(
+        self,
+        agent: Agent,
+        seat: AgentMemory,
+        text: str,
+        without: Sequence[str],
+        scale: float,
+    ) -> View:
+        worth = selection.worth(selection.expected(agent.role, ()), scale)
+        options: dict[str, Any] = {
+            "about": text,
+            "without": frozenset(without),
+            "moments": False,
+            "quick": True,
+        }
+        try:
+            return seat.briefing(
+                int((selection.CRITICALS + selection.MOST) * scale),
+                worth=worth,
+                **options,
+            )
+        except OverBudget:
+            return _empty_view(seat)
+
+    def _divide(self, agent: Agent, view: View, cap: int) -> tuple[str, ...]:
+        """Return the view's text in as few parts as the cap allows, each ending with an entry."""
+        texts: list[str] = []
+        body = ""
+        for piece in _split_entries(view.text):
+            if body and self.length(self._frame(agent, body + piece, not texts)) > cap:
+                texts.append(self._frame(agent, body, not texts))
+                body = ""
+            body += piece
+        return (*texts, self._frame(agent, body, not texts))
+
+    def _frame(self, agent: Agent, body: str, first: bool) -> str:
+        marks = fence(self.secret, agent.id, body)
+        variables = {"agent": agent, "project": self.workers.project} if first else {}
+        return render.fenced(
+            FIRST if first else MORE, marks, body, self.templates, "view", **variables
+        )
+
+    def note_shown(self, worker: Worker, view: View, how: str) -> None:
+        """Note in the log and in the session what a worker was shown."""
+        ids = list(view.shown)
+        if ids:
+            of = len(view.included) + len(view.left_out)
+            self.workers.seat(worker).pen.shown(ids, of, view.cursor, how)
+            worker.add("seen", ids)
+
+    # -- the news ----------------------------------------------------------------------------------
+
+    def collect_news(self, worker: Worker, text: str = "") -> list[News]:
+        """Return what has come for a worker and was not given to it, the soonest first. What is
+        read of the log is remembered as due until it is given. What stands in a text that the
+        worker is reading is known to it, and so is what its own sub-agents leave, which its client
+        tells it.
+        """
+        ear = Ear(self.store, quota=1 << 30, cursor=worker.cursor)
+        agent = self.workers.reader(worker)
+        reader = Reader(
+            agent, tuple(worker.about), frozenset(worker.seen), worker.cursor
+        )
+        arrivals = [
+            (entry, tier)
+            for _, entry, tier in ear.news({worker.run: reader})
+            if entry.id not in worker.seen
+        ]
+        worker.cursor = ear.cursor
+        known_ids = [
+            entry.id
+            for entry, _ in arrivals
+            if entry.body.strip() in text or self._is_result(entry, worker)
+        ]
+        worker.add("seen", known_ids)
+        worker.add(
+            "due",
+            [
+                f"{tier} {entry.id}"
+                for entry, tier in arrivals
+                if entry.id not in known_ids
+            ],
+        )
+        return self._due(worker)
+
+    def _is_result(self, entry: Entry, worker: Worker) -> bool:
+        """Return whether an entry is what a sub-agent of this conversation left when it ended, or
+        noted on the way: its report, which the client gives, has what of that matters.
+        """
+        workers = self.workers.session.workers
+        is_note = entry.priority == "info" and entry.addressees == ("all",)
+        if worker is not workers.get(MAIN) or not (is_note or "run" in entry.tags):
+            return False
+        return any(
+            entry.run == other.run for other in workers.values() if other is not worker
+        )
+
+    def _due(self, worker: Worker) -> list[News]:
+        waiting = [item.partition(" ") for item in worker.due]
+        now = self.store.clock()
+        with self.store.snapshot(late=True) as snap:
+            news = [
+                News(entry, 0, tier)
+                for tier, _, id in waiting
+                if id not in worker.seen and (entry := snap.entry(id, now)) is not None
+            ]
+        return sorted(news, key=lambda item: (NOW, SOON, wake.BESIDE).index(item.tier))
+
+    def render_news(self, worker: Worker, news: Sequence[News], cap: int) -> str:
+        """Return the text that tells a worker of the news, as much as the client takes, and note
+        that it did.
+        """
+        reader = self.workers.reader(worker)
+        entries = wake.standing(self.store, news, reader)
+        obsolete = {item.entry.id for item in news} - {entry.id for entry in entries}
+        blocks = [
+            pointer(entry) if self.length(block.text) > cap // 2 else block
+            for entry, block in zip(
+                entries, wake.blocks(entries, news, commands=True), strict=True
+            )
+        ]
+        pairs: list[tuple[Entry, Block]] = []
+        text = ""
+        for pair in list(zip(entries, blocks, strict=True))[: wake.AT_ONCE]:
+            longer = render.wake(
+                [block for _, block in (*pairs, pair)],
+                reader,
+                self.secret,
+                self.templates,
+            )
+            if self.length(longer) <= cap:
+                pairs, text = [*pairs, pair], longer
+        done_ids = {entry.id for entry, _ in pairs} | obsolete
+        worker.due = [
+            item for item in worker.due if item.partition(" ")[2] not in done_ids
+        ]
+        worker.add("seen", [entry.id for entry, _ in pairs])
+        whole_ids = [entry.id for entry, block in pairs if block.form != POINTER]
+        if whole_ids:
+            fields = {
+                "agent": worker.agent,
+                "run": worker.run,
+                "epoch": worker.epoch,
+                "state": "rendered",
+            }
+            self.workers.seat(worker).pen.write(
+                Pending("delivery", worker.agent, fields | {"ids": whole_ids})
+            )
+        return text
+
+    def render_moment(self, worker: Worker, entries: Sequence[Entry]) -> str:
+        """Return what a worker is told before a call that entries are for."""
+        reader = self.workers.reader(worker)
+        return render.held(_blocks(entries), reader, self.secret, self.templates)
+
+    def render_beside(self, worker: Worker, entries: Sequence[Entry]) -> str:
+        """Return entries that concern what a worker is about to read or to change."""
+        reader = self.workers.reader(worker)
+        return render.wake(_blocks(entries), reader, self.secret, self.templates)
+
+
+def _blocks(entries: Sequence[Entry]) -> list[Block]:
+    """Return the entries whole, and long ones as pointers."""
+    return [
+        whole(entry) if len(entry.body) <= wake.LONG else pointer(entry)
+        for entry in entries
+    ]
+
+
+def _empty_view(seat: AgentMemory) -> View:
+    view = seat.briefing(only="critical", moments=False, quick=True)
+    return view._replace(text="", tokens=0, included=())
+
+
+def _split_entries(text: str) -> list[str]:
+    """Return a view's text cut before each entry and each heading: what others wrote stands behind
+    `>`.
+    """
+    pieces: list[str] = []
+    for line in text.splitlines(keepends=True):
+        begins = line.startswith(("- ", "## "))
+        after_heading = (
+            pieces and pieces[-1].startswith("## ") and pieces[-1].count("\n") == 1
+        )
+        if not pieces or (begins and not after_heading):
+            pieces.append(line)
+        else:
+            pieces[-1] += line
+    return pieces

@@ -1,0 +1,317 @@
+"""What is answered to an event of a client's session: the one policy, whatever the client.
+
+At a start the view; before a turn the news and what a prompt's words find; before a call what is
+for it; after it what came meanwhile; at an end what the worker leaves. Called by `hook.py` and the
+daemon.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+
+from orchestrator.plugin.facts import Facts
+from orchestrator.plugin.facts.event import NOTHING, Event, Reply
+from orchestrator.plugin.hooks.call_checks import ACTS, CallChecks
+from orchestrator.plugin.hooks.context import Context
+from orchestrator.plugin.sessions import runs, spawns, state
+from orchestrator.plugin.sessions.runs import ClientRuns
+from orchestrator.plugin.sessions.settings import clients
+from orchestrator.plugin.sessions.state import MAIN, ClientSession, Worker
+from orchestrator.plugin.transcripts.transcript import child_transcript
+from orchestrator.runs.task import Outcome
+from orchestrator.wake import BESIDE
+from synapse.core import Memory
+from synapse.tools import blocker_of
+
+
+def respond(memory: Memory, facts: Facts, event: Event) -> tuple[Reply, str]:
+    """Return what an event is answered, and what the second hook of a start adds to that."""
+    memory.store.refresh(look=True)
+    if memory.store.readonly:
+        return _reply_readonly(memory, facts, event), ""
+    if event.name == "start":
+        runs.sweep(memory)
+        state.remove_stale(memory.store.root or "")
+    with state.hold_session(
+        memory.store.root or "", event.client, event.session
+    ) as session:
+        session.cwd = event.cwd or session.cwd
+        session.fired[event.hook] = time.time()
+        return _Answer(memory, facts, event, session).made()
+
+
+def _reply_readonly(memory: Memory, facts: Facts, event: Event) -> Reply:
+    """Return the view alone, where nothing can be written: no run begins, and nothing is
+    remembered.
+    """
+    if event.name not in ("start", "agent-start"):
+        return NOTHING
+    client_runs = ClientRuns(memory, ClientSession(event.client, event.session))
+    settings = clients(dict(memory.store.settings.other))
+    kind = None if event.name == "start" else event.type or ""
+    agent = memory.store.agents().get(settings.agent_of(kind, memory.store.agents()))
+    if agent is None:
+        return NOTHING
+    cap = facts.events[event.hook].cap
+    opening = Context(client_runs, facts.length).opening(
+        agent, memory.as_agent(agent.id), event.prompt, cap, (), 1
+    )
+    return Reply(context=opening.parts[0] if opening.parts else "")
+
+
+class _Answer:
+    """One event of one session, while its state is held."""
+
+    def __init__(
+        self, memory: Memory, facts: Facts, event: Event, session: ClientSession
+    ) -> None:
+        self.facts, self.event, self.session = facts, event, session
+        self.about = facts.events[event.hook]
+        self.workers = ClientRuns(memory, session)
+        self.context = Context(self.workers, facts.length)
+        self.looks = CallChecks(self.workers, self.context)
+        self.more = ""
+
+    def made(self) -> tuple[Reply, str]:
+        """Return the reply, and what a second hook says."""
+        answers: Mapping[str, Callable[[], Reply]] = {
+            "start": self._start,
+            "prompt": self._prompt,
+            "woken": self._woken,
+            "before": self._before,
+            "after": self._after,
+            "agent-start": self._agent_start,
+            "agent-stop": self._agent_stop,
+            "stop": self._stop,
+            "end": self._end,
+        }
+        if self.facts.calls and not self._place_event():
+            return NOTHING, ""
+        reply = answers[self.event.name]()
+        worker = self.session.workers.get(self.event.agent or MAIN)
+        if worker is not None:
+            worker.given += sum(
+                map(len, (reply.context, reply.deny, reply.again, self.more))
+            )
+        return reply, self.more
+
+    # -- starts ------------------------------------------------------------------------------------
+
+    def _start(self) -> Reply:
+        """A session begins, or its conversation was emptied: the view, without what it still
+        has.
+        """
+        earlier = self.session.workers.get(MAIN)
+        if earlier is not None and self.event.source == "clear":
+            self.workers.end_all(self.event.client)
+        worker = self.workers.of(self.event)
+        worker.transcript = self.event.transcript or worker.transcript
+        if earlier is not None and self.event.source == "resume":
+            worker.add("seen", earlier.seen)  # its conversation has them
+        elif self.event.source == "compact":
+            worker.seen = []
+        return self._open(worker, "")
+
+    def _agent_start(self) -> Reply:
+        """A sub-agent begins: its view, by the words of what it was asked."""
+        task = self.event.prompt or self._spawned_prompt()
+        worker = self.workers.of(self.event, task)
+        worker.about = [task[: state.LONGEST]] if task else []
+        return self._open(worker, task)
+
+    def _spawned_prompt(self) -> str:
+        """Return what the sub-agent that begins was asked: of the spawns of its type, the
+        oldest.
+        """
+        for spawn in self.session.spawns:
+            if spawn["type"] in ("", self.event.type):
+                self.session.spawns.remove(spawn)
+                return spawn["prompt"]
+        return ""
+
+    def _open(self, worker: Worker, text: str, parts: int | None = None) -> Reply:
+        agent, seat = self.workers.reader(worker), self.workers.seat(worker)
+        parts = self.facts.parts if parts is None else parts
+        opening = self.context.opening(
+            agent, seat, text, self.about.cap, worker.seen, parts
+        )
+        self.context.note_shown(worker, opening.view, self.event.name)
+        worker.cursor, worker.opened = max(worker.cursor, opening.view.cursor), True
+        first, *later_parts = opening.parts or ("",)
+        self.more = "".join(later_parts)
+        return Reply(context=first)
+
+    # -- turns -------------------------------------------------------------------------------------
+
+    def _prompt(self) -> Reply:
+        """A person asks: what the words find, and what came since, without what the worker has."""
+        worker = self.workers.of(self.event, self.event.prompt)
+        worker.about = [self.event.prompt[: state.LONGEST]]
+        if not worker.turns and self.event.prompt:
+            self.workers.runs.name(
+                self.workers.run(worker), self.event.prompt[: state.LONGEST]
+            )
+        worker.acts = 0
+        worker.turns += 1
+        news = self._news(worker)
+        agent, seat = self.workers.reader(worker), self.workers.seat(worker)
+        room = self.about.cap - self.facts.length(news) - 1
+        opening = self.context.opening(
+            agent, seat, self.event.prompt, room, worker.seen, 1
+        )
+        self.context.note_shown(worker, opening.view, "prompt")
+        return Reply(context="\n".join(filter(None, (news, *opening.parts))))
+
+    def _woken(self) -> Reply:
+        """A turn begins that no person asked for: what came since, and maybe woke the session."""
+        worker = self.workers.of(self.event)
+        worker.acts = 0
+        worker.turns += 1
+        return Reply(context=self._news(worker))
+
+    def _before(self) -> Reply:
+        worker = self.workers.of(self.event)
+        if self.event.call:
+            self.session.note_call(self.event.call, self.event.agent or MAIN)
+        if reason := self.workers.runs.over(self.workers.run(worker)):
+            return Reply(deny=f"Stopped: {reason}", stop=reason)
+        if self.event.kind == "spawn":
+            task = self.event.prompt[: state.LONGEST]
+            spawn = {
+                "type": self.event.type or "",
+                "prompt": task,
+                "call": self.event.call or "",
+            }
+            self.session.spawns = [*self.session.spawns, spawn][-50:]
+        reply = self.looks.before(worker, self.event)
+        if self.event.kind == "spawn" and (reply.deny or self.facts.calls):
+            self.session.spawns.pop()
+        if self.event.kind == "spawn" and self.facts.calls and not reply.deny:
+            reply = reply._replace(prompt=self._begin_called())
+        return self._fit(worker, reply)
+
+    def _after(self) -> Reply:
+        worker = self.workers.of(self.event)
+        self.looks.after(worker, self.event)
+        worker.acts += self.event.kind in ACTS
+        later, worker.later = worker.later, []
+        return Reply(context="\n".join(filter(None, (*later, self._news(worker)))))
+
+    def _news(self, worker: Worker) -> str:
+        """Return what has come that the worker is to be told, within what the client takes; its
+        view, where its start was not heard of.
+        """
+        if not worker.opened:
+            return self._open(worker, "\n".join(worker.about), 1).context
+        news = self.context.collect_news(worker, self.event.result)
+        return self.context.render_news(worker, news, self.about.cap) if news else ""
+
+    def _fit(self, worker: Worker, reply: Reply) -> Reply:
+        """Return a reply without what the event cannot take; a context waits for the call's result
+        where the client takes none before, and one that is too long goes."""
+        can, cap = self.about.forms, self.about.cap
+        context = (
+            reply.context
+            if "context" in can and self.facts.length(reply.context) <= cap
+            else ""
+        )
+        if reply.context and "context" not in can and len(reply.context) <= cap // 2:
+            worker.later = [reply.context]
+        return reply._replace(context=context, deny=reply.deny if "deny" in can else "")
+
+    # -- sub-agents that are calls -----------------------------------------------------------------
+
+    def _place_event(self) -> bool:
+        """Find the conversation of an event; False where nobody can say whose it is. A call of a
+        sub-agent that came to its end ends the sub-agent; a turn's bounds end what was left open.
+        """
+        if self.event.name in ("start", "prompt", "stop"):
+            for spawn in spawns.open_calls(self.session):
+                self.session.spawns.remove(spawn)
+                self.workers.end_silently(
+                    spawn["agent"], "stopped", spawns.ENDED, self.event.client
+                )
+        if self.event.name == "after" and self.event.kind == "spawn":
+            self._end_called()
+        placed = spawns.place_event(self.session, self.event)
+        self.event = placed or self.event
+        return placed is not None
+
+    def _begin_called(self) -> str:
+        """Begin the sub-agent that a call is; its prompt, with its view before it."""
+        child = spawns.begin(self.session, self.event)
+        worker = self.workers.of(child, child.prompt)
+        worker.about = [child.prompt[: state.LONGEST]] if child.prompt else []
+        view = self._open(worker, child.prompt).context
+        prompt = f"{view}\n{child.prompt}" if view else child.prompt
+        worker.given += len(view)
+        spawns.remember(self.session, child, prompt)
+        return prompt if view else ""
+
+    def _end_called(self) -> None:
+        """End the sub-agent whose call has come to its end."""
+        spawn = spawns.take_ended(self.session, self.event)
+        worker = self.session.workers.get(spawn["agent"]) if spawn else None
+        if spawn is None or worker is None:
+            return
+        outcome = spawns.read_outcome(
+            self.facts.tool(self.event.tool), self.event.result
+        )
+        worker.transcript = child_transcript(
+            self.event.client, self.event.transcript, self.event.prompt
+        )
+        self.looks.give_back(worker)
+        self.workers.end(
+            spawn["agent"],
+            _outcome(outcome) if isinstance(outcome, str) else outcome,
+            self.event.client,
+        )
+
+    # -- ends --------------------------------------------------------------------------------------
+
+    def _agent_stop(self) -> Reply:
+        """A sub-agent would end: first what it has to know, then what it leaves."""
+        worker = self.workers.of(self.event)
+        if text := self._unheard_news(worker):
+            return Reply(again=text)
+        worker.transcript = self.event.transcript or worker.transcript
+        self.looks.give_back(worker)
+        self.workers.end(
+            self.event.agent or MAIN, _outcome(self.event.message), self.event.client
+        )
+        return NOTHING
+
+    def _stop(self) -> Reply:
+        """A turn of the main conversation would end: what it did is written, and the session
+        stays.
+        """
+        worker = self.workers.of(self.event)
+        if text := self._unheard_news(worker):
+            return Reply(again=text)
+        outcome = _outcome(self.event.message)
+        self.looks.give_back(worker)
+        if outcome.status == "blocked" or (worker.acts and outcome.text):
+            self.workers.report(worker, outcome, f"{max(worker.turns, 1)}")
+        worker.acts = 0
+        return NOTHING
+
+    def _unheard_news(self, worker: Worker) -> str:
+        """Return what came for a worker that has to be heard before it ends; said once in a row."""
+        if self.event.going_on or "again" not in self.about.forms:
+            return ""
+        news = [
+            item for item in self.context.collect_news(worker) if item.tier != BESIDE
+        ]
+        return self.context.render_news(worker, news, self.about.cap) if news else ""
+
+    def _end(self) -> Reply:
+        if self.session.workers:
+            self.workers.end_all(self.event.client)
+        return NOTHING
+
+
+def _outcome(message: str) -> Outcome:
+    """Return what a last message says: that the work is done, or what blocks it."""
+    blocked = blocker_of(message)
+    return Outcome("blocked", message, blocked) if blocked else Outcome("done", message)

@@ -1,0 +1,248 @@
+"""Lines of ours in a text file that others write too, between two marked lines.
+
+Pure. Called by `merge`, and by `agents_md` to read the block that is there.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from orchestrator.plugin.install.files.members import Clash
+
+BEGIN, END = "synapse:begin", "synapse:end"
+_NOTE = "made by `orchestrator install`; edits in here are lost"
+_FORMS = {"toml": ("# ", ""), "lines": ("# ", ""), "markdown": ("<!-- ", " -->")}
+_HEADER = re.compile(r"^[ \t]*\[[^\n]*\][ \t]*(?:#[^\n]*)?\r?$", re.MULTILINE)
+
+
+class Span(NamedTuple):
+    """Where the block stands, its marked lines included."""
+
+    start: int
+    end: int
+
+
+def block(text: str, style: str) -> str:
+    """Return a block with its marked lines."""
+    opening, closing = _FORMS[style]
+    return f"{opening}{BEGIN} {_NOTE}{closing}\n{text.strip(chr(10))}\n{opening}{END}{closing}\n"
+
+
+def span(text: str, style: str) -> Span | None:
+    """Return where the block is, None where there is none. Clash where it has no end, or where
+    there are two."""
+    opening, _ = _FORMS[style]
+    begins = list(
+        re.finditer(rf"^{re.escape(opening + BEGIN)}\b[^\n]*$", text, re.MULTILINE)
+    )
+    ends = list(
+        re.finditer(
+            rf"^{re.escape(opening + END)}\b[^\n]*(?:\n|\Z)", text, re.MULTILINE
+        )
+    )
+    if not begins and not ends:
+        return None
+    if len(begins) != 1 or len(ends) != 1 or ends[0].start() < begins[0].end():
+        first = (begins or ends)[0]
+        raise Clash(
+            (
+                f"there have to be one line `{opening}{BEGIN}` and one `{opening}{END}` below"
+                f" it: remove those that are too many"
+            ),
+            text.count("\n", 0, first.start()) + 1,
+        )
+    return Span(begins[0].start(), ends[0].end())
+
+
+def put(text: str, body: str, style: str) -> tuple[str, str]:
+    """Return the text with the block, at the place of the one that is there, else at the end; and
+    the white space that was put before it."""
+    eol = "\r\n" if "\r\n" in text else "\n"
+    fenced = block(body, style).replace("\n", eol)
+    current = None if style == "toml" else span(text, style)
+    if current is not None:
+        return text[: current.start] + fenced + text[current.end :], ""
+    lead = ""
+    if text.strip("\ufeff"):
+        lead = ("" if text.endswith("\n") else eol) + ("" if style == "lines" else eol)
+    return text + lead + fenced, lead
+
+
+def take_out(text: str, body: str, style: str, lead: str | None) -> str:
+    """Return the text without the block."""
+    current = _whole(text, body) if style == "toml" else span(text, style)
+    if current is None:
+        return _without_tables(text, body, lead) if style == "toml" else text
+    before, after = text[: current.start], text[current.end :]
+    if lead is None:
+        lead = "\n" if before.endswith("\n\n") and style != "lines" else ""
+    if lead and before.endswith(lead):
+        before = before[: -len(lead)]
+    if before and after and not before.endswith("\n"):
+        before += "\r\n" if "\r\n" in text else "\n"
+    return before + after
+
+
+# -- tables of TOML --------------------------------------------------------------------------------
+
+
+def holds(text: str, body: str) -> bool:
+    """Tell whether a text says all that our tables say, wherever a client has moved them."""
+    try:
+        return _within(_toml(text), tomllib.loads(body))
+    except Clash:
+        return False
+
+
+def _within(theirs: Any, ours: Any) -> bool:
+    if isinstance(theirs, dict) and isinstance(ours, dict):
+        return all(
+            key in theirs and _within(theirs[key], value) for key, value in ours.items()
+        )
+    if isinstance(theirs, list) and isinstance(ours, list):
+        return all(item in theirs for item in ours)
+    return bool(theirs == ours)
+
+
+def _whole(text: str, body: str) -> Span | None:
+    """Return where the block is as we wrote it, None where somebody wrote into it."""
+    try:
+        current = span(text, "toml")
+    except Clash:
+        return None
+    if current is None:
+        return None
+    written = text[current.start : current.end].replace("\r\n", "\n")
+    return (
+        current if _parts(written)[1:-1] == _parts(block(body, "toml"))[1:-1] else None
+    )
+
+
+def _without_tables(text: str, body: str, lead: str | None) -> str:
+    """Return a text without our tables and marked lines, wherever they stand. A client that writes
+    its file anew loses a comment before a table, and puts its own tables before the last comment.
+    """
+    ours = {
+        _key(section): _plain(section)
+        for section in _parts(body)
+        if section.lstrip().startswith("[")
+    }
+    is_known = lead is not None or f"# {BEGIN}" in text or f"# {END}" in text
+    remaining, is_last = [], False
+    for section in _parts(text):
+        key = _key(section)
+        is_same = key in ours and _plain(section) == ours[key]
+        is_last = section.lstrip().startswith((f"# {BEGIN}", f"# {END}")) or (
+            is_same or (is_known and key in ours and not key.startswith("[["))
+        )
+        if not is_last:
+            remaining.append(section)
+    result = "".join(remaining)
+    if (
+        len(remaining) < len(_parts(text))
+        and is_last
+        and lead
+        and _ends_blank(result)
+        and result.endswith(lead)
+    ):
+        result = result[: -len(lead)]
+    if result != text:
+        _toml(result)
+    return result
+
+
+def _ends_blank(text: str) -> bool:
+    return text.replace("\r\n", "\n").endswith("\n\n")
+
+
+def _parts(text: str) -> list[str]:
+    """Return a text in its parts: what stands before the first table, each table, each marked line
+    of ours."""
+    starts = {match.start() for match in _HEADER.finditer(text)}
+    marks = list(
+        re.finditer(rf"^# (?:{BEGIN}|{END})\b[^\n]*(?:\n|\Z)", text, re.MULTILINE)
+    )
+    starts |= {position for mark in marks for position in (mark.start(), mark.end())}
+    positions = [0, *sorted(starts - {0}), len(text)]
+    return [text[start:end] for start, end in pairwise(positions) if start < end]
+
+
+def _key(part: str) -> str:
+    """Return the header of a table without its spaces; of another part nothing."""
+    header = _HEADER.match(part)
+    return "" if header is None else re.sub(r"\s+|#.*", "", header.group())
+
+
+def _plain(part: str) -> str:
+    return "\n".join(line.strip() for line in part.splitlines() if line.strip())
+
+
+def check_toml(text: str, body: str) -> None:
+    """Raise Clash unless the text is TOML and takes our tables beside its own."""
+    theirs = text
+    own = _toml(theirs)
+    try:
+        both = tomllib.loads(f"{theirs}\n{body}")
+    except tomllib.TOMLDecodeError as error:
+        header = _clashing(theirs, body)
+        raise Clash(
+            f"{header[0]} stands there already: remove it, or rename it ({error})",
+            header[1],
+        ) from None
+    if both != _merged(own, tomllib.loads(body)):
+        raise Clash("our tables would change what the file says", 1)
+
+
+def _toml(text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text.removeprefix("\ufeff").replace("\r\n", "\n"))
+    except tomllib.TOMLDecodeError as error:
+        line = re.search(r"at line (\d+)", str(error))
+        number = int(line.group(1)) if line else text.count("\n") + 1
+        raise Clash(f"this is no TOML: {error}", number) from None
+
+
+def _clashing(theirs: str, body: str) -> tuple[str, int]:
+    """Return the table of ours that cannot stand beside theirs, and the line of theirs."""
+    for header in _HEADER.finditer(body):
+        name = header.group().strip().strip("[]").strip()
+        keys = [key.strip() for key in name.split(".")]
+        for size in range(len(keys), 0, -1):
+            path = r"\s*\.\s*".join(re.escape(key) for key in keys[:size])
+            last = re.escape(keys[size - 1])
+            match = re.search(
+                rf"^[ \t]*(\[\[?\s*{path}\s*\]|(?:{path}|{last})\s*[=.])",
+                theirs,
+                re.MULTILINE,
+            )
+            if match and _breaks(theirs, body, header.start()):
+                return match.group().strip(" \t=."), theirs.count(
+                    "\n", 0, match.start()
+                ) + 1
+    return "a table of the same name", 1
+
+
+def _breaks(theirs: str, body: str, start: int) -> bool:
+    """Tell whether one table of ours, from its header to the next, cannot stand beside theirs."""
+    following = _HEADER.search(body, start + 1)
+    try:
+        tomllib.loads(
+            theirs + "\n" + body[start : following.start() if following else len(body)]
+        )
+    except tomllib.TOMLDecodeError:
+        return True
+    return False
+
+
+def _merged(theirs: Any, ours: Any) -> Any:
+    if isinstance(theirs, dict) and isinstance(ours, dict):
+        both = {
+            key: _merged(theirs[key], ours[key]) for key in theirs.keys() & ours.keys()
+        }
+        return {**theirs, **ours, **both}
+    if isinstance(theirs, list) and isinstance(ours, list):
+        return theirs + ours
+    return ours

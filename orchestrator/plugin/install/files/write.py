@@ -1,0 +1,184 @@
+"""Files written together or not at all: each atomically, with its mode and its link kept, and all
+put back where one of them fails.
+
+Called by `apply`. Knows nothing of what is in the files.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from synapse.errors import Conflict, StoreError
+
+
+class Edit(NamedTuple):
+    """A file as it is and as it is to be; None where it is not there. `mode` None keeps that of the
+    file."""
+
+    path: str
+    old: bytes | None
+    new: bytes | None
+    mode: int | None = None
+    folders: tuple[
+        str, ...
+    ] = ()  # to be removed with the file, where they are empty then
+
+    @property
+    def changes(self) -> bool:
+        """Tell whether anything is written."""
+        return self.old != self.new or (
+            self.mode is not None and self.mode != mode_of(self.path)
+        )
+
+
+class Wrote(NamedTuple):
+    """The edits that were made, with the permission bits that the files had, and the folders that
+    were made for them."""
+
+    edits: list[Edit]
+    folders: list[str]
+
+
+def read(path: str) -> bytes | None:
+    """Return the bytes of a file, None where there is none."""
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise StoreError(
+            f"{path} cannot be read: {error.strerror}", path=path
+        ) from error
+
+
+def mode_of(path: str) -> int | None:
+    """Return the permission bits of a file, None where there is none."""
+    try:
+        return stat.S_IMODE(os.stat(path).st_mode)
+    except OSError:
+        return None
+
+
+def missing_folders(path: str) -> list[str]:
+    """Return the folders that have to be made for a file, the outermost first."""
+    folders: list[str] = []
+    folder = os.path.dirname(os.path.realpath(path))
+    while not os.path.isdir(folder):
+        folders.insert(0, folder)
+        folder = os.path.dirname(folder)
+    return folders
+
+
+def refuse_unwritable(edits: Sequence[Edit]) -> None:
+    """Raise StoreError for the first file that this user could not write; nothing was tried
+    then.
+    """
+    for edit in edits:
+        if not edit.changes:
+            continue
+        real = os.path.realpath(edit.path)
+        folder = os.path.dirname(real)
+        while not os.path.exists(folder):
+            folder = os.path.dirname(folder)
+        if not os.path.isdir(folder):
+            raise StoreError(
+                f"{folder} is no folder, so {edit.path} cannot be written",
+                path=edit.path,
+            )
+        if os.path.isdir(real):
+            raise StoreError(
+                f"{edit.path} is a folder, and has to be a file", path=edit.path
+            )
+        blocked = (
+            real if os.path.exists(real) and not os.access(real, os.W_OK) else folder
+        )
+        if blocked == real or not os.access(folder, os.W_OK | os.X_OK):
+            raise StoreError(
+                f"{edit.path} cannot be written: this user has no right to change {blocked}",
+                path=edit.path,
+            )
+
+
+def write(edits: Sequence[Edit]) -> Wrote:
+    """Write all the files, and return what was done. Where one of them fails, or was changed by
+    somebody since it was read, those before it are put back."""
+    refuse_unwritable(edits)
+    done: list[Edit] = []
+    new_folders: list[str] = []
+    try:
+        for edit in edits:
+            if read(edit.path) != edit.old:
+                raise Conflict(
+                    f"{edit.path} was changed by somebody in this moment: try again",
+                    path=edit.path,
+                )
+            was = mode_of(edit.path)
+            if not edit.changes:
+                continue
+            folders = missing_folders(edit.path) if edit.new is not None else []
+            for folder in folders:
+                os.mkdir(folder)
+                new_folders.append(folder)
+            done.append(edit._replace(mode=was))
+            _replace(edit)
+    except (OSError, Conflict) as error:
+        put_back(done, new_folders)
+        if isinstance(error, Conflict):
+            raise
+        raise StoreError(
+            f"{error.filename or edit.path} could not be written: {error.strerror}"
+        ) from error
+    for edit in done:
+        _prune(edit)
+    return Wrote(done, new_folders)
+
+
+def put_back(done: Sequence[Edit], new_folders: Sequence[str] = ()) -> None:
+    """Give files their earlier bytes again, and remove the folders that were made."""
+    for edit in reversed(done):
+        _replace(Edit(edit.path, edit.new, edit.old, edit.mode))
+    for folder in reversed(new_folders):
+        _remove_empty(folder)
+
+
+def _replace(edit: Edit) -> None:
+    """Give one file its new bytes, through a link where it is one."""
+    real = os.path.realpath(edit.path)
+    if edit.new is None:
+        if os.path.lexists(real):
+            os.unlink(real)
+        return
+    mode = edit.mode if edit.mode is not None else mode_of(real)
+    if edit.old == edit.new and os.path.exists(real):
+        os.chmod(real, mode if mode is not None else 0o644)
+        return
+    fd, temporary = tempfile.mkstemp(prefix=".synapse-", dir=os.path.dirname(real))
+    try:
+        with open(fd, "wb") as file:
+            file.write(edit.new)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, mode if mode is not None else 0o644)
+        os.replace(temporary, real)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def _prune(edit: Edit) -> None:
+    """Remove the folders that were made for a file that is gone, where nothing else is in them."""
+    if edit.new is None:
+        for folder in reversed(edit.folders):
+            _remove_empty(folder)
+
+
+def _remove_empty(folder: str) -> None:
+    try:
+        os.rmdir(folder)
+    except OSError:
+        pass  # somebody's file is in it, or it is gone

@@ -1,0 +1,3 @@
+"""Sessions of clients between their hooks: the state, the runs and the agents of their
+conversations.
+"""

@@ -1,0 +1,242 @@
+"""What is kept of a client's session between its hooks: a file in `runs/.clients/`, held by a lock.
+
+Every hook is a process of its own, and several run at once. Nothing here reads the memory; what is
+lost with a file is that an entry may be given once more.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from typing import Any, TypeVar
+
+from synapse.errors import StoreBusy, StoreError
+
+T = TypeVar("T")
+FOLDER = os.path.join("runs", ".clients")
+MAIN = ""  # the key of the main conversation; a sub-agent's is the client's id of it
+LONGEST = 4_000  # characters that are remembered of what a conversation was asked
+MOST = 400  # ids, keys and calls that are remembered of each worker
+WAIT = 5.0  # seconds for the other hooks of the session, which come one after the other
+ENDED = 50  # sub-agents at their end that are remembered of a session
+STALE = 7 * 86_400  # seconds after which the file of a session that nobody touched goes
+
+
+class Worker:
+    """One conversation of a session, main or a sub-agent's: its run, and what it was given. `due`
+    are entries that it is to be told and was not yet; `told` are keys of what it was told once;
+    `later` are texts that the event they were for could not take; `at` are the calls that others
+    wait for; `acts` counts what it did since it last ended a turn.
+    """
+
+    def __init__(
+        self, agent: str, run: str, epoch: int, type: str | None = None, cursor: int = 0
+    ) -> None:
+        self.agent, self.run, self.epoch, self.type, self.cursor = (
+            agent,
+            run,
+            epoch,
+            type,
+            cursor,
+        )
+        self.seen: list[str] = []
+        self.due: list[str] = []
+        self.told: list[str] = []
+        self.about: list[str] = []
+        self.editing: list[str] = []
+        self.later: list[str] = []
+        self.at: dict[str, Any] = {}
+        self.opened = False  # whether it was given its view
+        self.acts = 0
+        self.turns = 0
+        self.given = 0  # characters that it was given
+        self.transcript: str | None = None
+        self.over = False  # whether its run was ended here
+        self.before: list[
+            float
+        ] = []  # what its transcript said when its run began: a usage, and turns
+
+    def add(
+        self, name: str, values: Iterator[str] | list[str] | tuple[str, ...]
+    ) -> None:
+        """Remember these in one of the lists, the newest of them."""
+        present = getattr(self, name)
+        setattr(
+            self,
+            name,
+            [*present, *(value for value in values if value not in present)][-MOST:],
+        )
+
+
+class ClientSession:
+    """One session of a client: its workers by the client's ids, spawns whose child has not begun
+    yet, and whose call each of the newest calls is. `fired` are the times of each event's last."""
+
+    def __init__(self, client: str, session: str) -> None:
+        self.client, self.session = client, session
+        self.cwd = ""
+        self.holder = ""
+        self.host = ""  # the machine of its client
+        self.workers: dict[str, Worker] = {}
+        self.spawns: list[dict[str, str]] = []
+        self.calls: dict[str, str] = {}
+        self.fired: dict[str, float] = {}
+
+    def forget(self, key: str) -> None:
+        """Keep of a sub-agent that has ended only whose run it was, and that of the newest of
+        them.
+        """
+        worker = self.workers[key]
+        if key != MAIN:
+            kept = self.workers[key] = Worker(
+                worker.agent, worker.run, worker.epoch, worker.type, worker.cursor
+            )
+            kept.over = True
+        ended = [name for name, other in self.workers.items() if other.over]
+        for name in ended[:-ENDED]:
+            del self.workers[name]
+
+    def note_call(self, call: str, worker: str) -> None:
+        """Remember whose call this is, the newest of them."""
+        self.calls[call] = worker
+        for old in list(self.calls)[:-MOST]:
+            del self.calls[old]
+
+
+def path_of(root: str, client: str, session: str) -> str:
+    """Return the file of a session."""
+    return os.path.join(
+        root, FOLDER, f"{client}-{sha256(session.encode()).hexdigest()[:16]}.json"
+    )
+
+
+@contextmanager
+def hold_session(root: str, client: str, session: str) -> Iterator[ClientSession]:
+    """Yield what is known of a session while no other hook has it; keep it afterwards."""
+    path = path_of(root, client, session)
+    with hold_lock(f"{path}.lock"):
+        session_state = load(path) or ClientSession(client, session)
+        yield session_state
+        _store(path, session_state)
+
+
+@contextmanager
+def hold_lock(path: str) -> Iterator[None]:
+    """Hold a lock file. StoreBusy where somebody else does for longer than a hook may take."""
+    make_folder(os.path.dirname(path))
+    try:
+        descriptor = os.open(
+            path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
+        )
+    except OSError as error:
+        raise StoreError(f"{path} cannot be made: {error}") from error
+    try:
+        end = time.monotonic() + WAIT
+        while not _try_lock(descriptor):
+            if time.monotonic() > end:
+                raise StoreBusy(f"{path} is held by another hook of the session")
+            time.sleep(0.005)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def make_folder(path: str) -> None:
+    """Make the folder of what is kept; StoreError where it cannot be made, or is a link: a
+    workspace may come from somebody else, and nothing is written where it says.
+    """
+    if os.path.islink(path):
+        raise StoreError(
+            f"{path} is a link: what is kept of sessions is written nowhere else"
+        )
+    try:
+        os.makedirs(path, mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"{path} cannot be made: {error}") from error
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def load(path: str) -> ClientSession | None:
+    """Return what a file holds; None where there is none, or it is no such file."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            values = json.load(file)
+        session = _fill(ClientSession(values["client"], values["session"]), values)
+        workers = values["workers"].items()
+        session.workers = {
+            key: _fill(Worker(fields["agent"], fields["run"], fields["epoch"]), fields)
+            for key, fields in workers
+        }
+        return session
+    except (OSError, ValueError, TypeError, AttributeError, KeyError):
+        return None
+
+
+def stored_sessions(root: str) -> Iterator[tuple[str, ClientSession]]:
+    """Yield the sessions that files tell of, with the file of each."""
+    folder = os.path.join(root, FOLDER)
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return
+    for name in names:
+        if name.endswith(".json"):
+            path = os.path.join(folder, name)
+            if (session := load(path)) is not None:
+                yield path, session
+
+
+def remove_stale(root: str) -> None:
+    """Remove the files of sessions that nobody touched for long."""
+    folder = os.path.join(root, FOLDER)
+    for name in os.listdir(folder) if os.path.isdir(folder) else ():
+        path = os.path.join(folder, name)
+        try:
+            if time.time() - os.stat(path).st_mtime > STALE:
+                os.unlink(path)
+        except OSError:
+            pass
+
+
+def _fill(made: T, values: dict[str, Any]) -> T:
+    """Return a new value with the fields that a file has of it; those of other versions are left
+    out.
+    """
+    attributes = vars(made)
+    attributes.update(
+        {
+            name: value
+            for name, value in values.items()
+            if isinstance(value, type(attributes.get(name, made)))
+        }
+    )
+    attributes.update(
+        {
+            name: value
+            for name, value in values.items()
+            if attributes.get(name, made) is None
+        }
+    )
+    return made
+
+
+def _store(path: str, session: ClientSession) -> None:
+    aside = f"{path}.{os.getpid()}.new"
+    try:
+        with open(aside, "w", encoding="utf-8") as file:
+            json.dump(vars(session), file, default=vars)
+        os.rename(aside, path)
+    except OSError as error:
+        raise StoreError(f"{path} cannot be written: {error}") from error
