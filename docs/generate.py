@@ -1,6 +1,6 @@
 """Makes the parts of docs/ that follow from the code: settings, verbs, tools, promises, layers.
 
-`python -m docs.generate` writes them anew; tests/test_docs.py fails where a committed page differs.
+`python -m docs.generate` writes them anew; tests/test_site.py fails where a committed page differs.
 A page marks such a part with `<!-- generated: NAME -->` and `<!-- end -->`; what stands around the
 marks is written by hand.
 """
@@ -13,6 +13,9 @@ import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape
+
+from synapse.cli.parse import options_of
+from synapse.cli.parser import EVERYWHERE, parser_of
 
 from orchestrator.cli.verbs import GROUPS as ORCHESTRATOR_GROUPS
 from orchestrator.cli.verbs import VERBS as ORCHESTRATOR_VERBS
@@ -52,6 +55,26 @@ def settings() -> Iterator[str]:
 
 # -- the shell -------------------------------------------------------------------------------------
 
+# What is worth knowing of a verb beside its own help.
+NOTES = {
+    "synapse search": "Searches by meaning too, where an embedder is set.",
+    "synapse tell": "An answer to a question (an entry `--to operator`) ends the question.",
+    "synapse forget": "They stay in the log.",
+    "synapse log": "Names who was given and woken by what, as far as the reader may see it.",
+    "synapse init": "Refused where the project has a workspace, unless a directory is named.",
+    "synapse register": "What is left out is the role's again; what changed is printed.",
+    "synapse rebuild": "Compares every file with the log, and prints the digest of the index.",
+    "synapse doctor": "`orchestrator doctor` checks coding clients.",
+    "synapse defrag": "Writes `views/` and `changelog/` anew, too.",
+    "synapse undo": "An undo can be undone, too.",
+    "synapse import": "Restores a snapshot, too.",
+    "synapse migrate": "Takes over everything or nothing.",
+    "orchestrator ps": "Says why a run is not done, too.",
+    "orchestrator stats": "By model, it shows no blockers.",
+    "orchestrator replay": "Prints the prompt byte for byte.",
+    "orchestrator up": "One daemon per workspace. It continues dead runs within two seconds.",
+}
+
 
 def verbs(groups: Mapping[str, str], table: Mapping[str, Verb]) -> Iterator[str]:
     """Yield what each verb of a program is for, how it is called and what it takes."""
@@ -89,6 +112,8 @@ def one_verb(
         f"{summary[:1].upper()}{summary[1:].rstrip('.')}.",
         "",
     )
+    if title in NOTES:
+        yield from (NOTES[title], "")
     if example:
         yield from ("```text", *example.splitlines(), "```", "")
     yield from rows(("argument", "meaning"), list(arguments(parser)))

@@ -20,7 +20,7 @@ from typing import Any
 
 from orchestrator.nightly.schedule import Alarm
 from orchestrator.plugin.hooks.answer import answer
-from orchestrator.plugin.sessions.runs import sweep
+from orchestrator.plugin.sessions.sweep import sweep
 from orchestrator.plugin.wakes.idle import Wake, Wakes
 from orchestrator.recovery import Recovery
 from orchestrator.supervisor import Supervisor

@@ -28,7 +28,8 @@ from synapse.errors import (
 )
 from synapse.index.snapshot import Filter, Snapshot
 from synapse.model.agents import OPERATOR, Agent
-from synapse.model.dates import DAY, When
+from synapse.model.clock import DAY
+from synapse.model.dates import When
 from synapse.model.dates import since as parse_since
 from synapse.model.entry import (
     NEVER,

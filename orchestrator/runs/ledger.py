@@ -21,6 +21,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from orchestrator.engines.protocol import LABELS, Usage
+from synapse.system.json import dumps
 
 # What memory and coordination put into a run, and what is left without them.
 COORDINATION = (
@@ -93,11 +94,6 @@ class Overhead(NamedTuple):
         return (self.coordination + self.planning) / self.work if self.work else 0.0
 
 
-_encode = json.JSONEncoder(
-    ensure_ascii=False, separators=(",", ":")
-).encode  # made once
-
-
 def dump(line: Line) -> str:
     """Return the line as text, with its newline."""
     fields = {
@@ -115,7 +111,7 @@ def dump(line: Line) -> str:
         "cost": line.cost,
         "stop": line.stop,
     }
-    return _encode(fields) + "\n"
+    return dumps(fields) + "\n"
 
 
 def load(text: str) -> Line:

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 from orchestrator.engines.protocol import Call, Message, Turn, Usage
 from synapse.errors import StoreCorrupt
+from synapse.system.json import dumps
 
 KINDS = ("prompt", "turn", "call", "result", "message", "attempt")
 
@@ -70,14 +71,9 @@ class Conversation(NamedTuple):
     ] = {}  # how often a shared tool's result was given, waited for, stale, got
 
 
-_encode = json.JSONEncoder(
-    ensure_ascii=False, separators=(",", ":")
-).encode  # made once
-
-
 def dump(step: Step) -> str:
     fields = {"n": step.n, "epoch": step.epoch, "kind": step.kind, **step.fields}
-    return _encode(fields) + "\n"
+    return dumps(fields) + "\n"
 
 
 def read(lines: Iterable[str]) -> list[Step]:

@@ -13,7 +13,7 @@ from synapse.errors import Conflict, InvalidQuery
 from synapse.history.sentences import Act, sentence, undo_counts
 from synapse.model import clock
 from synapse.model.agents import OPERATOR
-from synapse.model.entry import SECOND
+from synapse.model.clock import DAY
 from synapse.system.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ _PLANNED = {
     "escalate": "would escalate",
     "warn": "would warn",
 }
-_DAY = 86_400 * SECOND
 _DONE = {
     "archive": "filed away",
     "merge": "merged",
@@ -236,7 +235,7 @@ def _maintain_date(call: Call) -> NightlyRun:
         raise InvalidQuery(
             "--date runs all phases now: leave out --plan, --phase and --as-of"
         )
-    if date_of(args.date) > clock.day(now + _DAY):
+    if date_of(args.date) > clock.day(now + DAY):
         raise InvalidQuery(f"it is not {args.date} anywhere yet", date=args.date)
     with Progress() as progress:
         done = run_nightly(call.memory, args.date, now, progress.phase, progress.act)

@@ -128,7 +128,10 @@ def import_(call: Call) -> None:
         from synapse import backup as snapshots
 
         snapshot = snapshots.restore(call.memory, call.args.file)
-        summary = f"{snapshot.records} records restored: the workspace is as it was at {snapshot.at}"
+        summary = (
+            f"{snapshot.records} records restored: the workspace is as it was at"
+            f" {snapshot.at}"
+        )
         return call.show(lambda: fields(snapshot), lambda: clean(summary))
     count, last = _import_file(call, call.args.file)
     head = _head(last)

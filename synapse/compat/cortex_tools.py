@@ -11,25 +11,30 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from math import isfinite
 
 from synapse import tools
 from synapse.agent_memory import AgentMemory
+from synapse.compat import cortex_atoms
+from synapse.compat.cortex_answers import (
+    default_scope,
+    entries_of_kind,
+    format_counts,
+    join_lines,
+    read_count,
+)
 from synapse.errors import InvalidEntry, NotFound
-from synapse.index.links import Link, links
 from synapse.knowledge import memory
 from synapse.mail.mailbox import Mail
 from synapse.model.agents import OPERATOR
 from synapse.model.entry import Entry
 from synapse.model.kinds import ATOM, FACT, is_id
 from synapse.system.typed import Any
-from synapse.tools import CAPSULE, Arguments, Tool
+from synapse.tools import Arguments, Tool
 from synapse.view import block
 
 CATEGORY, GENERAL, INSIGHT = "category", "general", "insight"
 URGENCIES = ("low", "medium", "high", "critical")
 _WEIGHTY = ("decision", "decided", "lesson", "important", "insight", "never", "always")
-_PARTS = ("subject", "action", "outcome", "consequences")
 _FOLD = 100  # of a memory, what two of them are compared by beside their words
 
 
@@ -53,22 +58,17 @@ def call(
     return tools.call(tool, seat, arguments, once)
 
 
-# -- categories ------------------------------------------------------------------------
-
-
 def _create_category(seat: AgentMemory, given: Arguments, once: str | None) -> str:
-    name, category = (
-        given["name"].strip().lower().replace(" ", "_"),
-        _words(given["keywords"]),
-    )
+    name = given["name"].strip().lower().replace(" ", "_")
+    keywords = _keywords(given["keywords"])
     categories = _categories(seat)
-    if not name or not category:
+    if not name or not keywords:
         raise InvalidEntry("a category needs a name and at least one keyword")
     conflicts = [
         keyword
         for existing in categories.values()
         for keyword in existing["keywords"]
-        if keyword in category
+        if keyword in keywords
     ]
     if name in categories or conflicts:
         raise InvalidEntry(
@@ -77,13 +77,13 @@ def _create_category(seat: AgentMemory, given: Arguments, once: str | None) -> s
             else f"taken: {', '.join(conflicts)}"
         )
     text = json.dumps(
-        {"name": name, "description": given["description"], "keywords": category},
+        {"name": name, "description": given["description"], "keywords": keywords},
         ensure_ascii=False,
     )
     memory.remember(
         seat,
         text,
-        scope=_scope(seat),
+        scope=default_scope(seat),
         categories=(CATEGORY,),
         source="cortex",
         once=once,
@@ -97,7 +97,9 @@ def _list_categories(seat: AgentMemory, given: Arguments, _: str | None) -> str:
         f"- {name}: {category['description']} ({', '.join(category['keywords'])})"
         for name, category in categories
     ]
-    return _joined([f"{block.escaped(line)}\n" for line in lines], "no categories yet")
+    return join_lines(
+        [f"{block.escaped(line)}\n" for line in lines], "no categories yet"
+    )
 
 
 def _categories(seat: AgentMemory) -> dict[str, dict[str, Any]]:
@@ -109,7 +111,7 @@ def _categories(seat: AgentMemory) -> dict[str, dict[str, Any]]:
                 str(row["name"]),
                 {
                     "description": row["description"],
-                    "keywords": _words(row["keywords"]),
+                    "keywords": _keywords(row["keywords"]),
                 },
             )
         except (ValueError, TypeError, KeyError):
@@ -117,23 +119,20 @@ def _categories(seat: AgentMemory) -> dict[str, dict[str, Any]]:
     return categories
 
 
-def _words(given: Iterable[str]) -> list[str]:
+def _keywords(given: Iterable[str]) -> list[str]:
     return list(
         dict.fromkeys(keyword.strip().lower() for keyword in given if keyword.strip())
     )
 
 
-# -- memories --------------------------------------------------------------------------
-
-
 def _add(seat: AgentMemory, given: Arguments, once: str | None) -> str:
     content = given["content"]
-    categories = _asked(given) or _fitting(seat, content)
+    categories = _asked_categories(given) or _fitting_categories(seat, content)
     weight = given.get("importance") or _weight(content)
     entry = memory.remember(
         seat,
         content,
-        scope=_scope(seat),
+        scope=default_scope(seat),
         categories=categories,
         importance=weight,
         source="cortex",
@@ -142,34 +141,33 @@ def _add(seat: AgentMemory, given: Arguments, once: str | None) -> str:
     return f"Stored as {entry.id}: [{', '.join(categories)}] importance={weight:.1f}"
 
 
-def _fitting(seat: AgentMemory, content: str) -> tuple[str, ...]:
+def _fitting_categories(seat: AgentMemory, content: str) -> tuple[str, ...]:
     """Return the categories whose keywords occur in the content."""
-    text, lowered = content.lower(), _categories(seat).items()
-    return tuple(
+    text = content.lower()
+    names = [
         name
-        for name, category in lowered
+        for name, category in _categories(seat).items()
         if any(keyword in text for keyword in category["keywords"])
-    ) or (GENERAL,)
+    ]
+    return tuple(names) or (GENERAL,)
 
 
 def _weight(content: str) -> float:
     text = content.lower()
-    return (
-        3.0
-        if "critical" in text
-        else 2.0
-        if any(keyword in text for keyword in _WEIGHTY)
-        else 1.0
+    if "critical" in text:
+        return 3.0
+    return 2.0 if any(keyword in text for keyword in _WEIGHTY) else 1.0
+
+
+def _list_facts(seat: AgentMemory, given: Arguments, _: str | None) -> str:
+    facts = _facts(seat, _asked_categories(given))[: read_count(given, "limit", 10)]
+    memory.used(seat, [entry.id for entry in facts])
+    return join_lines(
+        [_format_fact(entry) for entry in facts], "nothing is remembered here"
     )
 
 
-def _stm(seat: AgentMemory, given: Arguments, _: str | None) -> str:
-    facts = _facts(seat, _asked(given))[: _count(given, "limit", 10)]
-    memory.used(seat, [entry.id for entry in facts])
-    return _joined([_line(entry) for entry in facts], "nothing is remembered here")
-
-
-def _line(entry: Entry) -> str:
+def _format_fact(entry: Entry) -> str:
     categories = ", ".join(entry.more.get("categories", ()))
     return (
         f"[{block.escaped(categories)}]"
@@ -186,30 +184,26 @@ def _stats(seat: AgentMemory, given: Arguments, _: str | None) -> str:
     messages = seat.read(namespace="mail", limit=0).visible
     lines = [
         f"memories: {len(facts)}",
-        f"atoms: {len(_entries(seat, ATOM))}",
+        f"atoms: {len(entries_of_kind(seat, ATOM))}",
         f"messages: {messages}",
     ]
     lines += [
-        f"by category: {_counted(by_category)}",
-        f"by source: {_counted(by_source)}",
+        f"by category: {format_counts(by_category)}",
+        f"by source: {format_counts(by_source)}",
     ]
     return block.escaped("\n".join(lines))
 
 
-def _counted(counts: Mapping[str, int]) -> str:
-    return (
-        ", ".join(f"{name} {count}" for name, count in sorted(counts.items())) or "none"
-    )
-
-
 def _dedupe(seat: AgentMemory, given: Arguments, _: str | None) -> str:
-    groups = _alike(
-        _facts(seat, _asked(given)), given.get("similarity_threshold", 0.95)
+    groups = _groups_of_duplicates(
+        _facts(seat, _asked_categories(given)), given.get("similarity_threshold", 0.95)
     )
     if not groups:
         return "No duplicates."
     if given["action"] == "report":
-        return _joined(["".join(map(_line, group)) + "\n" for group in groups], "")
+        return join_lines(
+            ["".join(map(_format_fact, group)) + "\n" for group in groups], ""
+        )
     removed = 0
     for newest, *older in groups:
         if given["action"] == "merge":
@@ -219,7 +213,7 @@ def _dedupe(seat: AgentMemory, given: Arguments, _: str | None) -> str:
                 for name in fact.more.get("categories", ())
             )
             most = max(fact.more.get("importance", 1) for fact in (newest, *older))
-            _again(seat, [newest, *older], newest.body, tuple(categories), most)
+            _replace(seat, [newest, *older], newest.body, tuple(categories), most)
         else:
             for fact in older:
                 memory.forget(seat, fact.id, f"says the same as {newest.id}")
@@ -230,10 +224,10 @@ def _dedupe(seat: AgentMemory, given: Arguments, _: str | None) -> str:
     )
 
 
-def _alike(found: Sequence[Entry], least: float) -> list[list[Entry]]:
+def _groups_of_duplicates(facts: Sequence[Entry], least: float) -> list[list[Entry]]:
     """Return groups of facts with the same content, the newest of each first."""
     groups: list[tuple[set[str], str, list[Entry]]] = []
-    for entry in found:
+    for entry in facts:
         text = " ".join(entry.body.lower().split())
         text_words = set(text.split())
         for members, fold, group in groups:
@@ -253,8 +247,8 @@ def _alike(found: Sequence[Entry], least: float) -> list[list[Entry]]:
 def _update(seat: AgentMemory, given: Arguments, _: str | None) -> str:
     if given.get("importance") is None and not given.get("categories"):
         raise InvalidEntry("name importance or categories")
-    old = _memory(seat, given["memory_id"])
-    new = _again(
+    old = _find_memory(seat, given["memory_id"])
+    new = _replace(
         seat, [old], old.body, given.get("categories"), given.get("importance")
     )
     return (
@@ -266,8 +260,8 @@ def _update(seat: AgentMemory, given: Arguments, _: str | None) -> str:
 def _edit(seat: AgentMemory, given: Arguments, _: str | None) -> str:
     if not given.get("append") and not given.get("replace"):
         raise InvalidEntry("name append or replace")
-    old = _memory(seat, given["memory_id"])
-    new = _again(
+    old = _find_memory(seat, given["memory_id"])
+    new = _replace(
         seat, [old], given.get("replace") or f"{old.body}\n\n{given['append']}"
     )
     return f"{'Replaced' if given.get('replace') else 'Appended'}: now {new.id}"
@@ -276,12 +270,12 @@ def _edit(seat: AgentMemory, given: Arguments, _: str | None) -> str:
 def _move(seat: AgentMemory, given: Arguments, _: str | None) -> str:
     if not given["to_categories"]:
         raise InvalidEntry("name at least one category")
-    old = _memory(seat, given["memory_id"])
-    new = _again(seat, [old], old.body, given["to_categories"])
+    old = _find_memory(seat, given["memory_id"])
+    new = _replace(seat, [old], old.body, given["to_categories"])
     return f"Moved to [{', '.join(given['to_categories'])}]: now {new.id}"
 
 
-def _again(
+def _replace(
     seat: AgentMemory,
     olds: Sequence[Entry],
     body: str,
@@ -305,7 +299,7 @@ def _again(
     )
 
 
-def _memory(seat: AgentMemory, name: str) -> Entry:
+def _find_memory(seat: AgentMemory, name: str) -> Entry:
     """Return a memory by its id, or by words that only it contains."""
     if is_id(name):
         entry = seat.get(name)
@@ -349,131 +343,13 @@ def _predict(seat: AgentMemory, given: Arguments, _: str | None) -> str:
             f"[UNREAD] {block.whole(message.entry).text}"
             for message in Mail(seat).inbox()
         ]
-    return _joined(lines[: _count(given, "limit", 5)], "no insight bears on that")
+    return join_lines(
+        lines[: read_count(given, "limit", 5)], "no insight bears on that"
+    )
 
 
 def _urgency(entry: Entry) -> str:
     return URGENCIES[min(3, max(0, int(entry.more.get("importance", 1) * 2) - 2))]
-
-
-# -- atoms -----------------------------------------------------------------------------
-
-
-def _create_atom(seat: AgentMemory, given: Arguments, once: str | None) -> str:
-    entry = memory.atom(
-        seat,
-        *(given[name] for name in _PARTS),
-        scope=_scope(seat),
-        confidence=given.get("confidence", 1.0),
-        source=given.get("source", "agent"),
-        once=once,
-    )
-    return f"Stored as {entry.id}."
-
-
-def _search_atoms(seat: AgentMemory, given: Arguments, _: str | None) -> str:
-    field = given["field"]
-    if field not in _PARTS:
-        raise InvalidEntry(f"field is one of {', '.join(_PARTS)}")
-    atoms = _with(seat, field, given["query"], given.get("threshold", 0.5))[
-        : _count(given, "limit", 10)
-    ]
-    memory.used(seat, [entry.id for entry in atoms])
-    return _joined([block.whole(entry).text for entry in atoms], "no atom says that")
-
-
-def _with(seat: AgentMemory, field: str, query: str, least: float) -> list[Entry]:
-    """Return the atoms whose field matches enough of the question, best match first."""
-    query_words = set(query.lower().split())
-    if not query_words:
-        raise InvalidEntry("the query is empty")
-    scored: list[tuple[float, int, Entry]] = []
-    for hit in seat.search(query, kind=ATOM, limit=200):
-        text = hit.entry.more.get(field, "").lower()
-        share = sum(query_word in text for query_word in query_words) / len(query_words)
-        if share >= least:
-            scored.append((-share, len(scored), hit.entry))
-    return [entry for *_, entry in sorted(scored)]
-
-
-def _find_causes(seat: AgentMemory, given: Arguments, _: str | None) -> str:
-    depth = _count(given, "max_depth", 10)
-    if given.get("outcome"):
-        start = [entry.id for entry in _with(seat, "outcome", given["outcome"], 0.5)]
-    elif given.get("atom_id"):
-        start = [_atom_of(seat, given["atom_id"]).id]
-    else:
-        raise InvalidEntry("name atom_id or outcome")
-    roots = _roots(seat, start, depth)
-    lines = [
-        f"[depth {steps}] {block.whole(seat.get(id)).text}"
-        for id, steps in roots.items()
-    ]
-    return _joined(lines, "nothing is known to cause it")
-
-
-def _atom_of(seat: AgentMemory, id: str) -> Entry:
-    entry = seat.get(id)
-    if entry.kind != ATOM:
-        raise NotFound(f"{id} is no atom", id=id)
-    return entry
-
-
-def _roots(seat: AgentMemory, begun: Iterable[str], depth: int) -> dict[str, int]:
-    """Return the first causes from which a chain leads here, with their distance in steps."""
-    layer, visited, roots = list(begun), set(begun), {}
-    for steps in range(depth + 1):
-        further: list[str] = []
-        for id in layer:
-            causes = [edge.cause for edge in _links(seat, id) if edge.effect == id]
-            causes = [cause for cause in causes if memory.sees(seat, cause)]
-            if not causes and steps:
-                roots[id] = steps
-            further += [cause for cause in causes if cause not in visited]
-            visited.update(causes)
-        layer = further
-    return roots
-
-
-def _links(seat: AgentMemory, id: str) -> list[Link]:
-    with seat.store.snapshot(late=True) as snap:
-        return links(snap, id)
-
-
-def _link(seat: AgentMemory, given: Arguments, _: str | None) -> str:
-    type, strength = given.get("link_type", "causes"), given.get("strength", 0.5)
-    stored = memory.link(
-        seat, given["from_atom_id"], given["to_atom_id"], type, strength
-    )
-    return f"{stored.cause} {stored.type} {stored.effect} ({stored.strength:g})"
-
-
-def _atom_stats(seat: AgentMemory, given: Arguments, _: str | None) -> str:
-    atoms = _entries(seat, ATOM)
-    ids = {entry.id for entry in atoms}
-    by_ends = {
-        (edge.cause, edge.effect): edge for id in ids for edge in _links(seat, id)
-    }
-    types = Counter(edge.type for pair, edge in by_ends.items() if ids.issuperset(pair))
-    sure = (
-        sum(entry.more.get("confidence", 1.0) for entry in atoms) / len(atoms)
-        if atoms
-        else 0
-    )
-    lines = [
-        f"atoms: {len(atoms)}",
-        f"links: {_counted(types)}",
-        f"confidence: {sure:.2f} on average",
-    ]
-    return "\n".join(lines)
-
-
-# -- below -----------------------------------------------------------------------------
-
-
-def _entries(seat: AgentMemory, kind: str) -> list[Entry]:
-    """Return all entries of a kind that this agent may see, newest first."""
-    return [entry for entry in seat.read(limit=None) if entry.kind == kind]
 
 
 def _facts(
@@ -482,7 +358,7 @@ def _facts(
     """Return the memories of these categories, or of all. Those that only declare a category must
     be asked for."""
     facts = []
-    for entry in _entries(seat, FACT):
+    for entry in entries_of_kind(seat, FACT):
         labels = entry.more.get("categories", ())
         if (
             any(name in categories for name in labels)
@@ -493,44 +369,11 @@ def _facts(
     return facts
 
 
-def _asked(given: Arguments) -> tuple[str, ...]:
+def _asked_categories(given: Arguments) -> tuple[str, ...]:
     return tuple(
         given.get("categories")
         or ([given["category"]] if given.get("category") else ())
     )
-
-
-def _scope(seat: AgentMemory) -> str:
-    """Return the scope of a new memory: the team of an agent that has exactly one, else the
-    agent."""
-    agent = seat.agent
-    groups = agent.groups if agent else ()
-    return f"group:{groups[0]}" if len(groups) == 1 else "agent"
-
-
-def _count(given: Arguments, name: str, otherwise: int) -> int:
-    """Read a number of items; JSON also allows infinity, which is refused."""
-    return (
-        max(0, min(10_000, int(value)))
-        if isfinite(value := given.get(name, otherwise))
-        else otherwise
-    )
-
-
-def _joined(lines: Sequence[str], otherwise: str) -> str:
-    """Return as many lines as fit into an answer; the last says how many there are."""
-    count, size = 0, 0
-    for line in lines:
-        size += len(line.encode())
-        if size > CAPSULE - 60:
-            break
-        count += 1
-    remainder = (
-        f"({count} of {len(lines)} shown; ask for fewer)\n"
-        if count < len(lines)
-        else ""
-    )
-    return "".join(lines[:count]) + remainder or otherwise
 
 
 _CALLS: Mapping[
@@ -539,16 +382,16 @@ _CALLS: Mapping[
     "cortex_create_category": (_create_category, True),
     "cortex_list_categories": (_list_categories, False),
     "cortex_add": (_add, True),
-    "cortex_stm": (_stm, False),
+    "cortex_stm": (_list_facts, False),
     "cortex_stats": (_stats, False),
     "cortex_dedupe": (_dedupe, True),
     "cortex_update": (_update, True),
     "cortex_edit": (_edit, True),
     "cortex_move": (_move, True),
     "cortex_predict": (_predict, False),
-    "atom_create": (_create_atom, True),
-    "atom_search": (_search_atoms, False),
-    "atom_find_causes": (_find_causes, False),
-    "atom_link": (_link, True),
-    "atom_stats": (_atom_stats, False),
+    "atom_create": (cortex_atoms.create_atom, True),
+    "atom_search": (cortex_atoms.search_atoms, False),
+    "atom_find_causes": (cortex_atoms.find_causes, False),
+    "atom_link": (cortex_atoms.link_atoms, True),
+    "atom_stats": (cortex_atoms.atom_stats, False),
 }

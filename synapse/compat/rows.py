@@ -33,6 +33,7 @@ from synapse.model.message import (
 from synapse.model.records import Record, filings, touched_by
 from synapse.store import Store
 from synapse.system.digest import sha256
+from synapse.system.json import dumps
 from synapse.system.typed import Any, NamedTuple
 
 _TYPE = {kinds.MESSAGE: "message", kinds.FACT: "stm", kinds.ATOM: "atom"}
@@ -181,7 +182,7 @@ class Rows:
         row = columns(message)
         row |= {
             "seq": message.entry.seq,
-            "metadata": _json(row["metadata"]),
+            "metadata": dumps(row["metadata"]),
             "parent_id": self._now(row["parent_id"]),
         }
         self.db.run("put_message", row)
@@ -217,7 +218,7 @@ class Rows:
         return {
             "id": entry.id,
             "content": entry.body,
-            "categories": _json(list(extra.get("categories", ()))),
+            "categories": dumps(list(extra.get("categories", ()))),
             "importance": extra.get("importance", 1.0),
             "access_count": uses(snap, entry.id),
             "created_at": iso(said_at(first)),
@@ -270,7 +271,7 @@ class Rows:
                 "last_message_at": last,
                 "message_count": count,
                 "status": status,
-                "tags": _json(list(row.tags)),
+                "tags": dumps(list(row.tags)),
             },
         )
 
@@ -285,7 +286,7 @@ class Rows:
         reached: dict[str, int] = before.get("reached", {})
         for name, dimension, *_ in vectors.models():
             reached[name] = self._vectors(name, dimension, reached.get(name, 0), cursor)
-        return _json({"dropped": dropped, "reached": reached})
+        return dumps({"dropped": dropped, "reached": reached})
 
     def _vectors(self, name: str, dimension: int, last: int, cursor: int) -> int:
         """Add the vectors of one model. A text that was embedded in parts has the mean of their
@@ -359,7 +360,7 @@ class Rows:
                 "id": id,
                 "display_name": id,
                 "last_seen_at": last,
-                "capabilities": _json(can),
+                "capabilities": dumps(can),
             }
             self.db.run("put_agent", row)
 
@@ -395,7 +396,3 @@ def _embedding(
         "dimension": len(vector),
         **key,
     }
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

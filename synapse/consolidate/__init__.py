@@ -27,6 +27,8 @@ from synapse.consolidate.staging import stage, waiting, withdraw
 from synapse.consolidate.state import gather
 from synapse.consolidate.undo import UndoResult, undo
 
+night = run_nightly  # its name before
+
 __all__ = [
     "PHASES",
     "Account",
@@ -48,6 +50,7 @@ __all__ = [
     "gather",
     "judge",
     "lapsed",
+    "night",
     "plan",
     "reach",
     "run",

@@ -13,7 +13,7 @@ from synapse.consolidate.metrics import shape
 from synapse.index.maintenance import Busy, Sized
 from synapse.model import namespace as ns
 from synapse.model.agents import CONSOLIDATOR, SIZES, Settings, parse_size
-from synapse.model.clock import day
+from synapse.model.clock import DAY, day
 from synapse.model.entry import SECOND, Draft
 from synapse.system.typed import NamedTuple
 
@@ -27,7 +27,6 @@ NOTICE = (
 )  # so long at least a warning stands before anything is filed away
 MOST_USES = 30
 MOST_REMARKS = 20
-_DAY = 86_400 * SECOND
 
 
 class LimitWarning(NamedTuple):
@@ -142,7 +141,7 @@ def _order(row: Sized) -> tuple[bool, int, int]:
     """Return the sort key of what is filed away first: the oldest. Each prompt that an entry was in
     makes it a day younger. Decisions and criticals come last."""
     weighty = row.rank == 0 or ns.matches("decisions/*", row.namespace)
-    return weighty, row.at + min(row.uses, MOST_USES) * _DAY, row.seq
+    return weighty, row.at + min(row.uses, MOST_USES) * DAY, row.seq
 
 
 def _is_protected(row: Sized) -> bool:

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from synapse.consolidate.acts import AppliedAct
 from synapse.index.maintenance import Weight
-from synapse.model.clock import day
-from synapse.model.entry import SECOND
+from synapse.model.clock import DAY, day
 from synapse.system.typed import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -25,7 +24,6 @@ IDLE_DAYS = 3
 WEEK = 7
 GROWTH = 2  # times as much written as filed away, for a week
 FEW = 100  # entries in a week that are no growth to speak of
-_DAY = 86_400 * SECOND
 
 
 class Measure(NamedTuple):
@@ -125,7 +123,7 @@ def shape(namespaces: Iterable[str]) -> Iterator[str]:
 def idleness(runs: Sequence[Measure], since: int | None, now: int) -> Iterator[str]:
     """Yield what is wrong with the runs. `since` is when the first record of the log came."""
     last = runs[-1].at if runs else since
-    if last is not None and now - last > IDLE_DAYS * _DAY:
+    if last is not None and now - last > IDLE_DAYS * DAY:
         yield f"no night since {day(last)}: run `synapse defrag`, or have one run every night"
     week = runs[-WEEK:]
     written, filed = (

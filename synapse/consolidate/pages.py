@@ -16,8 +16,8 @@ from synapse.index import maintenance
 from synapse.index.snapshot import Filter, Snapshot
 from synapse.log.files import FilesLog
 from synapse.model.agents import CONSOLIDATOR, OPERATOR, Agent
-from synapse.model.clock import day
-from synapse.model.entry import SECOND, Draft
+from synapse.model.clock import DAY, day
+from synapse.model.entry import Draft
 from synapse.model.records import Guard, Pending, filings
 from synapse.system.typed import TYPE_CHECKING
 from synapse.view.block import escaped
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 CHANGELOG = "system/changelog"
 DAYS = 7  # so many pages at most, where no night ran for longer
-_DAY = 86_400 * SECOND
 
 
 def write(
@@ -90,9 +89,7 @@ def write_days(store: Store, floor: int, now: int) -> None:
     """Write a page for each day since the last run. Only what everybody may read is quoted on
     it."""
     assert isinstance(store.log, FilesLog)
-    since = (
-        max(store.log.at(floor).at if floor else 0, now - DAYS * _DAY) // _DAY * _DAY
-    )
+    since = max(store.log.at(floor).at if floor else 0, now - DAYS * DAY) // DAY * DAY
     with store.snapshot() as snap:
         acts = (
             _act(snap, record, entry, now)

@@ -16,7 +16,7 @@ from synapse.consolidate.limits import Room, enforce, remarks
 from synapse.consolidate.similarity import fingerprint, similarity
 from synapse.index.maintenance import Lapsed, Outdone
 from synapse.model.agents import CONSOLIDATOR, OPERATOR, Agent, Settings, authority_in
-from synapse.model.clock import seconds
+from synapse.model.clock import DAY, seconds
 from synapse.model.entry import NEVER, RANK, SECOND, TRUST, Draft, Entry
 from synapse.system.digest import sha256
 from synapse.system.typed import NamedTuple
@@ -26,7 +26,6 @@ THRESHOLD = 0.85
 ESCALATED = "escalated"
 # be it merged at once, or by whoever goes on where another died
 ALIKE = "says the same as the newest of them"
-DAY = 86_400 * SECOND
 IDLE = 30 * DAY  # then a thread is filed away
 _QUOTE = 2_000
 

@@ -11,10 +11,9 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from synapse.model.agents import LEAST, MOST
-from synapse.model.entry import SECOND
+from synapse.model.clock import DAY
 from synapse.system.typed import NamedTuple
 
-DAY = 86_400 * SECOND
 PERIOD = 30 * DAY
 LIVED, ACTED, SUPERSEDED = "lived to its time", "acted on", "superseded"
 WORTH = {LIVED: 1, ACTED: 5, SUPERSEDED: -2}

@@ -8,7 +8,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from synapse.index.terms import form, root
-from synapse.model.dates import DAY, MONTHS, WEEKDAYS, day_of
+from synapse.model.clock import DAY
+from synapse.model.dates import MONTHS, WEEKDAYS, day_of
 
 _PIECE = re.compile(r"[^\W_]+")
 _MONTHS_RU = (

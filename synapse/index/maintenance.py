@@ -11,12 +11,11 @@ from synapse.index.projector import read_entry
 from synapse.index.snapshot import Snapshot
 from synapse.model import namespace as ns
 from synapse.model.agents import OPERATOR
-from synapse.model.clock import day
-from synapse.model.entry import NEVER, SECOND, Entry
+from synapse.model.clock import DAY, day
+from synapse.model.entry import NEVER, Entry
 from synapse.model.records import Record, filings
 from synapse.system.typed import NamedTuple
 
-_DAY = 86_400 * SECOND
 _AT_ONCE = 500
 
 
@@ -220,10 +219,10 @@ def long(snap: Snapshot, floor: int, size: int | None) -> tuple[tuple[str, int],
 def busy(snap: Snapshot, floor: int, besides: tuple[str, ...]) -> tuple[Busy, ...]:
     """Who wrote how much on each day from that of a place in the log on."""
     row = snap.db.run("received", {"seq": floor}).fetchone()
-    since = row[0] // _DAY * _DAY if row and row[0] else 0
-    rows = snap.db.run("busy", {"at": since, "day": _DAY})
+    since = row[0] // DAY * DAY if row and row[0] else 0
+    rows = snap.db.run("busy", {"at": since, "day": DAY})
     return tuple(
-        Busy(author, day(date * _DAY), count)
+        Busy(author, day(date * DAY), count)
         for author, date, count in rows
         if author not in besides
     )

@@ -13,10 +13,10 @@ from synapse.index.database import Database
 from synapse.model.entry import NEVER, RANK, Entry
 from synapse.model.kinds import MESSAGE, NUMBER
 from synapse.model.records import Record, entry_of, filings, touched_by
+from synapse.system.json import dumps
 from synapse.system.typed import Any
 
 BATCH = 2_000
-_dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _RUN = ("run", "project", "parent", "root", "state", "status", "holder")
 _NAMES = {
     "namespace": ("nid", "namespaces", "name"),
@@ -73,7 +73,7 @@ class Projector:
         if record.once is not None:
             self._put("put_once", record.by, record.once, record.seq)
         if record.key is not None:
-            self._put("put_keyed", record.key, record.seq, _dumps(record.fields))
+            self._put("put_keyed", record.key, record.seq, dumps(record.fields))
         self.active[record.by] = record.at
         if record.kind == "entry":
             self._entry(record)
@@ -88,16 +88,14 @@ class Projector:
             if name not in _NOT_HEAD
         }
         path = record.path
-        self._put("put_text", record.seq, entry.id, path, _dumps(head), entry.body)
+        self._put("put_text", record.seq, entry.id, path, dumps(head), entry.body)
         staged = record.fields.get("staged", False)
         for id in (entry.id, entry.alias):
             if id:
                 self._put("put_id", id, record.seq, None if staged else record.seq)
         if staged:
             self._put("put_staged", record.seq, record.at)
-            self._put(
-                "put_act", record.seq, record.at, "entry", record.by, _dumps(head)
-            )
+            self._put("put_act", record.seq, record.at, "entry", record.by, dumps(head))
             self._put("put_ref", entry.id, record.seq)
         else:
             self._place(entry, record.seq)
@@ -207,7 +205,7 @@ class Projector:
     def _act(self, record: Record) -> None:
         fields = record.fields
         self._put(
-            "put_act", record.seq, record.at, record.kind, record.by, _dumps(fields)
+            "put_act", record.seq, record.at, record.kind, record.by, dumps(fields)
         )
         moved = touched_by(record) if record.kind == "undo" else fields.get("ids", ())
         moved = (
@@ -270,7 +268,7 @@ class Projector:
         row = self.db.run("tags_of_thread", {"id": fields["thread"]}).fetchone()
         if row is not None:
             tags = dict.fromkeys((*json.loads(row[0] or "[]"), *fields.get("add", ())))
-            kept = _dumps([tag for tag in tags if tag not in fields.get("remove", ())])
+            kept = dumps([tag for tag in tags if tag not in fields.get("remove", ())])
             values = {
                 "id": fields["thread"],
                 "closed": fields.get("closed"),
@@ -329,7 +327,7 @@ class Projector:
                 "put_keyed",
                 record.fields["intent"],
                 record.seq,
-                _dumps({"run": record.fields["run"]}),
+                dumps({"run": record.fields["run"]}),
             )
         values = {name: fields.get(name) for name in _RUN} | {
             "seq": record.seq,
@@ -340,7 +338,7 @@ class Projector:
             "epoch": fields.get("epoch", 0),
         }
         values["ended_at"] = record.at if fields.get("state") == "ended" else None
-        self.db.run("put_run", values | {"fields": _dumps(fields)})
+        self.db.run("put_run", values | {"fields": dumps(fields)})
 
     def _agent(self, record: Record) -> None:
         fields = record.fields["agent"]
@@ -352,7 +350,7 @@ class Projector:
                 "put_agent",
                 fields["id"],
                 record.seq,
-                _dumps(fields | {"sha": record.fields.get("sha")}),
+                dumps(fields | {"sha": record.fields.get("sha")}),
             )
 
     def _ruling(self, record: Record) -> None:
@@ -402,7 +400,7 @@ class Projector:
 
     def _restamp(self, rec: int, stamps: Mapping[str, Any]) -> None:
         _, head, _ = self.db.run("texts", {"rec": rec}).fetchone()
-        self.db.run("put_vouched", (_dumps(json.loads(head) | stamps), rec))
+        self.db.run("put_vouched", (dumps(json.loads(head) | stamps), rec))
 
     def _file(self, record: Record) -> None:
         for id, away in filings(record):

@@ -184,7 +184,10 @@ def _changed(me: AgentMemory, seen: Seen) -> Conflict:
         else fate.reason
     )
     by = f" by {_name(me, fate.by)}" if fate and fate.by else ""
-    message = f"{short(entry)} was {change}{by} since: nothing was written; it is at version {version}"
+    message = (
+        f"{short(entry)} was {change}{by} since: nothing was written;"
+        f" it is at version {version}"
+    )
     return Conflict(message, id=entry.id, version=version)
 
 

@@ -8,13 +8,13 @@ from synapse.log.line import Line
 from synapse.model import clock
 from synapse.model.records import Record
 from synapse.system.digest import sha256
+from synapse.system.json import dumps
 from synapse.system.typed import NamedTuple
 
 GENESIS = "0" * 64
 _HEAD = len('{"chain":"') + 64 + len('",')
 _TEXT = b',"text":'
 _NOT_TEXT = b',"\\u0074ext":'  # the same key, of a mapping within the fields
-_dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _loads = json.JSONDecoder().decode
 
 
@@ -53,12 +53,12 @@ def encode(tail: Tail, at: int, line: Line) -> tuple[bytes, Record, Tail]:
         "f": line.fields or None,
         "sha": sha,
     }
-    head = _dumps({name: value for name, value in pairs.items() if value is not None})[
+    head = dumps({name: value for name, value in pairs.items() if value is not None})[
         1:-1
     ].encode()
     head = head.replace(_TEXT, _NOT_TEXT)
     chain = link(tail.chain, head)
-    body = b"" if line.text is None else _TEXT + _dumps(line.text).encode()
+    body = b"" if line.text is None else _TEXT + dumps(line.text).encode()
     raw = b'{"chain":"' + chain.encode() + b'",' + head + body + b"}\n"
     record = Record(
         seq,

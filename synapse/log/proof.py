@@ -5,7 +5,6 @@ can be mended.
 from __future__ import annotations
 
 import hashlib  # noqa: F401  # from here on `digest` takes OpenSSL's, three times as fast on a journal
-import json
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -19,6 +18,7 @@ from synapse.log.settle import live_path, page_path
 from synapse.model.records import Record, filings
 from synapse.model.results import Problem, Report
 from synapse.system.digest import sha256
+from synapse.system.json import dumps
 
 _PLACE = (
     "namespace",
@@ -27,7 +27,6 @@ _PLACE = (
     "more",
 )  # what says where an entry's file stands
 _HEAD = re.compile("[0-9]+:[0-9a-f]{64}")
-_dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class Proof:
@@ -153,7 +152,7 @@ class Proof:
         if record.sha is not None and record.text is not None:
             if (
                 sha256(record.text.encode()) != record.sha
-                or _dumps(record.text).encode() != text
+                or dumps(record.text).encode() != text
             ):
                 return "its text is not the one that was written"
         elif (record.sha is None) != (record.text is None):

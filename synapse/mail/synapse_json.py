@@ -16,13 +16,10 @@ from synapse.formats import mail_json
 from synapse.mail import messages as post
 from synapse.model import kinds
 from synapse.model.agents import Settings
-from synapse.model.clock import micros
-from synapse.model.entry import SECOND
+from synapse.model.clock import DAY, micros
 from synapse.store import Store
 from synapse.system.lock import Lock
 from synapse.system.typed import Any, NamedTuple
-
-_DAY = 86_400 * SECOND
 
 
 class Mirror(NamedTuple):
@@ -56,7 +53,7 @@ def mirror_of(settings: Settings, root: str | None) -> Mirror | None:
     until = str(value.get("until") or "")
     end = micros(until) if until else None
     return Mirror(
-        os.path.abspath(path), end if end is None or len(until) > 10 else end + _DAY
+        os.path.abspath(path), end if end is None or len(until) > 10 else end + DAY
     )  # that day is within
 
 

@@ -6,7 +6,9 @@ from __future__ import annotations
 import time
 
 from synapse.errors import InvalidEntry, InvalidQuery
-from synapse.model.entry import parse_ttl
+from synapse.model.entry import SECOND, parse_ttl
+
+DAY = 86_400 * SECOND  # microseconds
 
 _DAYS: dict[int, int] = {
     0: 0,

@@ -7,7 +7,7 @@ for `since`, so nothing heavy is imported before a phrase needs it.
 from __future__ import annotations
 
 from synapse.errors import InvalidEntry, InvalidQuery
-from synapse.model.clock import micros
+from synapse.model.clock import DAY, micros
 from synapse.model.entry import SECOND, parse_ttl
 from synapse.system.typed import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 else:
     When = object  # only annotations name it
 
-DAY = 86_400 * SECOND
 _EPOCH = 719_163  # the ordinal of 1970-01-01
 WEEKDAYS = (
     "monday",

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from itertools import chain, repeat
 
 from synapse.model.agents import Agent
-from synapse.model.entry import SECOND, Entry
+from synapse.model.entry import Entry
 from synapse.model.worth import CRITICAL, IMPORTANT, NAMED, NEAR, STATUS
 from synapse.system.typed import NamedTuple
 from synapse.view.block import POINTER, WHOLE, Block, escaped, natural, pointer, whole
@@ -35,7 +35,6 @@ ALL_LEFT_OUT = "(left out)\n"
 NOTE = "The token counts of this view are upper bounds.\n"
 
 _USUAL = 100  # tokens of an entry; a guess at how many are worth looking at first
-DAY = 86_400 * SECOND
 
 _REASONS = {
     "info": "budget: info goes first",

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from synapse.errors import OverBudget
 from synapse.model.agents import Agent
+from synapse.model.clock import DAY
 from synapse.model.entry import Entry
 from synapse.model.worth import (
     ADDRESSED,
@@ -27,7 +28,7 @@ from synapse.model.worth import (
 )
 from synapse.system.typed import NamedTuple
 from synapse.view.block import POINTER, Block, stands_whole
-from synapse.view.sheet import DAY, DEAR, Count, Offer, Page, Scale, Shown
+from synapse.view.sheet import DEAR, Count, Offer, Page, Scale, Shown
 from synapse.view.sheet import FULL as FULL
 from synapse.view.sheet import HEADINGS as HEADINGS
 from synapse.view.sheet import NOTE as NOTE

@@ -12,12 +12,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from orchestrator import wake
+from orchestrator.plugin.sessions.news import read_news, waiting_news
 from orchestrator.plugin.sessions.runs import ClientRuns
 from orchestrator.plugin.sessions.state import MAIN, Worker
 from orchestrator.prompts import render, selection
 from orchestrator.prompts.fence import SECRET_BYTES, fence, secret
 from orchestrator.prompts.templates import Templates
-from orchestrator.wake import NOW, SOON, Ear, News, Reader
+from orchestrator.wake import NOW, SOON, News
 from synapse.agent_memory import AgentMemory
 from synapse.errors import OverBudget
 from synapse.model.agents import Agent
@@ -127,41 +128,26 @@ class Context:
     # -- the news ----------------------------------------------------------------------------------
 
     def collect_news(self, worker: Worker, text: str = "") -> list[News]:
-        """Return what has come for a worker and was not given to it, the soonest first. What is
-        read of the log is remembered as due until it is given. What stands in a text that the
-        worker is reading is known to it, and so is what its own sub-agents leave, which its client
-        tells it.
+        """Return the entries that came for a worker and that it was not given, the soonest first.
+
+        What is read of the log waits as due until it is given. The worker knows what stands in a
+        text that it is reading, and what its own sub-agents leave: its client tells it that.
         """
-        ear = Ear(self.store, quota=1 << 30, cursor=worker.cursor)
-        agent = self.workers.reader(worker)
-        reader = Reader(
-            agent, tuple(worker.about), frozenset(worker.seen), worker.cursor
-        )
-        arrivals = [
-            (entry, tier)
-            for _, entry, tier in ear.news({worker.run: reader})
-            if entry.id not in worker.seen
-        ]
-        worker.cursor = ear.cursor
-        known_ids = [
-            entry.id
-            for entry, _ in arrivals
-            if entry.body.strip() in text or self._is_result(entry, worker)
-        ]
-        worker.add("seen", known_ids)
-        worker.add(
-            "due",
-            [
-                f"{tier} {entry.id}"
-                for entry, tier in arrivals
-                if entry.id not in known_ids
-            ],
-        )
-        return self._due(worker)
+        reader = self.workers.reader(worker)
+        news, worker.cursor = read_news(self.store, worker, reader, worker.about)
+        for item in news:
+            entry = item.entry
+            if entry.body.strip() in text or self._is_result(entry, worker):
+                worker.add("seen", [entry.id])
+            else:
+                worker.add("due", [f"{item.tier} {entry.id}"])
+        order = (NOW, SOON, wake.BESIDE)
+        waiting = waiting_news(self.store, worker)
+        return sorted(waiting, key=lambda item: order.index(item.tier))
 
     def _is_result(self, entry: Entry, worker: Worker) -> bool:
-        """Return whether an entry is what a sub-agent of this conversation left when it ended, or
-        noted on the way: its report, which the client gives, has what of that matters.
+        """Tell whether a sub-agent of this conversation left an entry, at its end or on the way. The
+        client gives the conversation the sub-agent's report, which has what matters of it.
         """
         workers = self.workers.session.workers
         is_note = entry.priority == "info" and entry.addressees == ("all",)
@@ -170,17 +156,6 @@ class Context:
         return any(
             entry.run == other.run for other in workers.values() if other is not worker
         )
-
-    def _due(self, worker: Worker) -> list[News]:
-        waiting = [item.partition(" ") for item in worker.due]
-        now = self.store.clock()
-        with self.store.snapshot(late=True) as snap:
-            news = [
-                News(entry, 0, tier)
-                for tier, _, id in waiting
-                if id not in worker.seen and (entry := snap.entry(id, now)) is not None
-            ]
-        return sorted(news, key=lambda item: (NOW, SOON, wake.BESIDE).index(item.tier))
 
     def render_news(self, worker: Worker, news: Sequence[News], cap: int) -> str:
         """Return the text that tells a worker of the news, as much as the client takes, and note

@@ -1,8 +1,8 @@
-"""What is answered to an event of a client's session: the one policy, whatever the client.
+"""The answers to the events of a client's session: the one policy, whatever the client.
 
-At a start the view; before a turn the news and what a prompt's words find; before a call what is
-for it; after it what came meanwhile; at an end what the worker leaves. Called by `hook.py` and the
-daemon.
+A start gets the view; a turn gets the news, and what the words of its prompt find; a call gets the
+entries that are for it; the end of a call gets what came meanwhile; the end of a conversation
+writes what it leaves. Knows no client's JSON. Called by `answer`.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from orchestrator.plugin.facts import Facts
 from orchestrator.plugin.facts.event import NOTHING, Event, Reply
 from orchestrator.plugin.hooks.call_checks import ACTS, CallChecks
 from orchestrator.plugin.hooks.context import Context
-from orchestrator.plugin.sessions import runs, spawns, state
+from orchestrator.plugin.sessions import spawns, state
 from orchestrator.plugin.sessions.runs import ClientRuns
 from orchestrator.plugin.sessions.settings import clients
 from orchestrator.plugin.sessions.state import MAIN, ClientSession, Worker
+from orchestrator.plugin.sessions.sweep import sweep
 from orchestrator.plugin.transcripts.transcript import child_transcript
 from orchestrator.runs.task import Outcome
 from orchestrator.wake import BESIDE
@@ -26,19 +27,19 @@ from synapse.tools import blocker_of
 
 
 def respond(memory: Memory, facts: Facts, event: Event) -> tuple[Reply, str]:
-    """Return what an event is answered, and what the second hook of a start adds to that."""
+    """Return the reply to an event, and the text of the second hook of a start."""
     memory.store.refresh(look=True)
     if memory.store.readonly:
         return _reply_readonly(memory, facts, event), ""
     if event.name == "start":
-        runs.sweep(memory)
+        sweep(memory)
         state.remove_stale(memory.store.root or "")
     with state.hold_session(
         memory.store.root or "", event.client, event.session
     ) as session:
         session.cwd = event.cwd or session.cwd
         session.fired[event.hook] = time.time()
-        return _Answer(memory, facts, event, session).made()
+        return _Answer(memory, facts, event, session).reply()
 
 
 def _reply_readonly(memory: Memory, facts: Facts, event: Event) -> Reply:
@@ -61,20 +62,20 @@ def _reply_readonly(memory: Memory, facts: Facts, event: Event) -> Reply:
 
 
 class _Answer:
-    """One event of one session, while its state is held."""
+    """Answers one event of one session, while its state is held."""
 
     def __init__(
         self, memory: Memory, facts: Facts, event: Event, session: ClientSession
     ) -> None:
         self.facts, self.event, self.session = facts, event, session
-        self.about = facts.events[event.hook]
+        self.event_facts = facts.events[event.hook]
         self.workers = ClientRuns(memory, session)
         self.context = Context(self.workers, facts.length)
-        self.looks = CallChecks(self.workers, self.context)
-        self.more = ""
+        self.checks = CallChecks(self.workers, self.context)
+        self.second_text = ""
 
-    def made(self) -> tuple[Reply, str]:
-        """Return the reply, and what a second hook says."""
+    def reply(self) -> tuple[Reply, str]:
+        """Return the reply, and the text of a second hook."""
         answers: Mapping[str, Callable[[], Reply]] = {
             "start": self._start,
             "prompt": self._prompt,
@@ -92,15 +93,15 @@ class _Answer:
         worker = self.session.workers.get(self.event.agent or MAIN)
         if worker is not None:
             worker.given += sum(
-                map(len, (reply.context, reply.deny, reply.again, self.more))
+                map(len, (reply.context, reply.deny, reply.again, self.second_text))
             )
-        return reply, self.more
+        return reply, self.second_text
 
     # -- starts ------------------------------------------------------------------------------------
 
     def _start(self) -> Reply:
-        """A session begins, or its conversation was emptied: the view, without what it still
-        has.
+        """Answer the begin of a session, or of an emptied conversation: the view, without what the
+        conversation still has.
         """
         earlier = self.session.workers.get(MAIN)
         if earlier is not None and self.event.source == "clear":
@@ -114,16 +115,14 @@ class _Answer:
         return self._open(worker, "")
 
     def _agent_start(self) -> Reply:
-        """A sub-agent begins: its view, by the words of what it was asked."""
+        """Answer the begin of a sub-agent: its view, by the words of its task."""
         task = self.event.prompt or self._spawned_prompt()
         worker = self.workers.of(self.event, task)
         worker.about = [task[: state.LONGEST]] if task else []
         return self._open(worker, task)
 
     def _spawned_prompt(self) -> str:
-        """Return what the sub-agent that begins was asked: of the spawns of its type, the
-        oldest.
-        """
+        """Return the task of the sub-agent that begins: of the spawns of its type, the oldest."""
         for spawn in self.session.spawns:
             if spawn["type"] in ("", self.event.type):
                 self.session.spawns.remove(spawn)
@@ -134,18 +133,18 @@ class _Answer:
         agent, seat = self.workers.reader(worker), self.workers.seat(worker)
         parts = self.facts.parts if parts is None else parts
         opening = self.context.opening(
-            agent, seat, text, self.about.cap, worker.seen, parts
+            agent, seat, text, self.event_facts.cap, worker.seen, parts
         )
         self.context.note_shown(worker, opening.view, self.event.name)
         worker.cursor, worker.opened = max(worker.cursor, opening.view.cursor), True
         first, *later_parts = opening.parts or ("",)
-        self.more = "".join(later_parts)
+        self.second_text = "".join(later_parts)
         return Reply(context=first)
 
     # -- turns -------------------------------------------------------------------------------------
 
     def _prompt(self) -> Reply:
-        """A person asks: what the words find, and what came since, without what the worker has."""
+        """Answer what a person asks: the news, and what the words find that the worker has not."""
         worker = self.workers.of(self.event, self.event.prompt)
         worker.about = [self.event.prompt[: state.LONGEST]]
         if not worker.turns and self.event.prompt:
@@ -156,7 +155,7 @@ class _Answer:
         worker.turns += 1
         news = self._news(worker)
         agent, seat = self.workers.reader(worker), self.workers.seat(worker)
-        room = self.about.cap - self.facts.length(news) - 1
+        room = self.event_facts.cap - self.facts.length(news) - 1
         opening = self.context.opening(
             agent, seat, self.event.prompt, room, worker.seen, 1
         )
@@ -164,7 +163,7 @@ class _Answer:
         return Reply(context="\n".join(filter(None, (news, *opening.parts))))
 
     def _woken(self) -> Reply:
-        """A turn begins that no person asked for: what came since, and maybe woke the session."""
+        """Answer a turn that no person asked for: the news, which may have woken the session."""
         worker = self.workers.of(self.event)
         worker.acts = 0
         worker.turns += 1
@@ -184,7 +183,7 @@ class _Answer:
                 "call": self.event.call or "",
             }
             self.session.spawns = [*self.session.spawns, spawn][-50:]
-        reply = self.looks.before(worker, self.event)
+        reply = self.checks.before(worker, self.event)
         if self.event.kind == "spawn" and (reply.deny or self.facts.calls):
             self.session.spawns.pop()
         if self.event.kind == "spawn" and self.facts.calls and not reply.deny:
@@ -193,44 +192,49 @@ class _Answer:
 
     def _after(self) -> Reply:
         worker = self.workers.of(self.event)
-        self.looks.after(worker, self.event)
+        self.checks.after(worker, self.event)
         worker.acts += self.event.kind in ACTS
         later, worker.later = worker.later, []
         return Reply(context="\n".join(filter(None, (*later, self._news(worker)))))
 
     def _news(self, worker: Worker) -> str:
-        """Return what has come that the worker is to be told, within what the client takes; its
-        view, where its start was not heard of.
+        """Return the news for the worker, within what the client takes. Return its view where no
+        hook of its start was called.
         """
         if not worker.opened:
             return self._open(worker, "\n".join(worker.about), 1).context
         news = self.context.collect_news(worker, self.event.result)
-        return self.context.render_news(worker, news, self.about.cap) if news else ""
+        return (
+            self.context.render_news(worker, news, self.event_facts.cap) if news else ""
+        )
 
     def _fit(self, worker: Worker, reply: Reply) -> Reply:
-        """Return a reply without what the event cannot take; a context waits for the call's result
-        where the client takes none before, and one that is too long goes."""
-        can, cap = self.about.forms, self.about.cap
-        context = (
-            reply.context
-            if "context" in can and self.facts.length(reply.context) <= cap
-            else ""
-        )
-        if reply.context and "context" not in can and len(reply.context) <= cap // 2:
-            worker.later = [reply.context]
-        return reply._replace(context=context, deny=reply.deny if "deny" in can else "")
+        """Return a reply without what the event cannot take. Where the client takes no context
+        before a call, it waits for the call's result; one that is too long is left out.
+        """
+        forms, cap = self.event_facts.forms, self.event_facts.cap
+        context = reply.context
+        if "context" not in forms:
+            if context and len(context) <= cap // 2:
+                worker.later = [context]
+            context = ""
+        elif self.facts.length(context) > cap:
+            context = ""
+        deny = reply.deny if "deny" in forms else ""
+        return reply._replace(context=context, deny=deny)
 
     # -- sub-agents that are calls -----------------------------------------------------------------
 
     def _place_event(self) -> bool:
-        """Find the conversation of an event; False where nobody can say whose it is. A call of a
-        sub-agent that came to its end ends the sub-agent; a turn's bounds end what was left open.
+        """Find the conversation of an event; return False where that cannot be known. The end of a
+        sub-agent's call ends the sub-agent; a turn's begin or end ends those that are still open.
         """
         if self.event.name in ("start", "prompt", "stop"):
             for spawn in spawns.open_calls(self.session):
                 self.session.spawns.remove(spawn)
-                self.workers.end_silently(
-                    spawn["agent"], "stopped", spawns.ENDED, self.event.client
+                outcome = Outcome("stopped", "", spawns.ENDED)
+                self.workers.end(
+                    spawn["agent"], outcome, self.event.client, silent=True
                 )
         if self.event.name == "after" and self.event.kind == "spawn":
             self._end_called()
@@ -239,7 +243,7 @@ class _Answer:
         return placed is not None
 
     def _begin_called(self) -> str:
-        """Begin the sub-agent that a call is; its prompt, with its view before it."""
+        """Begin the sub-agent that a call is, and return its prompt with its view before it."""
         child = spawns.begin(self.session, self.event)
         worker = self.workers.of(child, child.prompt)
         worker.about = [child.prompt[: state.LONGEST]] if child.prompt else []
@@ -255,55 +259,53 @@ class _Answer:
         worker = self.session.workers.get(spawn["agent"]) if spawn else None
         if spawn is None or worker is None:
             return
-        outcome = spawns.read_outcome(
-            self.facts.tool(self.event.tool), self.event.result
-        )
-        worker.transcript = child_transcript(
-            self.event.client, self.event.transcript, self.event.prompt
-        )
-        self.looks.give_back(worker)
-        self.workers.end(
-            spawn["agent"],
-            _outcome(outcome) if isinstance(outcome, str) else outcome,
-            self.event.client,
-        )
+        event = self.event
+        outcome = spawns.read_outcome(self.facts.tool(event.tool), event.result)
+        if isinstance(outcome, str):
+            outcome = _outcome(outcome)
+        parent = event.transcript
+        worker.transcript = child_transcript(event.client, parent, event.prompt)
+        self.checks.give_back(worker)
+        self.workers.end(spawn["agent"], outcome, event.client)
 
     # -- ends --------------------------------------------------------------------------------------
 
     def _agent_stop(self) -> Reply:
-        """A sub-agent would end: first what it has to know, then what it leaves."""
+        """Answer a sub-agent that would end: with news it has to know, else write what it leaves."""
         worker = self.workers.of(self.event)
-        if text := self._unheard_news(worker):
+        if text := self._pressing_news(worker):
             return Reply(again=text)
         worker.transcript = self.event.transcript or worker.transcript
-        self.looks.give_back(worker)
+        self.checks.give_back(worker)
         self.workers.end(
             self.event.agent or MAIN, _outcome(self.event.message), self.event.client
         )
         return NOTHING
 
     def _stop(self) -> Reply:
-        """A turn of the main conversation would end: what it did is written, and the session
-        stays.
+        """Answer a turn of the main conversation that would end: with news it has to know, else
+        write what it did. The session stays.
         """
         worker = self.workers.of(self.event)
-        if text := self._unheard_news(worker):
+        if text := self._pressing_news(worker):
             return Reply(again=text)
         outcome = _outcome(self.event.message)
-        self.looks.give_back(worker)
+        self.checks.give_back(worker)
         if outcome.status == "blocked" or (worker.acts and outcome.text):
             self.workers.report(worker, outcome, f"{max(worker.turns, 1)}")
         worker.acts = 0
         return NOTHING
 
-    def _unheard_news(self, worker: Worker) -> str:
-        """Return what came for a worker that has to be heard before it ends; said once in a row."""
-        if self.event.going_on or "again" not in self.about.forms:
+    def _pressing_news(self, worker: Worker) -> str:
+        """Return the news that a worker has to know before it ends; once in a row."""
+        if self.event.going_on or "again" not in self.event_facts.forms:
             return ""
         news = [
             item for item in self.context.collect_news(worker) if item.tier != BESIDE
         ]
-        return self.context.render_news(worker, news, self.about.cap) if news else ""
+        return (
+            self.context.render_news(worker, news, self.event_facts.cap) if news else ""
+        )
 
     def _end(self) -> Reply:
         if self.session.workers:
@@ -312,6 +314,8 @@ class _Answer:
 
 
 def _outcome(message: str) -> Outcome:
-    """Return what a last message says: that the work is done, or what blocks it."""
-    blocked = blocker_of(message)
-    return Outcome("blocked", message, blocked) if blocked else Outcome("done", message)
+    """Return the outcome that a last message tells: done, or blocked by what it names."""
+    blocker = blocker_of(message)
+    if blocker:
+        return Outcome("blocked", message, blocker)
+    return Outcome("done", message)

@@ -53,27 +53,23 @@ def place(
     top = start if tree is None else tree.top
     home = os.path.expanduser("~")
     if user:
-        data = env.get("XDG_DATA_HOME") or os.path.join(home, ".local", "share")
-        folder = os.path.join(data, "synapse", "plugins", client)
-        return Place(
-            _target(client, None, home, True, home, folder, env), False, (), None
-        )
+        folder = record.user_plugin_folder(client, env, home)
+        target = _target(client, None, home, True, home, folder, env)
+        return Place(target, False, (), None)
     root = _workspace(named, start)
     new = root is None
     root = root or os.path.join(start if tree is None else tree.main, discovery.FOLDER)
     declared, agents = _team(root)
-    target = _target(
-        client, root, top, False, home, os.path.join(root, record.PLUGINS, client), env
-    )
+    folder = record.plugin_folder(root, client)
+    target = _target(client, root, top, False, home, folder, env)
     return Place(target._replace(lead=declared.lead), new, agents, tree)
 
 
 def target_in(root: str, client: str) -> Target:
     """Return the target of a client in a workspace, for whoever looks after all of its projects."""
-    folder = os.path.join(root, record.PLUGINS, client)
-    return _target(
-        client, root, root, False, os.path.expanduser("~"), folder, dict(os.environ)
-    )
+    folder = record.plugin_folder(root, client)
+    home = os.path.expanduser("~")
+    return _target(client, root, root, False, home, folder, dict(os.environ))
 
 
 def _target(

@@ -65,6 +65,17 @@ def folder_of(target: Target) -> str:
     return os.path.join(target.root, PLUGINS)
 
 
+def plugin_folder(root: str, client: str) -> str:
+    """Return where the files of a client's plugin lie in a workspace."""
+    return os.path.join(root, PLUGINS, client)
+
+
+def user_plugin_folder(client: str, env: Mapping[str, str], home: str) -> str:
+    """Return where the files of a client's plugin lie for a user, in all projects."""
+    data = env.get("XDG_DATA_HOME") or os.path.join(home, ".local", "share")
+    return os.path.join(data, "synapse", "plugins", client)
+
+
 def key_of(target: Target) -> str:
     """Return the name under which a record keeps what was done for this target."""
     return USER if target.user else target.project

@@ -13,6 +13,8 @@ import shutil
 import subprocess
 from collections.abc import Mapping
 
+from orchestrator.plugin.wakes.client_process import command_line
+
 WITHIN = 30.0  # seconds for the text to be queued
 SERVER = "--managed-daemon"  # what the background server is started with
 SOCKET = os.path.join("app-server-control", "app-server-control.sock")
@@ -53,20 +55,12 @@ def _is_watched(pid: int | None, env: Mapping[str, str]) -> bool:
     """Tell whether somebody would see the session's next turn; where that cannot be known, yes."""
     if pid is None:
         return True
-    command = _command(pid)
+    command = command_line(pid)
     if command is None:
         return not os.path.isdir("/proc/self")
     if SERVER in command:
         return _has_windows(env)
     return not any(argument in ("exec", "e", "review") for argument in command[1:])
-
-
-def _command(pid: int) -> list[str] | None:
-    try:
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            return file.read().decode("utf-8", "replace").rstrip("\0").split("\0")
-    except OSError:
-        return None
 
 
 def _has_windows(env: Mapping[str, str]) -> bool:

@@ -16,11 +16,13 @@ from typing import Any, NamedTuple
 
 from orchestrator.plugin import facts
 from orchestrator.plugin.facts import Facts
+from orchestrator.plugin.install import record
 from orchestrator.plugin.sessions import state
+from orchestrator.plugin.sessions.news import read_news, waiting_news
 from orchestrator.plugin.sessions.settings import clients
 from orchestrator.plugin.sessions.state import MAIN, ClientSession
 from orchestrator.runs.lease import client_pid, lives
-from orchestrator.wake import NOW, Ear, News, Reader, standing
+from orchestrator.wake import NOW, standing
 from synapse.core import Memory
 from synapse.model.entry import Entry
 
@@ -45,7 +47,7 @@ class Wake(NamedTuple):
         """Wake it, by what its client has for that; whether it was given the line."""
         module: Any = import_module(module_of(self.client))
         folders = (
-            plugin_folders(self.root, self.client, env)
+            _plugin_folders(self.root, self.client, env)
             if self.client in DROPS
             else [self.folder]
         )
@@ -56,21 +58,21 @@ class Wake(NamedTuple):
         )
 
 
-def plugin_folders(root: str, client: str, env: Mapping[str, str]) -> list[str]:
-    """Return where a client's plugin may lie: the workspace's, and the user's own."""
-    home = env.get("XDG_DATA_HOME") or os.path.join(
-        env.get("HOME") or os.path.expanduser("~"), ".local", "share"
-    )
+def _plugin_folders(root: str, client: str, env: Mapping[str, str]) -> list[str]:
+    """Return where a client's plugin lies: in the workspace, and among the user's own files."""
+    home = env.get("HOME") or os.path.expanduser("~")
     folders = (
-        os.path.join(root, "runs", ".plugins", client),
-        os.path.join(home, "synapse", "plugins", client),
+        record.plugin_folder(root, client),
+        record.user_plugin_folder(client, env, home),
     )
     return [folder for folder in folders if os.path.isdir(folder)]
 
 
 def due(memory: Memory, session: ClientSession) -> list[Entry]:
-    """Return the entries that wake the main conversation's agent and that it was not given. What is
-    known of the session is a copy: nothing is taken from its hooks."""
+    """Return the entries that wake the main conversation's agent and that it was not given.
+
+    The session is a copy: its hooks still give all of its news.
+    """
     worker, store = session.workers.get(MAIN), memory.store
     if worker is None:
         return []
@@ -78,22 +80,12 @@ def due(memory: Memory, session: ClientSession) -> list[Entry]:
     agent = store.agents().get(worker.agent)
     if agent is None:
         return []
-    agent = agent.joined(
-        clients(dict(store.settings.other)).project_of(store.root or "")
-    )
-    ear = Ear(store, quota=1 << 30, cursor=worker.cursor)
-    reader = Reader(agent, seen=frozenset(worker.seen), since=worker.cursor, woken=True)
-    news = [
-        News(entry, 0)
-        for _, entry, tier in ear.news({worker.run: reader})
-        if tier == NOW
-    ]
-    with store.snapshot() as snap:
-        for tier, _, id in (item.partition(" ") for item in worker.due):
-            entry = snap.entry(id, store.clock()) if tier == NOW else None
-            news += [News(entry, 0)] if entry is not None else []
-    fresh = [item for item in news if item.entry.id not in worker.seen]
-    return standing(store, fresh, agent) if fresh else []
+    settings = clients(dict(store.settings.other))
+    agent = agent.joined(settings.project_of(store.root or ""))
+    news, _ = read_news(store, worker, agent, woken=True)
+    news += waiting_news(store, worker)
+    urgent = [item for item in news if item.tier == NOW]
+    return standing(store, urgent, agent) if urgent else []
 
 
 def in_turn(client_facts: Facts, session: ClientSession) -> bool:

@@ -134,7 +134,8 @@ class Call:
         existing, root = discovery.of_project(), os.path.abspath(discovery.FOLDER)
         if existing is not None and os.path.realpath(existing.root) != root:
             raise Conflict(
-                f"there is a workspace for this folder already: {existing.root} ({existing.reason});"
+                f"this folder has a workspace already: {existing.root}"
+                f" ({existing.reason});"
                 f" {discovery.other_than(existing.root)}",
                 root=existing.root,
             )

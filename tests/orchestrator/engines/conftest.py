@@ -21,7 +21,7 @@ def server():
     """Everything is cached there, however short it is, and a token is a character."""
     with ModelServer(lambda seen: "Done.", count=len, cache_minimum=0) as server:
         yield server
-        assert server.left()
+        assert server.left(60)
 
 
 @pytest.fixture
@@ -56,6 +56,6 @@ def take(server):
             finally:
                 await made.close()
 
-        return asyncio.run(asyncio.wait_for(step(), 20))
+        return asyncio.run(asyncio.wait_for(step(), 120))
 
     return taken

@@ -19,6 +19,7 @@ from orchestrator.plugin import facts, hook, watch
 from orchestrator.plugin.facts.event import read_event
 from orchestrator.plugin.install.change import Command, File, Json, Target
 from orchestrator.plugin.install.clients import claude_code
+from orchestrator.plugin.wakes.client_process import ClientEnd, has_option
 from orchestrator.runs.records import Runs
 
 PACKAGE = os.path.dirname(os.path.abspath(plugin.__file__))
@@ -248,14 +249,10 @@ def test_what_may_not_wait_returns_at_once_and_says_nothing(tmp_path, words, env
 
 def test_a_stream_is_known_by_the_clients_own_command_line():
     option = facts.load("claude-code").raw["wake"]["stream"]
-    assert watch._is_stream(["claude", "-p", "--input-format", "stream-json"], option)
-    assert watch._is_stream(["claude", "--input-format=stream-json", "-p"], option)
-    assert not watch._is_stream(
-        ["claude", "-p", "--output-format", "stream-json"], option
-    )
-    assert not watch._is_stream(
-        ["claude", "-p", "say --input-format stream-json"], option
-    )
+    assert has_option(["claude", "-p", "--input-format", "stream-json"], option)
+    assert has_option(["claude", "--input-format=stream-json", "-p"], option)
+    assert not has_option(["claude", "-p", "--output-format", "stream-json"], option)
+    assert not has_option(["claude", "-p", "say --input-format stream-json"], option)
 
 
 @pytest.mark.skipif(
@@ -266,16 +263,16 @@ def test_a_hang_up_and_an_end_are_heard():
     child = subprocess.Popen(
         [sys.executable, "-c", "import time; time.sleep(60)"], stdin=subprocess.PIPE
     )
-    ends = watch.Ends(child.pid)
+    ends = ClientEnd(child.pid)
     assert ends.hear_hangup()
-    assert not ends.over()
+    assert not ends.is_over()
     child.stdin.close()
-    assert ends.over()
-    other = watch.Ends(child.pid)
-    assert not other.over()
+    assert ends.is_over()
+    other = ClientEnd(child.pid)
+    assert not other.is_over()
     child.kill()
     child.wait()
-    assert other.over()
+    assert other.is_over()
 
 
 def test_what_wakes_names_the_entry_in_a_line_that_the_client_does_not_cut(memory):

@@ -17,7 +17,8 @@ import synapse
 from orchestrator.plugin.hooks.answer import answer
 from orchestrator.plugin.hooks.context import Context
 from orchestrator.plugin.sessions import state
-from orchestrator.plugin.sessions.runs import ClientRuns, sweep
+from orchestrator.plugin.sessions.runs import ClientRuns
+from orchestrator.plugin.sessions.sweep import sweep
 from orchestrator.prompts.templates import BrokenTemplate
 from orchestrator.runs.records import Runs
 from tests.orchestrator.plugin.conftest import Client, context, denied

@@ -1,0 +1,134 @@
+"""The Cortex tools on atoms: create, search, link, and find causes. Called by `cortex_tools`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from synapse.agent_memory import AgentMemory
+from synapse.compat.cortex import PARTS
+from synapse.compat.cortex_answers import (
+    default_scope,
+    entries_of_kind,
+    format_counts,
+    join_lines,
+    read_count,
+)
+from synapse.errors import InvalidEntry, NotFound
+from synapse.index.links import Link, links
+from synapse.knowledge import memory
+from synapse.model.entry import Entry
+from synapse.model.kinds import ATOM
+from synapse.tools import Arguments
+from synapse.view import block
+
+
+def create_atom(seat: AgentMemory, given: Arguments, once: str | None) -> str:
+    entry = memory.atom(
+        seat,
+        *(given[name] for name in PARTS),
+        scope=default_scope(seat),
+        confidence=given.get("confidence", 1.0),
+        source=given.get("source", "agent"),
+        once=once,
+    )
+    return f"Stored as {entry.id}."
+
+
+def search_atoms(seat: AgentMemory, given: Arguments, _: str | None) -> str:
+    field = given["field"]
+    if field not in PARTS:
+        raise InvalidEntry(f"field is one of {', '.join(PARTS)}")
+    atoms = _matching(seat, field, given["query"], given.get("threshold", 0.5))[
+        : read_count(given, "limit", 10)
+    ]
+    memory.used(seat, [entry.id for entry in atoms])
+    return join_lines([block.whole(entry).text for entry in atoms], "no atom says that")
+
+
+def _matching(seat: AgentMemory, field: str, query: str, least: float) -> list[Entry]:
+    """Return the atoms whose field matches enough of the question, best match first."""
+    query_words = set(query.lower().split())
+    if not query_words:
+        raise InvalidEntry("the query is empty")
+    scored: list[tuple[float, int, Entry]] = []
+    for hit in seat.search(query, kind=ATOM, limit=200):
+        text = hit.entry.more.get(field, "").lower()
+        share = sum(query_word in text for query_word in query_words) / len(query_words)
+        if share >= least:
+            scored.append((-share, len(scored), hit.entry))
+    return [entry for *_, entry in sorted(scored)]
+
+
+def find_causes(seat: AgentMemory, given: Arguments, _: str | None) -> str:
+    depth = read_count(given, "max_depth", 10)
+    if given.get("outcome"):
+        start = [
+            entry.id for entry in _matching(seat, "outcome", given["outcome"], 0.5)
+        ]
+    elif given.get("atom_id"):
+        start = [_atom(seat, given["atom_id"]).id]
+    else:
+        raise InvalidEntry("name atom_id or outcome")
+    roots = _roots(seat, start, depth)
+    lines = [
+        f"[depth {steps}] {block.whole(seat.get(id)).text}"
+        for id, steps in roots.items()
+    ]
+    return join_lines(lines, "nothing is known to cause it")
+
+
+def _atom(seat: AgentMemory, id: str) -> Entry:
+    entry = seat.get(id)
+    if entry.kind != ATOM:
+        raise NotFound(f"{id} is no atom", id=id)
+    return entry
+
+
+def _roots(seat: AgentMemory, start_ids: Iterable[str], depth: int) -> dict[str, int]:
+    """Return the first causes from which a chain leads here, with their distance in steps."""
+    layer, visited, roots = list(start_ids), set(start_ids), {}
+    for steps in range(depth + 1):
+        further: list[str] = []
+        for id in layer:
+            causes = [edge.cause for edge in _links(seat, id) if edge.effect == id]
+            causes = [cause for cause in causes if memory.sees(seat, cause)]
+            if not causes and steps:
+                roots[id] = steps
+            further += [cause for cause in causes if cause not in visited]
+            visited.update(causes)
+        layer = further
+    return roots
+
+
+def _links(seat: AgentMemory, id: str) -> list[Link]:
+    with seat.store.snapshot(late=True) as snap:
+        return links(snap, id)
+
+
+def link_atoms(seat: AgentMemory, given: Arguments, _: str | None) -> str:
+    type, strength = given.get("link_type", "causes"), given.get("strength", 0.5)
+    stored = memory.link(
+        seat, given["from_atom_id"], given["to_atom_id"], type, strength
+    )
+    return f"{stored.cause} {stored.type} {stored.effect} ({stored.strength:g})"
+
+
+def atom_stats(seat: AgentMemory, given: Arguments, _: str | None) -> str:
+    atoms = entries_of_kind(seat, ATOM)
+    ids = {entry.id for entry in atoms}
+    by_ends = {
+        (edge.cause, edge.effect): edge for id in ids for edge in _links(seat, id)
+    }
+    types = Counter(edge.type for pair, edge in by_ends.items() if ids.issuperset(pair))
+    sure = (
+        sum(entry.more.get("confidence", 1.0) for entry in atoms) / len(atoms)
+        if atoms
+        else 0
+    )
+    lines = [
+        f"atoms: {len(atoms)}",
+        f"links: {format_counts(types)}",
+        f"confidence: {sure:.2f} on average",
+    ]
+    return "\n".join(lines)

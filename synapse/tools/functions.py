@@ -1,0 +1,298 @@
+"""What each tool of the memory does: a call of the library as one agent, answered in text.
+
+What an answer quotes stands in the form of `block`, so that no entry poses as anything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from synapse.agent_memory import AgentMemory
+from synapse.errors import InvalidEntry, ReadOnly
+from synapse.knowledge import recall
+from synapse.knowledge.capsule import short
+from synapse.knowledge.references import resolved
+from synapse.mail.mailbox import Mail
+from synapse.model.agents import OPERATOR
+from synapse.model.clock import seconds
+from synapse.model.entry import NEVER, Entry, words
+from synapse.model.kinds import MESSAGE, kind_of
+from synapse.model.message import Message
+from synapse.tools.answer import CAPSULE, fill, fit
+from synapse.tools.blockers import blocker_of
+from synapse.tools.tool import Arguments
+from synapse.view import block
+
+PAGE = 20
+BRIEFING = (
+    200,
+    2_000,
+    10_000,
+)  # tokens of a briefing: at least, where nothing is said, at most
+
+
+def append(seat: AgentMemory, given: Arguments, once: str | None) -> str:
+    fields = {
+        name: value
+        for name, value in given.items()
+        if name not in ("namespace", "body")
+    }
+    if "supersedes" in fields:
+        fields["supersedes"] = [
+            resolved(seat, id).id for id in words(fields["supersedes"])
+        ]
+    return _stored(seat.append(given["body"], given["namespace"], once=once, **fields))
+
+
+def report_blocker(seat: AgentMemory, given: Arguments, once: str | None) -> str:
+    namespace = f"blockers/{given.get('project') or _project(seat)}"
+    text = blocker_of(given["text"]) or given["text"]
+    return _stored(
+        seat.append(f"Blocked: {text}", namespace, priority="critical", once=once)
+    )
+
+
+def _project(seat: AgentMemory) -> str:
+    project = seat.pen.project()
+    if project is None:
+        raise InvalidEntry(
+            "no project is known here: append to a namespace below blockers/, with"
+            " priority critical"
+        )
+    return project
+
+
+def _stored(entry: Entry) -> str:
+    waits = "; it waits for review" if entry.staged else ""
+    return f"Stored as {entry.id} in {entry.namespace}{waits}."
+
+
+def read(seat: AgentMemory, given: Arguments, once: str | None) -> str:
+    if "id" in given:
+        return _read_one(seat, given["id"], given.get("offset", 0), once)
+    if seat.id != OPERATOR and not given.keys() & {"namespace", "since"}:
+        return _news(seat, once)
+    page = seat.read(
+        since=given.get("since"), namespace=given.get("namespace"), limit=PAGE
+    )
+    if not page:
+        return f"Nothing here for you: {page.matched} live entries match, you may see none of them."
+    return fit(
+        [_short(entry) for entry in page], page.visible, "name a namespace or since"
+    )
+
+
+def _news(seat: AgentMemory, once: str | None) -> str:
+    """Return what the agent was not shown, and mark what is there whole. A retry gives again what
+    its key marked.
+    """
+    page = seat.read(unread=True, limit=PAGE)
+    rendered = [block.whole(entry).text for entry in page]
+    heavy = [len(text.encode()) > CAPSULE // 2 for text in rendered]
+    texts = [
+        block.pointer(entry).text if cut else text
+        for entry, text, cut in zip(page, rendered, heavy, strict=True)
+    ]
+    answer, count = fill(texts, page.visible, "read again")
+    ids = [
+        entry.id
+        for entry, cut in zip(page[:count], heavy[:count], strict=True)
+        if not cut
+    ]
+    earlier = _ids_under_key(seat, once)
+    if earlier is not None:
+        return "".join(block.whole(seat.get(id)).text for id in earlier)
+    if ids:
+        _mark(lambda: seat.pen.shown(ids, page.visible, page.cursor, "tool", once))
+    if answer:
+        return answer
+    every = f"{page.matched} live entries match"
+    return f"Nothing new for you: {every}, and you were shown all that you may see of them."
+
+
+def _ids_under_key(seat: AgentMemory, once: str | None) -> list[str] | None:
+    """Return the entries that a first call under this key marked as shown; None where there was
+    none.
+    """
+    if once is None:
+        return None
+    with seat.store.snapshot() as snap:
+        seq = snap.first(seat.id, once)
+    return None if seq is None else list(seat.store.log.at(seq).fields["ids"])
+
+
+def _mark_read(seat: AgentMemory, entry: Entry, once: str | None) -> None:
+    """Mark an entry as shown that the agent has just been given to its end, where it was not
+    before.
+    """
+    agent = seat.store.agent(seat.id)
+    if agent is None or entry.author == agent.id or entry.staged:
+        return
+    with seat.store.snapshot() as snap:
+        floor, already_seen = snap.seen(agent, entry.seq, entry.seq)
+    if entry.seq > floor and not already_seen:
+        _mark(lambda: seat.pen.shown([entry.id], 1, snap.cursor, "tool", once))
+
+
+def _mark(note: Callable[[], object]) -> None:
+    """Note what the agent was given; who may only read is given it all the same."""
+    try:
+        note()
+    except ReadOnly:
+        pass
+
+
+def _short(entry: Entry) -> str:
+    """Return an entry in full, or a pointer if it would take half of the answer."""
+    text = block.natural(entry).text
+    return text if len(text.encode()) <= CAPSULE // 2 else block.pointer(entry).text
+
+
+def _read_one(seat: AgentMemory, id: str, offset: int, once: str | None) -> str:
+    """Return one entry from an offset on, as far as there is room."""
+    entry = resolved(seat, id)
+    id = entry.id
+    if not 0 <= offset < len(entry.body):
+        raise InvalidEntry(
+            f"offset {offset} is not within the {len(entry.body)} characters of {id}"
+        )
+    fate = seat.fate(id)
+    state = (
+        f"(no longer shown: {fate.reason}{' by ' + fate.by if fate.by else ''})\n"
+        if fate
+        else ""
+    )
+
+    def shown(n: int) -> str:
+        text, end = (
+            block.whole(entry._replace(body=entry.body[offset : offset + n])).text,
+            offset + n,
+        )
+        position = f"(characters {offset} to {end} of {len(entry.body)}; the rest: offset {end})\n"
+        return state + text + (position if end < len(entry.body) else "")
+
+    low, high = 1, min(CAPSULE, len(entry.body) - offset)
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (
+            (middle, high)
+            if len(shown(middle).encode()) <= CAPSULE
+            else (low, middle - 1)
+        )
+    if offset + low >= len(entry.body) and not fate:
+        _mark_read(seat, entry, once)
+    return shown(low)
+
+
+def memory_search(seat: AgentMemory, given: Arguments, _: str | None) -> str:
+    return recall.search(seat, **given).text
+
+
+def memory_remember(seat: AgentMemory, given: Arguments, once: str | None) -> str:
+    entry = recall.remember(seat, once=once, **given)
+    waits = "; it waits for review" if entry.staged else ""
+    disputed = f"; disputed with {', '.join(entry.disputed)}" if entry.disputed else ""
+    return f"Kept as {short(entry)} in {entry.namespace}{waits}{disputed}."
+
+
+def memory_forget(seat: AgentMemory, given: Arguments, once: str | None) -> str:
+    return (
+        f"Forgot {short(recall.forget(seat, once=once, **given))}; it stays in the log."
+    )
+
+
+def claim(seat: AgentMemory, given: Arguments, once: str | None) -> str:
+    if given.get("release"):
+        return f"Released {seat.release(given['work'], once=once).work!r}."
+    claim = seat.claim(given["work"], minutes=given.get("minutes", 30), once=once)
+    return f"{claim.work!r} is yours until {seconds(claim.until)}."
+
+
+def ack(seat: AgentMemory, given: Arguments, once: str | None) -> str:
+    ids = [resolved(seat, id).id for id in words(given["ids"])]
+    messages = [id for id in ids if kind_of(id) == MESSAGE]
+    entries = [id for id in ids if id not in messages]
+    if entries or not messages:
+        seat.ack(entries, once=once)
+    for id in messages:
+        Mail(seat).ack(id, once=once and f"{once}:{id}")
+    return f"Acknowledged {', '.join(ids)}."
+
+
+def briefing(seat: AgentMemory, given: Arguments, once: str | None) -> str:
+    least, usual, most = BRIEFING
+    budget = given.get("budget", usual)
+    if not least <= budget <= most:
+        raise InvalidEntry(
+            f"budget is {budget} tokens: write {least} to {most}, or none for {usual}"
+        )
+    view = seat.briefing(budget, about=given.get("task", ""), commands=False)
+    if seat.id != OPERATOR:
+        total = len(view.included) + len(view.left_out)
+        _mark(lambda: seat.pen.shown(view.shown, total, view.cursor, "tool", once))
+    return view.markdown()
+
+
+def send(seat: AgentMemory, given: Arguments, once: str | None) -> str:
+    fields = {name: given[name] for name in ("subject", "priority") if name in given}
+    mail = Mail(seat)
+    if "re" in given:
+        if "thread" in given:
+            raise InvalidEntry(
+                "an answer goes to the thread of its message: give re or thread, not both"
+            )
+        message = mail.reply(
+            resolved(seat, given["re"]).id,
+            given["body"],
+            to=given.get("to"),
+            once=once,
+            **fields,
+        )
+    else:
+        if "to" not in given:
+            raise InvalidEntry(
+                "to whom? Give to (an agent, a team, or all), or re (the message that this answers)"
+            )
+        message = mail.send(
+            given["to"], given["body"], thread=given.get("thread"), once=once, **fields
+        )
+    return f"Sent as {message.entry.id} to {message.entry.to} in {message.thread}."
+
+
+def inbox(seat: AgentMemory, _: Arguments, once: str | None) -> str:
+    """Give the unread messages, and mark those as read that are there whole. A retry gives again
+    what its key marked.
+    """
+    mail = Mail(seat)
+    earlier = _ids_under_key(seat, once)
+    if earlier is not None:
+        return "".join(_letter(mail.get(id)) for id in earlier)
+    waiting = mail.inbox()
+    texts = [_letter(message) for message in waiting[:PAGE]]
+    heavy = [len(text.encode()) > CAPSULE for text in texts]
+    rendered = [
+        block.pointer(message.entry, False).text if cut else text
+        for message, text, cut in zip(waiting, texts, heavy, strict=False)
+    ]
+    answer, count = fill(rendered, len(waiting), "call inbox again")
+    ids = [
+        message.entry.id
+        for message, cut in zip(waiting[:count], heavy[:count], strict=True)
+        if not cut
+    ]
+    if ids:
+        _mark(lambda: mail.read(ids, once=once))
+    return answer or "No unread messages."
+
+
+def _letter(message: Message) -> str:
+    """Return a message as text: its thread and subject, then the entry in its whole form."""
+    subject = (
+        f", subject: {block.escaped(' '.join(message.subject.split()))}"
+        if message.subject
+        else ""
+    )
+    return (
+        f"({message.thread},"
+        f" {message.priority}{subject})\n{block.whole(message.entry, False).text}"
+    )

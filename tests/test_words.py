@@ -1,0 +1,155 @@
+"""Names and sentences keep to the field's words: the glossary of CONTRIBUTING.md, held against the code."""
+
+import ast
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("synapse", "orchestrator", "scenarios")
+MODULES = [
+    path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))
+]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
+
+# Pronouns, participles and adverbs that say nothing of the value that they name.
+VAGUE = set(
+    "found told asked made held known given said kept seen named wanted taken shown left put"
+    " begun met gone standing lived heard about each place things more what these some others"
+    " due there here way where whom word words part parts whole rest other again behind beside"
+    " above below over out".split()
+)
+NO_VERB = re.compile(
+    r"(What|Who|Whom|Whose|Whether|How|Where|Why|Which|Of|By|As|Nobody|All|Those|That|It|Its|Be"
+    r"|Their|Have|Begin)\b"
+)
+SHARE = 0.04  # of the assigned names, and of the docstrings of functions
+RIDDLES = (
+    "whose act is this",
+    "by nobody",
+    "nobody's word",
+    "the bell rings",
+    "rings the bell",
+)
+
+
+def avoided(text):
+    """Return the words that the glossary replaces, from its table `instead of`."""
+    section = text.partition("\n## Glossary\n")[2]
+    rows = re.findall(
+        r"^\| ([^|]+) \| ([^|]+) \|$", section.partition("| we write |")[2], re.M
+    )
+    return {
+        word.strip(" `"): ours.strip(" `")
+        for ours, words in rows
+        if not set(ours) <= set("-")
+        for word in words.split(",")
+    }
+
+
+def identifiers(tree):
+    """Yield the names that a module defines or assigns."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.arg):
+            yield node.arg
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr
+
+
+def parts(name):
+    return [part.lower() for part in re.findall(r"[A-Z]?[a-z]+", name)]
+
+
+def misnamed(source, words):
+    """Return the identifiers of a module that use a word which the glossary replaces."""
+    names = set(identifiers(ast.parse(source)))
+    return sorted(name for name in names if set(parts(name)) & set(words))
+
+
+def vague(sources):
+    """Return the share of assigned names that are vague."""
+    names = Counter(
+        node.id
+        for source in sources
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    )
+    return sum(names[name] for name in VAGUE) / sum(names.values())
+
+
+def without_verb(sources):
+    """Return the share of functions' docstrings that open with no verb."""
+    openings = [
+        NO_VERB.match(text) is not None
+        for source in sources
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        if (text := ast.get_docstring(node))
+    ]
+    return sum(openings) / len(openings)
+
+
+def sources(package):
+    return [
+        path.read_text(encoding="utf-8")
+        for path in MODULES
+        if path.is_relative_to(ROOT / package)
+    ]
+
+
+WORDS = avoided((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
+
+
+def test_the_glossary_says_what_to_write_instead():
+    assert WORDS["bell"] == "notification"
+    assert len(WORDS) > 10
+
+
+@pytest.mark.parametrize(
+    "path", MODULES, ids=lambda path: path.relative_to(ROOT).as_posix()
+)
+def test_identifiers_keep_to_the_glossary(path):
+    assert misnamed(path.read_text(encoding="utf-8"), WORDS) == []
+
+
+def test_a_word_of_our_own_is_found():
+    assert misnamed("def ring_bell(desk): pass", WORDS) == ["desk", "ring_bell"]
+    assert misnamed("def notify(thread): string = 1", WORDS) == []
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_names_say_what_they_name(package):
+    assert vague(sources(package)) <= SHARE
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_docstrings_open_with_a_verb(package):
+    assert without_verb(sources(package)) <= SHARE
+
+
+def test_vague_names_and_openings_are_found():
+    assert vague(["found = 1\nrows = 2"]) == 0.5
+    assert (
+        without_verb(
+            ['def f():\n    """What it is."""', 'def g():\n    """Return it."""']
+        )
+        == 0.5
+    )
+
+
+@pytest.mark.parametrize(
+    "path", [*PAGES, *MODULES], ids=lambda path: path.relative_to(ROOT).as_posix()
+)
+def test_no_riddles(path):
+    text = " ".join(path.read_text(encoding="utf-8").lower().split())
+    assert [riddle for riddle in RIDDLES if riddle in text] == []
