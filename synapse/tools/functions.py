@@ -15,7 +15,7 @@ from synapse.knowledge.references import resolved
 from synapse.mail.mailbox import Mail
 from synapse.model.agents import OPERATOR
 from synapse.model.clock import seconds
-from synapse.model.entry import NEVER, Entry, words
+from synapse.model.entry import Entry, words
 from synapse.model.kinds import MESSAGE, kind_of
 from synapse.model.message import Message
 from synapse.tools.answer import CAPSULE, fill, fit
