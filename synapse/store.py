@@ -24,7 +24,7 @@ from synapse.errors import (
     StoreError,
     SynapseError,
 )
-from synapse.index.index import UNKNOWN, Index
+from synapse.index.index import UNKNOWN, Index, Reading
 from synapse.log.adopt import Channel
 from synapse.log.files import FilesLog
 from synapse.log.line import agent_pending
@@ -45,7 +45,6 @@ from synapse.system.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from synapse.formats.keys import Stray
-    from synapse.index.index import Reading
     from synapse.index.vectors import Vectors
     from synapse.log.memory import MemoryLog
     from synapse.model.protocols import Embedder
@@ -116,7 +115,7 @@ class Store:
         """
         if look:
             self.look()
-        return self.index.snapshot(words=words, late=late)
+        return Reading(self.index, words, late)
 
     def refresh(self, *, look: bool = False, force: bool = False) -> None:
         """Take in what the log has more, for whoever wants that done before anybody asks."""

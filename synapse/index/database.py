@@ -8,9 +8,13 @@ from __future__ import annotations
 import os
 import sqlite3
 from _thread import _local, get_ident
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from synapse.errors import StoreError
+from synapse.system.typed import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from synapse.index.snapshot import Snapshot
 
 VERSION = "15"
 INDEX = ("schema.sql", "queries.sql", VERSION)
@@ -38,12 +42,32 @@ def load_sql(name: str) -> dict[str, str]:
     return statements
 
 
-class _Thread(_local):
-    """One thread's connection, and whether a read transaction is wanted on it, or open."""
+class Act:
+    """What a thread is at: its connection, how deep it is inside of a snapshot, whether it wants a
+    read transaction and has one, and what it counted meanwhile.
+    """
 
-    connection: sqlite3.Connection | None = None
-    held = False
-    reading = False
+    __slots__ = (
+        "connection",
+        "counts",
+        "depth",
+        "held",
+        "reading",
+        "snapshot",
+        "words",
+    )
+
+    def __init__(self) -> None:
+        self.connection: sqlite3.Connection | None = None
+        self.depth = 0
+        self.held = self.reading = self.words = False
+        self.snapshot: Snapshot | None = None
+        self.counts: list[tuple[str, Mapping[bytes, int]]] = []
+
+
+class _Thread(_local):
+    def __init__(self) -> None:
+        self.act = Act()
 
 
 class Database:
@@ -73,9 +97,10 @@ class Database:
             return self.shared
         if self.pid != os.getpid():
             self.pid, self.local, self.opened = os.getpid(), _Thread(), {}
-        found = self.local.connection
+        act = self.local.act
+        found = act.connection
         if found is None:
-            found = self.local.connection = self.opened[get_ident()] = self._connect()
+            found = act.connection = self.opened[get_ident()] = self._connect()
         return found
 
     def run(
@@ -83,11 +108,11 @@ class Database:
     ) -> sqlite3.Cursor:
         """Run a named statement; lists of integers take the place of `{name}`."""
         text = self._filled(name, lists) if lists else self.sql[name]
-        local = self.local
+        act = self.local.act
         try:
-            if local.held and not local.reading:
+            if act.held and not act.reading:
                 self.connection.execute("begin")
-                local.reading = True
+                act.reading = True
             return self.connection.execute(text, values)  # type: ignore[arg-type]
         except sqlite3.DatabaseError as error:
             raise self.failed(error) from error
@@ -115,18 +140,11 @@ class Database:
                 self.filled[key] = text
         return text
 
-    def hold(self) -> None:
-        """From the next statement on, let all of this thread see one state of the file. Threads
-        that share one connection, in memory, have no such state."""
-        self.local.held = self.shared is None
-
-    def release(self) -> None:
-        """End what `hold` began."""
-        local = self.local
-        local.held = False
-        if local.reading and local.connection is not None:
-            local.reading = False
-            local.connection.execute("commit")
+    def release(self, act: Act) -> None:
+        """End the read transaction that a snapshot began."""
+        act.reading = False
+        if act.connection is not None:
+            act.connection.execute("commit")
 
     def many(self, name: str, rows: list[tuple[object, ...]]) -> None:
         if rows:
@@ -194,7 +212,7 @@ class Database:
         found = self.opened.pop(get_ident(), None)
         if found is not None:
             found.close()
-            self.local.connection = None
+            self.local.act.connection = None
 
     def close(self) -> None:
         for connection in [

@@ -93,8 +93,9 @@ def _label(fields: dict[str, Any]) -> str:
 
 
 def _mark(masks: dict[int, int], said: Iterable[tuple[int, int]], place: int) -> None:
+    bit, known = 1 << place, masks.get
     for seq, _ in said:
-        masks[seq] = masks.get(seq, 0) | 1 << place
+        masks[seq] = known(seq, 0) | bit
 
 
 class Search:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from _thread import RLock, _local
+from _thread import RLock
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from synapse.errors import StoreCorrupt
@@ -27,6 +27,7 @@ FOLDERS = 500  # of which the names are kept in memory
 COUNTED = 8_192  # token counts of each encoding that are kept in memory
 UNKNOWN = (-1, -1, -1)
 Watch = Callable[[Sequence[Record]], object]
+_WORDLESS = "the snapshot around this one is without words: open that one with them"
 _INSIDE = (
     "a snapshot is for questions: leave it before the log or the index is written to"
 )
@@ -45,17 +46,6 @@ class Reached(NamedTuple):
     proof: str = ""
 
 
-class _Act(_local):
-    """What a thread is at: how deep it is inside of a snapshot, which one, and what it counted."""
-
-    depth = 0
-    words = False
-    snapshot: Snapshot
-
-    def __init__(self) -> None:
-        self.counts: list[tuple[str, Mapping[bytes, int]]] = []
-
-
 class Reading:
     """A `with` statement's way to a snapshot. Inside of another of the same thread it is that one."""
 
@@ -67,30 +57,37 @@ class Reading:
         self.words = words
 
     def __enter__(self) -> Snapshot:
-        index, local = self.index, self.index.local
-        if not local.depth:
-            if not self.late:
-                index.catch_up()
-            if self.words:
-                index.fill_words()
-            local.snapshot, local.words = index.current, self.words
-            index.db.hold()
-        elif self.words and not local.words:
-            raise RuntimeError(
-                "the snapshot around this one is without words: open that one with them"
-            )
-        local.depth += 1
-        return local.snapshot
+        index = self.index
+        db = index.db
+        act = db.local.act
+        if act.depth:
+            if self.words and not act.words:
+                raise RuntimeError(_WORDLESS)
+            act.depth += 1
+            assert act.snapshot is not None
+            return act.snapshot
+        if not self.late:
+            index.take_in()
+        if self.words:
+            index.fill_words()
+        # From the first statement on, one state of the file. In memory threads share a connection.
+        act.held, act.words = db.shared is None, self.words
+        act.depth = 1
+        act.snapshot = snapshot = index.current
+        return snapshot
 
     def __exit__(self, *error: object) -> None:
-        index, local = self.index, self.index.local
-        local.depth -= 1
-        if local.depth:
+        act = self.index.db.local.act
+        act.depth -= 1
+        if act.depth:
             return
-        index.db.release()
-        counts, local.counts = local.counts, []
-        for encoding, new in counts:
-            index.keep_tokens(encoding, new)
+        act.held = False
+        if act.reading:
+            self.index.db.release(act)
+        if act.counts:
+            counts, act.counts = act.counts, []
+            for encoding, new in counts:
+                self.index.keep_tokens(encoding, new)
 
 
 def _unwatched(records: Sequence[Record]) -> None:
@@ -109,7 +106,6 @@ class Index:
         self.db = db or Database(path)
         self.lock = None if path == ":memory:" else Lock(f"{path}.lock", patience=30.0)
         self.mutex = RLock()
-        self.local = _Act()
         self.current = Snapshot(self.db, Names(self.db))
         self.place, self.doubts = (-1, -1), 0  # where it stands
         self.notes: list[str] = []
@@ -119,23 +115,21 @@ class Index:
         self.folders: dict[str, tuple[int, set[str]]] = {}
         self.counts: dict[str, dict[bytes, int]] = {}
 
-    # -- questions ---------------------------------------------------------------------------------
-
-    def snapshot(self, *, words: bool = False, late: bool = False) -> Reading:
-        """Return what a `with` statement opens to ask questions: see `Store.snapshot`."""
-        return Reading(self, words, late)
-
     @property
     def held(self) -> bool:
         """Return whether this thread is inside of a snapshot."""
-        return self.local.depth > 0
+        return self.db.local.act.depth > 0
 
     # -- catching up -------------------------------------------------------------------------------
 
     def catch_up(self) -> None:
         """Take in what the log has more. For the log, and for whoever opens a snapshot."""
-        if self.local.depth:
+        if self.held:
             raise RuntimeError(_INSIDE)
+        self.take_in()
+
+    def take_in(self) -> None:
+        """Catch up with the log, for who is not inside of a snapshot."""
         mark = self.log.mark()
         if mark == self.place and self.log.doubts == self.doubts:
             return
@@ -241,7 +235,7 @@ class Index:
         )
 
     def _alone(self, section: Callable[[], T]) -> T:
-        if self.local.depth:
+        if self.held:
             raise RuntimeError(_INSIDE)
         try:
             if self.lock is None:
@@ -497,9 +491,10 @@ class Index:
 
     def keep_tokens(self, encoding: str, counts: Mapping[bytes, int]) -> None:
         """Keep counts that were made; those of a snapshot are written when it is left."""
-        if self.local.depth:
+        act = self.db.local.act
+        if act.depth:
             self.counts.setdefault(encoding, {}).update(counts)
-            self.local.counts.append((encoding, counts))
+            act.counts.append((encoding, counts))
             return
         rows: list[tuple[object, ...]] = [
             (digest, encoding, n) for digest, n in counts.items()

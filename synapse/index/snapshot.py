@@ -318,15 +318,13 @@ class Snapshot:
         """
         if not rows:
             return []
-        entries = self.entries
-        missing = [row for row in rows if (row[0], row[2]) not in entries]
-        if len(entries) + len(missing) > CACHED:
-            entries = self.entries = {}  # another thread may be reading the old one
-            missing = list(rows)
-        if missing:
-            self._read(missing, entries)
-        found = [entries[seq, rev] for seq, _, rev in rows]
-        ends = {"first": min(rows)[0], "last": max(rows)[0]}
+        known = self.entries.get
+        loaded = [known((seq, rev)) for seq, _, rev in rows]
+        found = [entry for entry in loaded if entry is not None]
+        if len(found) < len(rows):
+            found = self._load(rows)
+        seqs = [row[0] for row in rows]
+        ends = {"first": min(seqs), "last": max(seqs)}
         disputed = {seq for (seq,) in self.db.run("disputed_between", ends)}
         if disputed:
             return [
@@ -334,6 +332,16 @@ class Snapshot:
                 for entry in found
             ]
         return found
+
+    def _load(self, rows: Sequence[tuple[int, int, int]]) -> list[Entry]:
+        """Return the entries of these rows, some of which were not built yet."""
+        entries = self.entries
+        missing = [row for row in rows if (row[0], row[2]) not in entries]
+        if len(entries) + len(missing) > CACHED:
+            entries = self.entries = {}  # another thread may be reading the old one
+            missing = list(rows)
+        self._read(missing, entries)
+        return [entries[seq, rev] for seq, _, rev in rows]
 
     def _read(
         self,

@@ -306,6 +306,8 @@ class Page:
 
     def _by_priority(self) -> list[list[int]]:
         """Return the places of all entries of each priority."""
+        if not self.for_task:
+            return list(self._sections.values())
         about = [
             [
                 place
