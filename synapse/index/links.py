@@ -1,5 +1,5 @@
-"""What the projection knows of knowledge beside its entries: links between atoms, how often items
-were asked for, and which ids begin alike.
+"""Questions about knowledge beside its entries: links between atoms, how often items were asked for,
+and which ids begin alike.
 """
 
 from __future__ import annotations

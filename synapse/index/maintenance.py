@@ -1,5 +1,5 @@
-"""What a night asks of the projection: what is outdone, lapsed, comparable, and what was brought
-back. Reads only.
+"""Questions of nightly maintenance: what is superseded, lapsed or comparable, and what was brought
+back. Each takes a snapshot; nothing here writes.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What the projection knows of what became of entries: which lived, were superseded, were acted on.
-Reads only.
+"""Questions about what became of entries: which lived, were superseded, were acted on. They are asked
+for reputation; nothing here writes.
 """
 
 from __future__ import annotations
