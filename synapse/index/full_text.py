@@ -317,8 +317,10 @@ def _settled(asked: Search, ranked: Sequence[Ranked]) -> list[tuple[float, Any]]
     """Scores and entries; where scores and priorities are equal, by authority, then by age."""
     rows = [row[:3] for *_, row in ranked]
     entries = asked.snap.load(rows, asked.now, asked.reach)
-    found = [(negated, prio, -entry.authority, -entry.seq, entry)
-             for (negated, prio, _, _), entry in zip(ranked, entries, strict=True)]  # fmt: skip
+    found = [
+        (negated, prio, -entry.authority, -entry.seq, entry)
+        for (negated, prio, _, _), entry in zip(ranked, entries, strict=True)
+    ]
     return [
         (-negated, entry)
         for negated, _, _, _, entry in sorted(found, key=lambda each: each[:4])

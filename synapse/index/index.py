@@ -47,7 +47,9 @@ class Reached(NamedTuple):
 
 
 class Reading:
-    """A `with` statement's way to a snapshot. Inside of another of the same thread it is that one."""
+    """A `with` statement's way to a snapshot. Inside of another of the same thread it is that
+    one.
+    """
 
     __slots__ = ("index", "late", "words")
 

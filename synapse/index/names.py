@@ -1,7 +1,8 @@
 """What the index calls by numbers, and who may see what in those numbers.
 
-Namespaces, authors and lists of addressees have numbers; an agent's reach is made of them. All of it
-holds for one state of the names: when a name or a declaration comes, `Index` makes a new `Names`.
+Namespaces, authors and lists of addressees have numbers; an agent's reach is made of them. All of
+it holds for one state of the names: when a name or a declaration comes, `Index` makes a new
+`Names`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ EVERYONE = -2  # the number under which the operator reads, who sees what anybod
 
 
 class Reach(NamedTuple):
-    """What one agent may see, in the numbers of the index: namespaces, the lists that name it, itself."""
+    """What one agent may see, in the numbers of the index: namespaces, the lists that name it,
+    itself.
+    """
 
     nids: tuple[int, ...]
     audiences: tuple[int, ...]
@@ -91,8 +94,9 @@ class Names:
         return numbers
 
     def weights(self, reach: Reach, prios: tuple[int, ...]) -> tuple[int, int, int]:
-        """Return how many entries there are of these priorities, and in the agent's namespaces, mail
-        left out; and how many messages."""
+        """Return how many entries there are of these priorities, and in the agent's namespaces,
+        mail left out; and how many messages.
+        """
         counts = self._weights.get((reach, prios))
         if counts is None:
             mail = self.namespaces.get(MAIL)
@@ -110,7 +114,9 @@ class Names:
 
 
 class Declared(Mapping[str, Agent]):
-    """The agents as journalled, each made from its record when it is asked for: a seat needs but its own."""
+    """The agents as journalled, each made from its record when it is asked for: a seat needs but
+    its own.
+    """
 
     def __init__(self, rows: Iterable[tuple[str, str]]) -> None:
         self.rows = dict(rows)

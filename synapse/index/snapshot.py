@@ -48,10 +48,10 @@ class Filter(NamedTuple):
 class Snapshot:
     """What an index answers as of one moment. Threads may share it.
 
-    `cursor` is the last record that it knows: no page goes beyond it. `mark` names the moment, so that
-    an answer which was kept is known to be still true; `turn` says how often the log was another
-    one by then. Entries that were built once are kept: they
-    never change but by a vouch or the archive, which bump `rev`.
+    `cursor` is the last record that it knows: no page goes beyond it. `mark` names the moment, so
+    that an answer which was kept is known to be still true; `turn` says how often the log was
+    another one by then. Entries that were built once are kept: they never change but by a vouch or
+    the archive, which bump `rev`.
     """
 
     __slots__ = ("cursor", "db", "entries", "mark", "names", "turn")

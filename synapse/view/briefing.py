@@ -96,10 +96,19 @@ def brief(
             else partial(_shown, snap, agent)
         )
         made = view.build(
-            entries, agent, now, store.tokens(encoding, quick=quick).measure, budget, title=title,
-            encoding=encoding, only=only, shown=known, commands=commands, about=matches,
+            entries,
+            agent,
+            now,
+            store.tokens(encoding, quick=quick).measure,
+            budget,
+            title=title,
+            encoding=encoding,
+            only=only,
+            shown=known,
+            commands=commands,
+            about=matches,
             worth=worth,
-        )  # fmt: skip
+        )
     out = (*made.left_out, *(LeftOut(entry.id, AT_ITS_MOMENT) for entry in later))
     return made._replace(cursor=snap.cursor, at=now, left_out=out)
 
