@@ -44,7 +44,7 @@ class Listening:
                 tools=[tool_of(rest)],
                 limits=Limits(turns=TURNS + 1),
             ) as boss:
-                boss.run_store.ear.quota = EVERYBODY
+                boss.run_store.deliveries.feed.quota = EVERYBODY
                 async with boss:
                     await self._go_on(boss)
         return {

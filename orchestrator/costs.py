@@ -22,9 +22,10 @@ from orchestrator.tools import calls
 from synapse.errors import InvalidEntry
 from synapse.formats.keys import RUN_BLOCKS, concerns
 from synapse.log.files import FilesLog
-from synapse.model.agents import Agent, Settings
+from synapse.model.agents import Agent
 from synapse.model.clock import micros
 from synapse.model.entry import SECOND
+from synapse.model.settings import Settings
 from synapse.store import Store
 
 # how the folders of its ledgers begin, with the date behind it
@@ -139,7 +140,7 @@ class Costs:
 
     def reserve(self, session: Session, tokens: int) -> Reservation:
         """Ask for the most that the next call can take, in every scope."""
-        run, terms = session.run, session.terms
+        run, terms = session.run, session.config
         scopes, most = self._where(run), tokens
         price = self.price(session, terms.model)
         worst = None if price is None else prices.worst(price, most, terms.max_output)
@@ -171,7 +172,7 @@ class Costs:
             else:
                 self.budget.release(reservation)
             return None
-        counter, usage = session.terms.counter, turn.usage
+        counter, usage = session.config.counter, turn.usage
         if usage.estimated and (
             session.engine.takes_tools or not usage.input_tokens
         ):  # our own counts are nearer
@@ -180,7 +181,10 @@ class Costs:
                 counter.theirs(counter.count(turn.text)),
                 estimated=True,
             )
-        price, cost = self.price(session, turn.model or session.terms.model), usage.cost
+        price, cost = (
+            self.price(session, turn.model or session.config.model),
+            usage.cost,
+        )
         if cost is None and price is not None:
             cost = prices.cost(price, usage)
         tokens = usage.input_tokens + usage.output_tokens or counted
@@ -190,7 +194,7 @@ class Costs:
             and session.engine.name != "scripted"
             and not turn.usage.estimated
         ):
-            self.ratios.learn(session.terms.model, turn.usage.input_tokens, counted)
+            self.ratios.learn(session.config.model, turn.usage.input_tokens, counted)
         return cost
 
     def price(self, session: Session, model: str | None) -> prices.Price | None:

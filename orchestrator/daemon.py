@@ -124,8 +124,8 @@ class Daemon:
         """End the runs of clients that are gone; return the sessions that are to be woken. What is
         wrong with any of them is noted once, and is no reason to go down."""
         try:
-            await self.supervisor.desk(sweep, self.supervisor.run_store.memory)
-            wakes: list[Wake] = await self.supervisor.desk(self.wakes.due)
+            await self.supervisor.memory_thread(sweep, self.supervisor.run_store.memory)
+            wakes: list[Wake] = await self.supervisor.memory_thread(self.wakes.due)
             return wakes
         except StoreBusy:
             raise
@@ -167,7 +167,7 @@ class Daemon:
             )
             return answer(self.supervisor.run_store.memory, *fields)
 
-        return {"answer": await self.supervisor.desk(answered)}
+        return {"answer": await self.supervisor.memory_thread(answered)}
 
     def _told(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         if asked.get("do") == "down":

@@ -8,9 +8,13 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from functools import partial
+from typing import ParamSpec, TypeVar
 
 from synapse.errors import SynapseError
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class MemoryThread:
@@ -22,36 +26,40 @@ class MemoryThread:
         self.inline = inline
         self._worker = None if inline else ThreadPoolExecutor(1, "synapse-memory")
 
-    async def __call__(self, act: Callable[..., Any], *args: Any) -> Any:
+    async def __call__(
+        self, act: Callable[P, R], *args: P.args, **named: P.kwargs
+    ) -> R:
+        """Run it after all that was asked before, and return its result."""
         if self._worker is None:
-            return act(*args)
-        return await asyncio.get_running_loop().run_in_executor(
-            self._worker, act, *args
-        )
+            return act(*args, **named)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._worker, partial(act, *args, **named))
 
-    def aside(self, act: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
+    def aside(
+        self, act: Callable[P, R], *args: P.args, **named: P.kwargs
+    ) -> asyncio.Future[R]:
         """Run it after all that was asked before, while the caller goes on."""
         loop = asyncio.get_running_loop()
+        result: asyncio.Future[R]
         if self._worker is not None:
-            done = loop.run_in_executor(self._worker, act, *args)
+            result = loop.run_in_executor(self._worker, partial(act, *args, **named))
         else:
-            done = loop.create_future()
+            result = loop.create_future()
             try:
-                done.set_result(act(*args))
+                result.set_result(act(*args, **named))
             except Exception as error:
-                done.set_exception(error)
-        done.add_done_callback(
-            lambda done: done.cancelled() or done.exception()
-        )  # if nobody asks any more
-        return done
+                result.set_exception(error)
+        # Its error counts as seen, if nobody asks for the result any more.
+        result.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return result
 
-    async def through(self, asked: Awaitable[Any]) -> Any:
+    async def through(self, awaitable: Awaitable[R]) -> R:
         """Wait until it is done, even if the caller is cancelled meanwhile, however often. Inline
         there is no meanwhile.
         """
         if self.inline:
-            return await asked
-        task, cancelled = asyncio.ensure_future(asked), False
+            return await awaitable
+        task, cancelled = asyncio.ensure_future(awaitable), False
         while not task.done():
             try:
                 await asyncio.wait((task,))

@@ -37,14 +37,14 @@ def recover(run_store: RunStore, root: str | None = None) -> Recovery:
         orphans = [
             run
             for run in held_here
-            if not (run.holder and run_store.holder.lives(run.holder))
+            if not (run.holder and run_store.lease.lives(run.holder))
         ]
         waiting = _left(run_store, orphans, asked_for=root is not None)
         for run in orphans:
             if run.id not in waiting:
                 _take(run_store, run, recovered)
         run_store.costs.forget_the_dead()
-        run_store.holder.sweep()
+        run_store.lease.sweep()
     except StoreBusy:
         if not recovered:
             raise
@@ -70,9 +70,7 @@ def _left(run_store: RunStore, orphans: list[Run], asked_for: bool) -> dict[str,
 
 def _take(run_store: RunStore, run: Run, taken: list[Run]) -> None:
     try:
-        mine = run_store.runs.take(
-            run, run_store.holder.name, _progress(run_store, run)
-        )
+        mine = run_store.runs.take(run, run_store.lease.name, _progress(run_store, run))
     except Conflict:
         return  # another supervisor was faster, or it has ended
     taken.append(mine)
@@ -116,7 +114,7 @@ def _mend(folder: Folder) -> None:
 def _bury(run_store: RunStore, run: Run) -> None:
     """End a run that died again and again, with a blocker that says so."""
     note = writeback.dead_letter(run.id, run.project, run.attempts - 1)
-    entry, untold = run_store.told(run, [note])
+    entry, untold = run_store.write_notes(run, [note])
     why = "; ".join(
         filter(None, (f"it died {run.attempts - 1} times without moving", untold))
     )

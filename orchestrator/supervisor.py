@@ -9,32 +9,33 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, TypeVar
 
-from orchestrator.engines import protocol as engines
-from orchestrator.engines.protocol import Engine, EngineError, check_name
+from orchestrator.engine_pool import EnginePool
+from orchestrator.engines.protocol import Engine
 from orchestrator.memory_thread import MemoryThread
 from orchestrator.nightly.upkeep import Upkeep
 from orchestrator.prompts.opening import Policy, by_default
 from orchestrator.recovery import Recovery, recover
-from orchestrator.run_store import RunStore, Usual
+from orchestrator.run_store import RunStore
 from orchestrator.runs import requirements
 from orchestrator.runs.lease import BEAT, LEASE
 from orchestrator.runs.records import ATTEMPTS, Run, name
 from orchestrator.runs.task import Outcome, Result, Task, check, check_mode
 from orchestrator.session import Session
+from orchestrator.session_config import Handler
 from orchestrator.sharing.calls import Sharing
-from orchestrator.sharing.handlers import Ground, of_session
+from orchestrator.sharing.handlers import ToolContext, handlers_of
 from orchestrator.spend.limits import LimitReached, Limits
 from orchestrator.telemetry import run_span
 from orchestrator.tools.functions import UserTool, tool_of
+from orchestrator.turn_loop import TurnLoop
 from orchestrator.wake import LOOK_EVERY, Listener, News, soon
 from synapse import core
 from synapse.core import Memory
 from synapse.errors import Conflict, InvalidEntry, StoreBusy
-from synapse.model.agents import Agent
 from synapse.system.checks import checked
 
 T = TypeVar("T")
@@ -94,13 +95,7 @@ class Supervisor:
         self._opened: Memory | None = None  # what was opened here is closed with this
         if not isinstance(memory, Memory):
             memory = self._opened = core.open(memory)
-        self._given: dict[str, Engine] = dict(engines or {})
-        self.default_engine = engine if isinstance(engine, str) else engine.name
-        if not isinstance(engine, str):
-            self._given[engine.name] = engine
-        self.engines = dict(self._given)
         self._runner: asyncio.Runner | None = None
-        self.default_model = model
         self.server_tools: list[UserTool] = []
         self.user_tools = own
         self._signed: tuple[list[UserTool], requirements.Signatures] = [], {}
@@ -113,14 +108,10 @@ class Supervisor:
         self._background: list[asyncio.Task[None]] = []
         self._listener: Listener | None = None
         self._upkeep: Upkeep | None = None
-        self.desk = MemoryThread(inline=inline)
+        self.memory_thread = MemoryThread(inline=inline)
         name = f"{os.getpid()}-{os.urandom(4).hex()}"
         try:
-            if self.default_engine not in self._given:
-                check_name(
-                    dict(memory.store.settings.other).get("engines"),
-                    self.default_engine,
-                )
+            self._pool = EnginePool(memory.store, engine, model, engines or {})
             self.run_store = RunStore(
                 memory,
                 name,
@@ -134,27 +125,37 @@ class Supervisor:
                 lacking=self._lacking,
             )
         except BaseException:
-            self.desk.close(self._close_memory)
+            self.memory_thread.close(self._close_memory)
             raise
-        self.sharing = Sharing(self.desk, self.run_store, self.sessions)
+        self.sharing = Sharing(self.memory_thread, self.run_store, self.sessions)
+
+    @property
+    def engines(self) -> dict[str, Engine]:
+        """Return the engines that were given or made so far, by name."""
+        return self._pool.engines
+
+    @property
+    def default_engine(self) -> str:
+        """Return the name of the engine where nobody names one."""
+        return self._pool.default_engine
 
     # -- for people --------------------------------------------------------------------------------
 
     def run(self, task: Task) -> Result:
         """Do a task and return what came of it. In a coroutine, `await spawn(task)` instead."""
-        return self._waited("run", "spawn(task)", lambda: self.spawn(task))
+        return self._run_until_done("run", "spawn(task)", lambda: self.spawn(task))
 
     def resume(self) -> list[Result]:
         """Go on with the runs whose process is gone, as far as what they need is here; return what
         came of them. In a coroutine, `await take_over()` instead."""
-        return self._waited("resume", "take_over()", self._resumed)
+        return self._run_until_done("resume", "take_over()", self._resumed)
 
     async def _resumed(self) -> list[Result]:
         async with self:
             runs = (await self.recover()).taken
             return [await self.result(run) for run in runs]
 
-    def _waited(
+    def _run_until_done(
         self, name: str, instead: str, work: Callable[[], Coroutine[Any, Any, T]]
     ) -> T:
         """Return what comes of the work, in an event loop that stays for the next time."""
@@ -176,7 +177,7 @@ class Supervisor:
             parent_run = (
                 None
                 if parent is None
-                else await self.desk(self.run_store.known, parent)
+                else await self.memory_thread(self.run_store.known, parent)
             )
             try:
                 run = await self.start(task, parent=parent_run)
@@ -194,12 +195,18 @@ class Supervisor:
         run that does it or did.
         """
         check(task)
-        id = id or self._named(task.agent, parent)
-        usual = self._usual(parent)
-        if not self.desk.inline:
-            await self._loaded(task, usual)
-        admitted = self.desk(
-            self.run_store.admit, task, parent, id, self._engine_for, usual
+        id = id or self._new_id(task.agent, parent)
+        is_live = parent is not None and parent.id in self._lives
+        defaults = self._pool.defaults(parent.needs if parent and is_live else None)
+        if not self.memory_thread.inline:
+            await self._pool.load_for(task, defaults)
+        admitted = self.memory_thread(
+            self.run_store.admission.admit,
+            task,
+            parent,
+            id,
+            self._pool.for_task,
+            defaults,
         )
         run: Run
         run, repeated = await admitted
@@ -214,7 +221,7 @@ class Supervisor:
 
     async def _result(self, run: Run, *, patient: bool) -> Result:
         while (life := self._lives.get(run.id)) is None:
-            current = await self.desk(self.run_store.known, run.id)
+            current = await self.memory_thread(self.run_store.known, run.id)
             if not current.running:
                 break
             recovered, waiting = await self.recover(current.root)
@@ -226,24 +233,24 @@ class Supervisor:
                 await asyncio.sleep(LOOK_EVERY / 2)
         if life is not None:
             return await asyncio.shield(life)
-        result: Result = await self.desk(self.run_store.result, current)
+        result: Result = await self.memory_thread(self.run_store.result, current)
         return result
 
     async def recover(self, root: str | None = None) -> Recovery:
         """Go on with every run whose supervisor is gone, or with those of one tree, as far as what
         they need is here; return these, and what the others wait for."""
-        recovery: Recovery = await self.desk(recover, self.run_store, root)
+        recovery: Recovery = await self.memory_thread(recover, self.run_store, root)
         for run in recovery.taken:
             self._begin(run)
         return recovery
 
     async def look(self) -> None:
         """Adopt what was dropped into the workspace, although nobody reads just now."""
-        await self.desk(self.run_store.store.look)
+        await self.memory_thread(self.run_store.store.look)
 
     async def stop(self, run: str, reason: str = "stopped by the operator") -> None:
         """End a run and all below it."""
-        await self.desk(self.run_store.runs.stop, run, "operator", reason)
+        await self.memory_thread(self.run_store.runs.stop, run, "operator", reason)
         await self.hear()
 
     async def leave(self) -> None:
@@ -262,11 +269,11 @@ class Supervisor:
         if self._open == 1:
             self._background = [asyncio.create_task(self._beat())]
             for server in self.mcp:
-                await self._connected(server)
-            if not self.desk.inline:
+                await self._connect(server)
+            if not self.memory_thread.inline:
                 loop = asyncio.get_running_loop()
                 self._listener = Listener(
-                    self.run_store.store, lambda: soon(loop, self._rung)
+                    self.run_store.store, lambda: soon(loop, self._notify)
                 )
                 self._upkeep = Upkeep(self.run_store.store, lambda: bool(self._lives))
         return self
@@ -294,25 +301,17 @@ class Supervisor:
             self._runner is None
             or self._runner.get_loop() is not asyncio.get_running_loop()
         ):
-            await self._close_engines()
-
-    async def _close_engines(self) -> None:
-        """Close the engines, which live with their event loop. Those loaded by name are made again
-        when they are needed.
-        """
-        for engine in self.engines.values():
-            await engine.close()
-        self.engines = dict(self._given)
+            await self._pool.close()
 
     def close(self) -> None:
         """Let go of the workspace; the memory stays open. Engines that were given are closed with
         it.
         """
         if self._runner is not None:
-            self._runner.run(self._close_engines())
+            self._runner.run(self._pool.close())
             self._runner.close()
             self._runner = None
-        self.desk.close(self.run_store.close)
+        self.memory_thread.close(self.run_store.close)
         self._close_memory()
 
     def _close_memory(self) -> None:
@@ -331,7 +330,7 @@ class Supervisor:
             session.stop(reason)
         await asyncio.gather(*list(self._lives.values()), return_exceptions=True)
 
-    async def _connected(self, server: str | Sequence[str]) -> None:
+    async def _connect(self, server: str | Sequence[str]) -> None:
         """Offer the tools of an MCP server for as long as this is open. Its connection lives in a
         task of its own.
         """
@@ -352,40 +351,41 @@ class Supervisor:
     async def _beat(self) -> None:
         while True:
             await asyncio.sleep(BEAT)
-            self.run_store.holder.beat()
+            self.run_store.lease.beat()
             if self._listener is None:
                 await self.hear()
 
-    # -- a life ------------------------------------------------------------------------------------
+    # -- one run -----------------------------------------------------------------------------------
 
     def _begin(self, run: Run) -> None:
-        life = asyncio.create_task(self._live(run), name=run.id)
+        life = asyncio.create_task(self._run_to_result(run), name=run.id)
         self._lives[run.id] = life
         life.add_done_callback(lambda _: self._lives.pop(run.id, None))
 
-    async def _live(self, run: Run) -> Result:
+    async def _run_to_result(self, run: Run) -> Result:
         """Take a run from its prompt, or its last step, to its result, whatever goes wrong; a lock
         held long ends none.
         """
         try:
             while True:
                 with contextlib.suppress(StoreBusy):
-                    return await self._ended(run)
+                    return await self._settle(run)
                 await asyncio.sleep(LOOK_EVERY)
         finally:
             self.sessions.pop(run.id, None)
             self.sharing.ended(run.id)
             for session in self.sessions.values():
-                session.ended.set()
+                session.changed.set()
 
-    async def _ended(self, run: Run) -> Result:
+    async def _settle(self, run: Run) -> Result:
         session = None
         try:
-            session = self.sessions[run.id] = await self._session(run)
-            outcome = await self._lived(session)
+            session, turns = await self._session(run)
+            self.sessions[run.id] = session
+            outcome = await self._outcome(session, turns)
         except Exception as error:
-            outcome = await self.desk(self.run_store.failed, run, error)
-        result: Result = await self.desk(
+            outcome = await self.memory_thread(self.run_store.failed, run, error)
+        result: Result = await self.memory_thread(
             self.run_store.close_run, run, outcome, session
         )
         parent = self.sessions.get(run.parent or "")
@@ -393,75 +393,54 @@ class Supervisor:
             parent.child_blocked(result)
         return result
 
-    async def _lived(self, session: Session) -> Outcome:
-        news, end_reason = await self.desk(self.run_store.missed, session)
+    async def _outcome(self, session: Session, turns: TurnLoop) -> Outcome:
+        news, end_reason = await self.memory_thread(
+            self.run_store.deliveries.missed_news, session
+        )
         for item in news:
             session.offer(item)
         if reason := end_reason or self._ending:
             session.stop(reason)
-        run = session.run
+        run, model = session.run, session.config.model
         with run_span(
-            run.id, run.agent, provider=session.engine.name, model=session.terms.model
+            run.id, run.agent, provider=session.engine.name, model=model
         ) as span:
-            outcome = await session.live()
+            outcome = await turns.run()
             if outcome.status != "done":
                 span.failed(outcome.status)
         return outcome
 
-    async def _session(self, run: Run) -> Session:
-        engine = self._engine(str(run.fields["engine"]))
-        tools = [*self.user_tools, *self.server_tools]
-        furniture = await self.desk(
-            self.run_store.furnish, run, engine, not self.sessions
+    async def _session(self, run: Run) -> tuple[Session, TurnLoop]:
+        """Return a run's session, and what takes its turns."""
+        engine = self._pool.get(str(run.fields["engine"]))
+        parts = await self.memory_thread(
+            self.run_store.prepare_session, run, engine, not self.sessions
         )
-        ground = Ground(self, self.sharing, furniture.seat, lambda: session)
-        handlers = (
-            of_session(ground, run, tools, furniture.tools)
-            if engine.takes_tools
-            else {}
-        )
-        session = Session(
-            self,
-            self.run_store,
-            run,
-            engine,
+        session = Session(run, engine, parts.folder, parts.config, parts.recorded)
+        handlers: dict[str, Handler] = {}
+        if engine.takes_tools:
+            context = ToolContext(
+                session, parts.seat, self.sharing, self.start, self.gather
+            )
+            tools = [*self.user_tools, *self.server_tools]
+            handlers = handlers_of(context, tools, parts.tools)
+
+        async def unread_results() -> list[Result]:
+            unread = await self._unread(run.id, session.conversation.read)
+            return [await self.result(child) for child in unread]
+
+        turns = TurnLoop(
+            session,
             handlers,
-            furniture.folder,
-            furniture.terms,
-            furniture.recorded,
+            self.run_store,
+            self.memory_thread,
+            self.sessions,
+            self.hear,
+            unread_results,
         )
-        return session
+        return session, turns
 
-    async def _loaded(self, task: Task, usual: Usual) -> None:
-        """Import an SDK that the task will need, off the event loop: it takes a second."""
-        with self.run_store.store.snapshot(late=True) as snap:
-            agent = snap.declared.get(task.agent)
-        engine_name = task.engine or (agent.engine if agent else None) or usual.engine
-        if engine_name not in self.engines:
-            await asyncio.to_thread(self._engine, engine_name)
-
-    def _usual(self, parent: Run | None) -> Usual:
-        """Return the engine and the model of those for whom nobody names one; below a run that
-        lives here, the ones it was begun with."""
-        needed = (
-            parent.needs if parent is not None and parent.id in self._lives else None
-        )
-        return Usual(
-            *(needed or {}).get("usual", (self.default_engine, self.default_model))
-        )
-
-    def _engine_for(self, task: Task, agent: Agent, usual: Usual) -> tuple[str, Engine]:
-        engine_name = task.engine or agent.engine or usual.engine
-        return engine_name, self._engine(engine_name)
-
-    def _engine(self, name: str) -> Engine:
-        """Return the engine of this name: given, declared in synapse.yaml, or one of ours."""
-        if name not in self.engines:
-            kind, options = self.run_store.engine_declared(name)
-            self.engines[name] = engines.load(kind, **options)
-        return self.engines[name]
-
-    # -- what it has -------------------------------------------------------------------------------
+    # -- what is here ------------------------------------------------------------------------------
 
     def _offer(self) -> requirements.Offer:
         tools = [*self.user_tools, *self.server_tools]
@@ -469,9 +448,9 @@ class Supervisor:
             self._signed = tools, requirements.signatures(tool.tool for tool in tools)
         version = self.run_store.templates.version
         return requirements.Offer(
-            self.run_store.engine_declared,
+            self._pool.declared,
             os.environ,
-            self._given,
+            self._pool.given,
             self._signed[1],
             version,
         )
@@ -482,35 +461,30 @@ class Supervisor:
         """
         offer = self._offer()._replace(templates="") if asked_for else self._offer()
         return requirements.lacking(run.needs, offer) or tuple(
-            self._unmade((run.needs or {}).get("engines", ()))
+            self._pool.missing((run.needs or {}).get("engines", ()))
         )
 
-    def _unmade(self, names: Iterable[str]) -> Iterator[str]:
-        for engine_name in names:
-            try:
-                self._engine(engine_name)
-            except (EngineError, InvalidEntry) as error:
-                yield f"engine {engine_name} ({error})"
-
-    def _named(self, agent: str, parent: Run | None) -> str:
+    def _new_id(self, agent: str, parent: Run | None) -> str:
         if self.seed is None:
             return name(agent, os.urandom(16))
         self._begun += 1
         return name(agent, self.seed, parent.id if parent else None, self._begun)
 
-    # -- what a session asks -----------------------------------------------------------------------
+    # -- for its sessions --------------------------------------------------------------------------
 
     async def hear(self) -> None:
         """Put what is critical into the inboxes of its readers, and end what somebody stopped. It
         is completed even if the caller is cancelled: what was read from the log is for everybody.
         """
-        if self.desk.inline and not self.run_store.stirred():
+        if self.memory_thread.inline and not self.run_store.deliveries.has_changed():
             await asyncio.sleep(0)  # whoever is out of time ends here
         else:
-            await asyncio.shield(self._heard())
+            await asyncio.shield(self._read_changes())
 
-    async def _heard(self) -> None:
-        changes = await self.desk(self.run_store.heard, list(self.sessions.values()))
+    async def _read_changes(self) -> None:
+        changes = await self.memory_thread(
+            self.run_store.deliveries.changes, list(self.sessions.values())
+        )
         now = self.run_store.now()
         for id, entry, tier in changes.news:
             if id in self.sessions:
@@ -519,7 +493,7 @@ class Supervisor:
             if id in self.sessions:
                 self.sessions[id].stop(reason)
 
-    def _rung(self) -> None:
+    def _notify(self) -> None:
         """Look for news, on the event loop, unless somebody is looking or no session would get
         it.
         """
@@ -532,7 +506,7 @@ class Supervisor:
         """Return the unread results of a session's children, those wanted or all, once they have
         ended or one has ended blocked, and the runs that have not; no results where news is due."""
         while True:
-            session.ended.clear()
+            session.changed.clear()
             children = await self._unread(session.run.id, session.conversation.read)
             selected = [child for child in children if not wanted or child.id in wanted]
             running = [child for child in selected if child.running]
@@ -543,39 +517,22 @@ class Supervisor:
                 ]
             if session.due:
                 return [], [child.id for child in running]
-            session.waits = True
-            await self._any_end(
+            session.waiting = True
+            await self._wait_for_child(
                 session, all(child.id in self._lives for child in running)
             )
-            session.waits = False
+            session.waiting = False
 
-    async def _any_end(self, session: Session, here: bool) -> None:
+    async def _wait_for_child(self, session: Session, here: bool) -> None:
         """Wait for the end of a child; look for that of one which another supervisor holds."""
         if here:
-            await session.ended.wait()
+            await session.changed.wait()
         elif not (await self.recover(session.run.root)).taken:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(session.ended.wait(), LOOK_EVERY)
-
-    async def stranger(self, giver: Run, agent: str) -> str | None:
-        """Return what an agent is told that gives work to one who is not registered; None for one
-        who is."""
-        problem: str | None = await self.desk(self.run_store.stranger, giver, agent)
-        return problem
-
-    async def told(self, reader: Run, results: list[Result]) -> str:
-        """Return the results of children, as their parent gets them."""
-        text: str = await self.desk(
-            self.run_store.results_text, reader, results, "results"
-        )
-        return text
-
-    async def ended_children(self, run: str, read: frozenset[str]) -> list[Result]:
-        """Return the results of a run's children that it has not read, after all of them have
-        ended.
-        """
-        return [await self.result(child) for child in await self._unread(run, read)]
+                await asyncio.wait_for(session.changed.wait(), LOOK_EVERY)
 
     async def _unread(self, run: str, read: frozenset[str]) -> list[Run]:
-        children: list[Run] = await self.desk(self.run_store.runs.children, run)
+        children: list[Run] = await self.memory_thread(
+            self.run_store.runs.children, run
+        )
         return [child for child in reversed(children) if child.id not in read]

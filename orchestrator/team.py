@@ -121,21 +121,23 @@ class Team(NamedTuple):
         async with supervisor:
             for id in (self.cto, self.lead, *self.engineers, self.qa):
                 if id:  # before anything is spent on the others
-                    await supervisor.desk(supervisor.run_store.agent, id)
+                    await supervisor.memory_thread(supervisor.run_store.agent, id)
             work = _Work(self, supervisor, brief, project, force)
             report = await (
                 work.by_tools()
                 if await self._is_driven_by_tools(supervisor)
                 else work.by_plan()
             )
-            await supervisor.desk(_taken_in, supervisor.run_store.memory, report.runs)
-            await supervisor.desk(
+            await supervisor.memory_thread(
+                _taken_in, supervisor.run_store.memory, report.runs
+            )
+            await supervisor.memory_thread(
                 _settled, supervisor.run_store.memory, self.lead, project, report
             )
             return report
 
     async def _is_driven_by_tools(self, supervisor: Supervisor) -> bool:
-        agent = await supervisor.desk(supervisor.run_store.agent, self.lead)
+        agent = await supervisor.memory_thread(supervisor.run_store.agent, self.lead)
         return (agent.engine or supervisor.default_engine) in MODELS
 
 
@@ -213,7 +215,7 @@ class _Work:
         result = await self._do(
             team.cto or team.lead, text, memory_tools=team.memory_tools
         )
-        descendants = await self.boss.desk(
+        descendants = await self.boss.memory_thread(
             lambda: self.boss.run_store.runs.all(root=result.run)
         )
         other_runs = [
@@ -221,7 +223,7 @@ class _Work:
             for run in reversed(descendants)
             if run.id != result.run and not run.running
         ]
-        plan = await self.boss.desk(
+        plan = await self.boss.memory_thread(
             _planned, self.boss.run_store.memory, team.lead, self.project, result.run
         )
         runs = (*other_runs, result)
@@ -282,7 +284,7 @@ class _Work:
         planned = await self._do(team.lead, self._planning(), parent)
         if not planned.done:
             return self._so_far(planned)
-        plan, text = await self.boss.desk(
+        plan, text = await self.boss.memory_thread(
             _plan, self.boss.run_store.memory, planned, team.lead, self.project
         )
         tasks = parts(text)
@@ -320,7 +322,7 @@ class _Work:
         """
         results = sorted({str(entry) for entry in entries if entry})
         unread = (
-            await self.boss.desk(self.boss.run_store.seen, tests, results)
+            await self.boss.memory_thread(self.boss.run_store.seen, tests, results)
             if results
             else ()
         )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator import session, wake
+from orchestrator import turn_loop, wake
 from orchestrator.engines import clients, lifeline
 from orchestrator.prompts import selection
 from orchestrator.runs import lease, records, writeback
@@ -158,7 +158,9 @@ def test_figures_are_the_orchestrators():
     assert f"{wake.TALK} entries are told".replace("10", "ten") in text
     assert f"at most {writeback.LONGEST} characters" in text
     assert f"Results over {functions.LONGEST:,} characters" in text
-    assert (session.REMINDERS, session.SECOND_TRIES) == (2, 2), "twice, says the text"
+    assert (turn_loop.REMINDERS, turn_loop.SECOND_TRIES) == (2, 2), (
+        "twice, says the text"
+    )
     assert f"the newest {selection.NEWEST} runs" in text
     assert f"have {selection.CRITICALS:,} tokens of their own" in text
     assert f"up to {selection.MOST:,} tokens with the frame" in text

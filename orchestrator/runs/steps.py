@@ -43,13 +43,15 @@ class Conversation(NamedTuple):
     messages: tuple[Message, ...] = ()
     turns: tuple[Turn, ...] = ()
     pending: tuple[Call, ...] = ()  # calls of the last turn that have no result yet
-    begun: frozenset[str] = frozenset()  # those of them that were in flight
+    in_flight: frozenset[str] = frozenset()  # those of them that were in flight
     session: str | None = None
     sent: int = 0  # messages that the last prompt had
     next: int = 0
     last: str = ""  # the kind of the last line: what is due follows from it
-    said: Mapping[str, int] = {}  # how often something was said to the model, by reason
-    heard: frozenset[str] = (
+    message_counts: Mapping[
+        str, int
+    ] = {}  # how often something was said to the model, by reason
+    rendered: frozenset[str] = (
         frozenset()
     )  # entries that were rendered for it after its prompt
     pointed: frozenset[str] = (
@@ -63,7 +65,7 @@ class Conversation(NamedTuple):
     acts: Mapping[
         str, str
     ] = {}  # what it was last told of each act: an entry, or that others are at it
-    held: frozenset[str] = (
+    call_entries: frozenset[str] = (
         frozenset()
     )  # entries for a moment that it was given at a call
     shares: Mapping[
@@ -138,13 +140,13 @@ def message(text: str, label: str, why: str, **about: Any) -> dict[str, Any]:
 
 def conversation(steps: Iterable[Step]) -> Conversation:
     """Return the conversation that these steps make up."""
-    adding = Adding()
+    builder = ConversationBuilder()
     for step in steps:
-        adding.take(step)
-    return adding.sum()
+        builder.add(step)
+    return builder.conversation()
 
 
-class Adding:
+class ConversationBuilder:
     """Steps on their way to a conversation."""
 
     def __init__(self) -> None:
@@ -152,18 +154,18 @@ class Adding:
         self.messages: list[Message] = []
         self.turns: list[Turn] = []
         self.pending: dict[str, Call] = {}
-        self.begun: set[str] = set()
-        self.said: Counter[str] = Counter()
-        self.heard: set[str] = set()
+        self.in_flight: set[str] = set()
+        self.message_counts: Counter[str] = Counter()
+        self.rendered: set[str] = set()
         self.pointed: set[str] = set()
         self.reported: list[str] = []
         self.read: set[str] = set()
         self.blockers: list[str] = []
         self.acts: dict[str, str] = {}
-        self.held: set[str] = set()
+        self.call_entries: set[str] = set()
         self.shares: Counter[str] = Counter()
 
-    def take(self, step: Step) -> None:
+    def add(self, step: Step) -> None:
         fields = step.fields
         self.now = self.now._replace(next=step.n + 1)
         if step.kind == "attempt":
@@ -175,30 +177,30 @@ class Adding:
         elif step.kind == "turn":
             self._turn(fields)
         elif step.kind == "call":
-            self.begun.add(fields["call"])
+            self.in_flight.add(fields["call"])
         elif step.kind == "result":
             self._result(fields)
         elif step.kind == "message":
-            self.said[fields["why"]] += 1
-            self.heard.update(fields.get("ids", ()))
+            self.message_counts[fields["why"]] += 1
+            self.rendered.update(fields.get("ids", ()))
             self.pointed.update(fields.get("pointed", ()))
             self.reported += fields.get("reported", ())
             self.messages.append(Message("user", fields["text"], fields["label"]))
 
-    def sum(self) -> Conversation:
+    def conversation(self) -> Conversation:
         return self.now._replace(
             messages=tuple(self.messages),
             turns=tuple(self.turns),
             pending=tuple(self.pending.values()),
-            begun=frozenset(id for id in self.pending if id in self.begun),
-            said=dict(self.said),
-            heard=frozenset(self.heard),
+            in_flight=frozenset(id for id in self.pending if id in self.in_flight),
+            message_counts=dict(self.message_counts),
+            rendered=frozenset(self.rendered),
             pointed=frozenset(self.pointed),
             reported=tuple(self.reported),
             read=frozenset(self.read),
             blockers=tuple(self.blockers),
             acts=dict(self.acts),
-            held=frozenset(self.held),
+            call_entries=frozenset(self.call_entries),
             shares=dict(self.shares),
         )
 
@@ -216,7 +218,7 @@ class Adding:
         self.now = self.now._replace(
             session=reply.session or self.now.session, sent=len(self.messages)
         )
-        self.pending, self.begun = {call.id: call for call in reply.calls}, set()
+        self.pending, self.in_flight = {call.id: call for call in reply.calls}, set()
         if reply.text or reply.calls:  # providers refuse a message of nothing
             message = Message(
                 "assistant",
@@ -231,8 +233,8 @@ class Adding:
         self.pending.pop(fields["call"], None)
         if fields.get("blocker"):
             self.blockers.append(fields["blocker"])
-        self.heard.update(fields.get("ids", ()))
-        self.held.update(fields.get("held", ()))
+        self.rendered.update(fields.get("ids", ()))
+        self.call_entries.update(fields.get("held", ()))
         if act := fields.get("act"):
             self.acts[act["key"]] = act["told"]
             self.shares.update(act["counts"])

@@ -10,13 +10,12 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Protocol
 from weakref import WeakValueDictionary
 
 from orchestrator.engines.protocol import Call
 from orchestrator.memory_thread import MemoryThread
 from orchestrator.prompts import render
-from orchestrator.prompts.templates import Templates
+from orchestrator.run_store import RunStore
 from orchestrator.session import Session
 from orchestrator.session_config import ToolResult
 from orchestrator.sharing.findings import BUSY, Findings, Look
@@ -26,7 +25,6 @@ from orchestrator.tools.functions import Partial, ToolFailed, UserTool, carry_ou
 from orchestrator.wake import AT_ONCE, LONG, LOOK_EVERY
 from synapse.agent_memory import AgentMemory
 from synapse.errors import SynapseError
-from synapse.model.agents import Agent
 from synapse.model.entry import Entry
 from synapse.view.block import POINTER, pointer, whole
 
@@ -34,41 +32,32 @@ WAIT = 120.0  # seconds that a call waits for who is at the same work
 LABEL = "capsule"  # what a given result is for, in the ledger
 
 
-class RunStore(Protocol):
-    """What it asks of the supervisor's books."""
-
-    findings: Findings
-    secret: bytes
-    templates: Templates
-
-    def agent(self, id: str) -> Agent: ...
-
-    def delivered(
-        self, session: Session, ids: list[str], state: str, offered: Mapping[str, int]
-    ) -> None: ...
-
-
 class Sharing:
     """What one supervisor's sessions do for each other. `sessions` are those that live here."""
 
     def __init__(
-        self, desk: MemoryThread, run_store: RunStore, sessions: Mapping[str, Session]
+        self,
+        memory_thread: MemoryThread,
+        run_store: RunStore,
+        sessions: Mapping[str, Session],
     ) -> None:
-        self.desk, self.run_store, self.findings, self.sessions = (
-            desk,
-            run_store,
-            run_store.findings,
-            sessions,
+        self.memory_thread = memory_thread
+        self.run_store = run_store
+        self.sessions = sessions
+        self.findings = Findings(
+            run_store.store,
+            run_store.root,
+            run_store.lease.lives,
+            run_store.is_lasting,
         )
-        self._waits: dict[str, str] = {}  # which run waits for which
-        self._at: dict[str, set[str]] = defaultdict(set)  # the acts that a run is at
-        self._failed: dict[
-            str, int
-        ] = {}  # how often the call of an act came to nothing
-        self._given: dict[
-            str, tuple[int, set[str]]
-        ] = {}  # what a run was given since its last turn
-        self._bells: WeakValueDictionary[str, asyncio.Event] = WeakValueDictionary()
+        self._waiting_for: dict[str, str] = {}  # which run waits for which
+        self._calls: dict[str, set[str]] = defaultdict(set)  # the acts that a run is at
+        self._failed: dict[str, int] = {}  # how often the call of an act failed
+        # The acts and entries that a run was given since its last turn, and how many turns it had.
+        self._given: dict[str, tuple[int, set[str]]] = {}
+        self._notifications: WeakValueDictionary[str, asyncio.Event] = (
+            WeakValueDictionary()
+        )
 
     async def call(
         self, session: Session, seat: AgentMemory, tool: UserTool, call: Call, once: str
@@ -78,19 +67,19 @@ class Sharing:
             raise ToolFailed("; ".join(problems))
         assert tool.shares is not None
         act = act_of(tool.tool.name, call.arguments, tool.shares, tool.tool.schema)
-        look, waited = await self._looked(session, seat, act, once, tool.seconds)
+        look, waited = await self._look_up(session, seat, act, once, tool.seconds)
         if look.text is None:
-            return await self._made(session, seat, tool, call, once, act, look, waited)
+            return await self._make(session, seat, tool, call, once, act, look, waited)
         assert look.entry is not None
-        if act.key in self._at[session.run.id]:  # somebody else was faster
-            await self.desk(self.findings.release, seat, act)
-            self._over(session.run.id, act.key)
+        if act.key in self._calls[session.run.id]:  # somebody else was faster
+            await self.memory_thread(self.findings.release, seat, act)
+            self._end_call(session.run.id, act.key)
         how = "made" if look.own else "given"
-        self._since(session).add(act.key)
+        self._since_last_turn(session).add(act.key)
         fields = _about(act, look.entry.id, how, waited) | {"ids": [look.entry.id]}
         return ToolResult(look.text, fields, label=None if look.own else LABEL)
 
-    async def _made(
+    async def _make(
         self,
         session: Session,
         seat: AgentMemory,
@@ -107,26 +96,28 @@ class Sharing:
             return ToolResult(text, _about(act, BUSY, "busy", waited), label=LABEL)
         run = session.run.id
         if look.claimed:
-            self._at[run].add(act.key)
-            session.at[act.key] = act.words
+            self._calls[run].add(act.key)
+            session.shared_calls[act.key] = act.words
         try:
             text = await carry_out(tool, call.arguments, key=once)
         except ToolFailed:
             if look.claimed:
-                await self.desk(self.findings.release, seat, act)
+                await self.memory_thread(self.findings.release, seat, act)
                 self._failed[act.key] = self._failed.get(act.key, 0) + 1
-            self._over(run, act.key)
+            self._end_call(run, act.key)
             raise
         stale = ("stale",) if look.stale else ()
         if isinstance(text, Partial):
             return ToolResult(text)
-        entry = await self.desk(self.findings.keep, seat, act, once, text, look)
-        self._over(run, act.key)
+        entry = await self.memory_thread(
+            self.findings.write_result, seat, act, once, text, look
+        )
+        self._end_call(run, act.key)
         return ToolResult(
             text, _about(act, entry.id if entry else "", "made", waited, *stale)
         )
 
-    async def _looked(
+    async def _look_up(
         self, session: Session, seat: AgentMemory, act: Act, once: str, longest: float
     ) -> tuple[Look, bool]:
         """Return what there is of an act once nobody else is at it, or the time is up; and whether
@@ -135,19 +126,17 @@ class Sharing:
         end = loop.time() + WAIT
         previous = (
             None
-            if act.key in self._since(session)
+            if act.key in self._since_last_turn(session)
             else session.conversation.acts.get(act.key)
         )
         failed = self._failed.get(act.key, 0)
         while True:
-            bell = self._bells.setdefault(act.key, asyncio.Event())
+            notification = self._notifications.setdefault(act.key, asyncio.Event())
             if self._failed.get(act.key, 0) > failed:
-                return (
-                    Look(files=None if act.paths else {}),
-                    waited,
-                )  # it failed for who was at it: nobody waits for the next to fail
+                # It failed for the run that made it: nobody waits for the next one to fail.
+                return Look(files=None if act.paths else {}), waited
             try:
-                look: Look = await self.desk(
+                look: Look = await self.memory_thread(
                     self.findings.begin, seat, act, once, previous, longest
                 )
             except SynapseError:
@@ -155,49 +144,56 @@ class Sharing:
             if look.holder is None or look.holder.run is None:
                 return look._replace(holder=None), waited
             holder, parents = look.holder.run, self._parents(look)
-            if closes_circle(run, holder, self._waits, parents):
+            if closes_circle(run, holder, self._waiting_for, parents):
                 return look._replace(holder=None), waited
             seconds_left = end - loop.time()
             if seconds_left <= 0:
                 return look, waited
-            waited, self._waits[run] = True, holder
+            waited, self._waiting_for[run] = True, holder
             try:
                 with suppress(TimeoutError):
                     is_local = holder in self.sessions
                     await asyncio.wait_for(
-                        bell.wait(),
+                        notification.wait(),
                         seconds_left if is_local else min(seconds_left, LOOK_EVERY),
                     )
             finally:
-                del self._waits[run]
+                del self._waiting_for[run]
 
-    async def held(
+    async def entries_for(
         self, session: Session, seat: AgentMemory, call: Call
     ) -> tuple[str, list[str]]:
         """Return what an agent is told before a call that entries are for, and their ids; nothing
         where there are none that it was not given."""
         if not looks(session):
             return "", []
-        since = self._since(session)
-        delivered = (
-            session.conversation.held - since
-        )  # in the same turn it has not been read yet
+        since = self._since_last_turn(session)
+        # What came in the same turn has not been read yet.
+        delivered = session.conversation.call_entries - since
         try:
-            entries = await self.desk(
-                self.findings.moments, seat, call.name, call.arguments, delivered
+            entries = await self.memory_thread(
+                self.findings.entries_for_call,
+                seat,
+                call.name,
+                call.arguments,
+                delivered,
             )
             entries = entries[:AT_ONCE]  # the others at the next call
             if not entries:
                 return "", []
             ids = [entry.id for entry in entries]
-            text, rendered = await self.desk(self._held_text, session, entries)
-            await self.desk(self.run_store.delivered, session, rendered, "rendered", {})
+            text, rendered = await self.memory_thread(
+                self._entries_text, session, entries
+            )
+            await self.memory_thread(
+                self.run_store.deliveries.delivered, session, rendered, "rendered", {}
+            )
             since.update(ids)
         except SynapseError:
             return "", []  # the memory is not to be had
         return text, ids
 
-    def _since(self, session: Session) -> set[str]:
+    def _since_last_turn(self, session: Session) -> set[str]:
         """Return the acts and entries that a run was given since its last turn: it has not read
         them.
         """
@@ -206,7 +202,7 @@ class Sharing:
             entry = self._given[session.run.id] = turn, set()
         return entry[1]
 
-    def _held_text(
+    def _entries_text(
         self, session: Session, entries: list[Entry]
     ) -> tuple[str, list[str]]:
         """Return what is told before a call, and the entries that stand in it whole: what is short,
@@ -244,19 +240,19 @@ class Sharing:
     def ended(self, run: str) -> None:
         """Notify those who wait for what a run was at: it has ended here."""
         self._given.pop(run, None)
-        for key in self._at.pop(run, ()):
-            self._ring(key)
+        for key in self._calls.pop(run, ()):
+            self._notify(key)
 
-    def _over(self, run: str, key: str) -> None:
-        self._at[run].discard(key)
+    def _end_call(self, run: str, key: str) -> None:
+        self._calls[run].discard(key)
         if run in self.sessions:
-            self.sessions[run].at.pop(key, None)
-        self._ring(key)
+            self.sessions[run].shared_calls.pop(key, None)
+        self._notify(key)
 
-    def _ring(self, key: str) -> None:
-        bell = self._bells.pop(key, None)
-        if bell is not None:
-            bell.set()
+    def _notify(self, key: str) -> None:
+        notification = self._notifications.pop(key, None)
+        if notification is not None:
+            notification.set()
 
 
 def looks(session: Session) -> bool:

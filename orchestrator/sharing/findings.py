@@ -83,7 +83,12 @@ class Findings:
     # -- before a call -----------------------------------------------------------------------------
 
     def begin(
-        self, seat: AgentMemory, act: Act, once: str, told: str | None, longest: float
+        self,
+        seat: AgentMemory,
+        act: Act,
+        once: str,
+        previous: str | None,
+        longest: float,
     ) -> Look:
         """Return what there is of an act. Where nothing is, and nobody is at it, the work is this
         run's from now on. `told` is what it was last told of the act: that is not told again."""
@@ -100,23 +105,23 @@ class Findings:
         newest = fresh or next(
             iter(results), None
         )  # what was said of a stale one is stale too
-        entry = self._known(agent, act, newest.entry if newest else None, now)
-        if entry is not None and told != entry.id:
-            return Look(_given(entry), entry)
-        if entry is None and fresh is not None and told != fresh.entry.id:
-            return Look(self._told(fresh, act), fresh.entry)
+        entry = self._known_entry(agent, act, newest.entry if newest else None, now)
+        if entry is not None and previous != entry.id:
+            return Look(_instead_of_call(entry), entry)
+        if entry is None and fresh is not None and previous != fresh.entry.id:
+            return Look(self._result_text(fresh, act), fresh.entry)
         look = Look(stale=bool(results) and fresh is None, files=digests(act.paths))
         if fresh is not None or agent.review_required or look.files is None:
             return look
-        return self._claimed(seat, act, now, look, told, longest)
+        return self._claim(seat, act, now, look, previous, longest)
 
-    def _claimed(
+    def _claim(
         self,
         seat: AgentMemory,
         act: Act,
         now: int,
         look: Look,
-        told: str | None,
+        previous: str | None,
         longest: float,
     ) -> Look:
         """Return the look with the claim that was taken, or with who else holds the work."""
@@ -130,7 +135,7 @@ class Findings:
                 return look._replace(claimed=True)
         elif holder is not None:
             if not self.is_gone(holder):
-                return self._held(seat, holder, look, told)
+                return self._with_holder(seat, holder, look, previous)
             dead_runs.add(holder.run)
         try:
             claims.take(pen, act.work, minutes, NOTE, None, now, dead_runs)
@@ -138,17 +143,17 @@ class Findings:
             if "work" not in error.details:
                 return look  # this incarnation is stale: its session hears of that
             fields: dict[str, Any] = error.details
-            return self._held(
-                seat, Claim(*(fields[name] for name in Claim._fields)), look, told
+            return self._with_holder(
+                seat, Claim(*(fields[name] for name in Claim._fields)), look, previous
             )
         return look._replace(claimed=True)
 
-    def _held(
-        self, seat: AgentMemory, holder: Claim, look: Look, told: str | None
+    def _with_holder(
+        self, seat: AgentMemory, holder: Claim, look: Look, previous: str | None
     ) -> Look:
         """Return the look with the holder, where its result would be for this agent to read."""
         run = self._run(holder)
-        if told == BUSY or holder.note != NOTE or run is None:
+        if previous == BUSY or holder.note != NOTE or run is None:
             return look
         if not ns.matches_any(self._agent(seat).reads, f"status/{run['project']}"):
             return look
@@ -185,7 +190,7 @@ class Findings:
         files = result.about["files"]
         return result.live and not result.entry.disputed and files == digests(files)
 
-    def _known(
+    def _known_entry(
         self, agent: Agent, act: Act, result: Entry | None, now: int
     ) -> Entry | None:
         """Return the weightiest entry with a sentence that has all words of a call's arguments and
@@ -230,7 +235,7 @@ class Findings:
 
     # -- what is told ------------------------------------------------------------------------------
 
-    def _told(self, result: _Result, act: Act) -> str:
+    def _result_text(self, result: _Result, act: Act) -> str:
         """Return a result as it is given to another agent than the one who got it."""
         entry, hint = result.entry, ""
         if result.about["whole"] and act.shares.whole:
@@ -239,7 +244,7 @@ class Findings:
             )
         elif result.about["whole"]:
             hint = " and get all of it"
-        return _given(entry, hint)
+        return _instead_of_call(entry, hint)
 
     def _whole(self, result: _Result) -> str:
         name = result.about["whole"]
@@ -260,13 +265,13 @@ class Findings:
 
     # -- after a call ------------------------------------------------------------------------------
 
-    def keep(
+    def write_result(
         self, seat: AgentMemory, act: Act, once: str, text: str, look: Look
     ) -> Entry | None:
         """Write a result, and give the work back. None where nothing is shared: the files changed
         meanwhile, or the memory does not take it, which is no reason to lose the result."""
         try:
-            return self._kept(seat, act, once, text, look)
+            return self._write_result(seat, act, once, text, look)
         except SynapseError:
             return None
         finally:
@@ -280,7 +285,7 @@ class Findings:
         except SynapseError:
             pass
 
-    def _kept(
+    def _write_result(
         self, seat: AgentMemory, act: Act, once: str, text: str, look: Look
     ) -> Entry | None:
         agent, files = self._agent(seat), look.files
@@ -352,7 +357,7 @@ class Findings:
 
     # -- moments -----------------------------------------------------------------------------------
 
-    def moments(
+    def entries_for_call(
         self,
         seat: AgentMemory,
         call: str,
@@ -418,7 +423,7 @@ def _states(said: frozenset[str], asked: frozenset[str]) -> bool:
     return asked <= said and any(map(is_specific, said - asked))
 
 
-def _given(entry: Entry, more: str = "") -> str:
+def _instead_of_call(entry: Entry, more: str = "") -> str:
     """Return an entry as it is given instead of a call that asks for what it says: quoted, with who
     says so, as everywhere."""
     return (

@@ -5,7 +5,7 @@ that spawn and wait. The supervisor makes them for each session.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from orchestrator.engines.protocol import Call, Tool
 from orchestrator.runs import requirements
@@ -22,58 +22,49 @@ from orchestrator.tools.functions import SPAWN, WAIT, ToolFailed, UserTool, carr
 from synapse import tools as memory_tools
 from synapse.agent_memory import AgentMemory
 
-OnDesk = Callable[..., Awaitable[Any]]
-Carrying = Callable[[Call, str], Awaitable[ToolResult]]
-
+OnMemory = Callable[..., Awaitable[Any]]
 
 # Carried out for whoever calls it: an agent that reports a blocker is blocked, whether the tool was
 # offered or not.
 BLOCKER = next(tool for tool in memory_tools.TOOLS if tool.name == "report_blocker")
 
 
-class Boss(Protocol):
-    """What the tools of a coordinating agent ask of the supervisor."""
+class ToolContext(NamedTuple):
+    """What the handlers of a session use.
 
-    async def start(
-        self, task: Task, *, parent: Run | None = None, id: str | None = None
-    ) -> Run: ...
+    `start` begins a child run, `gather` waits for children. They are the supervisor's, which lives
+    above this module.
+    """
 
-    async def gather(
-        self, session: Session, wanted: Iterable[str]
-    ) -> tuple[list[Result], list[str]]: ...
-
-    async def told(self, reader: Run, results: list[Result]) -> str: ...
-
-    async def stranger(self, giver: Run, agent: str) -> str | None: ...
-
-
-class Ground(NamedTuple):
-    """What the handlers of a session stand on. The session is made after them."""
-
-    boss: Boss
-    sharing: Sharing
+    session: Session
     seat: AgentMemory
-    session: Callable[[], Session]
+    sharing: Sharing
+    start: Callable[..., Awaitable[Run]]
+    gather: Callable[[Session, list[str]], Awaitable[tuple[list[Result], list[str]]]]
 
 
-def of_session(
-    ground: Ground,
-    run: Run,
+def handlers_of(
+    context: ToolContext,
     tools: Iterable[UserTool],
     memory: Iterable[memory_tools.Tool],
 ) -> dict[str, Handler]:
-    """Return all that a session's calls are carried out by."""
-    desk, seat = ground.sharing.desk, ground.seat
-    handlers = _held(of_user(_begun_with(run, tools, seat), ground), ground)
-    handlers |= of_memory(memory, seat, desk)
-    for tool, handler in of_memory([BLOCKER], seat, desk).items():
-        handlers.setdefault(tool, handler._replace(offered=False))
+    """Return the handlers of all tools that a session may call, by the tools' names."""
+    on_memory, seat = context.sharing.memory_thread, context.seat
+    run = context.session.run
+    users = [user_handler(tool, context) for tool in _tools_of_run(run, tools, seat)]
+    handlers = {handler.tool.name: _with_entries(handler, context) for handler in users}
+    for tool in memory:
+        handlers[tool.name] = memory_handler(tool, seat, on_memory)
+    if BLOCKER.name not in handlers:
+        hidden = memory_handler(BLOCKER, seat, on_memory)._replace(offered=False)
+        handlers[BLOCKER.name] = hidden
     if run.fields["role"] in COORDINATORS:
-        handlers |= _held(of_coordination(ground.boss, ground.session), ground)
+        for handler in (spawn_handler(context), wait_handler(context)):
+            handlers[handler.tool.name] = _with_entries(handler, context)
     return handlers
 
 
-def _begun_with(
+def _tools_of_run(
     run: Run, tools: Iterable[UserTool], seat: AgentMemory
 ) -> list[UserTool]:
     """Return the user's tools that a run was begun with; all, where that was not recorded. What its
@@ -92,126 +83,116 @@ def _begun_with(
     return [tool for tool in tools if tool.tool.name in names]
 
 
-def of_memory(
-    tools: Iterable[memory_tools.Tool], seat: AgentMemory, desk: OnDesk
-) -> dict[str, Handler]:
-    """Return the handlers of the memory's own tools, as this agent has them. Called twice with one
-    key, they write once.
+def memory_handler(
+    tool: memory_tools.Tool, seat: AgentMemory, on_memory: OnMemory
+) -> Handler:
+    """Return the handler of one of the memory's own tools, as this agent has it. Called twice with
+    one key, it writes once.
     """
 
-    def made(tool: memory_tools.Tool) -> Handler:
-        async def call(call: Call, once: str) -> ToolResult:
-            text = await desk(memory_tools.call, tool, seat, call.arguments, once)
-            failed = isinstance(text, memory_tools.ToolProblem)
-            blocker = tool.name == "report_blocker" and not failed
-            return ToolResult(
-                str(text),
-                {"blocker": await desk(_written, seat, once)} if blocker else {},
-                failed,
-            )
+    async def call(call: Call, once: str) -> ToolResult:
+        text = await on_memory(memory_tools.call, tool, seat, call.arguments, once)
+        failed = isinstance(text, memory_tools.ToolProblem)
+        fields = {}
+        if tool.name == "report_blocker" and not failed:
+            fields = {"blocker": await on_memory(_entry_written, seat, once)}
+        return ToolResult(str(text), fields, failed)
 
-        return Handler(Tool(tool.name, tool.description, tool.schema), call)
-
-    return {tool.name: made(tool) for tool in tools}
+    return Handler(Tool(tool.name, tool.description, tool.schema), call)
 
 
-def of_user(tools: Iterable[UserTool], ground: Ground) -> dict[str, Handler]:
-    """Return the handlers of the user's tools: each call has a key of its own; one in flight at a
-    crash is repeated only if that is safe, as it is where the same call gives the same result."""
-
-    def made(tool: UserTool) -> Handler:
-        async def call(call: Call, once: str) -> ToolResult:
-            session = ground.session()
-            if tool.shares is None or not looks(session):
-                return ToolResult(await carry_out(tool, call.arguments, key=once))
-            return await ground.sharing.call(session, ground.seat, tool, call, once)
-
-        return Handler(tool.tool, call, tool.idempotent or tool.shares is not None)
-
-    return {tool.tool.name: made(tool) for tool in tools}
-
-
-def _held(handlers: dict[str, Handler], ground: Ground) -> dict[str, Handler]:
-    """Return the handlers, before whose calls the entries are given that are for them."""
-
-    def made(handler: Handler) -> Handler:
-        async def call(call: Call, once: str) -> ToolResult:
-            text, ids = await ground.sharing.held(ground.session(), ground.seat, call)
-            if not ids:
-                return await handler.call(call, once)
-            return ToolResult(text, {"ids": ids, "held": ids}, label="wake")
-
-        return handler._replace(call=call)
-
-    return {name: made(handler) for name, handler in handlers.items()}
-
-
-def of_coordination(boss: Boss, session: Callable[[], Session]) -> dict[str, Handler]:
-    """Return the handlers of spawning and waiting. A spawn is named by its call, so that it happens
-    once.
+def user_handler(tool: UserTool, context: ToolContext) -> Handler:
+    """Return the handler of a user's tool: each call has a key of its own; one in flight at a crash
+    is repeated only if that is safe, as it is where the same call gives the same result.
     """
+
+    async def call(call: Call, once: str) -> ToolResult:
+        session = context.session
+        if tool.shares is None or not looks(session):
+            return ToolResult(await carry_out(tool, call.arguments, key=once))
+        return await context.sharing.call(session, context.seat, tool, call, once)
+
+    return Handler(tool.tool, call, tool.idempotent or tool.shares is not None)
+
+
+def _with_entries(handler: Handler, context: ToolContext) -> Handler:
+    """Return the handler, which now gives the entries that are for a call before the call."""
+
+    async def call(call: Call, once: str) -> ToolResult:
+        sharing, session = context.sharing, context.session
+        text, ids = await sharing.entries_for(session, context.seat, call)
+        if not ids:
+            return await handler.call(call, once)
+        return ToolResult(text, {"ids": ids, "held": ids}, label="wake")
+
+    return handler._replace(call=call)
+
+
+def spawn_handler(context: ToolContext) -> Handler:
+    """Return the handler that spawns. A spawn is named by its call, so that it happens once."""
 
     async def spawn(call: Call, once: str) -> ToolResult:
-        run, arguments = session().run, call.arguments
+        _check_arguments(SPAWN, call)
+        run, arguments = context.session.run, call.arguments
         agent = str(arguments["agent"])
-        if problem := await boss.stranger(run, agent):
-            raise ToolFailed(problem)
-        task = Task(
-            str(arguments["task"]), agent, str(arguments.get("project") or run.project)
+        sharing = context.sharing
+        problem = await sharing.memory_thread(
+            sharing.run_store.unregistered, run, agent
         )
-        parent_task = run.task  # what was said for a tree holds for all of it
-        task = task._replace(
-            memory_tools=parent_task.memory_tools,
-            view_budget=parent_task.view_budget,
-            tools=parent_task.tools,
+        if problem:
+            raise ToolFailed(problem)
+        # What the task at the root of a tree sets holds for all of it.
+        task = Task(
+            str(arguments["task"]),
+            agent,
+            str(arguments.get("project") or run.project),
+            memory_tools=run.task.memory_tools,
+            view_budget=run.task.view_budget,
+            tools=run.task.tools,
         )
         try:
-            child = await boss.start(task, parent=run, id=name(agent, run.id, once))
+            child = await context.start(task, parent=run, id=name(agent, run.id, once))
         except LimitReached as limit:
             raise ToolFailed(for_a_model(limit)) from limit
         return ToolResult(
             f"Started {child.id}. It works on its own; `wait` gives you what came of it."
         )
 
+    return Handler(SPAWN, spawn)
+
+
+def wait_handler(context: ToolContext) -> Handler:
+    """Return the handler that waits for child runs and gives their results."""
+
     async def wait(call: Call, once: str) -> ToolResult:
-        run_ids = call.arguments.get("runs") or ()
-        results, working = await boss.gather(session(), [str(id) for id in run_ids])
+        _check_arguments(WAIT, call)
+        session, sharing = context.session, context.sharing
+        run_ids = [str(id) for id in call.arguments.get("runs") or ()]
+        results, working = await context.gather(session, run_ids)
         if results:
-            text = await boss.told(session().run, results)
-            pending = (
-                f"Still at work: {', '.join(working)}. Wait again for what comes of it.\n"
-                if working
-                else ""
+            text = await sharing.memory_thread(
+                sharing.run_store.results_text, session.run, results, "results"
             )
-            return ToolResult(
-                f"{text}{pending}", {"read": [result.run for result in results]}
-            )
-        if session().due:
+            if working:
+                names = ", ".join(working)
+                text += f"Still at work: {names}. Wait again for what comes of it.\n"
+            return ToolResult(text, {"read": [result.run for result in results]})
+        if session.due:
             return ToolResult(
                 "Nothing has ended yet, but there is news for you. Wait again after it."
             )
         return ToolResult("There is nothing to wait for.")
 
-    return {
-        SPAWN.name: Handler(SPAWN, checked(SPAWN, spawn)),
-        WAIT.name: Handler(WAIT, checked(WAIT, wait)),
-    }
+    return Handler(WAIT, wait)
 
 
-def checked(tool: Tool, call: Carrying) -> Carrying:
-    """Return the call, which now raises ToolFailed for arguments that do not fit the tool's
-    schema.
-    """
-
-    async def carried(asked: Call, once: str) -> ToolResult:
-        if problems := schema.problems(tool.schema, asked.arguments):
-            raise ToolFailed("; ".join(problems))
-        return await call(asked, once)
-
-    return carried
+def _check_arguments(tool: Tool, call: Call) -> None:
+    """Raise ToolFailed for arguments that do not fit the tool's schema."""
+    if problems := schema.problems(tool.schema, call.arguments):
+        raise ToolFailed("; ".join(problems))
 
 
-def _written(seat: AgentMemory, once: str) -> str | None:
+def _entry_written(seat: AgentMemory, once: str) -> str | None:
     """Return the entry that was written under this key."""
     with seat.store.snapshot() as snap:
         seq = snap.first(seat.id, once)

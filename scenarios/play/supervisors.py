@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from orchestrator import Supervisor
 from orchestrator.memory_thread import MemoryThread
@@ -20,6 +20,9 @@ from synapse.core import Memory
 from synapse.model.agents import OPERATOR
 from synapse.model.entry import Entry
 from synapse.model.records import entry_of
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class Line(NamedTuple):
@@ -33,15 +36,17 @@ class Line(NamedTuple):
 
 
 class _Ringing(MemoryThread):
-    """A desk at which all that was done rings."""
+    """A memory thread that notifies after all that it did."""
 
     def __init__(self, ring: Callable[[], None]) -> None:
         super().__init__(inline=True)
         self._ring = ring
 
-    async def __call__(self, act: Callable[..., Any], *args: Any) -> Any:
+    async def __call__(
+        self, act: Callable[P, R], *args: P.args, **named: P.kwargs
+    ) -> R:
         try:
-            return await super().__call__(act, *args)
+            return await super().__call__(act, *args, **named)
         finally:
             self._ring()
 
@@ -51,7 +56,7 @@ class Rung(Supervisor):
 
     def __init__(self, memory: Memory, line: Line, **options: Any) -> None:
         super().__init__(memory, **options)
-        self.desk = _Ringing(self.ring)
+        self.memory_thread = _Ringing(self.ring)
         self._line = line
         self._mark = memory.store.log.mark()
         self._delivered: set[tuple[str, str]] = set()  # run and entry
@@ -63,7 +68,7 @@ class Rung(Supervisor):
         if mark != self._mark:
             self._mark = mark
             if self._line.random.random() >= self._line.lost:
-                self._rung()
+                self._notify()
 
     async def hear(self) -> None:
         """Deliver a second time what is to be delivered twice."""
@@ -116,7 +121,7 @@ class Telling(Supervisor):
                 ):
                     session.seen.add(entry.id)
                     session.inbox[entry.id] = News(entry, self.run_store.now())
-                    session.ended.set()
+                    session.changed.set()
             self._passed[id] = len(self._entries)
 
     def _stands(self, entry: Entry) -> bool:

@@ -1,6 +1,4 @@
-"""The rows of the unified-brain document's tables: which ones records bear on, and how they are
-made from the index.
-"""
+"""The rows of the unified-brain tables, derived from the index for the records that came."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ from synapse.index.database import Database
 from synapse.index.links import links, uses
 from synapse.index.snapshot import Snapshot
 from synapse.index.vectors import unit
-from synapse.mail.messages import first_of, told
+from synapse.mail.messages import as_messages, first_of
 from synapse.model import kinds
 from synapse.model.clock import iso
 from synapse.model.entry import NEVER, Entry
@@ -140,14 +138,14 @@ class Rows:
             elif entry.kind == kinds.ATOM:
                 self.db.run("put_atom", self._atom(entry))
                 touched.links[entry.id] = None
-        self._gone(snap, entries, touched)
+        self._drop_missing(snap, entries, touched)
         for id in touched.links:
             self._links(snap, id)
         for id in touched.vectors:
-            self._kept_vectors(snap, id)
+            self._log_vectors(snap, id)
         for id in touched.threads:
             self._thread(snap, id)
-        self._seen(snap, touched)
+        self._update_activity(snap, touched)
 
     def _drop(self, id: str) -> None:
         for name in (
@@ -159,7 +157,7 @@ class Rows:
         ):
             self.db.run(name, {"id": id})
 
-    def _gone(
+    def _drop_missing(
         self, snap: Snapshot, entries: dict[str, Entry | None], touched: Touched
     ) -> None:
         """Add the links of removed atoms, and the threads of removed messages."""
@@ -172,11 +170,11 @@ class Rows:
                     touched.threads[old.more["thread"]] = None
 
     def _messages(self, entries: list[Entry], touched: Touched) -> None:
-        for message in told(self.store, entries):
+        for message in as_messages(self.store, entries):
             self._message(message)
             touched.threads[message.thread] = None
             for old in message.entry.replaces:
-                self._follow(old, message.id)
+                self._redirect(old, message.id)
 
     def _message(self, message: Message) -> None:
         row = columns(message)
@@ -191,7 +189,7 @@ class Rows:
         for ack in ack_rows(message):
             self.db.run("put_ack", ack)
 
-    def _follow(self, old: str, id: str) -> None:
+    def _redirect(self, old: str, id: str) -> None:
         """Point references from the old version to the new: the old one is in no table."""
         for name in (
             "put_version",
@@ -317,7 +315,7 @@ class Rows:
                 )
         return last
 
-    def _kept_vectors(self, snap: Snapshot, id: str) -> None:
+    def _log_vectors(self, snap: Snapshot, id: str) -> None:
         """Add the vectors that the log holds: they were imported and could not be computed
         again."""
         for record in snap.acts(None, id, 0, None):
@@ -331,7 +329,7 @@ class Rows:
                 row = _embedding(type, id, iso(said_at(entry)), fields["model"], vector)
                 self.db.run("keep_embedding", row | {"id": f"log{row['id'][3:]}"})
 
-    def _seen(self, snap: Snapshot, touched: Touched) -> None:
+    def _update_activity(self, snap: Snapshot, touched: Touched) -> None:
         """Update when agents last acted; write the whole row of new or redeclared agents."""
         for id, at in touched.seen.items():
             if (

@@ -11,7 +11,7 @@ from itertools import groupby
 
 from synapse.authority import admit
 from synapse.errors import StoreError
-from synapse.history.sentences import Act, days, ids_of, is_told
+from synapse.history.sentences import Act, format_days, ids_of, in_changelog
 from synapse.index import maintenance
 from synapse.index.snapshot import Filter, Snapshot
 from synapse.log.files import FilesLog
@@ -96,10 +96,11 @@ def write_days(store: Store, floor: int, now: int) -> None:
             for record, entry in maintenance.told(snap, since)
         )
         for date, group in groupby(
-            (act for act in acts if is_told(act.record)),
+            (act for act in acts if in_changelog(act.record)),
             key=lambda act: day(act.record.at),
         ):
-            _place(store, f"changelog/{date}.md", f"# {date}\n\n{days(group, _item)}\n")
+            text = f"# {date}\n\n{format_days(group, _item)}\n"
+            _place(store, f"changelog/{date}.md", text)
 
 
 def write_views(mem: Memory) -> None:

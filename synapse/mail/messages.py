@@ -1,4 +1,4 @@
-"""Messages as the index has them, with what became of each; whoever may see them."""
+"""Messages from the index, with their receipts, acknowledgements and reactions."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from synapse.model.entry import Entry
 from synapse.model.message import Message, said_at
 from synapse.store import Store
 
-_AT_ONCE = 500
+_BATCH = 500
 
 
-def told(store: Store, entries: Sequence[Entry]) -> list[Message]:
+def as_messages(store: Store, entries: Sequence[Entry]) -> list[Message]:
     """Return entries as messages: who read, acknowledged and answered them, and when they were
     first sent."""
     if not entries:
         return []
     messages: list[Message] = []
     with store.snapshot() as snap:
-        for start in range(0, len(entries), _AT_ONCE):
-            batch = entries[start : start + _AT_ONCE]
+        for start in range(0, len(entries), _BATCH):
+            batch = entries[start : start + _BATCH]
             marks = mailbox.marks(snap, [entry.seq for entry in batch])
             for entry in batch:
                 first = first_of(snap, entry)
@@ -59,5 +59,5 @@ def everything(store: Store, thread: str | None = None) -> list[Message]:
                 for entry in snap.all(now)
                 if entry.kind == kinds.MESSAGE and not snap.hidden_until(entry.seq)
             ]
-        messages = told(store, entries)
+        messages = as_messages(store, entries)
     return sorted(messages, key=lambda message: (message.created, message.entry.seq))

@@ -60,9 +60,9 @@ def wrong(way):
             Writer(pen.store, pen.id), *args, **more
         )
     elif way == "deaf":  # is told of nothing that came of a call
-        findings._given = lambda entry, more="": "It is known."
+        findings._instead_of_call = lambda entry, more="": "It is known."
         Findings._is_fresh = lambda self, result: True
-        Sharing._looked = told_again(Sharing._looked)
+        Sharing._look_up = told_again(Sharing._look_up)
 
 
 def told_again(looked):

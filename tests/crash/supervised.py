@@ -23,8 +23,8 @@ from orchestrator import Supervisor, Task, recovery
 from orchestrator.engines.scripted import Move, Scripted
 from orchestrator.runs.folder import LEDGER, STEPS, Folder
 from orchestrator.runs.records import Runs
-from orchestrator.session import Session
 from orchestrator.tools.functions import tool_of
+from orchestrator.turn_loop import TurnLoop
 from synapse.errors import StoreBusy
 from synapse.system.lock import Lock
 from synapse.writer import Writer
@@ -109,7 +109,7 @@ def forgetful(folder):
 
 def wrong(way):
     if way == "keys":
-        Session._carried_out = keyless
+        TurnLoop._carry_out = keyless
     elif way == "steps":
         recovery._mend = forgetful
     elif way == "ledger":

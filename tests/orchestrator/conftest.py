@@ -64,7 +64,7 @@ class World:
                 return run.id
 
         run = self.time.run(some_of_it())
-        self.boss.run_store.holder.close()
+        self.boss.run_store.lease.close()
         return run
 
     def resumed(self, engine, **options):

@@ -186,6 +186,6 @@ def test_who_asks_nobody_is_found_out(world, monkeypatch, limit):
     )
     here, *_ = bred(world, settings("tree", **{limit: BOUNDS[limit] / 20}))
     spent = here.boss.run_store.costs.budget.standing(
-        f"tree:{here.boss.books.runs.all()[-1].root}"
+        f"tree:{here.boss.run_store.runs.all()[-1].root}"
     ).spent
     assert getattr(spent, limit) > BOUNDS[limit] / 20

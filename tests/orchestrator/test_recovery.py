@@ -110,9 +110,7 @@ def test_a_family_in_two_houses(world, cast):
 
     async def both():
         async with one, two:
-            mine = one.run_store.runs.take(
-                here.known(run), one.run_store.holder.name, 1
-            )
+            mine = one.run_store.runs.take(here.known(run), one.run_store.lease.name, 1)
             (child,) = (await two.recover()).taken
             one._begin(mine)
             return child.agent, await one.result(mine)
@@ -252,8 +250,8 @@ def test_a_takeover_is_heard_of_though_the_first_look_fails(world, monkeypatch):
     monkeypatch.setattr(run_store.runs, "over", busy)
     session = SimpleNamespace(run=mine, reader=Reader)
     with pytest.raises(StoreBusy):
-        run_store.heard([session])
-    ((stopped, why),) = run_store.heard([session]).stops
+        run_store.deliveries.changes([session])
+    ((stopped, why),) = run_store.deliveries.changes([session]).stops
     assert (stopped, "as epoch 2" in why) == (run, True)
 
 
@@ -353,7 +351,7 @@ def test_news_is_not_lost_with_whoever_heard_it(tmp_path):
                 while run.id not in boss.sessions:
                     await asyncio.sleep(0.01)
                 boss._listener.close()
-                boss._rung = lambda: None
+                boss._notify = lambda: None
                 memory.as_agent("boss").append(
                     "Stop", "decisions/api", priority="critical"
                 )
@@ -411,13 +409,21 @@ def busy_once(monkeypatch, where, act, at=1):
     return calls
 
 
-@pytest.mark.parametrize("act", ["furnish", "missed", "reserve", "heard", "close_run"])
-def test_a_lock_that_is_held_too_long_ends_no_run(world, monkeypatch, act):
+@pytest.mark.parametrize(
+    ("part", "act"),
+    [
+        ("", "prepare_session"),
+        ("deliveries", "missed_news"),
+        ("costs", "reserve"),
+        ("deliveries", "changes"),
+        ("", "close_run"),
+    ],
+)
+def test_a_lock_that_is_held_too_long_ends_no_run(world, monkeypatch, part, act):
     """The run goes on from its steps, in the same incarnation, and ends once."""
     here = world(in_two_steps)
-    calls = busy_once(
-        monkeypatch, here.boss.run_store, act, at=2 if act == "heard" else 1
-    )
+    where = getattr(here.boss.run_store, part) if part else here.boss.run_store
+    calls = busy_once(monkeypatch, where, act, at=2 if act == "changes" else 1)
     result = here.spawn("Work", "eng-a", project="web")
     assert (result.status, here.run(result).epoch, len(calls) > 1) == ("done", 1, True)
     ends = [
@@ -519,8 +525,8 @@ def test_a_run_of_another_workspace_is_left_to_it(tmp_path):
         Supervisor(memory, engine=Scripted(lambda seen: "Done.")) as boss,
     ):
         task = Task("Work", "eng-a")
-        run, _ = boss.run_store.admit(
-            task, None, "eng-a-1", boss._engine_for, boss._usual(None)
+        run, _ = boss.run_store.admission.admit(
+            task, None, "eng-a-1", boss._pool.for_task, boss._pool.defaults(None)
         )
     with synapse.open(roots[0]) as memory:
         merge_in(memory.store, roots[1])

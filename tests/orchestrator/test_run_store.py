@@ -85,12 +85,12 @@ def test_what_a_script_took_says_nothing_of_a_model(world):
     for n in range(5):
         here.spawn(f"Work {n}", "eng-a")
     budgets = {
-        engine: here.boss.run_store._past_of("engineer", engine)
+        engine: here.boss.run_store._pasts("engineer", engine)
         for engine in ("scripted", "other")
     }
     here.time.elapsed += 100
-    assert len(here.boss.run_store._past_of("engineer", "scripted")) == 5
-    assert (budgets["other"], here.boss.run_store._past_of("engineer", "other")) == (
+    assert len(here.boss.run_store._pasts("engineer", "scripted")) == 5
+    assert (budgets["other"], here.boss.run_store._pasts("engineer", "other")) == (
         [],
         [],
     )

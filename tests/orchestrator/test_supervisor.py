@@ -266,15 +266,20 @@ def test_a_race_that_was_lost_counts_as_no_child(world):
         Task("The very same", "eng-a"),
     )
     here.time.elapsed += 3_600
-    admit, about = budget.admit, (here.boss._engine_for, here.boss._usual(None))
+    admit, about = (
+        budget.admit,
+        (here.boss._pool.for_task, here.boss._pool.defaults(None)),
+    )
 
     def beaten(run, holder, where):
         budget.admit = admit
-        here.boss.run_store.admit(task, parent, "eng-a-first", *about)
+        here.boss.run_store.admission.admit(task, parent, "eng-a-first", *about)
         admit(run, holder, where)
 
     budget.admit = beaten
-    run, repeated = here.boss.run_store.admit(task, parent, "eng-a-second", *about)
+    run, repeated = here.boss.run_store.admission.admit(
+        task, parent, "eng-a-second", *about
+    )
     assert (run.id, repeated, agent.id) == ("eng-a-first", True, run.agent)
     assert (
         budget.standing(f"run:{parent.id}").runs,

@@ -163,8 +163,8 @@ def test_its_report_is_nobodys_debt(mem, team, capsys):
         "acked",
         report.runs[-1].run,
     )
-    assert main(["--root", mem.store.root, "debts"]) == 0
-    assert capsys.readouterr().out == "no debts: every result was read\n"
+    assert main(["--root", mem.store.root, "unread"]) == 0
+    assert capsys.readouterr().out == "no unread results\n"
 
 
 def test_a_team_that_a_limit_does_not_let_begin(mem, team):
@@ -551,7 +551,7 @@ def test_a_team_of_models_in_which_one_part_ended_otherwise_is_not_done(
     mem, team, monkeypatch, who, text
 ):
     """Whatever its lead makes of it, where the blocker was settled after it had ended."""
-    monkeypatch.setattr("orchestrator.session.ANSWERS", 0)
+    monkeypatch.setattr("orchestrator.turn_loop.ANSWERS", 0)
 
     def script(seen):
         if who in seen.system:

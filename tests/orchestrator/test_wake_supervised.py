@@ -252,7 +252,7 @@ def test_what_comes_before_the_first_turn(tmp_path):
             memory.register(agent)
         engine = Scripted(lambda seen: prompts.append(seen.text) or "Done.", count=len)
         with Supervisor(memory, engine=engine, memory_tools="never") as boss:
-            furnish = boss.run_store.furnish
+            furnish = boss.run_store.prepare_session
 
             def furnished(*about):
                 made = furnish(*about)
@@ -261,7 +261,7 @@ def test_what_comes_before_the_first_turn(tmp_path):
                 )
                 return made
 
-            boss.run_store.furnish = furnished
+            boss.run_store.prepare_session = furnished
             assert boss.run(Task("Work", "eng-a")).done
     assert [text.count("In between.") for text in prompts] == [1]
 
@@ -310,15 +310,15 @@ def test_what_is_written_while_it_begins_to_listen_is_heard(monkeypatch):
 
         monkeypatch.setattr(wake, "Follower", meanwhile)
         with Supervisor(memory, inline=True) as boss:
-            assert [run for run, _, _ in boss.run_store.heard(running).news] == [
-                "eng-a-1"
-            ]
-            assert boss.run_store.heard(running).news == []
+            assert [
+                run for run, _, _ in boss.run_store.deliveries.changes(running).news
+            ] == ["eng-a-1"]
+            assert boss.run_store.deliveries.changes(running).news == []
 
 
 def test_what_was_heard_before_a_look_failed_is_told_by_the_next():
     def busy(id):
-        boss.run_store.ear._follower.entry = memory.store.current
+        boss.run_store.deliveries.feed._follower.entry = memory.store.current
         raise StoreBusy("somebody has it")
 
     with synapse.open("memory:") as memory, Supervisor(memory, inline=True) as boss:
@@ -328,10 +328,11 @@ def test_what_was_heard_before_a_look_failed_is_told_by_the_next():
             "Stop using v1.", "decisions/api", priority="critical"
         )
         memory.store.log.append(Pending("vouch", "operator", {"entry": later.id}))
-        boss.run_store.ear._follower.entry = busy
+        boss.run_store.deliveries.feed._follower.entry = busy
         with pytest.raises(StoreBusy):
-            boss.run_store.heard(running)
+            boss.run_store.deliveries.changes(running)
         assert [
-            (run, entry.id) for run, entry, _ in boss.run_store.heard(running).news
+            (run, entry.id)
+            for run, entry, _ in boss.run_store.deliveries.changes(running).news
         ] == [("eng-a-1", told.id)]
-        assert boss.run_store.heard(running).news == []
+        assert boss.run_store.deliveries.changes(running).news == []

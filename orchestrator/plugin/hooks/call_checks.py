@@ -1,5 +1,7 @@
-"""The look before and after a call of a client's tool: what is for this moment, what another agent
-has found, is at or is editing. Each thing is told once.
+"""Checks of the memory before and after a call of a client's tool: entries for this call, results
+of other agents, who is editing the same files.
+
+A worker is told of each of them once. Called by `respond`.
 """
 
 from __future__ import annotations
@@ -79,7 +81,7 @@ class CallChecks:
                 if name.lower() in COMMANDS
             }
         seen_ids = frozenset(worker.seen)
-        entries = self.findings.moments(
+        entries = self.findings.entries_for_call(
             self.workers.seat(worker), call, arguments, seen_ids
         )
         entries = entries[:AT_ONCE]  # the others at the next call
@@ -231,7 +233,9 @@ class CallChecks:
         act, seat = _act(event), self.workers.seat(worker)
         look = Look(claimed=bool(call["claimed"]), files={})
         if event.result.strip():
-            self.findings.keep(seat, act, _once(worker, event), event.result, look)
+            self.findings.write_result(
+                seat, act, _once(worker, event), event.result, look
+            )
         elif look.claimed:
             self.findings.release(seat, act)
 

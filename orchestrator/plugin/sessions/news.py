@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from orchestrator.plugin.sessions.state import Worker
-from orchestrator.wake import Ear, News, Reader
+from orchestrator.wake import NewsFeed, News, Reader
 from synapse.model.agents import Agent
 from synapse.store import Store
 
@@ -24,15 +24,15 @@ def read_news(
     woken: bool = False,
 ) -> tuple[list[News], int]:
     """Return the entries behind the worker's cursor that concern it, and the cursor behind them."""
-    ear = Ear(store, quota=NO_QUOTA, cursor=worker.cursor)
+    feed = NewsFeed(store, quota=NO_QUOTA, cursor=worker.cursor)
     seen = frozenset(worker.seen)
     reader = Reader(agent, tuple(about), seen, worker.cursor, woken)
     news = [
         News(entry, 0, tier)
-        for _, entry, tier in ear.news({worker.run: reader})
+        for _, entry, tier in feed.news({worker.run: reader})
         if entry.id not in seen
     ]
-    return news, ear.cursor
+    return news, feed.cursor
 
 
 def waiting_news(store: Store, worker: Worker) -> list[News]:

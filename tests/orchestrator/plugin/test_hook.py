@@ -297,7 +297,7 @@ def test_a_daemon_that_is_late_answers_nothing_and_gives_nothing_away(folder, me
             while not os.path.exists(daemon.socket):
                 await asyncio.sleep(0.01)
             await asyncio.sleep(0.3)
-            busy = asyncio.create_task(boss.desk(time.sleep, 3.5))
+            busy = asyncio.create_task(boss.memory_thread(time.sleep, 3.5))
             await asyncio.sleep(0.1)
             done = await asyncio.to_thread(run, folder, event(folder))
             await busy

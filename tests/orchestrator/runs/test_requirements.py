@@ -349,7 +349,7 @@ def test_an_engine_that_cannot_be_made_is_not_there(world, tmp_path, monkeypatch
             return run.id
 
     run = here.time.run(begins())
-    here.boss.run_store.holder.close()
+    here.boss.run_store.lease.close()
     monkeypatch.delitem(sys.modules, "own_engine")
     (tmp_path / "own_engine.py").unlink()
     assert "the engine 'own_engine:Own' cannot be made" in left(here)[run]
@@ -438,9 +438,7 @@ def test_who_lives_waits_until_its_child_is_gone_on_with(family, world):
 
     async def both():
         async with one, two:
-            mine = one.run_store.runs.take(
-                here.known(top), one.run_store.holder.name, 1
-            )
+            mine = one.run_store.runs.take(here.known(top), one.run_store.lease.name, 1)
             one._begin(mine)
             await asyncio.sleep(60)
             assert here.known(child).epoch == 1

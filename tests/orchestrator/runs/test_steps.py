@@ -37,13 +37,13 @@ def test_a_conversation_goes_on_where_it_stopped():
     began = recorded(*BEGINNING, ("call", {"call": "a"}))
     found = steps.conversation(began)
     assert [call.id for call in found.pending] == ["a", "b"]
-    assert found.begun == {"a"}
+    assert found.in_flight == {"a"}
     assert (found.session, found.next) == ("s", 3)
     done = steps.conversation(
         [*began, Step(3, 1, "result", steps.result(ASKED.calls[0], "one", "work_obs"))]
     )
     assert [call.id for call in done.pending] == ["b"]
-    assert not done.begun
+    assert not done.in_flight
     assert done.messages[-1] == Message("tool", "one", "work_obs", answers="a")
 
 
