@@ -24,7 +24,9 @@ _HERE = os.path.dirname(__file__)
 
 
 def load_sql(name: str) -> dict[str, str]:
-    """The named statements of a file; fragments are written into the statements that use them."""
+    """Return the named statements of a file; fragments are written into the statements that use
+    them.
+    """
     with open(os.path.join(_HERE, name), encoding="utf-8") as file:
         parts = file.read().split("\n-- ")
     found: dict[str, dict[str, str]] = {"name": {}, "fragment": {}}
@@ -118,9 +120,9 @@ class Database:
             raise self.failed(error) from error
 
     def _filled(self, name: str, lists: dict[str, Iterable[int]]) -> str:
-        """The statement with its lists in it. What tuples fill is kept: an agent's reach is asked
-        for all day. An empty list becomes a number that nothing has: without any, SQLite knows no
-        way through an index it is told to use.
+        """Return the statement with its lists in it. What tuples fill is kept: an agent's reach is
+        asked for all day. An empty list becomes a number that nothing has: without any, SQLite
+        knows no way through an index it is told to use.
         """
         key = (
             (name, *lists.values())
@@ -151,7 +153,9 @@ class Database:
             self.connection.executemany(self.sql[name], rows)
 
     def failed(self, error: Exception) -> StoreError:
-        """The error as one of ours: the disk is full or read-only, or the file is damaged."""
+        """Return the error as one of ours: the disk is full or read-only, or the file is
+        damaged.
+        """
         return StoreError(
             f"the index {self.path} could not be used: {error}; if it is damaged,"
             f" delete it: it is derived"

@@ -18,8 +18,8 @@ from synapse.system.typed import Any
 def texts(
     snap: Snapshot, floor: int, cursor: int, limit: int
 ) -> tuple[dict[int, str], int]:
-    """The texts of the next entries after a place, by seq, and how far that goes. What is sealed
-    has none.
+    """Return the texts of the next entries after a place, by seq, and how far that goes. What is
+    sealed has none.
     """
     values = {"floor": floor, "cursor": cursor, "never": NEVER, "limit": limit}
     rows = snap.db.run("embeddable", values).fetchall()
@@ -32,8 +32,8 @@ def texts(
 
 
 def text_of(head: dict[str, Any], body: str) -> str | None:
-    """What is embedded of an entry: who says it, and what. None for what is sealed: it is to be
-    nowhere else.
+    """Return what is embedded of an entry: who says it, and what. None for what is sealed: it is to
+    be nowhere else.
     """
     if head.get("scope") in SEALED or head.get("pii"):
         return None
@@ -41,14 +41,14 @@ def text_of(head: dict[str, Any], body: str) -> str | None:
 
 
 def count(snap: Snapshot, floor: int) -> int:
-    """How many entries after a place may have to be embedded."""
+    """Return how many entries after a place may have to be embedded."""
     return int(
         snap.db.run("embeddable_count", {"floor": floor, "never": NEVER}).fetchone()[0]
     )
 
 
 def refiled(snap: Snapshot, floor: int) -> bool:
-    """Whether entries were filed away, brought back or changed after a place in the log."""
+    """Return whether entries were filed away, brought back or changed after a place in the log."""
     return snap.db.run("refiled", {"floor": floor}).fetchone() is not None
 
 

@@ -84,8 +84,8 @@ def fill(db: Database, floor: int, limit: int = BATCH) -> int:
 
 
 def _label(fields: dict[str, Any]) -> str:
-    """What is looked for in an entry beside its text. All messages stand in one namespace, which
-    tells nothing.
+    """Return what is looked for in an entry beside its text. All messages stand in one namespace,
+    which tells nothing.
     """
     where = fields["namespace"] if fields["namespace"] != kinds.MAIL else ""
     own = kinds.texts(fields.get("more", {}))
@@ -143,7 +143,7 @@ class Search:
         return values, lists
 
     def words(self, text: str) -> list[Word]:
-        """The words of a question, the rarest first."""
+        """Return the words of a question, the rarest first."""
         found = terms.sought(text)
         if len(found) == 1:  # there is nothing to compare it with
             return [Word(found[0], 1)]
@@ -158,8 +158,8 @@ class Search:
         return row[0] or 0
 
     def _count(self, word: str) -> int:
-        """How many entries hold a word. Of a common one that is as it was when the store last had a
-        round size, the same for whoever asks: it hardly changes, and is counted once.
+        """Return how many entries hold a word. Of a common one that is as it was when the store
+        last had a round size, the same for whoever asks: it hardly changes, and is counted once.
         """
         end = self.size - self.size % STEP
         common = self.snap.names.common
@@ -179,7 +179,7 @@ class Search:
         return count
 
     def _counted(self, word: str, last: int, limit: int) -> tuple[int, int]:
-        """How many of the entries up to one hold a word, counted so far, and the oldest of
+        """Return how many of the entries up to one hold a word, counted so far, and the oldest of
         those.
         """
         rows = self._asked(
@@ -188,7 +188,7 @@ class Search:
         return rows[0] if rows else (0, 0)
 
     def look_up(self, words: Sequence[Word], limit: int) -> Found:
-        """Who says the words: the newest of each, the rarest words first, until there are
+        """Return who says the words: the newest of each, the rarest words first, until there are
         enough.
         """
         masks: dict[int, int] = {}
@@ -207,7 +207,7 @@ class Search:
         return Found(words, masks, wanted if self.narrow else masks, prios, left <= 0)
 
     def _saying(self, name: str, word: Word, limit: int) -> list[tuple[int, int]]:
-        """The newest entries with a word, and their priorities."""
+        """Return the newest entries with a word, and their priorities."""
         return self._asked(
             name, {**self.values, "word": f'"{word.text}"', "limit": limit}, self.lists
         )
@@ -218,7 +218,7 @@ class Search:
         return _run(self.db, name, values, lists or {})
 
     def by(self, aids: Iterable[int], limit: int) -> list[int]:
-        """The newest entries of these authors."""
+        """Return the newest entries of these authors."""
         lists = {**self.lists, "aids": tuple(aids)}
         return [
             seq
@@ -234,7 +234,7 @@ class Search:
         ).fetchall()
 
     def around(self, seqs: Sequence[int]) -> Threads:
-        """Who stands beside these in their threads."""
+        """Return who stands beside these in their threads."""
         threads = Threads()
         for before, after in self.db.run("around", {"reach": REACH}, seqs=list(seqs)):
             stretch = [
@@ -248,7 +248,7 @@ class Search:
 def search(
     snap: Snapshot, agent: Agent | None, text: str, wanted: Filter, now: int, limit: int
 ) -> Hits:
-    """The entries that answer best, of equals the weightiest, then the newest."""
+    """Return the entries that answer best, of equals the weightiest, then the newest."""
     asked = Search(snap, agent, wanted, now)
     words = asked.words(text)
     if not words or not limit:
@@ -268,7 +268,9 @@ def search(
 
 
 def _ranked(asked: Search, found: Found, limit: int) -> list[Ranked]:
-    """All that may be seen of what the words led to and what stands beside it, the best first."""
+    """Return all that may be seen of what the words led to and what stands beside it, the best
+    first.
+    """
     words, size = (
         [word.text for word in found.words],
         asked.size if len(found.words) > 1 else 1,
@@ -295,8 +297,8 @@ def _ranked(asked: Search, found: Found, limit: int) -> list[Ranked]:
 
 
 def _contenders(ranked: Sequence[Ranked], limit: int) -> Sequence[Ranked]:
-    """Those that can be among the best once authority is known: beside the first, who has the rank
-    of the last of them. Reading an entry is most of the work, so none is read in vain.
+    """Return those that can be among the best once authority is known: beside the first, who has
+    the rank of the last of them. Reading an entry is most of the work, so none is read in vain.
     """
     end = min(limit, len(ranked))
     while (
@@ -372,7 +374,9 @@ def _run(
 def excerpt(
     body: str, words: frozenset[str], width: int = EXCERPT
 ) -> tuple[str, tuple[tuple[int, int], ...]]:
-    """The part of the body where most of the words stand, on one line, and where in it they do."""
+    """Return the part of the body where most of the words stand, on one line, and where in it they
+    do.
+    """
     flat = " ".join(body.split())
     found = terms.places(flat, words)
     start = max(0, _densest(found, width) - width // 4) if len(flat) > width else 0
@@ -385,7 +389,7 @@ def excerpt(
 
 
 def _densest(found: Sequence[tuple[int, int]], width: int) -> int:
-    """The place of the first of the most matches that fit into the width."""
+    """Return the place of the first of the most matches that fit into the width."""
     best, most = 0, 0
     for n, (start, _) in enumerate(found):
         count = sum(1 for _, end in found[n : n + 20] if end <= start + width * 3 // 4)

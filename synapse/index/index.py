@@ -203,7 +203,7 @@ class Index:
         return True
 
     def cursor(self) -> int:
-        """The seq of the last record taken in."""
+        """Return the seq of the last record taken in."""
         return int(self.db.meta("seq") or 0)
 
     def _reach(self, mark: tuple[int, int]) -> None:
@@ -212,8 +212,8 @@ class Index:
             pass
 
     def seen(self) -> int:
-        """The highest seq ever taken in, by this file of the index or by those that it was built
-        again from.
+        """Return the highest seq ever taken in, by this file of the index or by those that it was
+        built again from.
         """
         return max(self.cursor(), self._reached().seen)
 
@@ -265,7 +265,9 @@ class Index:
         return self._whole(lambda: not self._behind(mark) or self._batch(mark))
 
     def _whole(self, section: Callable[[], T]) -> T:
-        """All of it in one transaction, or nothing: nobody reads an index that is half derived."""
+        """Return all of it in one transaction, or nothing: nobody reads an index that is half
+        derived.
+        """
         run = self.db.connection.execute
         run("begin immediate")
         try:
@@ -520,7 +522,7 @@ class Index:
 
 
 def _voids(records: Iterable[Record]) -> list[tuple[object, ...]]:
-    """The seqs of the records that were taken back."""
+    """Return the seqs of the records that were taken back."""
     return [
         (record.fields["seq"],)
         for record in records

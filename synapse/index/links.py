@@ -1,5 +1,5 @@
-"""Questions about knowledge beside its entries: links between atoms, how often items were asked for,
-and which ids begin alike.
+"""Questions about knowledge beside its entries: links between atoms, how often items were asked
+for, and which ids begin alike.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ class Link(NamedTuple):
 
 
 def links(snap: Snapshot, id: str) -> list[Link]:
-    """The links from and to an atom, in the order in which they were made. For whoever may see both
-    ends.
+    """Return the links from and to an atom, in the order in which they were made. For whoever may
+    see both ends.
     """
     return [Link(*row) for row in snap.db.run("links_of", {"id": id})]
 
@@ -33,7 +33,7 @@ def uses(snap: Snapshot, id: str) -> int:
 
 
 def alike(snap: Snapshot, start: str) -> list[str]:
-    """The ids that begin so. For whoever asks of each whether its reader may see it."""
+    """Return the ids that begin so. For whoever asks of each whether its reader may see it."""
     return [
         row[0] for row in snap.db.run("ids_alike", {"start": start, "end": f"{start}g"})
     ]

@@ -35,7 +35,7 @@ class Row(NamedTuple):
 
 
 def waiting(snap: Snapshot, agent: Agent, now: int) -> int:
-    """How many messages of others this agent has not read."""
+    """Return how many messages of others this agent has not read."""
     reach = snap.names.reach(agent)
     values = {"me": reach.me, "now": now, "never": NEVER}
     count, lapsed = snap.db.run(
@@ -45,8 +45,8 @@ def waiting(snap: Snapshot, agent: Agent, now: int) -> int:
 
 
 def unread(snap: Snapshot, agent: Agent, now: int) -> list[tuple[int, int, int]]:
-    """Where the unread messages are, the oldest first. As far back as the count says that there are
-    any.
+    """Return where the unread messages are, the oldest first. As far back as the count says that
+    there are any.
     """
     reach, count = snap.names.reach(agent), waiting(snap, agent, now)
     if count <= 0:
@@ -66,8 +66,8 @@ def history(
     limit: int,
     before: int | None = None,
 ) -> list[Entry]:
-    """The newest messages of a thread that this reader may see, or those before a place, the oldest
-    first. Filed away or not; those that were replaced are left out.
+    """Return the newest messages of a thread that this reader may see, or those before a place, the
+    oldest first. Filed away or not; those that were replaced are left out.
     """
     reach = snap.names.reach(agent)
     values = {
@@ -87,7 +87,7 @@ def history(
 def threads(
     snap: Snapshot, agent: Agent | None, status: str | None, tag: str | None, limit: int
 ) -> list[Row]:
-    """The threads that this reader may see something of, the liveliest first."""
+    """Return the threads that this reader may see something of, the liveliest first."""
     reach = snap.names.reach(agent)
     values = {"me": reach.me, "limit": limit, "tag": tag, "status": status}
     name = "threads_active" if status == "active" else "threads_any"
@@ -128,8 +128,8 @@ def _rows(snap: Snapshot, reach: Reach, tids: Sequence[int]) -> list[Row]:
 def marks(
     snap: Snapshot, seqs: Iterable[int]
 ) -> dict[str, dict[int, tuple[Mark, ...]]]:
-    """Who read these messages, acknowledged them, reacted to them; each in the order of the agents'
-    names.
+    """Return who read these messages, acknowledged them, reacted to them; each in the order of the
+    agents' names.
     """
     found: dict[str, dict[int, tuple[Mark, ...]]] = {}
     for name in ("receipts_of", "acks_of", "reactions_of"):
@@ -141,13 +141,13 @@ def marks(
 
 
 def idle(snap: Snapshot, since: int) -> tuple[str, ...]:
-    """The messages, not filed away, of threads in which nobody has written since this
+    """Return the messages, not filed away, of threads in which nobody has written since this
     microsecond.
     """
     return tuple(id for (id,) in snap.db.run("idle", {"since": since, "never": NEVER}))
 
 
 def places(snap: Snapshot, seqs: Iterable[int], now: int) -> dict[int, Entry]:
-    """The entries at places that a gated statement gave."""
+    """Return the entries at places that a gated statement gave."""
     rows = snap.db.run("places", seqs=list(seqs)).fetchall()
     return {entry.seq: entry for entry in snap.load(rows, now, snap.names.reach(None))}

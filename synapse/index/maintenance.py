@@ -84,7 +84,7 @@ def lapsed(snap: Snapshot, now: int) -> tuple[Lapsed, ...]:
 def comparable(
     snap: Snapshot, now: int, floor: int, own: str, gist: Callable[[str], object]
 ) -> tuple[list[list[int]], list[int]]:
-    """The places of the live entries that may say the same, those that may together, in the
+    """Return the places of the live entries that may say the same, those that may together, in the
     namespaces in which anybody but this author wrote after a place in the log; and of all of this
     author's own there, and what it wrote since. No more is kept of an entry than its place, or two
     numbers: most are like no other.
@@ -103,7 +103,7 @@ def comparable(
 
 
 def entries(snap: Snapshot, places: Sequence[int], now: int) -> Iterator[Entry]:
-    """The entries at these places, some at a time."""
+    """Yield the entries at these places, some at a time."""
     for start in range(0, len(places), _AT_ONCE):
         rows = snap.db.run("places", seqs=places[start : start + _AT_ONCE]).fetchall()
         yield from snap.load(rows, now, snap.names.reach(None))
@@ -112,8 +112,8 @@ def entries(snap: Snapshot, places: Sequence[int], now: int) -> Iterator[Entry]:
 def mergeable(
     snap: Snapshot, now: int, floor: int, own: str, limit: int
 ) -> list[Entry]:
-    """The newest live entries of the namespaces in which anybody but this author wrote after a
-    place in the log.
+    """Return the newest live entries of the namespaces in which anybody but this author wrote after
+    a place in the log.
     """
     values = {"now": now, "floor": floor, "own": own, "limit": limit}
     return snap.load(
@@ -195,8 +195,8 @@ def weights(snap: Snapshot, now: int) -> tuple[Weight, ...]:
 
 
 def sized(snap: Snapshot, now: int, globs: tuple[str, ...]) -> tuple[Sized, ...]:
-    """The entries that are shown in these namespaces. What is counted of their use is what prompts'
-    receipts name.
+    """Return the entries that are shown in these namespaces. What is counted of their use is what
+    prompts' receipts name.
     """
     within = [
         nid
@@ -217,7 +217,7 @@ def long(snap: Snapshot, floor: int, size: int | None) -> tuple[tuple[str, int],
 
 
 def busy(snap: Snapshot, floor: int, besides: tuple[str, ...]) -> tuple[Busy, ...]:
-    """Who wrote how much on each day from that of a place in the log on."""
+    """Return who wrote how much on each day from that of a place in the log on."""
     row = snap.db.run("received", {"seq": floor}).fetchone()
     since = row[0] // DAY * DAY if row and row[0] else 0
     rows = snap.db.run("busy", {"at": since, "day": DAY})
@@ -229,14 +229,14 @@ def busy(snap: Snapshot, floor: int, besides: tuple[str, ...]) -> tuple[Busy, ..
 
 
 def written_by(snap: Snapshot, author: str, floor: int) -> list[Record]:
-    """What an agent wrote and did after a place in the log, oldest first."""
+    """Return what an agent wrote and did after a place in the log, oldest first."""
     rows = snap.db.run("of_night", {"by": author, "floor": floor})
     return [*_records(rows)]
 
 
 def told(snap: Snapshot, since: int) -> Iterator[tuple[Record, Entry | None]]:
-    """All that was done since this microsecond, oldest first; with the entry where one took effect
-    at once.
+    """Yield all that was done since this microsecond, oldest first; with the entry where one took
+    effect at once.
     """
     for seq, at, kind, by, id, fields, body in snap.db.run(
         "told", {"floor": snap.ceiling(since), "at": since}
@@ -246,7 +246,7 @@ def told(snap: Snapshot, since: int) -> Iterator[tuple[Record, Entry | None]]:
 
 
 def nights(snap: Snapshot) -> list[Record]:
-    """What was noted of nightly jobs, oldest first."""
+    """Return what was noted of nightly jobs, oldest first."""
     rows = snap.db.run("nights")
     return [
         Record(seq, at, "night", by, None, json.loads(fields))
@@ -255,10 +255,10 @@ def nights(snap: Snapshot) -> list[Record]:
 
 
 def written_since(snap: Snapshot, floor: int, own: str) -> int:
-    """How many entries anybody but this author wrote after a place in the log."""
+    """Return how many entries anybody but this author wrote after a place in the log."""
     return int(snap.db.run("written_since", {"floor": floor, "own": own}).fetchone()[0])
 
 
 def disputed(snap: Snapshot, now: int) -> int:
-    """How many live entries are in open dispute."""
+    """Return how many live entries are in open dispute."""
     return int(snap.db.run("in_dispute_now", {"now": now}).fetchone()[0])

@@ -128,7 +128,7 @@ class Declared(Mapping[str, Agent]):
         return self.made[id]
 
     def sha(self, id: str) -> str | None:
-        """The digest of the file that declares the agent, where the record says it."""
+        """Return the digest of the file that declares the agent, where the record says it."""
         sha: str | None = json.loads(self.rows.get(id, "{}")).get("sha")
         return sha
 
@@ -140,7 +140,7 @@ class Declared(Mapping[str, Agent]):
 
 
 def agent_from(fields: dict[str, Any]) -> Agent:
-    """The agent that a record declares."""
+    """Return the agent that a record declares."""
     known = {name: value for name, value in fields.items() if name in Agent._fields}
     skills = tuple(
         Skill(*skill) if isinstance(skill, list) else skill

@@ -1,5 +1,5 @@
-"""Questions about what became of entries: which lived, were superseded, were acted on. They are asked
-for reputation; nothing here writes.
+"""Questions about what became of entries: which lived, were superseded, were acted on. They are
+asked for reputation; nothing here writes.
 """
 
 from __future__ import annotations
@@ -60,15 +60,15 @@ def acted_on(snap: Snapshot, since: int, until: int) -> Iterator[Fact]:
 
 
 def seen_by(snap: Snapshot, id: str, until: int) -> tuple[str, ...]:
-    """The agents whose prompts an entry was in by a time."""
+    """Return the agents whose prompts an entry was in by a time."""
     return tuple(
         agent for (agent,) in snap.db.run("seen_by", {"id": id, "until": until})
     )
 
 
 def reviews(snap: Snapshot) -> list[tuple[Record, bool]]:
-    """The reviews of reputation, oldest first, each with whether it stands: an undo may have taken
-    it back.
+    """Return the reviews of reputation, oldest first, each with whether it stands: an undo may have
+    taken it back.
     """
     found: dict[int, Record] = {}
     stands: dict[int, bool] = {}

@@ -28,7 +28,7 @@ REACH = 2 * len(
 
 
 def rarity(count: int, of: int) -> float:
-    """How much a word tells that so many entries hold, of so many that there are."""
+    """Return how much a word tells that so many entries hold, of so many that there are."""
     return math.log(1 + (max(of, count) - count + 0.5) / (count + 0.5))
 
 
@@ -45,7 +45,7 @@ class Threads:
             self.before[other], self.after[one] = one, other
 
     def near(self, seq: int) -> tuple[int, int, int, int]:
-        """The two before it and the two after it, the nearer first."""
+        """Return the two before it and the two after it, the nearer first."""
         before, after = self.before.get(seq, 0), self.after.get(seq, 0)
         return before, self.before.get(before, 0), after, self.after.get(after, 0)
 
@@ -100,8 +100,8 @@ class Scores:
     def of(
         self, seq: int, near: tuple[int, int, int, int], about: int, length: int
     ) -> float:
-        """The score of an entry beside these, that is about these words beside its text, and so
-        many words long.
+        """Return the score of an entry beside these, that is about these words beside its text, and
+        so many words long.
         """
         mask = self.masks.get
         one, two, three, four = near

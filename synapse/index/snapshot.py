@@ -80,7 +80,9 @@ class Snapshot:
     # -- pages -------------------------------------------------------------------------------------
 
     def page(self, agent: Agent | None, wanted: Filter, now: int) -> list[Entry]:
-        """The newest entries that the agent may see and the filter lets through, newest first."""
+        """Return the newest entries that the agent may see and the filter lets through, newest
+        first.
+        """
         reach, prios = self.names.reach(agent), _prios(wanted.priorities)
         values = {
             "floor": self.floor(wanted.since),
@@ -105,8 +107,8 @@ class Snapshot:
     def _wide(
         self, reach: Reach, prios: tuple[int, ...], values: dict[str, Any]
     ) -> list[tuple[int, int, int]]:
-        """All that an agent hears of: newest first through the order of the log, or, where it hears
-        of little, through its own few lanes.
+        """Return all that an agent hears of: newest first through the order of the log, or, where
+        it hears of little, through its own few lanes.
         """
         total, mine, mail = self.names.weights(reach, prios)
         if reach.me != EVERYONE and mine < total * _SPARSE:
@@ -155,8 +157,8 @@ class Snapshot:
         prios: tuple[int, ...],
         values: dict[str, Any],
     ) -> set[tuple[int, int, int]]:
-        """The newest of these lanes, the fullest first: where it fills the page, the others are
-        read no deeper.
+        """Return the newest of these lanes, the fullest first: where it fills the page, the others
+        are read no deeper.
         """
         rows: set[tuple[int, int, int]] = set()
         limit, floor = values["limit"], values["floor"]
@@ -183,7 +185,7 @@ class Snapshot:
         return self.db.run("page_filtered", values, **lists).fetchall()
 
     def count(self, agent: Agent | None, wanted: Filter, now: int) -> tuple[int, int]:
-        """How many entries match the filter, and how many of those this agent may see."""
+        """Return how many entries match the filter, and how many of those this agent may see."""
         reach = self.names.reach(agent)
         plain = not (wanted.author or wanted.tag or wanted.archived)
         if plain and wanted.since is None:
@@ -296,7 +298,7 @@ class Snapshot:
         return rows, (counts[0] or 0, counts[1] or 0, counts[2] or 0)
 
     def next_release(self, now: int) -> int:
-        """When the next hidden entry comes back because the one that outranked it lapses."""
+        """Return when the next hidden entry comes back because the one that outranked it lapses."""
         row = self.db.run("next_release", {"now": now}).fetchone()
         return NEVER if row is None else int(row[0])
 
@@ -313,8 +315,8 @@ class Snapshot:
     def load(
         self, rows: Sequence[tuple[int, int, int]], now: int, reach: Reach
     ) -> list[Entry]:
-        """The entries of these rows (seq, rec, rev), in their order, with the disputes that this
-        reader sees now.
+        """Return the entries of these rows (seq, rec, rev), in their order, with the disputes that
+        this reader sees now.
         """
         if not rows:
             return []
@@ -365,8 +367,9 @@ class Snapshot:
         return entry._replace(disputed=peers)
 
     def entry(self, id: str, now: int, agent: Agent | None = None) -> Entry | None:
-        """The entry under an id, whatever became of it: live, hidden, archived or staged. Of its
-        disputes, those that the agent may see; whether it may see the entry is the caller's to ask.
+        """Return the entry under an id, whatever became of it: live, hidden, archived or staged. Of
+        its disputes, those that the agent may see; whether it may see the entry is the caller's to
+        ask.
         """
         row = self.db.run("id_of", {"id": id}).fetchone()
         if row is None:
@@ -383,7 +386,7 @@ class Snapshot:
         )
 
     def all(self, now: int) -> list[Entry]:
-        """Every entry that took effect, oldest first: live, hidden or archived."""
+        """Return every entry that took effect, oldest first: live, hidden or archived."""
         rows = self.db.run("every", {"cursor": self.cursor}).fetchall()
         found: list[Entry] = []
         for start in range(0, len(rows), 500):
@@ -429,7 +432,7 @@ class Snapshot:
         return self.load(rows, now, self.names.reach(agent))
 
     def addressed(self, name: str, now: int) -> list[Entry]:
-        """The live entries addressed to this name, newest first; whoever may see them."""
+        """Return the live entries addressed to this name, newest first; whoever may see them."""
         lists = [
             num for num, listed in self.db.run("audiences") if name in listed.split(" ")
         ]
@@ -451,7 +454,7 @@ class Snapshot:
         return int(until)
 
     def staged(self) -> list[Entry]:
-        """What waits for review, oldest first."""
+        """Return what waits for review, oldest first."""
         return [
             self.staged_entry(rec, at) for rec, at in self.db.run("staged").fetchall()
         ]
@@ -506,7 +509,7 @@ class Snapshot:
     def acts(
         self, by: str | None, ref: str | None, at: int, limit: int | None
     ) -> list[Record]:
-        """Who did what, newest first: entries and every act on them."""
+        """Return who did what, newest first: entries and every act on them."""
         values = {
             "by": by,
             "ref": ref,
@@ -561,7 +564,7 @@ class Snapshot:
         limit: int | None = None,
         parent: str | None = None,
     ) -> list[dict[str, Any]]:
-        """The runs of which all of this is so, newest first."""
+        """Return the runs of which all of this is so, newest first."""
         values = {
             "state": state,
             "root": root,
@@ -575,7 +578,7 @@ class Snapshot:
         ]
 
     def children(self, id: str) -> list[dict[str, Any]]:
-        """The runs that this one spawned, newest first."""
+        """Return the runs that this one spawned, newest first."""
         return self.runs(parent=id)
 
     def deliveries(
@@ -585,8 +588,8 @@ class Snapshot:
         entry: str | None = None,
         limit: int | None = None,
     ) -> list[dict[str, Any]]:
-        """How far entries came on their way to agents, newest first: one for each state that each
-        reached.
+        """Return how far entries came on their way to agents, newest first: one for each state that
+        each reached.
         """
         rows = self._asked(
             "deliveries",
@@ -618,14 +621,14 @@ class Snapshot:
     # -- places -----------------------------------------------------------------------------------
 
     def floor(self, since: int | None) -> int:
-        """The seq after which everything was received since this microsecond."""
+        """Return the seq after which everything was received since this microsecond."""
         if since is None:
             return 0
         row = self.db.run("floor_of", {"at": since}).fetchone()
         return _ALL if row is None else row[0]
 
     def ceiling(self, until: int | None) -> int:
-        """The seq of the last entry that was received before this microsecond."""
+        """Return the seq of the last entry that was received before this microsecond."""
         if until is None:
             return _ALL
         row = self.db.run("ceiling_of", {"at": until}).fetchone()

@@ -37,8 +37,8 @@ class Asked(NamedTuple):
 def find(
     store: Store, agent: Agent | None, text: str, asked: Asked, mode: str | None = None
 ) -> Hits:
-    """The entries of every kind that answer best, by words or by meaning, among those that the
-    agent may see.
+    """Return the entries of every kind that answer best, by words or by meaning, among those that
+    the agent may see.
     """
     if asked.limit < 0:
         raise InvalidQuery(f"limit {asked.limit} is negative", limit=asked.limit)

@@ -81,8 +81,8 @@ def follow(store: Store) -> Iterator[Queue]:
 
 
 def waiting(store: Store) -> int:
-    """How many entries have not been gone through yet. At most: it may be found that they need no
-    vector.
+    """Return how many entries have not been gone through yet. At most: it may be found that they
+    need no vector.
     """
     model = store.vectors.model(store.embedder.name)
     with store.snapshot(look=True) as snap:
@@ -112,9 +112,9 @@ def _batch(store: Store, embedder: Embedder, most: int) -> tuple[int, int, bool]
 
 
 def _floor(vectors: Vectors, name: str, snap: Snapshot) -> int:
-    """How far all has been gone through. Where entries were filed away, brought back or changed
-    since, or the log is another one, from the beginning: what was archived or redacted must leave,
-    and what is embedded already is only looked at.
+    """Return how far all has been gone through. Where entries were filed away, brought back or
+    changed since, or the log is another one, from the beginning: what was archived or redacted must
+    leave, and what is embedded already is only looked at.
     """
     model, horizon = vectors.model(name), snap.cursor
     if model is None:
@@ -132,7 +132,7 @@ def _floor(vectors: Vectors, name: str, snap: Snapshot) -> int:
 def _embedded(
     embedder: Embedder, texts: dict[int, str], digests: dict[int, bytes]
 ) -> tuple[list[Row], int]:
-    """The rows of these entries, and how many of them the embedder refused."""
+    """Return the rows of these entries, and how many of them the embedder refused."""
     pieces = {seq: parts(text) for seq, text in texts.items()}
     flat = [
         (seq, number) for seq, found in pieces.items() for number in range(len(found))
@@ -152,7 +152,7 @@ def _embedded(
 def _vectors(
     embedder: Embedder, texts: Sequence[str]
 ) -> Sequence[Sequence[float] | None]:
-    """The texts' vectors; None for one that the embedder refuses, which must not hold up the
+    """Return the texts' vectors; None for one that the embedder refuses, which must not hold up the
     others.
     """
     try:
@@ -177,7 +177,9 @@ def parts(text: str) -> list[str]:
 
 
 def _cut(text: str) -> int:
-    """Where to cut: in the second half of the text, after the largest thing that ends there."""
+    """Return where to cut: in the second half of the text, after the largest thing that ends
+    there.
+    """
     for mark in ("\n\n", "\n", ". ", " "):
         place = text.rfind(mark, len(text) // 2)
         if place > 0:
@@ -197,8 +199,8 @@ def search(
     limit: int,
     mode: str | None = None,
 ) -> Hits:
-    """What matches best by words, by meaning or by both; without a mode, as the settings say. Where
-    nobody asked for meaning, an embedder that fails is only told of: full text answers.
+    """Return what matches best by words, by meaning or by both; without a mode, as the settings
+    say. Where nobody asked for meaning, an embedder that fails is only told of: full text answers.
     """
     if mode is not None and mode not in MODES:
         raise InvalidQuery(f"mode {mode!r} is not one of {', '.join(MODES)}", mode=mode)
@@ -250,8 +252,8 @@ class Found(NamedTuple):
 def _nearest(
     store: Store, agent: Agent | None, text: str, wanted: Filter, now: int, count: int
 ) -> Found:
-    """The entries nearest to a text that the agent may see and the filter lets through; too far off
-    is not near.
+    """Return the entries nearest to a text that the agent may see and the filter lets through; too
+    far off is not near.
     """
     embedder = store.embedder
     (vector,) = embedder.embed([text], query=True)
@@ -281,8 +283,8 @@ def _through(
     now: int,
     count: int,
 ) -> tuple[list[Near], bool]:
-    """Those that pass the read gate, the nearest first, and whether what comes after them need not
-    be looked at.
+    """Return those that pass the read gate, the nearest first, and whether what comes after them
+    need not be looked at.
     """
     near: list[Near] = []
     for start in range(0, len(ranked), STEP):
@@ -300,7 +302,7 @@ def _seen(
     wanted: Filter,
     now: int,
 ) -> list[Near]:
-    """Those that pass the read gate and the filter, in their order."""
+    """Return those that pass the read gate and the filter, in their order."""
     with store.snapshot() as snap:
         places = embeddable.among(snap, [seq for _, seq in ranked], agent, wanted, now)
     return [Near(cosine, *places[seq]) for cosine, seq in ranked if seq in places]
@@ -315,7 +317,7 @@ def _both(
     limit: int,
     found: Found,
 ) -> Hits:
-    """The two rankings as one. What the words found keeps its excerpt."""
+    """Return the two rankings as one. What the words found keeps its excerpt."""
     by_words = _plain(store, agent, text, wanted, now, max(limit, DEPTH))
     hits = {hit.entry.seq: hit for hit in by_words}
     near = {each.seq: each for each in found.near}

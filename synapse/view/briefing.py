@@ -114,8 +114,8 @@ def brief(
 
 
 def chosen(snap: Snapshot, agent: Agent | None, now: int) -> list[Entry]:
-    """What a view is made of, in the order of the log: all that is critical or important, and the
-    info of the last day. The day ends on a whole hour, so that entries leave together and a
+    """Return what a view is made of, in the order of the log: all that is critical or important,
+    and the info of the last day. The day ends on a whole hour, so that entries leave together and a
     prompt's beginning lasts.
     """
     heavy = snap.page(
@@ -169,7 +169,7 @@ def past(
 def later(
     store: Store, agent: Agent | None, as_of: str | int, department: str | None
 ) -> list[Entry]:
-    """What has come since a time that would be seen now, oldest first."""
+    """Return what has come since a time that would be seen now, oldest first."""
     with store.snapshot(look=True) as snap:
         now = store.clock()
         entries = snap.page(
@@ -188,7 +188,9 @@ def _moment(as_of: str | int, now: int) -> int:
 def _common(
     snap: Snapshot, entries: list[Entry], members: list[Agent], now: int
 ) -> list[Entry]:
-    """Those of the entries, and of their disputes, that every one of these agents may see."""
+    """Return those of the entries, and of their disputes, that every one of these agents may
+    see.
+    """
 
     def shared(entry: Entry | None) -> bool:
         return entry is not None and all(visible(entry, agent) for agent in members)
