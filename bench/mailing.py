@@ -91,7 +91,8 @@ def mailing(ground: Ground) -> Iterator[Row]:
             ground.size,
             timed(lambda: reader.history(thread), calls=100).values(),
         )
-        mem.store.index.fill_words()
+        with mem.store.snapshot(words=True):
+            pass  # full text is there to its end
         size = float(os.path.getsize(os.path.join(root, ".index", "brain.db")))
         yield Row(
             "index of mail, full text too",

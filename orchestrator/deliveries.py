@@ -69,7 +69,8 @@ class Deliveries:
             return Changes([], [])
         sessions, mark = list(sessions), self.store.log.mark()
         running = [session.run for session in sessions]
-        agents = self.store.index.query.declared
+        with self.store.snapshot(late=True) as snap:
+            agents = snap.declared
         readers = {
             session.run.id: session.reader(
                 agents[session.run.agent].joined(session.run.project)
@@ -122,7 +123,7 @@ class Deliveries:
                 record.kind == "run" and record.fields.get("holder") not in mine
             )
         if relevant:
-            self.store.index.catch_up()
+            self.store.refresh()
         return relevant, cursor
 
     def _record_held(self) -> None:

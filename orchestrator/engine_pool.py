@@ -56,7 +56,8 @@ class EnginePool:
 
     async def load_for(self, task: Task, defaults: EngineDefaults) -> None:
         """Import an SDK that the task will need, off the event loop: it takes a second."""
-        agent = self._store.index.query.declared.get(task.agent)
+        with self._store.snapshot(late=True) as snap:
+            agent = snap.declared.get(task.agent)
         name = task.engine or (agent.engine if agent else None) or defaults.engine
         if name not in self.engines:
             await asyncio.to_thread(self.get, name)

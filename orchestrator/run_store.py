@@ -402,11 +402,12 @@ class RunStore:
     def _uses(self, session: Session) -> dict[str, list[int]]:
         """Return how many of the entries that the prompt showed whole were used, kind by kind."""
         receipt, now = load(session.first["receipt"]), self.now()
-        entries = [
-            (why, self.store.index.entry(id, now))
-            for id, _, form, why in receipt.included
-            if form != POINTER
-        ]
+        with self.store.snapshot(late=True) as snap:
+            entries = [
+                (why, snap.entry(id, now))
+                for id, _, form, why in receipt.included
+                if form != POINTER
+            ]
         texts = [
             (why, entry.body) for why, entry in entries if entry is not None and why
         ]

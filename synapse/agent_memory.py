@@ -26,7 +26,7 @@ from synapse.errors import (
     QueueFull,
     StoreError,
 )
-from synapse.index.query import Filter
+from synapse.index.snapshot import Filter, Snapshot
 from synapse.model.agents import OPERATOR, Agent
 from synapse.model.clock import DAY
 from synapse.model.dates import When
@@ -223,13 +223,11 @@ class AgentMemory:
 
     def staged(self) -> list[Entry]:
         """What waits for review: an agent's own entries, and those it may rule on."""
-        self.store.fresh()
+        self.store.look()
         self.store.expire_staged()
-        return [
-            entry
-            for entry in self.store.index.query.staged()
-            if self._sees_staged(entry)
-        ]
+        with self.store.snapshot() as snap:
+            waiting = snap.staged()
+        return [entry for entry in waiting if self._sees_staged(entry)]
 
     def archive(self, ids: Names, reason: str = "archived by hand") -> list[Entry]:
         """File entries away: out of every page, still readable and searchable as archived ones."""
@@ -268,10 +266,8 @@ class AgentMemory:
         wanted = [self._known(id).id for id in words(ids)]
         if not wanted:
             raise InvalidEntry("nothing to acknowledge: name at least one entry")
-        delivered = {
-            id: self.store.index.query.deliveries(agent=self.id, entry=id)
-            for id in wanted
-        }
+        with self.store.snapshot() as snap:
+            delivered = {id: snap.deliveries(agent=self.id, entry=id) for id in wanted}
         for id, found in delivered.items():
             if not found:
                 raise NotFound(f"{id} was not delivered to {self.id}", id=id)
@@ -313,7 +309,7 @@ class AgentMemory:
                 "a budget bounds what is unread: say unread too, or ask for a briefing",
                 budget=budget,
             )
-        self.store.fresh()
+        self.store.look()
         page = self._unread_page(budget, *asked) if unread else self._current(asked)
         if mark:
             self._writer()
@@ -326,13 +322,13 @@ class AgentMemory:
     def _current(self, asked: tuple[Any, ...]) -> Page:
         """Return a page of what is live, the one that was made before where it is still true."""
         now = self.store.clock()
-        place = self.store.index.mark
-        true_at, until, page = self._pages.get(asked, (None, 0, None))
-        if page is None or true_at != place or now >= until:
-            page, until = self._page(now, *asked)
-            if len(self._pages) >= PAGES:
-                self._pages.clear()
-            self._pages[asked] = (place, until, page)
+        with self.store.snapshot() as snap:
+            true_at, until, page = self._pages.get(asked, (None, 0, None))
+            if page is None or true_at != snap.mark or now >= until:
+                page, until = self._page(snap, now, *asked)
+                if len(self._pages) >= PAGES:
+                    self._pages.clear()
+                self._pages[asked] = (snap.mark, until, page)
         return page
 
     def _unread_page(self, budget: int | None, *asked: Any) -> UnreadPage:
@@ -431,7 +427,7 @@ class AgentMemory:
         """
         from synapse.search.search import Asked, find
 
-        self.store.fresh()
+        self.store.look()
         asked = Asked(
             limit, namespace, kind, author, priority, tag, since, until, when, archived
         )
@@ -439,15 +435,15 @@ class AgentMemory:
 
     def unread(self) -> int:
         """How many live entries of others this agent has not been shown."""
-        self.store.index.catch_up()
-        place, now = self.store.index.mark, self.store.clock()
-        mark, until, count = self._unread
-        if mark != place or now >= until:
-            agent = self._me()
-            if agent is None:
-                raise Forbidden("the operator has no inbox; ask as an agent")
-            count, until = self.store.index.query.unread(agent, now)
-            self._unread = (place, until, count)
+        now = self.store.clock()
+        with self.store.snapshot() as snap:
+            mark, until, count = self._unread
+            if mark != snap.mark or now >= until:
+                agent = self._me()
+                if agent is None:
+                    raise Forbidden("the operator has no inbox; ask as an agent")
+                count, until = snap.unread(agent, now)
+                self._unread = (snap.mark, until, count)
         return count
 
     def follow(
@@ -462,13 +458,10 @@ class AgentMemory:
         """
         from synapse import notify
 
-        self.store.fresh()
-        end = self.store.index.cursor()
-        if since is not None and not isinstance(since, int):
-            since = min(
-                self.store.index.query.floor(parse_since(since, self.store.clock())),
-                end,
-            )
+        with self.store.snapshot(look=True) as snap:
+            end = snap.cursor
+            if since is not None and not isinstance(since, int):
+                since = min(snap.floor(parse_since(since, self.store.clock())), end)
         if since is not None and since > end:
             raise InvalidQuery(
                 f"cursor {since} is beyond the log's end, {end}: it is another log's,"
@@ -482,20 +475,20 @@ class AgentMemory:
 
     def get(self, id: str) -> Entry:
         """One entry, whatever became of it, if this agent may see it."""
-        self.store.fresh()
+        self.store.look()
         return self._known(id)
 
     def fate(self, id: str) -> Fate | None:
         """Why an entry is not shown now: by whose act or entry, and until when. None where it is
         shown.
         """
-        self.store.fresh()
-        found = self.store.index.query.fate(self._known(id), self.store.clock())
-        return (
-            found
-            if found is None or self._may_name(found.by)
-            else found._replace(by="")
-        )
+        with self.store.snapshot(look=True) as snap:
+            fate = snap.fate(self._known(id), self.store.clock())
+            return (
+                fate
+                if fate is None or self._may_name(fate.by)
+                else fate._replace(by="")
+            )
 
     # -- below -------------------------------------------------------------------------------------
 
@@ -520,8 +513,8 @@ class AgentMemory:
     def _known(self, id: str) -> Entry:
         """An entry that this agent may see. One that it may not see is, to it, not there."""
         agent = self._me()
-        self.store.index.catch_up()
-        entry = self.store.index.entry(id, self.store.clock(), agent)
+        with self.store.snapshot() as snap:
+            entry = snap.entry(id, self.store.clock(), agent)
         if entry is None or not (
             visible(entry, agent) or (entry.staged and self._sees_staged(entry))
         ):
@@ -532,7 +525,8 @@ class AgentMemory:
         """Whether this agent may be told the name: an agent's, or that of an entry that it may
         see.
         """
-        entry = self.store.index.entry(name, self.store.clock())
+        with self.store.snapshot() as snap:
+            entry = snap.entry(name, self.store.clock())
         return entry is None or visible(entry, self._me())
 
     def _lineage(self, sources: tuple[str, ...]) -> str:
@@ -556,9 +550,9 @@ class AgentMemory:
         agent = self._writer()
         self.store.expire_staged()
         entry = self._known(id)
-        if not entry.staged or id not in {
-            found.id for found in self.store.index.query.staged()
-        }:
+        with self.store.snapshot() as snap:
+            waiting = {other.id for other in snap.staged()}
+        if not entry.staged or id not in waiting:
             raise Conflict(f"{id} does not wait for review", id=id)
         may_rule(agent, entry, self.store.settings, action)
         return entry
@@ -596,11 +590,10 @@ class AgentMemory:
         """Return why there is nothing to do: what was resolved or superseded comes back with an
         undo alone.
         """
-        fate = (
-            self.store.index.query.fate(entries[0], self.store.clock())
-            if kind == "restore"
-            else None
-        )
+        fate = None
+        if kind == "restore":
+            with self.store.snapshot() as snap:
+                fate = snap.fate(entries[0], self.store.clock())
         if fate is not None and fate.reason in (
             "resolved",
             "superseded",
@@ -613,15 +606,10 @@ class AgentMemory:
             )
         return f"{', '.join(ids)} {'is' if len(ids) == 1 else 'are'} there already"
 
-    def _page(self, now: int, *asked: Any) -> tuple[Page, int]:
+    def _page(self, snap: Snapshot, now: int, *asked: Any) -> tuple[Page, int]:
         """The page, and the microsecond until which it stays true if nothing is written."""
-        agent, query, cursor = (
-            self._me(),
-            self.store.index.query,
-            self.store.index.horizon,
-        )
-        wanted, since = _filter(now, *asked), asked[0]
-        entries = query.page(agent, wanted, now, cursor)
+        agent, wanted, since = self._me(), _filter(now, *asked), asked[0]
+        entries = snap.page(agent, wanted, now)
         lapses = [entry.expires for entry in entries]
         lapses += [
             self.store.current(id).expires for entry in entries for id in entry.disputed
@@ -637,10 +625,8 @@ class AgentMemory:
             lapses.append(
                 (now // DAY + 1) * DAY
             )  # `yesterday` is another day from then on
-        until = min([query.next_release(now), *lapses], default=NEVER)
-        return Page(
-            entries, cursor, lambda: query.count(agent, wanted, now, cursor)
-        ), until
+        until = min([snap.next_release(now), *lapses], default=NEVER)
+        return Page(entries, snap.cursor, lambda: snap.count(agent, wanted, now)), until
 
 
 def _filter(

@@ -84,7 +84,7 @@ def take(mem: Memory, directory: str, keep: int | None = None) -> Snapshot:
             f"{directory} is in the workspace itself: what takes one would take the other",
             dir=directory,
         )
-    mem.store.fresh(force=True)
+    mem.store.look(force=True)
     snapshot = _or_store_error(directory, lambda: _written(mem, directory))
     if keep is not None:
         for old in [

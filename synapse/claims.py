@@ -114,8 +114,8 @@ def holder(
     store: Store, work: str, now: int, over: Collection[str | None] = ()
 ) -> Claim | None:
     """Return whose the work is now, runs that are over left out."""
-    store.index.catch_up()
-    records = store.index.keyed(key(work))
+    with store.snapshot() as snap:
+        records = snap.keyed(key(work))
     if not records or unclaimed(key(work), now, "", over=over).holds(records):
         return None
     return _claim(records[-1].fields)
@@ -139,7 +139,10 @@ def has_ended(store: Store, run: str | None) -> bool:
     """Return whether a run is over for good. Ends are final, so that this may be asked outside the
     log's lock.
     """
-    found = store.index.query.run(run) if run else None
+    if not run:
+        return False
+    with store.snapshot(late=True) as snap:
+        found = snap.run(run)
     return found is not None and found["state"] == "ended"
 
 

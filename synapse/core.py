@@ -100,7 +100,7 @@ class Memory:
         if was != agent:
             self.store.log.register(agent, OPERATOR, was)
             try:
-                self.store.index.catch_up()
+                self.store.refresh()
                 self.store.sign(f"agents/{agent.id}.yaml")
             except StoreError:
                 pass  # declared all the same: the index takes it in when it has room
@@ -159,8 +159,8 @@ class Memory:
 
     def last_seen(self) -> dict[str, int]:
         """When each agent last wrote something or noted what it was shown."""
-        self.store.fresh()
-        return self.store.index.query.last_active()
+        with self.store.snapshot(look=True) as snap:
+            return snap.last_active()
 
     # -- the operator's voice ----------------------------------------------------------------------
 
@@ -197,11 +197,8 @@ class Memory:
     def questions(self) -> list[Entry]:
         """What is addressed to the operator (`to: operator`) and not done yet, oldest first."""
         operators_alone("ask for questions")
-        self.store.fresh()
-        index = self.store.index
-        return index.query.addressed(
-            f"agent:{OPERATOR}", self.store.clock(), index.horizon
-        )[::-1]
+        with self.store.snapshot(look=True) as snap:
+            return snap.addressed(f"agent:{OPERATOR}", self.store.clock())[::-1]
 
     def _addressee(self, whom: str) -> str:
         """A team or an agent that there is, as it is written in `to`."""
@@ -262,10 +259,13 @@ class Memory:
         """What is wrong now, and when the last record was received."""
         from synapse.log.proof import Proof
 
-        seen, proof = self.store.index.seen(), Proof(log.root, log.journal, log.mirror)
+        seen, proof = (
+            self.store.highest_seen(),
+            Proof(log.root, log.journal, log.mirror),
+        )
         try:
-            self.store.index.catch_up()  # an index of another journal is made anew, and says so
-            seen = self.store.index.seen()
+            self.store.refresh()  # an index of another journal is made anew, and says so
+            seen = self.store.highest_seen()
             log.catch_up()
         except StoreError:
             pass  # what is wrong is found on the way
@@ -297,7 +297,7 @@ class Memory:
         log = self.store.log
         put: list[str] = []
         if isinstance(log, FilesLog):
-            self.store.fresh(force=True)
+            self.store.look(force=True)
             proof = Proof(log.root, log.journal, log.mirror)
             if not proof.run().ok:
                 put, lost = mend(proof)
@@ -308,21 +308,21 @@ class Memory:
         """Derive the index anew from the log, and say which files are not what the log says."""
         self.store.demand_writable()
         try:
-            self.store.fresh(force=True)
+            self.store.look(force=True)
         except StoreCorrupt:
             operators_alone("give up what the journal lost")
             self.store.signed = None  # the index is made of what is left
         count, sound = self.store.rebuild()
-        self.store.index.catch_up()
+        self.store.refresh()
         self.store.sign()
         return Rebuilt(
-            count, self.store.index.digest(), () if sound else self.verify().problems
+            count, self.store.digest(), () if sound else self.verify().problems
         )
 
     def digest(self) -> str:
         """A hash of all that was derived from the log; equal logs have equal digests."""
-        self.store.fresh()
-        return self.store.index.digest()
+        self.store.look()
+        return self.store.digest()
 
     def export(self, generation: str | None = None) -> Iterator[str]:
         """The whole log, a line of JSON each, or its entries as another generation of the format
@@ -331,7 +331,7 @@ class Memory:
         from synapse import exchange
 
         operators_alone("export")
-        self.store.fresh()
+        self.store.look()
         if generation is None:
             yield from exchange.lines_out(self.store)
             return
@@ -368,13 +368,13 @@ class Memory:
         """Files of the operator's that are not, byte for byte, what the journal says."""
         from synapse.formats.declared import render_agent
 
-        self.store.index.catch_up()
+        with self.store.snapshot() as snap:
+            declared = snap.declared
         if self.store.unnoticed("synapse.yaml"):
             yield Problem(
                 "synapse.yaml",
                 "was edited since it was last read; the next read takes it in",
             )
-        declared = self.store.index.query.declared
         paths = {f"agents/{id}.yaml": id for id in declared}
         for path in sorted({*paths, *log.declared()}):
             try:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from synapse.errors import Conflict, InvalidEntry, InvalidQuery, NotFound
 from synapse.formats import codec
-from synapse.index.query import agent_from
+from synapse.index.names import agent_from
 from synapse.log.chain import GENESIS, Tail, decode, encode, link, split
 from synapse.log.files import FilesLog
 from synapse.log.line import Line
@@ -45,15 +45,15 @@ def entries_as(store: Store, generation: str) -> Iterator[tuple[str, str]]:
             f"generation {generation!r} is not one of {', '.join(GENERATIONS)}",
             generation=generation,
         )
-    store.fresh()
+    store.look()
     for entry in everything(store):
         yield kinds.place(entry.id, entry._asdict()), codec.render_as(entry, generation)
 
 
 def everything(store: Store) -> list[Entry]:
     """Every entry that took effect, oldest first, whatever became of it."""
-    query, cursor = store.index.query, store.index.cursor()
-    return [entry for entry in query.all(cursor, NEVER - 1) if entry.id]
+    with store.snapshot() as snap:
+        return [entry for entry in snap.all(NEVER - 1) if entry.id]
 
 
 def lines_in(store: Store, lines: Iterable[str]) -> int:
@@ -71,7 +71,8 @@ def lines_in(store: Store, lines: Iterable[str]) -> int:
         store.sign(*write_declarations(store.log, records))
     else:
         store.log.recover(records)
-    store.fresh(force=True)
+    store.look(force=True)
+    store.refresh()
     return len(records)
 
 
@@ -84,10 +85,11 @@ def merge_in(store: Store, source: str | None) -> Merged:
     lines = list(_lines_of(source)) if source else []
     merged = store.log.merge(lines)
     if lines:
-        store.index.catch_up()
+        store.refresh()
         store.sign(*write_declarations(store.log, store.log.since(0)))
     store.log.restart(0)
-    store.fresh(force=True)
+    store.look(force=True)
+    store.refresh()
     return merged
 
 

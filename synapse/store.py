@@ -10,6 +10,7 @@ import os
 import time
 from _thread import allocate_lock
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
 from synapse.authority import admit, check_when, may_replace
 from synapse.errors import (
@@ -23,7 +24,7 @@ from synapse.errors import (
     StoreError,
     SynapseError,
 )
-from synapse.index.projection import UNKNOWN, Index
+from synapse.index.index import UNKNOWN, Index, Reading
 from synapse.log.adopt import Channel
 from synapse.log.files import FilesLog
 from synapse.log.line import agent_pending
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from synapse.index.vectors import Vectors
     from synapse.log.memory import MemoryLog
     from synapse.model.protocols import Embedder
+    from synapse.system.tokens import Tokens
 
 PLANNER = Agent(
     OPERATOR, "project-lead", authority=80, write=("projects/*",)
@@ -95,9 +97,24 @@ class Store:
 
     # -- keeping in step ---------------------------------------------------------------------------
 
-    def fresh(self, *, force: bool = False) -> None:
-        """Adopt what was dropped, notice what the operator edited, take in what others wrote."""
-        self.look(force=force)
+    def snapshot(
+        self, *, look: bool = False, words: bool = False, late: bool = False
+    ) -> Reading:
+        """Return what a `with` statement opens to ask questions: the only way to the index.
+
+        It takes in what the log has more, once, and then answers as of that moment; inside of
+        another snapshot of the same thread it is that one. With `look`, what people dropped or
+        edited is taken in first; with `words`, full text is complete; a `late` one takes
+        nothing in, for hot paths that an older answer serves as well. Nothing is written inside.
+        """
+        if look:
+            self.look()
+        return Reading(self.index, words, late)
+
+    def refresh(self, *, look: bool = False, force: bool = False) -> None:
+        """Take in what the log has more, for whoever wants that done before anybody asks."""
+        if look or force:
+            self.look(force=force)
         self.index.catch_up()
 
     def look(self, *, force: bool = False) -> None:
@@ -105,7 +122,7 @@ class Store:
         Where a look takes long, because much is being written, the next comes later.
         """
         start = time.monotonic()
-        due = force or start - self.looked >= self.pause
+        due = (force or start - self.looked >= self.pause) and not self.index.held
         if due and self.readonly:
             self._look_only(start)
         elif due and self._alone(lambda log: self._look(log, whole=force)):
@@ -116,9 +133,8 @@ class Store:
 
     def glance(self) -> None:
         """What every agent acts by: the operator's files."""
-        if time.monotonic() - self.glanced >= LOOK_EVERY and self._alone(
-            lambda log: self.notice()
-        ):
+        due = time.monotonic() - self.glanced >= LOOK_EVERY and not self.index.held
+        if due and self._alone(lambda log: self.notice()):
             self.glanced = time.monotonic()
 
     def tidy(self) -> None:
@@ -198,7 +214,7 @@ class Store:
 
         assert isinstance(self.log, FilesLog)
         id = os.path.basename(path)[: -len(".yaml")]
-        was = self.index.query.declared.get(id)
+        was = self.index.current.declared.get(id)
         if signature is None:
             self.complaints.pop(path, None)
             if was is not None:
@@ -220,7 +236,7 @@ class Store:
             return
         self.complaints.pop(path, None)
         if agent.id != id or (
-            agent == was and self.index.query.declared.sha(id) in (sha, None)
+            agent == was and self.index.current.declared.sha(id) in (sha, None)
         ):
             return
         how = "registered" if was is None else "edited"
@@ -311,6 +327,32 @@ class Store:
             if collecting:
                 gc.enable()
 
+    def digest(self) -> str:
+        """Return a hash of all that was derived from the log."""
+        self.index.catch_up()
+        return self.index.digest()
+
+    def check(self) -> str:
+        """Return what SQLite says of the index: `ok`, or what is wrong."""
+        self.index.catch_up()
+        return self.index.check()
+
+    def hear(self, say: Callable[[str], object]) -> None:
+        """Have what the index has to tell people said in this way."""
+        self.index.say = say
+
+    def fold(self, least: int) -> None:
+        """Fold the index's log of changes back into its file, if so many batches were taken in."""
+        self.index.fold(least)
+
+    def let_go(self) -> None:
+        """Close this thread's connection to the index: it has nothing more to ask."""
+        self.index.db.let_go()
+
+    def highest_seen(self) -> int:
+        """Return the highest seq ever taken in, be it in the log still or not."""
+        return self.index.seen()
+
     def demand_writable(self) -> None:
         """Raise ReadOnly where this process may only read."""
         if self.readonly and isinstance(self.log, FilesLog):
@@ -352,22 +394,19 @@ class Store:
 
     def agents(self) -> Mapping[str, Agent]:
         """The agents as journalled: an edit counts from the moment it was noticed."""
-        self.look()
-        self.index.catch_up()
-        return self.index.query.declared
+        with self.snapshot(look=True) as snap:
+            return snap.declared
 
     def agent(self, id: str) -> Agent | None:
         """One agent, for its seat. Does not wait for the index: declarations change rarely, and a
         glance sees it.
         """
         self.glance()
-        if self.index.mark == UNKNOWN:
-            self.index.catch_up()
-        found = self.index.query.declared.get(id)
-        if found is None:
-            self.index.catch_up()
-            found = self.index.query.declared.get(id)
-        return self.standing(found) if found else None
+        declared = self.index.current.declared.get(id)
+        if declared is None or self.index.current.mark == UNKNOWN:
+            with self.snapshot() as snap:
+                declared = snap.declared.get(id)
+        return self.standing(declared) if declared else None
 
     def unregistered(self, id: str) -> NotFound:
         """Return the error for an agent that there is none of: what is wrong with its file, who may
@@ -375,7 +414,7 @@ class Store:
         """
         from synapse.system.spelling import closest
 
-        known = self.index.query.declared
+        known = self.index.current.declared
         close = closest(id, known)
         if texts := self.complaints.get(f"agents/{id}.yaml"):
             return NotFound(
@@ -400,10 +439,11 @@ class Store:
         """By how much reviews moved the authority of an agent."""
         if self.settings.reputation != "on":
             return 0
-        if self.shifts[0] != self.index.query.version:
-            from synapse.index import deeds
+        snap = self.index.current
+        if self.shifts[0] != snap.names.version:
+            from synapse.index import outcomes
 
-            self.shifts = self.index.query.version, deeds.shifts(self.index.query)
+            self.shifts = snap.names.version, outcomes.shifts(snap)
         return self.shifts[1].get(id, 0)
 
     @property
@@ -421,12 +461,19 @@ class Store:
         return self._embedder[1]
 
     @property
+    def vectors_path(self) -> str:
+        """Return where the vectors are, be there any or not."""
+        from synapse.index.vectors import path_beside
+
+        return path_beside(self.index.db.path)
+
+    @property
     def vectors(self) -> Vectors:
         """The vectors beside the index, opened when they are first asked for."""
         if self._vectors is None:
-            from synapse.index.vectors import Vectors, path_beside
+            from synapse.index.vectors import Vectors
 
-            path = path_beside(self.index.db.path)
+            path = self.vectors_path
             self._vectors = (
                 _vectors_in_memory(f"{self.root}/.index/vectors.db")
                 if self.readonly
@@ -471,11 +518,11 @@ class Store:
                 action="write as",
             )
         if channel.owner or mapped is not None:
-            return self._admitted(draft, self.index.query.declared.get(draft.author))
+            return self._admitted(draft, self.index.current.declared.get(draft.author))
         return admit(draft, None, self.settings, trust="unverified")
 
     def _from_inbox(self, draft: Draft, channel: Channel, inbox: str) -> Entry:
-        agent = self.index.query.declared.get(inbox)
+        agent = self.index.current.declared.get(inbox)
         if agent is None:
             raise NotFound(
                 f"there is no agent {inbox}, so its inbox is nobody's", id=inbox
@@ -496,18 +543,27 @@ class Store:
     def _admitted(self, draft: Draft, agent: Agent | None) -> Entry:
         """A draft of an agent's own, with the same rights as if it had come from its seat."""
         now = self.clock()
-        sources = [self.index.entry(id, now) for id in draft.derived_from]
+        sources = [self.index.current.entry(id, now) for id in draft.derived_from]
         trust = min(
             ("local", *(source.trust for source in sources if source)), key=TRUST.index
         )
         entry = admit(draft, agent and self.standing(agent), self.settings, trust=trust)
         for id in entry.replaces:
-            old = self.index.entry(id, now)
+            old = self.index.current.entry(id, now)
             if agent is not None and old is not None:
                 may_replace(agent, old, entry)
         if entry.staged and not self.has_room.holds(self.index.keyed("staging")):
             raise QueueFull("too many entries wait for review; this one waits outside")
         return entry
+
+    def tokens(self, encoding: str, *, quick: bool = False) -> Tokens:
+        """Return what counts tokens in an encoding. New counts are kept with the index."""
+        from synapse.system.tokens import Tokens
+
+        stored = partial(self.index.token_counts, encoding)
+        return Tokens(
+            encoding, stored, partial(self.index.keep_tokens, encoding), quick=quick
+        )
 
     @property
     def has_room(self) -> Guard:
@@ -516,7 +572,7 @@ class Store:
     def _mapped(self, uid: int) -> str | None:
         """The agent that a user of this machine is."""
         if (
-            not any(agent.user for agent in self.index.query.declared.values())
+            not any(agent.user for agent in self.index.current.declared.values())
             and not self.settings.users
         ):
             return None
@@ -527,7 +583,8 @@ class Store:
         except KeyError:
             names = {str(uid)}
         declared = (
-            (agent.user or "", agent.id) for agent in self.index.query.declared.values()
+            (agent.user or "", agent.id)
+            for agent in self.index.current.declared.values()
         )
         return next(
             (id for user, id in (*declared, *self.settings.users) if user in names),
@@ -538,9 +595,10 @@ class Store:
         """Turn away what waited for review longer than the settings allow."""
         if self.readonly:
             return
-        self.index.catch_up()
+        with self.snapshot() as snap:
+            waiting = snap.staged()
         now = self.clock()
-        for entry in self.index.query.staged():
+        for entry in waiting:
             if self.waits_until(entry) <= now:
                 try:
                     self.act(
@@ -551,13 +609,12 @@ class Store:
                     )
                 except Conflict:
                     pass  # somebody just did
-        self.index.catch_up()
 
     def vouched(self, entry: Entry) -> tuple[int, str]:
         """What an unverified entry counts once it is believed: its author's authority, the priority
         it claimed.
         """
-        author = self.index.query.declared.get(entry.author)
+        author = self.index.current.declared.get(entry.author)
         authority = (
             0
             if author is None
@@ -577,20 +634,18 @@ class Store:
         """The entry under an id, as of now, whoever may see it; NotFound where there is none. Of
         its disputes, those that the agent may see.
         """
-        self.index.catch_up()
-        found = self.index.entry(id, self.clock(), agent)
-        if found is None:
+        with self.snapshot() as snap:
+            entry = snap.entry(id, self.clock(), agent)
+        if entry is None:
             raise NotFound(f"there is no entry {id}", id=id)
-        return found
+        return entry
 
     def acts(
         self, by: str | None, entry: str | None, since: When, limit: int | None
     ) -> list[Record]:
         """Who did what, newest first; whoever may see it."""
-        self.fresh()
-        return self.index.query.acts(
-            by, entry, parse_since(since, self.clock()) or 0, limit
-        )
+        with self.snapshot(look=True) as snap:
+            return snap.acts(by, entry, parse_since(since, self.clock()) or 0, limit)
 
     def waits_until(self, entry: Entry) -> int:
         """The microsecond at which a staged entry's time is up."""

@@ -20,11 +20,12 @@ def outdated(store: Store, entry: Entry) -> str | None:
     """Return why a proposal can no longer take the place of its sources, because one of them has
     changed; None where it can."""
     now = store.clock()
-    for id in entry.derived_from:
-        source = store.index.entry(id, now)
-        fate = source and store.index.query.fate(source, now)
-        if source is None or fate is not None or source.disputed:
-            return f"{id} is {fate.reason if fate else 'in dispute'} since"
+    with store.snapshot() as snap:
+        for id in entry.derived_from:
+            source = snap.entry(id, now)
+            fate = source and snap.fate(source, now)
+            if source is None or fate is not None or source.disputed:
+                return f"{id} is {fate.reason if fate else 'in dispute'} since"
     return None
 
 

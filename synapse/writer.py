@@ -119,8 +119,8 @@ class Writer:
     def _record(self) -> dict[str, Any] | None:
         if self.run is None:
             return None
-        self.store.index.catch_up()
-        return self.store.index.query.run(self.run)
+        with self.store.snapshot() as snap:
+            return snap.run(self.run)
 
     def _fenced(
         self, what: str, unless: Guard | None, write: Callable[[Guard | None], Record]

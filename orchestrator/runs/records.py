@@ -180,39 +180,34 @@ class Runs:
         """Return why this incarnation has to end: another one goes on with the run, or somebody
         stopped it or a run above it. `known`: the index is caught up already.
         """
-        if not known:
-            self.store.index.catch_up()
-        fields = self.store.index.query.run(run.id)
-        if fields is not None and fields["epoch"] != run.epoch:
-            return (
-                f"it was taken over: another supervisor goes on with it, as epoch"
-                f" {fields['epoch']}"
-            )
-        while fields is not None:
-            if stops := self.store.index.keyed(f"stop:{fields['run']}"):
-                return str(stops[-1].fields["reason"])
-            fields = (
-                self.store.index.query.run(fields["parent"])
-                if fields.get("parent")
-                else None
-            )
+        with self.store.snapshot(late=known) as snap:
+            fields = snap.run(run.id)
+            if fields is not None and fields["epoch"] != run.epoch:
+                return (
+                    f"it was taken over: another supervisor goes on with it, as epoch"
+                    f" {fields['epoch']}"
+                )
+            while fields is not None:
+                if stops := snap.keyed(f"stop:{fields['run']}"):
+                    return str(stops[-1].fields["reason"])
+                fields = snap.run(fields["parent"]) if fields.get("parent") else None
         return None
 
     def get(self, id: str) -> Run | None:
-        self.store.index.catch_up()
-        fields = self.store.index.query.run(id)
+        with self.store.snapshot() as snap:
+            fields = snap.run(id)
         return None if fields is None else run_of(fields)
 
     def all(self, **wanted: Any) -> list[Run]:
         """Return the runs, newest first, filtered by `state`, `root`, `agent`, `project` and
         `limit`.
         """
-        self.store.index.catch_up()
-        return [run_of(fields) for fields in self.store.index.query.runs(**wanted)]
+        with self.store.snapshot() as snap:
+            return [run_of(fields) for fields in snap.runs(**wanted)]
 
     def children(self, id: str) -> list[Run]:
-        self.store.index.catch_up()
-        return [run_of(fields) for fields in self.store.index.query.children(id)]
+        with self.store.snapshot() as snap:
+            return [run_of(fields) for fields in snap.children(id)]
 
 
 def _key(run: str) -> str:

@@ -194,6 +194,6 @@ def _check_arguments(tool: Tool, call: Call) -> None:
 
 def _entry_written(seat: AgentMemory, once: str) -> str | None:
     """Return the entry that was written under this key."""
-    seat.store.index.catch_up()
-    seq = seat.store.index.first(seat.id, once)
+    with seat.store.snapshot() as snap:
+        seq = snap.first(seat.id, once)
     return None if seq is None else seat.store.log.at(seq).id

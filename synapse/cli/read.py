@@ -170,11 +170,9 @@ def _read_ids(call: Call) -> None:
     entries = [me.get(id) for id in call.args.ids]
     fates = [me.fate(entry.id) for entry in entries]
     render = markdown if call.args.markdown else _full_formatter(fates)
-    counts = {
-        "cursor": call.memory.store.index.cursor(),
-        "matched": len(entries),
-        "visible": len(entries),
-    }
+    with call.memory.store.snapshot(late=True) as snap:
+        cursor = snap.cursor
+    counts = {"cursor": cursor, "matched": len(entries), "visible": len(entries)}
     call.show(
         lambda: {"entries": _json_with_fates(entries, fates), **counts},
         lambda: render(entries),

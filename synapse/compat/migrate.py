@@ -109,7 +109,7 @@ class _Plan:
     def __init__(self, memory: Memory, keeper: str) -> None:
         self.memory = memory
         self.store = memory.store
-        self.store.fresh()
+        self.store.look()
         self.keeper = keeper
         self.problems: list[str] = []
         self.agents: dict[str, Agent] = {}
@@ -169,7 +169,8 @@ class _Plan:
         except SynapseError as error:
             self.problems.append(f"{id}: {error}")
             return
-        before = self.store.index.entry(id, self.store.clock())
+        with self.store.snapshot() as snap:
+            before = snap.entry(id, self.store.clock())
         if before is None and id not in self.entries:
             self.entries[id] = entry._replace(staged=False)
         elif before is not None and _is_same(before, entry):
@@ -226,7 +227,7 @@ class _Plan:
             else mail_json.new_id(kinds.MESSAGE, old.source_message)
         )
         has_source = source is not None and (
-            source in self.entries or self.store.index.entry(source, 0) is not None
+            source in self.entries or self._is_here(source)
         )
         extra = old.rest
         if (
@@ -252,6 +253,10 @@ class _Plan:
             ),
         )
 
+    def _is_here(self, id: str) -> bool:
+        with self.store.snapshot() as snap:
+            return snap.entry(id, 0) is not None
+
     def _ttl(self, expires: str | None) -> str | None:
         if expires is None:
             return None
@@ -265,11 +270,8 @@ class _Plan:
             for id, entry in self.there.items()
             if entry.kind == kinds.MESSAGE
         }
-        marks = (
-            mailbox.marks(self.store.index.query, seqs)
-            if seqs
-            else {"receipts": {}, "acks": {}}
-        )
+        with self.store.snapshot() as snap:
+            marks = mailbox.marks(snap, seqs) if seqs else {"receipts": {}, "acks": {}}
         read = {
             (seqs[seq], mark.agent)
             for seq, marked in marks["receipts"].items()
@@ -302,7 +304,8 @@ class _Plan:
                     f"the link {edge.cause} {edge.type} {edge.effect} is of no two atoms here"
                 )
                 continue
-            existing = links(self.store.index.query, edge.cause)
+            with self.store.snapshot() as snap:
+                existing = links(snap, edge.cause)
             repeated = any(
                 (one.effect, one.type, one.strength)
                 == (edge.effect, edge.type, edge.strength)
@@ -313,9 +316,9 @@ class _Plan:
                 self.links.append(edge)
 
     def _vectors(self, old: Iterable[OldVector]) -> None:
-        state = self.store.index
         for vector in old:
-            stored = state.first(self.keeper, _vector_key(vector)) is not None
+            with self.store.snapshot() as snap:
+                stored = snap.first(self.keeper, _vector_key(vector)) is not None
             self._count_marks("embeddings", stored)
             if not stored:
                 self.vectors.append(vector)
@@ -338,7 +341,7 @@ class _Plan:
         names = iter(batch)
         while batch_names := list(islice(names, BATCH)):
             log.append_all({name: batch[name] for name in batch_names})
-        self.store.index.catch_up()
+        self.store.refresh()
         self._verify_written()
         self._file_away()
         if batch:
@@ -346,7 +349,7 @@ class _Plan:
             log.append(
                 Pending("migrated", OPERATOR, {"counts": counts, "rest": dict(rest)})
             )
-        self.store.index.catch_up()
+        self.store.refresh()
 
     def _acts(self) -> Iterator[tuple[str, Pending]]:
         """Yield the records that are not entries, each with its own key."""
@@ -381,21 +384,23 @@ class _Plan:
     def _verify_written(self) -> None:
         """Check that everything planned was written, by counting what is stored."""
         now = self.store.clock()
-        for id, entry in self.entries.items():
-            stored = self.store.index.entry(id, now)
-            if stored is None or not _is_same(stored, entry):
-                raise StoreError(f"{id} was not imported completely; run it again")
+        with self.store.snapshot() as snap:
+            for id, entry in self.entries.items():
+                stored = snap.entry(id, now)
+                if stored is None or not _is_same(stored, entry):
+                    raise StoreError(f"{id} was not imported completely; run it again")
 
     def _file_away(self) -> None:
         """Archive threads that were silent for long and read by all their addressees."""
-        query, now = self.store.index.query, self.store.clock()
+        now = self.store.clock()
         threads: dict[str, list[Entry]] = {}
         for entry in self.entries.values():
             if entry.kind == kinds.MESSAGE:
                 threads.setdefault(entry.more["thread"], []).append(entry)
         read = {id for ids in self.reads.values() for id in ids}
         for thread, messages in threads.items():
-            row = mailbox.thread(query, None, thread)
+            with self.store.snapshot(late=True) as snap:
+                row = mailbox.thread(snap, None, thread)
             is_over = all(
                 message.id in read and _when(message, now) < now - IDLE
                 for message in messages

@@ -99,8 +99,8 @@ class SharedMemoryStore:
         it."""
         if fact_id is not None:
             return recall.version_by(self.seat(agent), fact_id)
-        self.memory.store.fresh()
-        return self.memory.store.index.horizon
+        with self.memory.store.snapshot(look=True) as snap:
+            return snap.cursor
 
     def tools(
         self, agent: str | None = None, should_recall: ShouldRecall = always

@@ -53,7 +53,7 @@ def apply_acts(
                 filings[key] = _archive_record(act, successor, night)
         filed = iter(store.log.append_all(filings, unless=guard) if filings else ())
         # here, and not under the log's lock at the next act: writers wait for that one
-        store.index.catch_up()
+        store.refresh()
         for act, successor in zip(batch, successors, strict=True):
             seqs = [] if successor is None else [successor.seq]
             if act.ids:

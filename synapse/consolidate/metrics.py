@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from synapse.consolidate.acts import AppliedAct
-from synapse.index.unfiled import Weight
+from synapse.index.maintenance import Weight
 from synapse.model.clock import DAY, day
 from synapse.system.typed import TYPE_CHECKING, Any, NamedTuple
 

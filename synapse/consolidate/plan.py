@@ -14,7 +14,7 @@ from synapse.consolidate.acts import Act, NewEntry, archive_acts, without
 from synapse.consolidate.heading import fitting, portions, room_beside
 from synapse.consolidate.limits import Room, enforce, remarks
 from synapse.consolidate.similarity import fingerprint, similarity
-from synapse.index.unfiled import Lapsed, Outdone
+from synapse.index.maintenance import Lapsed, Outdone
 from synapse.model.agents import CONSOLIDATOR, OPERATOR, Agent, authority_in
 from synapse.model.clock import DAY, seconds
 from synapse.model.entry import NEVER, RANK, SECOND, TRUST, Draft, Entry

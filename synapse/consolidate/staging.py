@@ -29,8 +29,9 @@ def stage(
     if new_entry is None:
         raise Conflict(f"the proposal was rejected: {verdict.reason}")
     once = f"proposal:{verdict.proposal.key}"
-    if store.index.first(CONSOLIDATOR, once) is not None:
-        return None
+    with store.snapshot() as snap:
+        if snap.first(CONSOLIDATOR, once) is not None:
+            return None
     fields = {"phase": "merge", "night": night, "why": verdict.reason}
     entry = admit_new_entry(store, new_entry)._replace(staged=True)
     pending = Pending("entry", CONSOLIDATOR, fields, entry, key="staging")
@@ -46,7 +47,7 @@ def stage(
             f"{limit} entries wait for review; approve or reject some first",
             limit=limit,
         ) from error
-    store.index.catch_up()
+    store.refresh()
     return entry_of(record)
 
 
@@ -55,19 +56,18 @@ def withdraw(mem: Memory, guard: Guard | None = None) -> list[tuple[str, str]]:
     operators_alone("withdraw proposals")
     store, withdrawn = mem.store, list[tuple[str, str]]()
     store.expire_staged()
-    for entry in filter(is_merged, store.index.query.staged()):
+    with store.snapshot() as snap:
+        proposals = [entry for entry in snap.staged() if is_merged(entry)]
+    for entry in proposals:
         if reason := successors.outdated(store, entry):
             store.act("reject", CONSOLIDATOR, guard, entry=entry.id, reason=reason)
             withdrawn.append((entry.id, reason))
-    store.index.catch_up()
+    store.refresh()
     return withdrawn
 
 
 def waiting(store: Store) -> frozenset[str]:
     """Return the entries that are the sources of a waiting proposal."""
-    return frozenset(
-        id
-        for entry in store.index.query.staged()
-        if is_merged(entry)
-        for id in entry.derived_from
-    )
+    with store.snapshot() as snap:
+        proposals = [entry for entry in snap.staged() if is_merged(entry)]
+    return frozenset(id for entry in proposals for id in entry.derived_from)

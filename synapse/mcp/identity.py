@@ -63,8 +63,8 @@ def seat_of(memory: Memory, agent: str, run: str | None) -> AgentMemory:
         return memory.as_agent(agent)
     name, colon, epoch = run.partition(":")
     if not colon:
-        memory.store.fresh()
-        record = memory.store.index.query.run(name)
+        with memory.store.snapshot(look=True) as snap:
+            record = snap.run(name)
         if record is None:
             raise NotFound(
                 f"there is no run {name}; `orchestrator ps` lists them", id=name

@@ -82,7 +82,7 @@ def test_a_call_is_held_once_and_then_made(ground):
     assert "wake" in here.labels(result)
     states = {
         found["state"]
-        for found in here.mem.store.index.query.deliveries(
+        for found in here.mem.store.index.current.deliveries(
             entry=entry.id, run=result.run
         )
     }

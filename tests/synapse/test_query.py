@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import synapse
 from synapse.authority import visible
 from synapse.errors import InvalidEntry, InvalidQuery
-from synapse.index.query import Filter
+from synapse.index.snapshot import Filter, Snapshot
 from synapse.log.memory import MemoryLog
 from synapse.model import namespace as ns
 from synapse.model.agents import Agent, settled
@@ -51,15 +51,18 @@ class Shelf:
         for _ in range(SIZE):
             self.add()
             self.clock.advance("2m")
-        self.store.fresh()
-        self.query = self.store.index.query
+        self.store.refresh(look=True)
         self.cursor = self.store.index.cursor()
-        self.entries = self.query.all(self.cursor, 0)
+        self.entries = self.query.all(0)
         self.hidden = dict(
             self.store.index.db.connection.execute(
                 "select seq, hidden from entries"
             ).fetchall()
         )
+
+    @property
+    def query(self):
+        return self.store.index.current
 
     def add(self):
         pick = self.chance
@@ -162,9 +165,10 @@ def test_a_page_is_what_brute_force_finds(shelf, agent, wanted, moment, cursor):
     )
     matching = [*shelf.matching(wanted, now, cursor)]
     seen = [entry for entry in matching if visible(entry, agent)]
-    page = shelf.query.page(agent, wanted, now, cursor)
+    snap = Snapshot(shelf.query.db, shelf.query.names, cursor)
+    page = snap.page(agent, wanted, now)
     assert bare(page) == bare(seen[: wanted.limit])
-    assert shelf.query.count(agent, wanted, now, cursor) == (len(matching), len(seen))
+    assert snap.count(agent, wanted, now) == (len(matching), len(seen))
     for entry in page:
         assert all(visible(shelf.query.entry(id, now), agent) for id in entry.disputed)
 
@@ -182,7 +186,7 @@ def test_the_plain_pages_too(shelf, agent, priorities, moment):
         for entry in shelf.matching(wanted, now, shelf.cursor)
         if visible(entry, agent)
     ]
-    assert bare(shelf.query.page(agent, wanted, now, shelf.cursor)) == bare(seen[:50])
+    assert bare(shelf.query.page(agent, wanted, now)) == bare(seen[:50])
 
 
 def test_every_path_is_walked(shelf):
@@ -194,9 +198,9 @@ def test_every_path_is_walked(shelf):
     wide = settled(Agent("eng-a", read=("*",)))
     for agent in (narrow, wide, None):
         for priorities in ((), ("critical",), ("critical", "important")):
-            shelf.query.page(agent, Filter(priorities), shelf.start, shelf.cursor)
+            shelf.query.page(agent, Filter(priorities), shelf.start)
         for namespaces in (("rare/*",), ("wide/*", "api/*")):
-            shelf.query.page(agent, Filter((), namespaces), shelf.start, shelf.cursor)
+            shelf.query.page(agent, Filter((), namespaces), shelf.start)
     connection.set_trace_callback(None)
     paths = "entries_critical entries_weighty entries_lane entries_author entries_audience".split()
     for mark in (*paths, "e.nid in (1"):
@@ -403,7 +407,7 @@ def runs_of(mem):
     run_record(mem, "kid-1", epoch=2, state="ended", status="done", summary="it works")
     run_record(mem, "kid-1", epoch=2, debt=True)
     mem.store.index.catch_up()
-    return mem.store.index.query
+    return mem.store.index.current
 
 
 def test_a_run_is_the_sum_of_its_records():
@@ -468,7 +472,7 @@ def test_deliveries_are_asked_for():
             )
             mem.store.log.append(Pending("delivery", agent, fields))
         mem.store.index.catch_up()
-        query = mem.store.index.query
+        query = mem.store.index.current
 
         def told(**asked):
             return [
@@ -495,6 +499,6 @@ def test_runs_and_deliveries_are_derived_again_to_the_same_digest(tmp_path):
                 {"agent": "eng-a", "state": "acked", "ids": ["syn-1"]},
             )
         )
-        before, runs = mem.digest(), mem.store.index.query.runs()
+        before, runs = mem.digest(), mem.store.index.current.runs()
         assert mem.rebuild().digest == before
-        assert mem.store.index.query.runs() == runs
+        assert mem.store.index.current.runs() == runs

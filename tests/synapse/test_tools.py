@@ -343,7 +343,7 @@ def test_ack(me, mem):
     assert ask(me, "ack", ids=[short(entry)]) == f"Acknowledged {entry.id}."
     mem.store.index.catch_up()
     states = [
-        each["state"] for each in mem.store.index.query.deliveries(entry=entry.id)
+        each["state"] for each in mem.store.index.current.deliveries(entry=entry.id)
     ]
     assert states == ["acked", "rendered"]
     assert isinstance(ask(mem.as_agent("lead"), "ack", ids=[entry.id]), ToolProblem)

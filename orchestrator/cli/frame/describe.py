@@ -100,7 +100,8 @@ def _missing_needs(call: Call) -> dict[str, str]:
             missing = lacking(run.get("needs"), offer)
         return () if missing and records.over(run_of(run), known=True) else missing
 
-    running = store.index.query.runs(state="running")
+    with store.snapshot() as snap:
+        running = snap.runs(state="running")
     orphans = [
         run
         for run in running
@@ -132,20 +133,21 @@ def _run_row(call: Call, run: Fields, now: int) -> RunRow:
 
 def find_runs(call: Call, **fields: Any) -> list[dict[str, Any]]:
     """Return the runs with these fields, newest first."""
-    call.memory.store.fresh()
-    return call.memory.store.index.query.runs(**fields)
+    with call.memory.store.snapshot(look=True) as snap:
+        return snap.runs(**fields)
 
 
 def find_run(call: Call, name: str) -> Fields:
     """Return the run of this name, else the only one whose name begins so, else the one that the
     agent of this name is at.
     """
-    call.memory.store.fresh()
-    query = call.memory.store.index.query
-    record = query.run(name)
-    if record is not None:
-        return record
-    matches = [run for run in query.runs() if name and str(run["run"]).startswith(name)]
+    with call.memory.store.snapshot(look=True) as snap:
+        record = snap.run(name)
+        if record is not None:
+            return record
+        matches = [
+            run for run in snap.runs() if name and str(run["run"]).startswith(name)
+        ]
     if not matches:
         raise NotFound(
             f"there is no run {name}; `orchestrator ps --all` lists them", id=name

@@ -86,18 +86,16 @@ class Progress:
 
     def look(self, store: Store, holder: str) -> list[RunProgress]:
         """Return the trees in which this supervisor holds runs, or held some, parents first."""
-        store.index.catch_up()
-        own_runs = (
-            run
-            for run in store.index.query.runs(limit=NEWEST)
-            if run.get("holder") == holder
-        )
+        with store.snapshot() as snap:
+            newest = snap.runs(limit=NEWEST)
+        own_runs = (run for run in newest if run.get("holder") == holder)
         self._roots.update(
             dict.fromkeys(str(run["root"]) for run in reversed([*own_runs]))
         )
         rows: list[RunProgress] = []
         for root in self._roots:
-            children = by_parent(store.index.query.runs(root=root))
+            with store.snapshot(late=True) as snap:
+                children = by_parent(snap.runs(root=root))
             rows += self._tree(store, children.get(None, ()), children, 0)
         return rows
 

@@ -102,9 +102,8 @@ def _derive_prompt(call: Call, run: Fields) -> Prompt:
     memory, root = call.memory, call.memory.store.root or call.root
     seat = memory.as_agent(receipt.agent, str(run["run"]), int(run["epoch"]))
     agent = memory.store.agents()[receipt.agent]
-    parent = (
-        memory.store.index.query.run(str(run["parent"])) if run.get("parent") else None
-    )
+    with memory.store.snapshot() as snap:
+        parent = snap.run(str(run["parent"])) if run.get("parent") else None
     options = run.get("asked") or {}
     task = Assignment(
         str(run["task"]),

@@ -159,9 +159,9 @@ def _sum(call: Call, name: str, rows: list[RunRow], blockers: int | None) -> Sum
 def _blockers(call: Call, by: str, since: int) -> Counter[str]:
     """Count the critical entries in `blockers/`, by their project or their author."""
     agents, counts = call.memory.store.agents(), Counter[str]()
-    for namespace, author, count in call.memory.store.index.query.db.run(
-        "blockers", {"since": since}
-    ):
+    with call.memory.store.snapshot() as snap:
+        blockers = snap.blockers(since)
+    for namespace, author, count in blockers:
         agent = agents.get(author)
         whose = {"project": namespace.partition("/")[2], "agent": author}
         if agent is not None:

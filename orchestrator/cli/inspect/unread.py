@@ -94,13 +94,13 @@ def unread_runs(call: Call, records: list[dict[str, object]]) -> list[Fields]:
     if not candidates:
         return []
     delivered = _delivered(call, by_id)
-    deliveries = call.memory.store.index.query.deliveries
-    return [
-        run
-        for run in candidates
-        if not {run["run"], run.get("entry")} & delivered
-        and not deliveries(entry=str(run.get("entry")))
-    ]
+    with call.memory.store.snapshot() as snap:
+        return [
+            run
+            for run in candidates
+            if not {run["run"], run.get("entry")} & delivered
+            and not snap.deliveries(entry=str(run.get("entry")))
+        ]
 
 
 def _delivered(call: Call, ids: Iterable[str]) -> set[object]:

@@ -85,17 +85,14 @@ def _row(wake: Wake) -> list[str]:
 def _find_wakes(call: Call, since: str) -> Iterable[Wake]:
     """Yield the wakes of the newest entries first."""
     store = call.memory.store
-    store.fresh()
-    now, query = store.clock(), store.index.query
+    now = store.clock()
+    with store.snapshot(look=True) as snap:
+        entries = [entry for entry in snap.all(now) if entry.priority == "critical"]
+        runs = snap.runs(state="running")
     floor = parse_since(since, now) or 0
-    entries = [
-        entry
-        for entry in query.all(store.index.horizon, now)
-        if entry.priority == "critical"
-    ]
     reached = _delivery_times(store.acts(None, None, floor, None))
     running: dict[str, list[str]] = {}
-    for run in query.runs(state="running"):
+    for run in runs:
         running.setdefault(str(run["agent"]), []).append(str(run["project"]))
     agents = [
         _joined(agent, running.get(agent.id, ())) for agent in store.agents().values()

@@ -112,7 +112,6 @@ class CallChecks:
         """Claim a file for a while, or yield who else is editing it."""
         work = claims.named(f"edit {path[-180:]}")
         now, seat = self.store.clock(), self.workers.seat(worker)
-        self.store.index.catch_up()
         holder = claims.holder(self.store, work, now)
         if holder is not None and holder.run == worker.run:
             if holder.until - now > EDIT_MINUTES * _MINUTE // 2:
@@ -140,7 +139,9 @@ class CallChecks:
     ) -> Iterator[tuple[str, Entry | None]]:
         """Yield which runs do what a spawn asks for, or did it, with what they left."""
         agent, now = self.workers.reader(worker), self.store.clock()
-        for run in self.store.index.query.runs(project=self.workers.project, limit=50):
+        with self.store.snapshot(late=True) as snap:
+            runs = snap.runs(project=self.workers.project, limit=50)
+        for run in runs:
             key = f"alike {run['run']} {run['state']}"
             task = str(run["task"])[:LONGEST]
             is_known = run["run"] == worker.run or key in worker.told
@@ -156,7 +157,8 @@ class CallChecks:
                 and run.get("summary")
             ):
                 worker.add("told", [key])
-                entry = self.store.index.entry(str(run.get("entry")), now)
+                with self.store.snapshot(late=True) as snap:
+                    entry = snap.entry(str(run.get("entry")), now)
                 result = entry if entry is not None and visible(entry, agent) else None
                 line = f"{run['agent']} has done the same {who}, entry {run.get('entry')})."
                 yield line, result
@@ -182,10 +184,9 @@ class CallChecks:
         name = os.path.basename(path)
         names = (path, name) if "." in name else (path,)
         agent, now = self.workers.reader(worker), self.store.clock()
-        self.store.index.catch_up()
-        for entry, *_ in clauses.matches(
-            self.store.index, agent, path, now, self.store.index.horizon
-        ):
+        with self.store.snapshot(words=True) as snap:
+            matches = clauses.matches(snap, agent, path, now)
+        for entry, *_ in matches:
             text = f"{entry.topic or ''}\n{entry.body}"
             if entry.id in worker.seen or entry.author == worker.agent:
                 continue

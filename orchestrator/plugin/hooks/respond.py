@@ -28,7 +28,7 @@ from synapse.tools import blocker_of
 
 def respond(memory: Memory, facts: Facts, event: Event) -> tuple[Reply, str]:
     """Return the reply to an event, and the text of the second hook of a start."""
-    memory.store.fresh()
+    memory.store.refresh(look=True)
     if memory.store.readonly:
         return _reply_readonly(memory, facts, event), ""
     if event.name == "start":

@@ -26,7 +26,7 @@ def seat_of(
 ) -> AgentMemory:
     """Return the seat of the conversation that calls. Where no hook has told of one, the lead's, in
     no run: its client has no hooks that run."""
-    memory.store.fresh()
+    memory.store.refresh(look=True)
     conversation = _worker(memory, client, caller, pid)
     if conversation is None:
         is_registered = lead in memory.store.agents()

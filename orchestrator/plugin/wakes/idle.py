@@ -75,7 +75,7 @@ def due(memory: Memory, session: ClientSession) -> list[Entry]:
     worker, store = session.workers.get(MAIN), memory.store
     if worker is None:
         return []
-    store.fresh()
+    store.look()
     agent = store.agents().get(worker.agent)
     if agent is None:
         return []

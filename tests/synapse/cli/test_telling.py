@@ -102,7 +102,7 @@ def test_ack(wrote, team, run):
         assert (done.code, done.out) == (0, f"acknowledged {id}\n")
         mem.store.index.catch_up()
         assert (
-            mem.store.index.query.deliveries(entry=id, limit=1)[0]["state"] == "acked"
+            mem.store.index.current.deliveries(entry=id, limit=1)[0]["state"] == "acked"
         )
     assert f"eng-frontend acknowledged {id}" in run("audit", "--entry", id).out
 

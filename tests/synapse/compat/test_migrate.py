@@ -147,7 +147,7 @@ def test_all_of_it_is_taken_over(mem, old):
         2.5,
         ("trading", "meta"),
     )
-    assert uses(mem.store.index.query, fact.id) == 7
+    assert uses(mem.store.index.current, fact.id) == 7
     halt = me.get("fact_aaaaaaaaaaaa")
     assert (halt.derived_from, json.loads(halt.evidence)) == (
         ("syn_0123456789ab",), {"content": "EV halt saves 3 %\n", "id": "stm_aaaaaaaaaaaa", "pinned": True},
@@ -417,7 +417,7 @@ def test_a_folder_of_nothing_is_one(tmp_path):
 def settings(mem, tmp_path, until):
     with open(f"{mem.store.root}/synapse.yaml", "a", encoding="utf-8") as file:
         file.write(f"mirror: {{synapse_json: ../mirror.json{until}}}\n")
-    mem.store.fresh(force=True)
+    mem.store.refresh(force=True)
     return tmp_path / "mirror.json"
 
 

@@ -116,7 +116,7 @@ def test_what_was_turned_away_or_quarantined_is_never_embedded(
     (folder / "bad.md").write_text("---\nfrom: [\n---\nmalformed")
     os.utime(folder / "bad.md", (1, 1))
     time.sleep(0.25)
-    mem.store.fresh(force=True)
+    mem.store.refresh(force=True)
     assert list((tmp_path / "w/quarantine").rglob("*bad*"))
     semantic.embed(mem.store)
     assert told(embeddings) == []
@@ -248,7 +248,7 @@ def test_another_model_begins_anew_and_finds_its_own(mem, embeddings, tmp_path, 
     semantic.embed(mem.store)
     path = tmp_path / "w/synapse.yaml"
     path.write_text(path.read_text().replace("model: words", "model: other"))
-    mem.store.fresh(force=True)
+    mem.store.refresh(force=True)
     embeddings.dimension = 32
     assert [*mem.as_agent("cto").search("deploys", mode="meaning")] == []
     assert semantic.embed(mem.store) == ("openai/other", 3, 0, 0)
@@ -425,7 +425,7 @@ def test_search_is_by_words_where_the_settings_say_so(mem, embeddings, tmp_path)
     semantic.embed(mem.store)
     with (tmp_path / "w/synapse.yaml").open("a") as file:
         file.write("  search: off\n")
-    mem.store.fresh(force=True)
+    mem.store.refresh(force=True)
     before = len(embeddings.heard)
     assert mem.as_agent("cto").search("deploys")[0].body == BODIES[0]
     assert len(embeddings.heard) == before
