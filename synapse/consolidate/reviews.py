@@ -19,7 +19,7 @@ from synapse.core import operators_alone
 from synapse.errors import NotFound
 from synapse.index import deeds as facts
 from synapse.model.agents import CONSOLIDATOR, Agent, general_authority
-from synapse.model.records import Guard, Pending, Record
+from synapse.model.records import Guard, Record
 from synapse.system.typed import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -95,8 +95,8 @@ def review(store: Store, night: str, now: int, guard: Guard) -> Record | None:
         "moves": {id: move for id, move in moves.items() if move},
         "steps": [_plain(step) for step in period_steps if step.move],
     }
-    record = store.log.append(
-        Pending("review", CONSOLIDATOR, fields), once=f"review:{night}", unless=guard
+    record = store.write(
+        Record.new("review", CONSOLIDATOR, fields), once=f"review:{night}", unless=guard
     )
     store.index.catch_up()
     return record

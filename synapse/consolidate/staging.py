@@ -12,7 +12,7 @@ from synapse.core import operators_alone
 from synapse.errors import Conflict, QueueFull
 from synapse.model.agents import CONSOLIDATOR
 from synapse.model.entry import Entry
-from synapse.model.records import Guard, Pending, all_of, entry_of
+from synapse.model.records import Guard, Record, all_of, entry_of
 from synapse.system.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -33,13 +33,11 @@ def stage(
     if store.index.first(CONSOLIDATOR, once) is not None:
         return None
     fields = {"phase": "merge", "night": night, "why": verdict.reason}
-    pending = Pending(
+    pending = Record.new(
         "entry", CONSOLIDATOR, fields, _entry(store, new_entry), key="staging"
     )
     try:
-        record = store.log.append(
-            pending, once=once, unless=all_of(guard, store.has_room)
-        )
+        record = store.write(pending, once=once, unless=all_of(guard, store.has_room))
     except Conflict as error:
         if error.details.get("key") != "staging":
             raise

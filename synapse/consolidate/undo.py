@@ -13,7 +13,7 @@ from synapse.core import operators_alone
 from synapse.errors import Conflict, NotFound
 from synapse.index import deeds, unfiled
 from synapse.model.agents import CONSOLIDATOR, OPERATOR
-from synapse.model.records import Pending, Record, filings
+from synapse.model.records import Record, filings
 from synapse.system.typed import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def undo(
         for name, value in fields.items()
         if value or name in ("back", "away")
     }
-    done = seat.pen.write(Pending("undo", by, stored_fields), once=once)
+    done = seat.pen.write(Record.new("undo", by, stored_fields), once=once)
     store.index.catch_up()
     return _undone(done.fields, done.seq, acts)
 
