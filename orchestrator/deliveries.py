@@ -21,7 +21,7 @@ from synapse.agent_memory import AgentMemory
 from synapse.errors import SynapseError
 from synapse.model.agents import OPERATOR
 from synapse.model.entry import Entry
-from synapse.model.records import Pending
+from synapse.model.records import Record
 from synapse.notify import Follower
 from synapse.store import Store
 from synapse.view.block import POINTER
@@ -139,8 +139,8 @@ class Deliveries:
                     "ids": [id],
                     "how": "its author woke too often",
                 }
-                self.store.log.append(
-                    Pending("delivery", OPERATOR, fields), once=f"held:{id}"
+                self.store.write(
+                    Record.new("delivery", OPERATOR, fields), once=f"held:{id}"
                 )
                 self.feed.held.pop()
 
@@ -174,4 +174,4 @@ class Deliveries:
             "ids": ids,
         }
         extra = {"offered": dict(offered)} if offered else {}
-        self.seat(run).pen.write(Pending("delivery", run.agent, fields | extra))
+        self.seat(run).pen.write(Record.new("delivery", run.agent, fields | extra))

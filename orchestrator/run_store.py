@@ -70,7 +70,7 @@ from synapse.errors import (
 from synapse.knowledge import memory as knowledge
 from synapse.model.agents import Agent
 from synapse.model.entry import SECOND
-from synapse.model.records import Pending
+from synapse.model.records import Record
 from synapse.view.block import POINTER
 
 _ID = re.compile(r"syn-\d{4}-\d\d-\d\d-\d+")
@@ -279,7 +279,7 @@ class RunStore:
                 RECEIPT, first["receipt"], sync=False
             )  # what the log holds of it is synced
         self.seat(run).pen.write(
-            Pending("shown", run.agent, first["shown"]), once=f"shown:{run.id}"
+            Record.new("shown", run.agent, first["shown"]), once=f"shown:{run.id}"
         )
 
     def _pasts(self, role: str, engine: str) -> list[selection.Past]:

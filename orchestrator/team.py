@@ -26,7 +26,7 @@ from synapse.core import Memory
 from synapse.errors import InvalidEntry, NotFound, SynapseError
 from synapse.formats.keys import TEAM, strays
 from synapse.model.agents import OPERATOR
-from synapse.model.records import Pending
+from synapse.model.records import Record
 from synapse.system import yaml
 from synapse.system.checks import checked, fields_fit
 
@@ -438,8 +438,8 @@ def _taken_in(memory: Memory, runs: tuple[Result, ...]) -> None:
             "state": "acked",
             "ids": [last.entry],
         }
-        memory.store.log.append(
-            Pending("delivery", OPERATOR, fields), once=f"told:{last.run}"
+        memory.store.write(
+            Record.new("delivery", OPERATOR, fields), once=f"told:{last.run}"
         )
 
 

@@ -42,7 +42,7 @@ from synapse.model.entry import (
     words,
 )
 from synapse.model.namespace import check_glob
-from synapse.model.records import Guard, Pending, all_of, entry_of
+from synapse.model.records import Guard, Record, all_of, entry_of
 from synapse.model.results import Event, Fate, Hits, Page, UnreadPage
 from synapse.store import Store
 from synapse.system.checks import checked, fields_fit
@@ -140,28 +140,26 @@ class AgentMemory:
         self, draft: Draft, *, once: str | None = None, unless: Guard | None = None
     ) -> Entry:
         agent = self._writer()
-        draft = draft._replace(author=self.id)
-        check_when(draft)
+        if draft.author != self.id:
+            draft = draft._replace(author=self.id)
+        if draft.when is not None:
+            check_when(draft)
         if draft.ttl is not None and parse_ttl(draft.ttl) == 0:
             raise InvalidEntry(
                 f"ttl {draft.ttl!r} is over at once: write a longer one, such as 30m or 7d",
                 ttl=draft.ttl,
             )
-        entry = admit(
-            draft, agent, self.store.settings, trust=self._lineage(draft.derived_from)
-        )
+        trust = self._lineage(draft.derived_from) if draft.derived_from else "local"
+        entry = admit(draft, agent, self.store.settings, trust=trust)
         for id in entry.replaces:
             may_replace(agent, self._known(id), entry)
-        guard = self.store.has_room if entry.staged else None
-        if guard:
+        key = None
+        if entry.staged:
+            key, unless = "staging", all_of(self.store.has_room, unless)
             self.store.expire_staged()
-        pending = Pending(
-            "entry", self.id, {}, entry, key="staging" if entry.staged else None
-        )
+        record = Record.new("entry", self.id, {}, entry, key=key)
         try:
-            return entry_of(
-                self.pen.write(pending, once=once, unless=all_of(guard, unless))
-            )
+            return entry_of(self.pen.write(record, once=once, unless=unless))
         except Conflict as error:
             if error.details.get("key") != "staging":
                 raise
@@ -182,8 +180,8 @@ class AgentMemory:
         """Say that a blocker, or any entry, is done: it is no longer shown."""
         agent, entry = self._writer(), self._known(id)
         may_close(agent, entry, self.store.settings, "resolve")
-        about = {"entry": id} | ({"note": note} if note else {})
-        self.pen.write(Pending("resolve", self.id, about), once=once, unless=unless)
+        fields = {"entry": id} | ({"note": note} if note else {})
+        self.pen.write(Record.new("resolve", self.id, fields), once=once, unless=unless)
         return self._after(partial(self._known, id), entry)
 
     def vouch(self, id: str) -> Entry:
@@ -222,7 +220,7 @@ class AgentMemory:
         return entry
 
     def staged(self) -> list[Entry]:
-        """What waits for review: an agent's own entries, and those it may rule on."""
+        """Return what waits for review: an agent's own entries, and those it may rule on."""
         self.store.look()
         self.store.expire_staged()
         with self.store.snapshot() as snap:
@@ -398,8 +396,8 @@ class AgentMemory:
         return view
 
     def later(self, as_of: str | int, department: str | None = None) -> list[Entry]:
-        """What has come since a time that this agent would be shown now: what a view as of then did
-        not have.
+        """Return what has come since a time that this agent would be shown now: what a view as of
+        then did not have.
         """
         from synapse.view.briefing import later
 
@@ -421,7 +419,7 @@ class AgentMemory:
         archived: bool = False,
         mode: str | None = None,
     ) -> Hits:
-        """What answers the query best, of every kind, among what this agent may see: by its
+        """Return what answers the query best, of every kind, among what this agent may see: by its
         `words`, by its `meaning`, or by `both`; without a mode, as the settings say. Times may be
         phrases: `last tuesday`.
         """
@@ -434,7 +432,7 @@ class AgentMemory:
         return find(self.store, self._me(), query, asked, mode)
 
     def unread(self) -> int:
-        """How many live entries of others this agent has not been shown."""
+        """Return how many live entries of others this agent has not been shown."""
         now = self.store.clock()
         with self.store.snapshot() as snap:
             mark, until, count = self._unread
@@ -479,8 +477,8 @@ class AgentMemory:
         return self._known(id)
 
     def fate(self, id: str) -> Fate | None:
-        """Why an entry is not shown now: by whose act or entry, and until when. None where it is
-        shown.
+        """Return why an entry is not shown now: by whose act or entry, and until when. None where
+        it is shown.
         """
         with self.store.snapshot(look=True) as snap:
             fate = snap.fate(self._known(id), self.store.clock())
@@ -498,7 +496,7 @@ class AgentMemory:
         agent = self.store.agent(self.id)
         if agent is None:
             raise self.store.unregistered(self.id)
-        return agent.joined(self.pen.project())
+        return agent if self.pen.run is None else agent.joined(self.pen.project())
 
     def _writer(self) -> Agent:
         agent = self._me()
@@ -522,15 +520,15 @@ class AgentMemory:
         return entry
 
     def _may_name(self, name: str) -> bool:
-        """Whether this agent may be told the name: an agent's, or that of an entry that it may
-        see.
+        """Return whether this agent may be told the name: an agent's, or that of an entry that it
+        may see.
         """
         with self.store.snapshot() as snap:
             entry = snap.entry(name, self.store.clock())
         return entry is None or visible(entry, self._me())
 
     def _lineage(self, sources: tuple[str, ...]) -> str:
-        """What is made of other entries is trusted no more than the least of them."""
+        """Return the trust of what is made of these entries: no more than the least of theirs."""
         trusts = [self._known(id).trust for id in sources]
         return min(("local", *trusts), key=TRUST.index)
 
@@ -574,10 +572,12 @@ class AgentMemory:
                 may_close(agent, entry, self.store.settings, kind)
         if not ids:
             raise InvalidEntry(f"nothing to {kind}: name at least one entry")
-        left = [entry.id for entry in entries if entry.archived == (kind == "restore")]
-        if not left:
+        remaining = [
+            entry.id for entry in entries if entry.archived == (kind == "restore")
+        ]
+        if not remaining:
             raise Conflict(f"nothing to {kind}: {self._already(entries, ids, kind)}")
-        self.pen.file(kind, left, reason)
+        self.pen.file(kind, remaining, reason)
         return [
             self._after(
                 partial(self._known, entry.id),
@@ -608,13 +608,13 @@ class AgentMemory:
 
     def _page(self, snap: Snapshot, now: int, *asked: Any) -> tuple[Page, int]:
         """The page, and the microsecond until which it stays true if nothing is written."""
-        agent, wanted, since = self._me(), _filter(now, *asked), asked[0]
-        entries = snap.page(agent, wanted, now)
+        agent, filters, since = self._me(), _filter(now, *asked), asked[0]
+        entries = snap.page(agent, filters, now)
         lapses = [entry.expires for entry in entries]
         lapses += [
             self.store.current(id).expires for entry in entries for id in entry.disputed
         ]
-        floor = wanted.since
+        floor = filters.since
         if (
             floor is not None
             and isinstance(since, str)
@@ -626,7 +626,9 @@ class AgentMemory:
                 (now // DAY + 1) * DAY
             )  # `yesterday` is another day from then on
         until = min([snap.next_release(now), *lapses], default=NEVER)
-        return Page(entries, snap.cursor, lambda: snap.count(agent, wanted, now)), until
+        return Page(
+            entries, snap.cursor, lambda: snap.count(agent, filters, now)
+        ), until
 
 
 def _filter(

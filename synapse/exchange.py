@@ -12,10 +12,9 @@ from synapse.formats import codec
 from synapse.index.names import agent_from
 from synapse.log.chain import GENESIS, Tail, decode, encode, link, split
 from synapse.log.files import FilesLog
-from synapse.log.line import Line
 from synapse.log.merge import Merged
-from synapse.model import clock, kinds
-from synapse.model.entry import NEVER, Entry, minted
+from synapse.model import kinds
+from synapse.model.entry import NEVER, Entry
 from synapse.model.records import Record
 from synapse.store import Store
 from synapse.system.digest import sha256
@@ -32,7 +31,7 @@ def lines_out(store: Store) -> Iterator[str]:
         return
     tail = Tail(0, GENESIS, 0, "", 0, 0)
     for record in store.log.since(0):
-        raw, _, tail = encode(tail, record.at, _line(record, tail))
+        raw, _, tail = encode(tail, record.at, record)
         yield raw.decode()
 
 
@@ -130,43 +129,26 @@ def proven(lines: Iterable[str]) -> Iterator[bytes]:
             continue
         raw = line.rstrip("\r\n").encode() + b"\n"
         record = decode(raw)
-        kept, head, _ = split(raw)
+        line_chain, head, _ = split(raw)
         if (
             record is None
             or record.seq <= seq
-            or link(chain, head) != kept
+            or link(chain, head) != line_chain
             or not _whole(record)
         ):
             raise InvalidEntry(
                 f"line {number} is not the next line of an export: nothing was imported",
                 line=number,
             )
-        chain, seq = kept, record.seq
+        chain, seq = line_chain, record.seq
         yield raw
 
 
 def _whole(record: Record) -> bool:
-    """Whether the text is the one that the chain vouches for."""
+    """Return whether the text is the one that the chain vouches for."""
     return (
         record.text is None
         or sha256(record.text.encode("utf-8", "surrogatepass")) == record.sha
-    )
-
-
-def _line(record: Record, tail: Tail) -> Line:
-    day = clock.day(record.at)
-    n, own = tail.n if tail.day == day else 0, minted(record.id or "")
-    n = max(n, own[1]) if own and own[0] == day else n
-    return Line(
-        record.kind,
-        record.by,
-        dict(record.fields),
-        record.id,
-        record.text,
-        record.path,
-        record.once,
-        record.key,
-        n,
     )
 
 

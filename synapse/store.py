@@ -27,12 +27,12 @@ from synapse.errors import (
 from synapse.index.index import UNKNOWN, Index, Reading
 from synapse.log.adopt import Channel
 from synapse.log.files import FilesLog
-from synapse.log.line import agent_pending
+from synapse.log.line import agent_record
 from synapse.model.agents import OPERATOR, Agent, authority_in, settled
 from synapse.model.dates import When
 from synapse.model.dates import since as parse_since
 from synapse.model.entry import NEVER, TRUST, Draft, Entry, parse_ttl
-from synapse.model.records import Guard, Pending, Record, all_of, sum_below, unruled
+from synapse.model.records import Guard, Record, act_of, all_of, sum_below
 from synapse.model.settings import Semantic, Settings
 from synapse.system.digest import sha256
 from synapse.system.typed import TYPE_CHECKING
@@ -132,13 +132,13 @@ class Store:
             )
 
     def glance(self) -> None:
-        """What every agent acts by: the operator's files."""
+        """Notice what every agent acts by: the operator's files."""
         due = time.monotonic() - self.glanced >= LOOK_EVERY and not self.index.held
         if due and self._alone(lambda log: self.notice()):
             self.glanced = time.monotonic()
 
     def tidy(self) -> None:
-        """What writers do for each other, a little at a time: finish what dead ones left undone."""
+        """Finish what dead writers left undone, a little at a time."""
         if time.monotonic() - self.tidied >= LOOK_EVERY and self._alone(
             lambda log: log.finish(FINISHED_BY_A_WRITER)
         ):
@@ -167,7 +167,7 @@ class Store:
         return True
 
     def _look_only(self, start: float) -> None:
-        """Where nothing can be journalled: settings are what their file says, agents what was
+        """Look where nothing can be journalled: settings are what their file says, agents what was
         journalled last.
         """
         assert isinstance(self.log, FilesLog)
@@ -204,7 +204,7 @@ class Store:
 
     @property
     def turned(self) -> bool:
-        """Whether the log is another one than the one that the operator's files were noticed
+        """Say whether the log is another one than the one that the operator's files were noticed
         for.
         """
         return self.turn not in (-1, self.index.turns())
@@ -219,7 +219,7 @@ class Store:
             self.complaints.pop(path, None)
             if was is not None:
                 self.log.append(
-                    agent_pending(was, OPERATOR, was, "removed"),
+                    agent_record(was, OPERATOR, was, "removed"),
                     once=f"removed:{id}:{self.index.cursor()}",
                 )
             return
@@ -241,7 +241,7 @@ class Store:
             return
         how = "registered" if was is None else "edited"
         self.log.append(
-            agent_pending(agent, OPERATOR, was, how, sha),
+            agent_record(agent, OPERATOR, was, how, sha),
             once=f"edit:{path}:{signature}",
         )
 
@@ -249,20 +249,20 @@ class Store:
         """Settings are journalled when they change, old and new; those that a workspace began with
         need no record.
         """
-        kept = self.index.db.meta("settings")
-        was = _settings_from(kept) if kept else None
+        stored = self.index.db.meta("settings")
+        was = _settings_from(stored) if stored else None
         assert isinstance(self.log, FilesLog)
-        found, strays = self.log.read_settings(was)
-        self.declared_settings = found
+        settings, strays = self.log.read_settings(was)
+        self.declared_settings = settings
         self._complain(strays)
-        if was is not None and was != found:
+        if was is not None and was != settings:
             fields = {
-                "settings": found._asdict(),
+                "settings": settings._asdict(),
                 "was": was._asdict(),
                 "how": "edited",
             }
             self.log.append(
-                Pending("settings", OPERATOR, fields), once=f"settings:{signature}"
+                Record.new("settings", OPERATOR, fields), once=f"settings:{signature}"
             )
 
     def sign(self, *paths: str) -> None:
@@ -271,15 +271,17 @@ class Store:
         """
         if isinstance(self.log, FilesLog):
             now = self.log.signatures()
-            known = (
+            signatures = (
                 self._recall() if self.signed is None or self.turned else self.signed
             )
-            self.signed = known | {path: now[path] for path in paths if path in now}
+            self.signed = signatures | {
+                path: now[path] for path in paths if path in now
+            }
             self._remember(self.signed)
 
     def unnoticed(self, path: str) -> bool:
-        """Whether a file of the operator's is not, byte for byte, the one that was last read. A
-        copy is.
+        """Return whether a file of the operator's is not, byte for byte, the one that was last
+        read. A copy is.
         """
         return self.index.db.meta(f"sha:{path}") not in (None, self._sha(path))
 
@@ -293,10 +295,10 @@ class Store:
             raise StoreError(f"{path} cannot be read: {error}") from error
 
     def _recall(self) -> Signatures:
-        kept = json.loads(self.index.db.meta("signatures") or "{}")
+        stored = json.loads(self.index.db.meta("signatures") or "{}")
         return {
             path: (changed, size, inode)
-            for path, (changed, size, inode) in kept.items()
+            for path, (changed, size, inode) in stored.items()
         }
 
     def _remember(self, signatures: Signatures) -> None:
@@ -318,9 +320,7 @@ class Store:
             Proof(self.log.root, self.log.journal, self.log.mirror),
             gc.isenabled(),
         )
-        # a trace of every record is kept: looking through them for garbage, over and over, costs a
-        # sixth
-        gc.disable()
+        gc.disable()  # a trace of every record is kept: collecting again and again costs a sixth
         try:
             return self.index.rebuild(proof.watch), proof.stands()
         finally:
@@ -368,16 +368,16 @@ class Store:
 
     @property
     def complaints(self) -> dict[str, list[str]]:
-        """What is wrong with which file of the operator's, as of when they were last read."""
+        """Return what is wrong with which file of the operator's, by the last look."""
         if self._complaints is None:
             self._complaints = json.loads(self.index.db.meta("complaints") or "{}")
         return self._complaints
 
     def _read_settings(self) -> Settings:
         assert isinstance(self.log, FilesLog)
-        found, strays = self.log.read_settings(None)
+        settings, strays = self.log.read_settings(None)
         self._complain(strays)
-        return found
+        return settings
 
     def _complain(self, strays: Iterable[Stray]) -> None:
         texts = [stray.text for stray in strays]
@@ -385,12 +385,12 @@ class Store:
         self.complaints.update({"synapse.yaml": texts} if texts else {})
 
     def _kept_settings(self) -> Settings | None:
-        kept = self.index.db.meta("settings")
-        if not kept or not isinstance(self.log, FilesLog) or self.signed is None:
+        stored = self.index.db.meta("settings")
+        if not stored or not isinstance(self.log, FilesLog) or self.signed is None:
             return None
         if self._recall().get("synapse.yaml") != self.signed.get("synapse.yaml"):
             return None
-        return _settings_from(kept)
+        return _settings_from(stored)
 
     def agents(self) -> Mapping[str, Agent]:
         """The agents as journalled: an edit counts from the moment it was noticed."""
@@ -398,8 +398,8 @@ class Store:
             return snap.declared
 
     def agent(self, id: str) -> Agent | None:
-        """One agent, for its seat. Does not wait for the index: declarations change rarely, and a
-        glance sees it.
+        """Return one agent, for its memory. Does not wait for the index: declarations change
+        rarely, and a glance sees it.
         """
         self.glance()
         declared = self.index.current.declared.get(id)
@@ -428,15 +428,14 @@ class Store:
         return NotFound(f"agent {id} is not registered; {meant}", id=id)
 
     def standing(self, agent: Agent) -> Agent:
-        """The agent with what its reputation moved, where that counts here."""
-        return (
-            agent._replace(shift=shift)
-            if (shift := self.shift(agent.id)) != agent.shift
-            else agent
-        )
+        """Return the agent with what its reputation moved, where that counts here."""
+        if self.settings.reputation != "on" and not agent.shift:
+            return agent
+        shift = self.shift(agent.id)
+        return agent if shift == agent.shift else agent._replace(shift=shift)
 
     def shift(self, id: str) -> int:
-        """By how much reviews moved the authority of an agent."""
+        """Return by how much reviews moved the authority of an agent."""
         if self.settings.reputation != "on":
             return 0
         snap = self.index.current
@@ -483,20 +482,27 @@ class Store:
 
     # -- writing -----------------------------------------------------------------------------------
 
+    def write(
+        self, record: Record, *, once: str | None = None, unless: Guard | None = None
+    ) -> Record:
+        """Commit a record of the operator or of the system. Agents' records go through `Writer`."""
+        return self.log.append(record, once=once, unless=unless)
+
+    def write_all(
+        self, batch: Mapping[str, Record], *, unless: Guard | None = None
+    ) -> list[Record]:
+        """Commit these records, each under its `once`, with one turn at the lock and one sync."""
+        return self.log.append_all(batch, unless=unless)
+
     def act(
         self, kind: str, by: str, guard: Guard | None = None, /, **fields: object
     ) -> Record:
-        """Append an act that is no entry, where the guard holds."""
-        if kind not in ("approve", "reject"):
-            return self.log.append(Pending(kind, by, fields), unless=guard)
-        waits = unruled("staging", str(fields["entry"]))
-        return self.log.append(
-            Pending(kind, by, fields | {"amount": -1}, key="staging"),
-            unless=all_of(guard, waits),
-        )
+        """Commit an act that is no entry, where the guard holds."""
+        record, own = act_of(kind, by, fields)
+        return self.log.append(record, unless=all_of(guard, own))
 
     def admit_drop(self, draft: Draft, channel: Channel) -> Entry:
-        """Who a dropped file is from is decided by how it came, never by what it says."""
+        """Admit a dropped file. Who it is from is decided by how it came, never by what it says."""
         self.index.catch_up()  # a process that just began has yet to hear who is declared
         check_when(draft)
         if channel.inbox is not None:
@@ -570,7 +576,7 @@ class Store:
         return sum_below("staging", self.settings.staging_limit)
 
     def _mapped(self, uid: int) -> str | None:
-        """The agent that a user of this machine is."""
+        """Return the agent that a user of this machine is."""
         if (
             not any(agent.user for agent in self.index.current.declared.values())
             and not self.settings.users
@@ -611,8 +617,8 @@ class Store:
                     pass  # somebody just did
 
     def vouched(self, entry: Entry) -> tuple[int, str]:
-        """What an unverified entry counts once it is believed: its author's authority, the priority
-        it claimed.
+        """Return what an unverified entry counts once it is believed: its author's authority, the
+        priority it claimed.
         """
         author = self.index.current.declared.get(entry.author)
         authority = (
@@ -631,8 +637,8 @@ class Store:
     # -- reading -----------------------------------------------------------------------------------
 
     def current(self, id: str, agent: Agent | None = None) -> Entry:
-        """The entry under an id, as of now, whoever may see it; NotFound where there is none. Of
-        its disputes, those that the agent may see.
+        """Return the entry under an id, as of now, whoever may see it; NotFound where there is
+        none. Of its disputes, those that the agent may see.
         """
         with self.snapshot() as snap:
             entry = snap.entry(id, self.clock(), agent)
@@ -643,19 +649,19 @@ class Store:
     def acts(
         self, by: str | None, entry: str | None, since: When, limit: int | None
     ) -> list[Record]:
-        """Who did what, newest first; whoever may see it."""
+        """Return who did what, newest first; whoever may see it."""
         with self.snapshot(look=True) as snap:
             return snap.acts(by, entry, parse_since(since, self.clock()) or 0, limit)
 
     def waits_until(self, entry: Entry) -> int:
-        """The microsecond at which a staged entry's time is up."""
+        """Return the microsecond at which a staged entry's time is up."""
         span = parse_ttl(self.settings.staging_ttl)
         return NEVER if span is None else entry.at + span
 
     def close(self) -> None:
-        for each in (self._embedder and self._embedder[1], self._vectors):
-            if each is not None:
-                each.close()
+        for resource in (self._embedder and self._embedder[1], self._vectors):
+            if resource is not None:
+                resource.close()
         while self.held:
             os.close(self.held.popitem()[1])
         self.index.close()

@@ -11,7 +11,7 @@ from synapse.authority import may_close
 from synapse.errors import Conflict, NotFound
 from synapse.model.agents import CONSOLIDATOR, Agent
 from synapse.model.entry import NEVER, SECOND, Entry
-from synapse.model.records import Pending
+from synapse.model.records import Record
 from synapse.store import Store
 from synapse.writer import Writer
 
@@ -49,8 +49,10 @@ def approve(store: Store, pen: Writer, agent: Agent, entry: Entry) -> None:
         "reason": "merged",
         "heirs": [entry.id],
     }
-    filed = Pending("archive", CONSOLIDATOR, fields | {"ids": list(entry.derived_from)})
-    store.log.append(filed, once=f"approved:{entry.id}")
+    filed = Record.new(
+        "archive", CONSOLIDATOR, fields | {"ids": list(entry.derived_from)}
+    )
+    store.write(filed, once=f"approved:{entry.id}")
 
 
 def _night(store: Store, entry: Entry) -> str:

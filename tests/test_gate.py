@@ -34,7 +34,7 @@ from synapse.knowledge.capsule import short, short_id
 from synapse.model import clock, kinds, worth
 from synapse.model.agents import Agent, settled
 from synapse.model.entry import Draft, Entry, addressees
-from synapse.model.records import Pending
+from synapse.model.records import Record
 from synapse.model.settings import Semantic
 from synapse.search import semantic
 from synapse.testing import FrozenClock
@@ -242,7 +242,7 @@ class World:
             audience,
             trust="unverified",
         )
-        record = self.mem.store.log.append(Pending("entry", "eng-b", {}, entry))
+        record = self.mem.store.log.append(Record.new("entry", "eng-b", {}, entry))
         self.known.append(Known(record.id, word, state))
         return record.id
 

@@ -25,7 +25,7 @@ from synapse.model import namespace as ns
 from synapse.model.agents import OPERATOR, Agent
 from synapse.model.conditions import is_due
 from synapse.model.entry import RANK, SECOND, Draft, Entry, parse_ttl
-from synapse.model.records import Pending
+from synapse.model.records import Record
 from synapse.store import Store
 from synapse.view import block, clauses
 from synapse.view.relevance import forms, is_specific
@@ -326,7 +326,7 @@ class Findings:
             "files": dict(files),
             "whole": file_name,
         }
-        pending = Pending("entry", agent.id, {"act": fields}, entry, key=act.key)
+        pending = Record.new("entry", agent.id, {"act": fields}, entry, key=act.key)
         record = seat.pen.write(pending, once=f"{once}/shared")
         return self.store.current(str(record.id))
 
@@ -337,7 +337,7 @@ class Findings:
         higher = [old.id for old in olds if old.authority > entry.authority]
         lower = tuple(old.id for old in olds if old.authority <= entry.authority)
         if higher:
-            self.store.log.archive(higher, OPERATOR, STALE)
+            self.store.act("archive", OPERATOR, ids=higher, reason=STALE)
         for old in olds:
             may_replace(agent, old, entry)
         return entry._replace(replaces=lower)

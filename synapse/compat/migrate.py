@@ -26,7 +26,7 @@ from synapse.model import kinds
 from synapse.model.agents import OPERATOR, Agent, settled
 from synapse.model.clock import micros
 from synapse.model.entry import NEVER, SECOND, Draft, Entry
-from synapse.model.records import Pending, canonical_body
+from synapse.model.records import Record, canonical_body
 from synapse.system.digest import sha256
 from synapse.system.typed import Any, NamedTuple
 
@@ -332,26 +332,23 @@ class _Plan:
     def carry_out(self, rest: Mapping[str, Any]) -> None:
         for agent in self.met:
             self.memory.register(agent)
-        log = self.store.log
         batch = {
-            f"migrate:{id}": Pending("entry", entry.author, {}, entry)
+            f"migrate:{id}": Record.new("entry", entry.author, {}, entry)
             for id, entry in self.entries.items()
         }
         batch |= dict(self._acts())
         names = iter(batch)
         while batch_names := list(islice(names, BATCH)):
-            log.append_all({name: batch[name] for name in batch_names})
+            self.store.write_all({name: batch[name] for name in batch_names})
         self.store.refresh()
         self._verify_written()
         self._file_away()
         if batch:
             counts = {count.kind: count.written for count in self._counts()}
-            log.append(
-                Pending("migrated", OPERATOR, {"counts": counts, "rest": dict(rest)})
-            )
+            self.store.act("migrated", OPERATOR, counts=counts, rest=dict(rest))
         self.store.refresh()
 
-    def _acts(self) -> Iterator[tuple[str, Pending]]:
+    def _acts(self) -> Iterator[tuple[str, Record]]:
         """Yield the records that are not entries, each with its own key."""
         for edge in self.links:
             fields = {
@@ -361,24 +358,27 @@ class _Plan:
                 "strength": float(edge.strength),
             }
             fields |= {"ids": [edge.cause, edge.effect], "rest": edge.rest}
-            yield _key("link", fields), Pending("link", self.keeper, fields)
+            yield _key("link", fields), Record.new("link", self.keeper, fields)
         for vector in self.vectors:
             yield (
                 _vector_key(vector),
-                Pending("vector", self.keeper, _vector_fields(vector)),
+                Record.new("vector", self.keeper, _vector_fields(vector)),
             )
         for name, ids in self.reads.items():
-            yield _key("receipt", [name, ids]), Pending("receipt", name, {"ids": ids})
+            yield (
+                _key("receipt", [name, ids]),
+                Record.new("receipt", name, {"ids": ids}),
+            )
         for id, answer in self.acks:
             record_fields = {"entry": id, "body": answer.body, "when": answer.at}
             yield (
                 _key("acked", [answer.agent, record_fields]),
-                Pending("acked", answer.agent, record_fields),
+                Record.new("acked", answer.agent, record_fields),
             )
         if self.uses:
             yield (
                 _key("used", self.uses),
-                Pending("used", self.keeper, {"counts": self.uses}),
+                Record.new("used", self.keeper, {"counts": self.uses}),
             )
 
     def _verify_written(self) -> None:
@@ -406,10 +406,11 @@ class _Plan:
                 for message in messages
             )
             if is_over and row is not None and row.live == len(messages):
-                self.store.log.archive(
-                    [message.id for message in messages],
+                self.store.act(
+                    "archive",
                     OPERATOR,
-                    "idle for 30 days when it was taken over",
+                    ids=[message.id for message in messages],
+                    reason="idle for 30 days when it was taken over",
                 )
 
     # -- telling -----------------------------------------------------------------------------------

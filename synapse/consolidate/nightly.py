@@ -24,7 +24,7 @@ from synapse.index import maintenance
 from synapse.model.agents import CONSOLIDATOR
 from synapse.model.clock import seconds
 from synapse.model.entry import SECOND
-from synapse.model.records import Guard, Pending, Record, epoch_is
+from synapse.model.records import Guard, Record, epoch_is
 from synapse.system.typed import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def claim(
     if not lease.acquire(store, key, epoch):
         return None
     try:
-        store.log.append(
+        store.write(
             _running(right, phase), unless=vacant(key, epoch, now, again, is_dead)
         )
     except BaseException as error:
@@ -111,7 +111,7 @@ def reach(mem: Memory, right: Claim, phase: str, now: int) -> Claim:
     """Record that a phase begins, and hold the job for longer; Conflict where another has taken it
     over."""
     right = right._replace(phase=phase, until=now + LEASE)
-    mem.store.log.append(_running(right, phase), unless=right.fence)
+    mem.store.write(_running(right, phase), unless=right.fence)
     return right
 
 
@@ -124,8 +124,8 @@ def finish(mem: Memory, right: Claim, **outcome: object) -> None:
         "epoch": right.epoch,
         "state": state,
     } | outcome
-    mem.store.log.append(
-        Pending("night", CONSOLIDATOR, fields, key=right.key), unless=right.fence
+    mem.store.write(
+        Record.new("night", CONSOLIDATOR, fields, key=right.key), unless=right.fence
     )
     lease.release(mem.store, right.key, right.epoch)
 
@@ -289,7 +289,7 @@ def vacant(
     return Guard(key, "vacant", holds)
 
 
-def _running(right: Claim, phase: str | None) -> Pending:
+def _running(right: Claim, phase: str | None) -> Record:
     fields = {
         "job": right.job,
         "date": right.date,
@@ -298,7 +298,7 @@ def _running(right: Claim, phase: str | None) -> Pending:
         "until": right.until,
     }
     fields |= {"holder": lease.process_name()} | ({"phase": phase} if phase else {})
-    return Pending("night", CONSOLIDATOR, fields, key=right.key)
+    return Record.new("night", CONSOLIDATOR, fields, key=right.key)
 
 
 def date_of(text: str) -> str:

@@ -18,7 +18,7 @@ from synapse.log.files import FilesLog
 from synapse.model.agents import CONSOLIDATOR, OPERATOR, Agent
 from synapse.model.clock import DAY, day
 from synapse.model.entry import Draft
-from synapse.model.records import Guard, Pending, filings
+from synapse.model.records import Guard, Record, filings
 from synapse.system.typed import TYPE_CHECKING
 from synapse.view.block import escaped
 
@@ -75,13 +75,13 @@ def write_entry(store: Store, night: str, floor: int, now: int, guard: Guard) ->
         "important",
     )
     entry = admit(draft, Agent(CONSOLIDATOR, authority=0, write=("*",)), store.settings)
-    pending = Pending(
+    pending = Record.new(
         "entry",
         CONSOLIDATOR,
         {"phase": "changelog", "night": night},
         entry._replace(authority=0),
     )
-    store.log.append(pending, once=f"changelog:{night}", unless=guard)
+    store.write(pending, once=f"changelog:{night}", unless=guard)
     store.refresh()
 
 

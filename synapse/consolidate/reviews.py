@@ -20,7 +20,7 @@ from synapse.errors import NotFound
 from synapse.index import outcomes
 from synapse.index.snapshot import Snapshot
 from synapse.model.agents import CONSOLIDATOR, Agent, general_authority
-from synapse.model.records import Guard, Pending, Record
+from synapse.model.records import Guard, Record
 from synapse.system.typed import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -96,8 +96,8 @@ def review(store: Store, night: str, now: int, guard: Guard) -> Record | None:
         "moves": {id: move for id, move in moves.items() if move},
         "steps": [_plain(step) for step in period_steps if step.move],
     }
-    record = store.log.append(
-        Pending("review", CONSOLIDATOR, fields), once=f"review:{night}", unless=guard
+    record = store.write(
+        Record.new("review", CONSOLIDATOR, fields), once=f"review:{night}", unless=guard
     )
     store.refresh()
     return record

@@ -11,7 +11,7 @@ from synapse.core import operators_alone
 from synapse.errors import Conflict, QueueFull
 from synapse.model.agents import CONSOLIDATOR
 from synapse.model.entry import Entry
-from synapse.model.records import Guard, Pending, all_of, entry_of
+from synapse.model.records import Guard, Record, all_of, entry_of
 from synapse.system.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -34,11 +34,9 @@ def stage(
             return None
     fields = {"phase": "merge", "night": night, "why": verdict.reason}
     entry = admit_new_entry(store, new_entry)._replace(staged=True)
-    pending = Pending("entry", CONSOLIDATOR, fields, entry, key="staging")
+    pending = Record.new("entry", CONSOLIDATOR, fields, entry, key="staging")
     try:
-        record = store.log.append(
-            pending, once=once, unless=all_of(guard, store.has_room)
-        )
+        record = store.write(pending, once=once, unless=all_of(guard, store.has_room))
     except Conflict as error:
         if error.details.get("key") != "staging":
             raise

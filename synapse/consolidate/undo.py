@@ -14,7 +14,7 @@ from synapse.errors import Conflict, NotFound
 from synapse.index import maintenance, outcomes
 from synapse.index.snapshot import Snapshot
 from synapse.model.agents import CONSOLIDATOR, OPERATOR
-from synapse.model.records import Pending, Record, filings
+from synapse.model.records import Record, filings
 from synapse.system.typed import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def undo(
         for name, value in fields.items()
         if value or name in ("back", "away")
     }
-    done = seat.pen.write(Pending("undo", by, stored_fields), once=once)
+    done = seat.pen.write(Record.new("undo", by, stored_fields), once=once)
     store.refresh()
     return _undone(done.fields, done.seq, acts)
 

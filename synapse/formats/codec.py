@@ -377,12 +377,16 @@ def _pii(value: object, problems: list[str]) -> bool:
 def render(entry: Entry) -> str:
     """Return the text of an entry, generation A; InvalidEntry where its fields are too long to be
     read back."""
-    to = entry.addressees
+    to, time, ttl = entry.addressees, entry.timestamp, entry.ttl
+    if not _TIME.fullmatch(time):
+        time = quoted(time)
+    if not _SPAN.fullmatch(ttl):
+        ttl = quoted(ttl)
     front = (
         f"---\nid: {quoted(entry.id)}\nfrom: {quoted(entry.author)}\n"
         f"to: {quoted(to[0]) if len(to) == 1 else flow(to)}\n"
-        f"timestamp: {_time(entry.timestamp)}\nnamespace: {quoted(entry.namespace)}\n"
-        f"priority: {entry.priority}\nttl: {_span(entry.ttl)}\n"
+        f"timestamp: {time}\nnamespace: {quoted(entry.namespace)}\n"
+        f"priority: {entry.priority}\nttl: {ttl}\n"
     )
     lists = (("related", entry.related), ("derived_from", entry.derived_from))
     texts = {
@@ -398,7 +402,8 @@ def render(entry: Entry) -> str:
         [f"{name}: {quoted(text)}\n" for name, text in texts.items() if text]
     )
     front += f"scope: {quoted(entry.scope)}\n" if entry.scope != "public" else ""
-    front += kinds.lines(entry.kind, entry.more)
+    if entry.kind != kinds.ENTRY:
+        front += kinds.lines(entry.kind, entry.more)
     return _closed(front, entry.body)
 
 

@@ -29,7 +29,7 @@ from synapse.model.message import (
     attachment,
     said_at,
 )
-from synapse.model.records import Pending
+from synapse.model.records import Record
 from synapse.system.checks import checked
 from synapse.system.typed import Any
 
@@ -165,7 +165,7 @@ class Mail:
         ]
         if new:
             self.seat.pen.write(
-                Pending("receipt", self.seat.id, {"ids": new}), once=once
+                Record.new("receipt", self.seat.id, {"ids": new}), once=once
             )
             self._refresh_mirror()
         return new
@@ -183,7 +183,7 @@ class Mail:
             )
         body = kinds.text("acknowledgement", body) if body else None
         self.seat.pen.write(
-            Pending("acked", self.seat.id, {"entry": id, "body": body}), once=once
+            Record.new("acked", self.seat.id, {"entry": id, "body": body}), once=once
         )
         with self.store.snapshot(late=True) as snap:
             deliveries = snap.deliveries(agent=self.seat.id, entry=id)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 
 from synapse.errors import InvalidEntry
 from synapse.model import namespace as ns
@@ -345,6 +346,7 @@ def texts(more: Mapping[str, Any]) -> Iterator[str]:
     yield from more.get("categories", ())
 
 
+@lru_cache(1_024)
 def is_folder(folder: str) -> bool:
     """Return whether files of entries stand in this folder, or in folders below it."""
     top, _, inner = folder.partition("/")

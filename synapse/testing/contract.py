@@ -11,15 +11,7 @@ from synapse.errors import Conflict, NotFound
 from synapse.model.agents import Agent, settled
 from synapse.model.entry import is_id
 from synapse.model.protocols import Log
-from synapse.model.records import (
-    Guard,
-    Pending,
-    Record,
-    all_of,
-    entry_of,
-    none_live,
-    sum_below,
-)
+from synapse.model.records import Guard, Record, all_of, entry_of, none_live, sum_below
 from synapse.model.settings import Settings
 from synapse.testing.tools import FrozenClock, draft_entry, refused, same, together
 
@@ -58,7 +50,7 @@ class LogContract:
     def test_seq_grows_by_one_per_record(self) -> None:
         log = self._log()
         seqs = [log.append(draft_entry(f"{n}")).seq for n in range(5)]
-        seqs += [log.append(Pending("shown", "eng-a", {"cursor": 5})).seq]
+        seqs += [log.append(Record.new("shown", "eng-a", {"cursor": 5})).seq]
         assert seqs == list(range(seqs[0], seqs[0] + 6))
         assert [record.seq for record in log.since(seqs[0] - 1)] == seqs
 
@@ -108,7 +100,7 @@ class LogContract:
 
     def test_readers_at_a_cursor_miss_nothing_and_get_nothing_twice(self) -> None:
         log = self._log()
-        start = log.append(Pending("shown", "eng-a", {"cursor": 0})).seq
+        start = log.append(Record.new("shown", "eng-a", {"cursor": 0})).seq
         until = monotonic() + 60
 
         def write(name: str) -> list[int]:
@@ -141,7 +133,7 @@ class LogContract:
             log.append(
                 draft_entry(f"{n}")
                 if n % 2
-                else Pending("shown", "eng-a", {"cursor": n})
+                else Record.new("shown", "eng-a", {"cursor": n})
             )
             assert log.mark() == log.mark()
             marks.append(log.mark())
@@ -198,7 +190,7 @@ class LogContract:
         ]
         entries = [log.append(draft_entry(text)) for text in texts]
         acts = [
-            log.append(Pending("note", "eng-a", expected, key='a,"text":b'))
+            log.append(Record.new("note", "eng-a", expected, key='a,"text":b'))
             for expected in fields
         ]
         for view in self._views(log):
@@ -285,11 +277,11 @@ class LogContract:
         first = log.append(draft_entry("mine"), once="key")
         second = log.append(draft_entry("theirs", author="eng-b"), once="key")
         assert first.seq != second.seq
-        assert same(log.append(Pending("note", "eng-b", {}), once="key"), second)
+        assert same(log.append(Record.new("note", "eng-b", {}), once="key"), second)
 
     def test_once_comes_before_the_guard(self) -> None:
         log = self._log()
-        note = Pending("note", "eng-a", {}, key="k")
+        note = Record.new("note", "eng-a", {}, key="k")
         first = log.append(note, once="key", unless=none_live("k"))
         assert same(log.append(note, once="key", unless=none_live("k")), first)
         refused(Conflict, lambda: log.append(note, unless=none_live("k")))
@@ -312,7 +304,7 @@ class LogContract:
         batch = {
             "1": draft_entry("not this"),
             "2": draft_entry("two"),
-            "3": Pending("note", "eng-a", {"n": 3}, key="k"),
+            "3": Record.new("note", "eng-a", {"n": 3}, key="k"),
         }
         records = log.append_all(batch, unless=none_live("k"))
         assert [record.seq for record in records] == [
@@ -333,7 +325,7 @@ class LogContract:
 
     def test_append_all_writes_nothing_where_its_guard_does_not_hold(self) -> None:
         log = self._log()
-        log.append(Pending("note", "eng-a", {}, key="k"))
+        log.append(Record.new("note", "eng-a", {}, key="k"))
         mark = log.mark()
         batch = {"1": draft_entry("one"), "2": draft_entry("two")}
         refused(Conflict, lambda: log.append_all(batch, unless=none_live("k")))
@@ -341,7 +333,7 @@ class LogContract:
 
     def test_unless_raises_and_writes_nothing(self) -> None:
         log = self._log()
-        act = Pending("claim", "eng-a", {}, key="task")
+        act = Record.new("claim", "eng-a", {}, key="task")
         lease = log.append(act, unless=none_live("task"))
         for view in self._views(log):
             error = refused(
@@ -349,47 +341,49 @@ class LogContract:
             )
             assert "task" in str(error)
         assert next(iter(log.since(lease.seq)), None) is None
-        log.append(Pending("claim", "eng-a", {"end": True}, key="task"))
+        log.append(Record.new("claim", "eng-a", {"end": True}, key="task"))
         assert log.append(act, unless=none_live("task")).seq == lease.seq + 2
 
     def test_a_guard_sees_its_key_alone(self) -> None:
         log = self._log()
         for key in ("a", "b", "a", None):
-            log.append(Pending("note", "eng-a", {"amount": 2}, key=key))
+            log.append(Record.new("note", "eng-a", {"amount": 2}, key=key))
         amounts: list[list[Any]] = []
 
         def look(records: Iterable[Record]) -> bool:
             amounts.append([record.fields["amount"] for record in records])
             return False
 
-        pending = Pending("note", "eng-a", {})
+        pending = Record.new("note", "eng-a", {})
         refused(Conflict, lambda: log.append(pending, unless=Guard("a", "look", look)))
         assert amounts == [[2, 2]]
 
     def test_guards_hold_together(self) -> None:
         log = self._log()
-        first = log.append(Pending("note", "eng-a", {}, key="taken"))
+        first = log.append(Record.new("note", "eng-a", {}, key="taken"))
         free, claimed = none_live("free"), none_live("taken")
         for both in (all_of(free, claimed), all_of(None, claimed, free)):
             for view in self._views(log):
                 error = refused(
                     Conflict,
-                    partial(view.append, Pending("note", "eng-a", {}), unless=both),
+                    partial(view.append, Record.new("note", "eng-a", {}), unless=both),
                 )
                 assert "taken" in str(error)
             refused(Conflict, partial(log.archive, [], "eng-a", "why", both))
             refused(Conflict, partial(log.restore, [], "eng-a", "why", both))
         assert next(iter(log.since(first.seq)), None) is None
-        log.append(Pending("note", "eng-a", {"end": True}, key="taken"))
+        log.append(Record.new("note", "eng-a", {"end": True}, key="taken"))
         assert (
-            log.append(Pending("note", "eng-a", {}), unless=all_of(claimed, free)).seq
+            log.append(
+                Record.new("note", "eng-a", {}), unless=all_of(claimed, free)
+            ).seq
             == first.seq + 2
         )
 
     def test_a_guard_is_never_oversold(self) -> None:
         log = self._log()
         views = list(self._views(log)) * 4
-        act = Pending("reserve", "eng-a", {"amount": 3}, key="budget")
+        act = Record.new("reserve", "eng-a", {"amount": 3}, key="budget")
 
         def reserve(view: Log) -> int:
             count = 0

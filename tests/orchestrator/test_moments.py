@@ -13,7 +13,7 @@ from orchestrator.runs import steps
 from orchestrator.tools.functions import tool_of
 from orchestrator.wake import AT_ONCE
 from synapse.model.entry import Entry
-from synapse.model.records import Pending
+from synapse.model.records import Record
 
 TEXT = "Run the whole suite before a push."
 
@@ -208,7 +208,7 @@ def test_who_is_not_believed_holds_nothing(ground):
         when="run git push",
         trust="unverified",
     )
-    here.mem.store.log.append(Pending("entry", "eng-b", {}, fields))
+    here.mem.store.log.append(Record.new("entry", "eng-b", {}, fields))
     here.spawn("Push it", "eng-a", "web")
     assert len(made) == 1
 

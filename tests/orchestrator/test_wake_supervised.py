@@ -20,7 +20,7 @@ from orchestrator import Supervisor, Task, supervisor, wake
 from orchestrator.engines.scripted import Move, Scripted
 from orchestrator.runs.folder import STEPS
 from synapse.errors import NotFound, StoreBusy
-from synapse.model.records import Pending
+from synapse.model.records import Record
 
 LISTENERS = ("eng-a", "eng-b", "eng-c")
 AGENTS = (
@@ -327,7 +327,7 @@ def test_what_was_heard_before_a_look_failed_is_told_by_the_next():
         told = memory.as_agent("boss").append(
             "Stop using v1.", "decisions/api", priority="critical"
         )
-        memory.store.log.append(Pending("vouch", "operator", {"entry": later.id}))
+        memory.store.log.append(Record.new("vouch", "operator", {"entry": later.id}))
         boss.run_store.deliveries.feed._follower.entry = busy
         with pytest.raises(StoreBusy):
             boss.run_store.deliveries.changes(running)

@@ -17,7 +17,7 @@ from synapse.index.snapshot import Filter
 from synapse.log.memory import MemoryLog
 from synapse.model.agents import Agent, settled
 from synapse.model.entry import Entry
-from synapse.model.records import Pending
+from synapse.model.records import Record
 from synapse.store import Store
 from synapse.system.lock import Lock
 from synapse.testing import FrozenClock
@@ -107,7 +107,7 @@ class Story:
 
     def _append(self, entry, key=None):
         self.ids.append(
-            self.log.append(Pending("entry", entry.author, {}, entry, key=key)).id
+            self.log.append(Record.new("entry", entry.author, {}, entry, key=key)).id
         )
 
     def wait(self, span):
@@ -125,20 +125,20 @@ class Story:
             if kind == "vouch"
             else {}
         )
-        self.log.append(Pending(kind, "c", {"entry": self.id(place), **more}))
+        self.log.append(Record.new(kind, "c", {"entry": self.id(place), **more}))
 
     def shown(self, agent):
-        self.log.append(Pending("shown", agent, {"cursor": len(self.log.records)}))
+        self.log.append(Record.new("shown", agent, {"cursor": len(self.log.records)}))
 
     def agent(self, id, how):
         self.log.append(
-            Pending("agent", "operator", {"agent": Agent(id)._asdict(), "how": how})
+            Record.new("agent", "operator", {"agent": Agent(id)._asdict(), "how": how})
         )
 
     def void(self, place):
         if self.log.records:
             self.log.append(
-                Pending("void", "log", {"seq": place % len(self.log.records) + 1})
+                Record.new("void", "log", {"seq": place % len(self.log.records) + 1})
             )
 
     # -- what the index says -----------------------------------------------------------------------
@@ -322,7 +322,7 @@ def test_a_page_of_more_than_the_cache_holds():
     story = Story()
     for n in range(4_200):
         entry = Entry("", "a", "", "api/x", "info", f"{n}", "30d")
-        story.log.append(Pending("entry", "a", {}, entry))
+        story.log.append(Record.new("entry", "a", {}, entry))
     index = story.index
     newest = index.current.page(None, Filter(), story.clock.at)
     everything = index.current.page(None, Filter(limit=None), story.clock.at)

@@ -14,7 +14,7 @@ from synapse.log.memory import MemoryLog
 from synapse.model import namespace as ns
 from synapse.model.agents import Agent, settled
 from synapse.model.entry import NEVER, PRIORITIES, Entry
-from synapse.model.records import Pending
+from synapse.model.records import Record
 from synapse.store import Store
 from synapse.testing import FrozenClock
 
@@ -81,13 +81,13 @@ class Shelf:
             to, tuple(pick.sample(TAGS, pick.randint(0, 2))), authority=pick.choice((40, 60)),
             topic=pick.choice((None, None, None, "t1", "t2")), staged=pick.random() < 0.05,
         )  # fmt: skip
-        record = self.log.append(Pending("entry", entry.author, {}, entry))
+        record = self.log.append(Record.new("entry", entry.author, {}, entry))
         if entry.staged and pick.random() < 0.5:
-            self.log.append(Pending("approve", "lead", {"entry": record.id}))
+            self.log.append(Record.new("approve", "lead", {"entry": record.id}))
         if not entry.staged and pick.random() < 0.05:
             self.log.archive([record.id], "lead", "done")
         if not entry.staged and pick.random() < 0.05:
-            self.log.append(Pending("resolve", "lead", {"entry": record.id}))
+            self.log.append(Record.new("resolve", "lead", {"entry": record.id}))
 
     def matching(self, wanted, now, cursor):
         for entry in reversed(self.entries):
@@ -212,7 +212,7 @@ def test_every_path_is_walked(shelf):
 def test_unread_is_what_brute_force_counts(shelf, agent, moment, floor):
     now = shelf.start + moment
     if floor:
-        shelf.log.append(Pending("shown", agent.id, {"cursor": floor}))
+        shelf.log.append(Record.new("shown", agent.id, {"cursor": floor}))
         shelf.store.index.catch_up()
     floor = shelf.query.shown(agent.id)
     fresh = [
@@ -382,7 +382,7 @@ def test_an_agent_read_anew_reaches_what_its_new_globs_cover(mem):
 
 def run_record(mem, run, by="eng-a", **fields):
     return mem.store.log.append(
-        Pending("run", by, {"run": run, **fields}, key=f"run:{run}")
+        Record.new("run", by, {"run": run, **fields}, key=f"run:{run}")
     )
 
 
@@ -470,7 +470,7 @@ def test_deliveries_are_asked_for():
             fields = {"agent": agent, "state": state, "ids": ids, "how": "wake"} | (
                 {"run": run, "epoch": 1} if run else {}
             )
-            mem.store.log.append(Pending("delivery", agent, fields))
+            mem.store.log.append(Record.new("delivery", agent, fields))
         mem.store.index.catch_up()
         query = mem.store.index.current
 
@@ -493,7 +493,7 @@ def test_runs_and_deliveries_are_derived_again_to_the_same_digest(tmp_path):
     with synapse.init(str(tmp_path / "memory")) as mem:
         runs_of(mem)
         mem.store.log.append(
-            Pending(
+            Record.new(
                 "delivery",
                 "eng-a",
                 {"agent": "eng-a", "state": "acked", "ids": ["syn-1"]},

@@ -20,7 +20,7 @@ from synapse.index.snapshot import Filter
 from synapse.log.memory import MemoryLog
 from synapse.model.agents import Agent, settled
 from synapse.model.entry import NEVER, PRIORITIES, RANK, Entry
-from synapse.model.records import Pending
+from synapse.model.records import Record
 from synapse.store import Store
 from synapse.system.tokens import Tokens
 from synapse.testing import FrozenClock
@@ -95,7 +95,7 @@ class Story:
 
     def put(self, entry, key=None):
         self.ids.append(
-            self.log.append(Pending("entry", entry.author, {}, entry, key=key)).id
+            self.log.append(Record.new("entry", entry.author, {}, entry, key=key)).id
         )
 
     def entry(self, author, namespace, priority, topic, olds, ttl, to):
@@ -137,7 +137,7 @@ class Story:
     def mark(self, agent, places, cursor):
         ids = [self.id(place) for place in sorted(places)]
         self.log.append(
-            Pending(
+            Record.new(
                 "shown",
                 agent,
                 {"cursor": cursor, "how": "read", "ids": ids, "of": len(ids)},
@@ -146,13 +146,13 @@ class Story:
 
     def everything(self, agent, cursor):
         self.log.append(
-            Pending("shown", agent, {"cursor": min(cursor, len(self.log.records))})
+            Record.new("shown", agent, {"cursor": min(cursor, len(self.log.records))})
         )
 
     def rendered(self, agent, places):
         ids = [self.id(place) for place in sorted(places)]
         self.log.append(
-            Pending(
+            Record.new(
                 "delivery",
                 agent,
                 {"agent": agent, "state": "rendered", "ids": ids, "run": "r"},
@@ -160,7 +160,7 @@ class Story:
         )
 
     def rule(self, kind, place):
-        self.log.append(Pending(kind, "c", {"entry": self.id(place)}))
+        self.log.append(Record.new(kind, "c", {"entry": self.id(place)}))
 
     def archive(self, places):
         self.log.archive([self.id(place) for place in sorted(places)], "c", "test")
@@ -173,7 +173,7 @@ class Story:
             Agent(id, read=reads, write=("*",), teams=("red",) if red else ())
         )
         self.log.append(
-            Pending(
+            Record.new(
                 "agent", "operator", {"agent": agent._asdict(), "how": "registered"}
             )
         )
@@ -183,7 +183,7 @@ class Story:
 
     def void(self, place):
         self.log.append(
-            Pending("void", "log", {"seq": place % len(self.log.records) + 1})
+            Record.new("void", "log", {"seq": place % len(self.log.records) + 1})
         )
 
     # -- the truth ---------------------------------------------------------------------------------

@@ -330,7 +330,7 @@ def drop(root, path, **fields):
 def test_a_drop_s_trust_is_that_of_what_it_is_made_of(mem, root):
     doubtful = mem.as_agent("lead").append("made", "api/x")
     mem.store.log.append(
-        synapse.model.records.Pending(
+        synapse.model.records.Record.new(
             "entry",
             "eng-a",
             {},
@@ -393,9 +393,7 @@ def test_a_drop_is_taken_by_a_process_that_has_read_nothing_yet(tmp_path):
 
 @pytest.mark.parametrize("kind", ["files", "memory"])
 def test_threads_may_share_a_memory(tmp_path, kind):
-    """Each read shows all that was acknowledged before it began, also in namespaces that are
-    new.
-    """
+    """Each read shows all that was acknowledged before it began, also in namespaces that are new."""
     mem = (
         synapse.init(str(tmp_path / "w"))
         if kind == "files"

@@ -8,7 +8,7 @@ from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options, Usage
 from synapse.errors import Conflict
 from synapse.model.agents import OPERATOR
-from synapse.model.records import Pending
+from synapse.model.records import Record
 
 LEFT = "; its process is gone: `orchestrator resume` writes its end"
 
@@ -45,8 +45,8 @@ def stop(call: Call) -> None:
     ids = [str(run["run"]) for run in targets]
     for id in ids:
         fields = {"run": id, "reason": args.reason}
-        record = Pending("stop", OPERATOR, fields, key=f"stop:{id}")
-        call.memory.store.log.append(record)
+        record = Record.new("stop", OPERATOR, fields, key=f"stop:{id}")
+        call.memory.store.write(record)
     root = call.memory.store.root or call.root
     orphans = {
         str(run["run"]) for run in targets if not lives(root, str(run.get("holder")))

@@ -22,7 +22,7 @@ from synapse.agent_memory import AgentMemory
 from synapse.errors import OverBudget
 from synapse.model.agents import Agent
 from synapse.model.entry import Entry
-from synapse.model.records import Pending
+from synapse.model.records import Record
 from synapse.view.block import POINTER, Block, pointer, whole
 from synapse.view.view import View
 
@@ -195,7 +195,7 @@ class Context:
                 "state": "rendered",
             }
             self.workers.seat(worker).pen.write(
-                Pending("delivery", worker.agent, fields | {"ids": whole_ids})
+                Record.new("delivery", worker.agent, fields | {"ids": whole_ids})
             )
         return text
 

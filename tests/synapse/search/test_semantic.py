@@ -12,7 +12,7 @@ from synapse.errors import EmbedderError, InvalidQuery
 from synapse.index.embeddable import text_of
 from synapse.log.files import FilesLog
 from synapse.model.entry import Entry
-from synapse.model.records import Pending
+from synapse.model.records import Record
 from synapse.model.settings import Semantic
 from synapse.search import semantic
 from synapse.testing import FrozenClock
@@ -143,7 +143,7 @@ def test_a_sealed_entry_in_the_log_is_passed_over(mem, embeddings):
         scope="private",
         authority=100,
     )
-    mem.store.log.append(Pending("entry", "cto", {}, entry))
+    mem.store.log.append(Record.new("entry", "cto", {}, entry))
     write(mem, "said to all")
     assert semantic.embed(mem.store)[1:] == (1, 0, 0)
     assert told(embeddings) == ["said to all"]
