@@ -19,8 +19,8 @@ class Recovery(NamedTuple):
     """The runs that are this supervisor's from now on; those that it left, with what they wait
     for."""
 
-    taken: list[Run]
-    left: dict[str, str]
+    runs: list[Run]
+    waiting: dict[str, str]
 
 
 def recover(run_store: RunStore, root: str | None = None) -> Recovery:

@@ -142,7 +142,7 @@ async def looked(boss, log):
     """
     began, taken = time.time(), []
     try:
-        taken = (await boss.recover()).taken
+        taken = (await boss.recover()).runs
     except StoreBusy as busy:
         print(f"busy: {busy.pid}", flush=True)
     with Path(f"{log}.looks").open("a") as file:
