@@ -25,9 +25,10 @@ from synapse.log.files import FilesLog
 from synapse.log.journal import SEGMENT_BYTES
 from synapse.log.line import Line, act_line, agent_pending, entry_line
 from synapse.model import clock
-from synapse.model.agents import OPERATOR, Agent, Settings, settled
+from synapse.model.agents import OPERATOR, Agent, settled
 from synapse.model.entry import Draft, Entry, addressees
 from synapse.model.records import Pending, Record, entry_of
+from synapse.model.settings import Settings
 
 FILES_UP_TO = 100_000
 

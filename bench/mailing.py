@@ -18,9 +18,9 @@ from synapse import Mail
 from synapse.authority import admit
 from synapse.log.line import Line, entry_line
 from synapse.model import kinds
-from synapse.model.agents import Settings
 from synapse.model.entry import Draft, addressees
 from synapse.model.records import Pending
+from synapse.model.settings import Settings
 
 IN_A_THREAD = 100
 POLLED, LISTED = Goal("p50", 0.2e-3), Goal("p50", 1e-3)

@@ -21,9 +21,9 @@ from synapse.agent_memory import AgentMemory
 from synapse.authority import admit
 from synapse.log.line import Line, entry_line
 from synapse.model import kinds
-from synapse.model.agents import Settings
 from synapse.model.entry import Draft, addressees
 from synapse.model.records import Pending
+from synapse.model.settings import Settings
 
 VOCABULARY = 30_000
 SYLLABLES = (

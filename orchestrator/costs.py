@@ -22,9 +22,10 @@ from orchestrator.tools import calls
 from synapse.errors import InvalidEntry
 from synapse.formats.keys import RUN_BLOCKS, concerns
 from synapse.log.files import FilesLog
-from synapse.model.agents import Agent, Settings
+from synapse.model.agents import Agent
 from synapse.model.clock import micros
 from synapse.model.entry import SECOND
+from synapse.model.settings import Settings
 from synapse.store import Store
 
 # how the folders of its ledgers begin, with the date behind it

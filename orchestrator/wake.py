@@ -261,6 +261,7 @@ class Listener:
         self._store = store
         self._called = called
         self._over = threading.Event()
+        self._pipe = None if store.bells is None else NotificationPipe(store.bells)
         self._thread = threading.Thread(
             target=self._listen, name="synapse-ear", daemon=True
         )
@@ -268,19 +269,21 @@ class Listener:
 
     def close(self) -> None:
         self._over.set()
+        if self._pipe is not None:
+            self._pipe.wake()
         self._thread.join(2.0)
 
     def _listen(self) -> None:
-        if self._store.bells is None:
+        if self._pipe is None:
             self._watch()
             return
-        bell = NotificationPipe(self._store.bells)
         try:
             while not self._over.is_set():
-                bell.wait(LOOK_EVERY)
-                self._called()
+                self._pipe.wait(LOOK_EVERY)
+                if not self._over.is_set():
+                    self._called()
         finally:
-            bell.close()
+            self._pipe.close()
 
     def _watch(self) -> None:
         """Poll the log's mark: in memory nothing notifies."""

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         SynapseError,
     )
     from synapse.mail.mailbox import Mail
-    from synapse.model.agents import Agent, Settings, Skill
+    from synapse.model.agents import Agent, Skill
     from synapse.model.entry import Draft, Entry
     from synapse.model.message import Message, Thread
     from synapse.model.results import (
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         Rebuilt,
         Report,
     )
+    from synapse.model.settings import Settings
     from synapse.system.discovery import find
     from synapse.view.view import View
 
@@ -102,7 +103,8 @@ _HOMES = {
     "compat.shared": ("SharedMemoryStore",),
     "core": ("Memory", "init", "open"),
     "mail.mailbox": ("Mail",),
-    "model.agents": ("Agent", "Settings", "Skill"),
+    "model.agents": ("Agent", "Skill"),
+    "model.settings": ("Settings",),
     "model.entry": ("Draft", "Entry"),
     "model.message": ("Message", "Thread"),
     "model.results": (

@@ -11,14 +11,7 @@ from collections.abc import Container, Iterable
 from synapse.errors import Forbidden, InvalidEntry, NoKey
 from synapse.model import kinds
 from synapse.model import namespace as ns
-from synapse.model.agents import (
-    CONSOLIDATOR,
-    GLOBAL,
-    PLACES,
-    Agent,
-    Settings,
-    authority_in,
-)
+from synapse.model.agents import CONSOLIDATOR, GLOBAL, PLACES, Agent, authority_in
 from synapse.model.entry import (
     NEVER,
     RANK,
@@ -31,6 +24,7 @@ from synapse.model.entry import (
     parse_ttl,
 )
 from synapse.model.records import canonical_body
+from synapse.model.settings import Settings
 from synapse.system.typed import NamedTuple
 
 MAX_BODY = 1 << 20

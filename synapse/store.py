@@ -27,18 +27,12 @@ from synapse.index.projection import UNKNOWN, Index
 from synapse.log.adopt import Channel
 from synapse.log.files import FilesLog
 from synapse.log.line import agent_pending
-from synapse.model.agents import (
-    OPERATOR,
-    Agent,
-    Semantic,
-    Settings,
-    authority_in,
-    settled,
-)
+from synapse.model.agents import OPERATOR, Agent, authority_in, settled
 from synapse.model.dates import When
 from synapse.model.dates import since as parse_since
 from synapse.model.entry import NEVER, TRUST, Draft, Entry, parse_ttl
 from synapse.model.records import Guard, Pending, Record, all_of, sum_below, unruled
+from synapse.model.settings import Semantic, Settings
 from synapse.system.digest import sha256
 from synapse.system.typed import TYPE_CHECKING
 

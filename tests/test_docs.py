@@ -11,7 +11,7 @@ from orchestrator.spend.limits import policy
 from orchestrator.testing.model_server import ModelServer
 from synapse.formats.declared import read_settings
 from synapse.formats.keys import SETTINGS, strays
-from synapse.model.agents import Settings
+from synapse.model.settings import Settings
 from synapse.system import yaml
 from tests.pages import (
     DOCS,

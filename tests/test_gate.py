@@ -32,9 +32,10 @@ from synapse.index.db import Database, load_sql
 from synapse.knowledge import recall, references
 from synapse.knowledge.capsule import short, short_id
 from synapse.model import clock, kinds, worth
-from synapse.model.agents import Agent, Semantic, settled
+from synapse.model.agents import Agent, settled
 from synapse.model.entry import Draft, Entry, addressees
 from synapse.model.records import Pending
+from synapse.model.settings import Semantic
 from synapse.search import semantic
 from synapse.testing import FrozenClock
 from synapse.view import news
@@ -839,7 +840,7 @@ def walk_references(me, world):
     for known in world.hidden_from(me.id):
         entry = world.entry(known)
         for text in (short(entry), short_id(known.id)):
-            for act in (references.resolved, recall.version_by, recall.forget):
+            for act in (references.resolve_reference, recall.version_by, recall.forget):
                 if act is not recall.forget or me.id != "operator":
                     told = refusal(lambda act=act, text=text: act(me, text))
                     yield (

@@ -1,4 +1,7 @@
-"""The verbs of the orchestrator's shell. Data; imports no verb."""
+"""The table of the verbs of the orchestrator's shell. Data; imports no verb.
+
+Read by `main`, the completion scripts and the reference of the shell.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ GROUPS = {
     "do": "Give work to agents",
     "see": "See what runs, and what ran",
     "end": "Step in",
-    "keep": "Look after it",
+    "keep": "Look after the workspace",
 }
 
 
@@ -36,14 +39,14 @@ _TABLE = (
         "doctor",
         "clients",
         "clients.doctor",
-        "whether clients have the memory, and why not",
+        "check whether clients have the memory",
         "orchestrator doctor",
     ),
     _verb(
         "run",
         "do",
         "work.run",
-        "give a task to an agent, and wait for what comes of it",
+        "give a task to an agent, and wait for its result",
         (
             "orchestrator run --agent eng-frontend --project brain-suite \\\n   "
             ' --max-usd 0.5 "Fix the landing page"'
@@ -67,59 +70,63 @@ _TABLE = (
         "ps",
         "see",
         "inspect.runs",
-        "the runs that are going on, or all",
+        "list the runs that are going on, or all",
         "orchestrator ps --all --limit 20",
     ),
     _verb(
-        "tree", "see", "inspect.runs", "who spawned whom", "orchestrator tree lead-1f0c"
+        "tree",
+        "see",
+        "inspect.runs",
+        "show who spawned whom",
+        "orchestrator tree lead-1f0c",
     ),
     _verb(
         "tail",
         "see",
         "inspect.tail",
-        "what a run did, step by step",
+        "show what a run did, step by step",
         "orchestrator tail eng-backend-9a31 --follow",
     ),
     _verb(
         "stats",
         "see",
         "inspect.stats",
-        "runs, tokens, cost, overhead, blockers",
+        "sum up runs, tokens, cost, overhead, blockers",
         "orchestrator stats --by department --since 7d",
     ),
     _verb(
         "receipt",
         "see",
         "inspect.receipt",
-        "what went into a prompt, and why",
+        "show what went into a prompt, and why",
         "orchestrator receipt lead-1f0c",
     ),
     _verb(
         "replay",
         "see",
         "inspect.receipt",
-        "the prompt a run began with",
+        "print the prompt that a run began with",
         "orchestrator replay lead-1f0c > p.md",
     ),
     _verb(
         "wakes",
         "see",
         "inspect.wakes",
-        "how far what is critical got, to whom",
+        "show how far critical entries got, and to whom",
         "orchestrator wakes --since 24h",
     ),
     _verb(
-        "debts",
+        "unread",
         "see",
         "inspect.unread",
-        "results that were paid for and that nobody read",
-        "orchestrator debts",
+        "list results that cost tokens and that nobody read",
+        "orchestrator unread",
     ),
     _verb(
         "questions",
         "see",
         "inspect.unread",
-        "what agents ask you",
+        "list what agents ask you",
         "orchestrator questions",
     ),
     _verb(
@@ -140,21 +147,21 @@ _TABLE = (
         "up",
         "keep",
         "upkeep.daemon",
-        "stay: go on with what died, tidy the memory at night",
+        "start the daemon: it resumes runs and tidies at night",
         "orchestrator up --detach",
     ),
     _verb(
         "down",
         "keep",
         "upkeep.daemon",
-        "end what `up` began; its runs wait",
+        "end the daemon; its runs wait",
         "orchestrator down",
     ),
     _verb(
         "status",
         "keep",
         "upkeep.daemon",
-        "whether it is up, and what it holds",
+        "show whether the daemon is up, and its runs",
         "orchestrator status",
     ),
     _verb(
@@ -168,7 +175,7 @@ _TABLE = (
         "schedule",
         "keep",
         "upkeep.schedule",
-        "when the memory is tidied, and was",
+        "show when the memory is tidied, and was",
         "orchestrator schedule --days 30",
     ),
     _verb(
@@ -187,10 +194,11 @@ _TABLE = (
     ),
 )
 VERBS = {verb.name: verb for verb in _TABLE}
+OLDER_NAMES = {"debts": "unread"}
 
 
 def overview() -> str:
-    """What `orchestrator --help` says."""
+    """Return the text of `orchestrator --help`."""
     lines = [
         "usage: orchestrator [--root DIR] [--json] VERB ...",
         "",
@@ -212,4 +220,4 @@ _FOOT = (
 )
 
 # A prompt shows what its agent may see; to others it is as closed as the entries in it.
-PROGRAM = Program("orchestrator", VERBS, frozenset(VERBS), overview)
+PROGRAM = Program("orchestrator", VERBS, frozenset(VERBS), overview, older=OLDER_NAMES)

@@ -23,8 +23,8 @@ from synapse.backup import take
 from synapse.consolidate import Claim, claim, finish, lapsed, run_nightly
 from synapse.core import Memory
 from synapse.errors import InvalidEntry, StoreError, SynapseError
-from synapse.model.agents import Settings
 from synapse.model.clock import now
+from synapse.model.settings import Settings
 from synapse.store import Store
 
 NIGHT, SEMANTIC, BACKUP = "night", "semantic", "backup"

@@ -16,7 +16,7 @@ from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from typing import TYPE_CHECKING, NamedTuple
 
 from synapse.errors import InvalidEntry
-from synapse.model.agents import Settings
+from synapse.model.settings import Settings
 
 if TYPE_CHECKING:
     from apscheduler.schedulers.asyncio import AsyncIOScheduler

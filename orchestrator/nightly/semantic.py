@@ -42,9 +42,10 @@ from synapse.consolidate.proposal import Proposal, Verdict
 from synapse.core import Memory
 from synapse.errors import InvalidEntry, SynapseError
 from synapse.index import unfiled
-from synapse.model.agents import CONSOLIDATOR, Settings
+from synapse.model.agents import CONSOLIDATOR
 from synapse.model.clock import seconds
 from synapse.model.entry import Entry
+from synapse.model.settings import Settings
 from synapse.store import Store
 
 SEMANTIC = "semantic"

@@ -30,40 +30,41 @@ WAIT = "wait"
 WAIT_WITHIN = 10.0
 WAIT_EACH = 0.3
 LONGEST_LOG = 1 << 20  # bytes
+SHELLS = ("sh", "bash", "dash", "zsh", "fish", "ksh", "busybox")
 
 
 def main(words: list[str]) -> None:
-    """Answer one event; always 0."""
+    """Answer one event; the exit code is always 0."""
     began, client = time.monotonic(), words[0] if words else ""
     root = None
     try:
-        if not os.environ.get(
-            "SYNAPSE_RUN"
-        ):  # a run of our own supervisor is told by it
+        # A run of our own supervisor gets its memory from that.
+        if not os.environ.get("SYNAPSE_RUN"):
             payload = read_payload(sys.stdin.fileno())
             root = find_workspace(words, payload)
             if root is not None:
-                pid = client_process()
-                if "--away" in words:
-                    detach()
-                request = {"client": client, "payload": payload, "pid": pid}
-                request["identity"] = os.environ.pop(
-                    "SYNAPSE_AGENT", ""
-                )  # this process acts for the operator
-                text = (
-                    second_answer(root, client, payload)
-                    if "--more" in words
-                    else answer_or_wait(root, request)
-                )
-                sys.stdout.write(text)
+                sys.stdout.write(answer_in(words, root, client, payload))
                 sys.stdout.flush()
     except BaseException as error:
         log_error(root, client, error, began)
     finish()
 
 
+def answer_in(words: list[str], root: str, client: str, payload: dict[str, Any]) -> str:
+    """Return what this hook prints for an event in a workspace."""
+    pid = client_process()
+    if "--away" in words:
+        detach()
+    # The variable is taken out of the environment: this process acts for the operator.
+    identity = os.environ.pop("SYNAPSE_AGENT", "")
+    if "--more" in words:
+        return second_answer(root, client, payload)
+    request = {"client": client, "payload": payload, "pid": pid, "identity": identity}
+    return answer_or_wait(root, request)
+
+
 def finish() -> None:
-    """End at once: what is left to tidy up is nobody's business, and takes time."""
+    """End at once: tidying up the interpreter would only take time."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -84,14 +85,13 @@ def detach() -> None:
 
 
 def read_payload(descriptor: int) -> dict[str, Any]:
-    """Return the event as text, within a time and a size."""
+    """Return the event as JSON has it, read within a time and a size."""
     import select
 
     end, chunks, size = time.monotonic() + READ_WITHIN, [], 0
     while True:
-        ready, _, _ = select.select(
-            [descriptor], [], [], max(end - time.monotonic(), 0)
-        )
+        left = max(end - time.monotonic(), 0)
+        ready, _, _ = select.select([descriptor], [], [], left)
         if not ready:
             raise TimeoutError("the event did not come to its end")
         chunk = os.read(descriptor, 1 << 16)
@@ -124,7 +124,7 @@ def find_workspace(words: list[str], payload: dict[str, Any]) -> str | None:
 
 
 def answer_or_wait(root: str, request: dict[str, Any]) -> str:
-    """Return the answer; while another agent is at the same call, wait a while for its result."""
+    """Return the answer. While another agent makes the same call, wait some time for its result."""
     end = time.monotonic() + WAIT_WITHIN
     text = answer_event(root, request)
     while text == WAIT:
@@ -137,18 +137,17 @@ def answer_or_wait(root: str, request: dict[str, Any]) -> str:
 def answer_event(root: str, request: dict[str, Any]) -> str:
     """Return the daemon's answer, or this process' own."""
     try:
-        return ask_daemon(
-            root, {"do": "hook", "until": time.monotonic() + BEGUN_WITHIN, **request}
-        )
+        until = time.monotonic() + BEGUN_WITHIN
+        return ask_daemon(root, {"do": "hook", "until": until, **request})
     except (OSError, ValueError, KeyError):
         return answer_here(root, **request)
 
 
 def ask_daemon(root: str, request: dict[str, Any]) -> str:
-    """Return what the daemon answers; OSError where none does."""
+    """Return the daemon's answer; OSError where no daemon is up."""
     path = os.path.join(root, "runs", ".daemon.sock")
     if os.path.islink(path):
-        raise OSError(f"{path} is a link: nobody knows to whom")
+        raise OSError(f"{path} is a link, and it may lead anywhere")
     if len(os.fsencode(path)) > LONGEST_PATH:
         os.chdir(os.path.dirname(path))
         path = os.path.basename(path)
@@ -156,21 +155,20 @@ def ask_daemon(root: str, request: dict[str, Any]) -> str:
         connection.settimeout(DAEMON_WITHIN)
         connection.connect(path)
         connection.sendall(json.dumps(request).encode() + b"\n")
-        with connection.makefile("r", encoding="utf-8") as answer:
-            receipt = json.loads(
-                answer.readline()
-            )  # until then nobody has been told anything
+        with connection.makefile("r", encoding="utf-8") as lines:
+            receipt = json.loads(lines.readline())
+            # Where this fails, the daemon has given nothing, and this process can answer.
             if "begun" not in receipt:
                 raise ValueError("the daemon does not answer this")
             connection.settimeout(ANSWER_WITHIN)
-            reply = json.loads(answer.readline())
+            reply = json.loads(lines.readline())
     return str(reply["answer"])
 
 
 def answer_here(
     root: str, client: str, payload: dict[str, Any], pid: int, identity: str
 ) -> str:
-    """Return the answer that is made here, with the packages of this interpreter."""
+    """Return the answer that this process makes, with the packages of this interpreter."""
     import gc
     import site
 
@@ -186,7 +184,7 @@ def answer_here(
 
 
 def second_answer(root: str, client: str, payload: dict[str, Any]) -> str:
-    """Return what the first hook of a start had no room for, once it is known."""
+    """Return the text that the first hook of a start had no room for, once it is there."""
     sys.path.insert(0, PACKAGES)
     from orchestrator.plugin.facts import load
     from orchestrator.plugin.facts.event import read_event
@@ -216,11 +214,9 @@ def client_process() -> int:
                 text = file.read()
         except OSError:
             return pid
-        name, fields = (
-            text[text.index("(") + 1 : text.rindex(")")],
-            text[text.rindex(")") + 2 :].split(),
-        )
-        if name not in ("sh", "bash", "dash", "zsh", "fish", "ksh", "busybox"):
+        name = text[text.index("(") + 1 : text.rindex(")")]
+        fields = text[text.rindex(")") + 2 :].split()
+        if name not in SHELLS:
             return pid
         pid = int(fields[1])
     return pid
@@ -229,36 +225,24 @@ def client_process() -> int:
 def log_error(
     root: str | None, client: str, error: BaseException, began: float
 ) -> None:
-    """Add a line to the log that says what went wrong; nowhere to write is no matter."""
+    """Add a line to the log that says what went wrong, if the log can be written."""
     try:
         path = os.path.join(root, "runs", ".hooks.log") if root else ""
         if not os.access(os.path.dirname(path), os.W_OK):
-            base = os.environ.get("XDG_STATE_HOME") or os.path.expanduser(
-                "~/.local/state"
-            )
+            base = os.environ.get("XDG_STATE_HOME")
+            base = base or os.path.expanduser("~/.local/state")
             path = os.path.join(base, "synapse", "hooks.log")
             os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         size = os.path.getsize(path) if os.path.exists(path) else 0
         moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        took = int((time.monotonic() - began) * 1000)
-        line = (
-            f"{moment} {client} {took} ms {type(error).__name__}:"
-            f" {' '.join(str(error).split())[:500]}\n"
-        )
-        how = os.O_TRUNC if size > LONGEST_LOG else os.O_APPEND
+        milliseconds = int((time.monotonic() - began) * 1000)
+        kind, message = type(error).__name__, " ".join(str(error).split())[:500]
         # No link is followed: a workspace may come from somebody else.
-        log = os.open(
-            path,
-            os.O_WRONLY
-            | os.O_CREAT
-            | os.O_CLOEXEC
-            | os.O_NOFOLLOW
-            | os.O_NONBLOCK
-            | how,
-            0o644,
-        )
+        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        flags |= os.O_TRUNC if size > LONGEST_LOG else os.O_APPEND
+        log = os.open(path, flags, 0o644)
         with open(log, "w", encoding="utf-8", errors="replace") as file:
-            file.write(line)
+            file.write(f"{moment} {client} {milliseconds} ms {kind}: {message}\n")
     except OSError:
         pass
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from synapse.errors import InvalidEntry
 from synapse.index import terms
-from synapse.model.condense import Said, Shape, condense
+from synapse.model.condense import Shape, Turn, condense
 from synapse.model.entry import parse_ttl
 
 LIFETIME = "1h"  # how long a result holds where nobody says
@@ -281,7 +281,7 @@ def condensed(text: str, words: str) -> str | None:
 
 def _kept(text: str, words: str, shape: Shape) -> list[str]:
     condensed_lines = condense(
-        (Said("", text),), words, lambda line: len(line) // 4 + 1, shape
+        (Turn("", text),), words, lambda line: len(line) // 4 + 1, shape
     )
     return [line for piece in condensed_lines.pieces for line in piece.split("\n")]
 

@@ -23,10 +23,11 @@ from scenarios.data.schema import Scenario
 from scenarios.play.recorder import PRICES, Recorder, declared
 from scenarios.play.truth import Truth, drawn, noise
 from synapse.consolidate import PHASES, gather, plan, run_nightly
-from synapse.model.agents import CONSOLIDATOR, OPERATOR, Settings
+from synapse.model.agents import CONSOLIDATOR, OPERATOR
 from synapse.model.clock import micros
 from synapse.model.entry import SECOND, Entry
 from synapse.model.records import filings
+from synapse.model.settings import Settings
 from synapse.system.tokens import DEFAULT
 
 DAY = 86_400.0

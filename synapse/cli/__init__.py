@@ -1,5 +1,7 @@
-"""The shell. One `main` parses the verb, runs it and turns whatever goes wrong into a line and an
+"""The shell: `main` parses a command line, runs its verb, and turns every error into a line and an
 exit code.
+
+One `main` parses the verb, runs it and turns whatever goes wrong into a line and an exit code.
 
 Environment variables, standard streams and signals are touched here and nowhere below. A verb's
 function parses, makes one call of the library and prints; it decides nothing.
@@ -106,7 +108,7 @@ def _without_verb(arguments: Sequence[str], program: Program) -> int:
     if "--version" in arguments:
         from importlib.metadata import version
 
-        from synapse.model.agents import PROTOCOL
+        from synapse.model.settings import PROTOCOL
 
         print(f"{program.name} {version('synapse-orchestrator')}, protocol {PROTOCOL}")
         return 0
@@ -121,7 +123,7 @@ def _fail(error: Exception, words: Sequence[str], program: Program) -> int:
 
         traceback.print_exception(error)
     message = (
-        _said(error)
+        _error_text(error)
         if is_expected
         else f"this is a bug: {type(error).__name__}: {error}; --debug shows where"
     )
@@ -131,7 +133,7 @@ def _fail(error: Exception, words: Sequence[str], program: Program) -> int:
     return StoreError.exit_code if is_expected else SynapseError.exit_code
 
 
-def _said(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename}: {error.strerror}"
     return str(error)

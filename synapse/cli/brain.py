@@ -31,11 +31,11 @@ _OURS = {
 }
 _MORE = {
     "provenance": Verb(
-        "provenance", "know", "brain", "the same as why: the conversation behind an item",
+        "provenance", "know", "brain", "same as why: trace an item back to its conversation",
         "brain provenance fact_0123456789ab",
     ),
     "check": Verb(
-        "check", "keep", "brain", "what of brain.db does not follow from the log, and undo it",
+        "check", "keep", "brain", "find and undo changes in brain.db that are not in the log",
         "brain check --rebuild"
     ),
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""What `synapse doctor` looks at: the machine, the file system under the workspace, and the
+"""The checks of `synapse doctor`: of the machine, the file system under the workspace, and the
 workspace itself.
 
 Every check answers with findings and never raises: a broken workspace is what a doctor is called
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from synapse.cli import probes
 from synapse.errors import SynapseError
-from synapse.model.agents import PROTOCOL
+from synapse.model.settings import PROTOCOL
 from synapse.system.typed import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from synapse.cli.frame.interrupt import Interruptible
 from synapse.cli.frame.options import Options
 from synapse.cli.frame.parse import number, seconds
 from synapse.cli.frame.show import columns, fields, line, short, to_json
-from synapse.history.sentences import Act, days, ids_of, sentence, told
+from synapse.history.sentences import Act, format_days, ids_of, sentence, visible_acts
 from synapse.model import clock
 from synapse.system.typed import TYPE_CHECKING, Any
 
@@ -97,7 +97,7 @@ def log_options(parser: Options) -> None:
 
 def log(call: Call) -> None:
     args = call.args
-    acts = told(
+    acts = visible_acts(
         lambda limit: call.memory.store.acts(None, None, args.since, limit),
         call.reader(),
         args.limit,
@@ -105,7 +105,7 @@ def log(call: Call) -> None:
     width = columns() or 0
     call.show(
         lambda: {"log": [act_json(act) for act in acts]},
-        lambda: days(acts, lambda text: short(text, width)),
+        lambda: format_days(acts, lambda text: short(text, width)),
     )
 
 

@@ -17,7 +17,6 @@ from synapse.model import clock
 from synapse.system.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from synapse.index.links import Link
     from synapse.knowledge.provenance import Step
     from synapse.model.entry import Entry
 
@@ -116,7 +115,8 @@ def link(call: Call) -> None:
     stored = memory.link(
         call.actor(), args.cause, args.effect, args.type, args.strength
     )
-    call.show(stored, _linked(stored))
+    text = f"{stored.cause} {stored.type} {stored.effect} ({stored.strength:g})"
+    call.show(stored, text)
 
 
 def forget_options(parser: Options) -> None:
@@ -202,10 +202,6 @@ def _stored(call: Call, entry: Entry) -> None:
         )
 
 
-def _linked(found: Link) -> str:
-    return f"{found.cause} {found.type} {found.effect} ({found.strength:g})"
-
-
 def _trail(step: Step, depth: int, width: int) -> list[str]:
     """Return the lines of a trail; the sources of each step are indented below it."""
     indent, how = "  " * depth, "" if depth == 0 else f"{step.how} "
@@ -250,7 +246,7 @@ def what_did(call: Call) -> None:
     args = call.args
     _show(
         call,
-        times.did(call.reader(), args.who, args.since, args.limit),
+        times.agent_acts(call.reader(), args.who, args.since, args.limit),
         f"{args.who} did nothing that you may see",
     )
 

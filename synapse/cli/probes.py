@@ -1,5 +1,6 @@
-"""Trying out what the files log needs of a file system: links, locks, syncs, named pipes. Leaves no
-trace.
+"""Probes of a file system: links, locks, syncs and named pipes, tried out for `doctor`.
+
+Leaves no trace.
 """
 
 from __future__ import annotations

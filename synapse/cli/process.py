@@ -1,4 +1,4 @@
-"""The console scripts: a process that runs one command line and ends at once.
+"""The entry points of the console scripts: a process that runs one command line and ends at once.
 
 A command is over before its garbage matters, and once its store is closed and its output flushed
 there is nothing to take down. Sparing both is a sixth of what a cold command costs.

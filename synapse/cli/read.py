@@ -124,9 +124,11 @@ def _marker(call: Call) -> AgentMemory:
 
 
 def _mark(call: Call, me: AgentMemory, page: Page) -> None:
-    """Note that the agent was shown what was printed; what could not be printed was not."""
+    """Record that the agent was shown the entries that were printed in full."""
     call.flush()
-    me.pen.shown(_whole_ids(call, page), page.visible, page.cursor, "read")
+    full = call.json or call.args.markdown or call.args.unread
+    ids = [entry.id for entry in page if full or entry.body.count("\n") < LINES]
+    me.pen.shown(ids, page.visible, page.cursor, "read")
 
 
 def _check_read(args: SimpleNamespace) -> None:
@@ -154,12 +156,6 @@ def _hint_below(call: Call, read: Callable[[str], object]) -> None:
             f"nothing is in {namespace} itself;"
             f" --namespace '{namespace}/*' has what is below it, too"
         )
-
-
-def _whole_ids(call: Call, page: Page) -> list[str]:
-    """Return the ids of the entries that are printed in full: a listing cuts long ones."""
-    untruncated = call.json or call.args.markdown or call.args.unread
-    return [entry.id for entry in page if untruncated or entry.body.count("\n") < LINES]
 
 
 def _filter(args: SimpleNamespace) -> dict[str, Any]:

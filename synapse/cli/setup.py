@@ -106,7 +106,7 @@ def register_options(parser: Options) -> None:
 
 
 def register(call: Call) -> None:
-    from synapse.history.sentences import differing
+    from synapse.history.sentences import format_changes
 
     declared = agent_of(call.args)
     was = call.memory.store.agents().get(declared.id)
@@ -114,7 +114,7 @@ def register(call: Call) -> None:
         _refuse_to_wipe(was, settled(declared))
     agent = call.memory.register(declared)
     call.show(lambda: fields(agent), lambda: clean(format_agent(agent)))
-    if was and (changes := differing(was._asdict(), agent._asdict())):
+    if was and (changes := format_changes(was._asdict(), agent._asdict())):
         call.note(
             clean(f"{agent.id} was declared before; what changed: {'; '.join(changes)}")
         )
@@ -130,9 +130,9 @@ def _says_nothing(args: Any) -> bool:
 
 
 def _refuse_to_wipe(was: Agent, declared: Agent) -> None:
-    from synapse.history.sentences import differing
+    from synapse.history.sentences import format_changes
 
-    if lost := differing(was._asdict(), declared._asdict()):
+    if lost := format_changes(was._asdict(), declared._asdict()):
         raise Usage(
             f"{was.id} is registered already: say what it is to be. Without that it"
             f" would be declared anew as an engineer: {'; '.join(lost)}"

@@ -1,5 +1,6 @@
-"""The verbs of the shell: what each is for, where its code lives, how it is called. Data; imports
-no verb.
+"""The table of verbs: group, module, summary and example of each.
+
+Data; imports no verb.
 
 A verb's module is imported when the verb is called, so that reading an entry never pays for
 `doctor`.
@@ -40,28 +41,28 @@ _TABLE = (
         "search",
         "write",
         "read",
-        "answers to a question or to words, best first",
+        "search entries, mail and knowledge, best first",
         "synapse search --agent eng-frontend --when 'last week' users endpoint",
     ),
     Verb(
         "view",
         "write",
         "read",
-        "the briefing an agent gets, cut to a token budget",
+        "show the briefing of an agent, cut to a token budget",
         "synapse view eng-frontend --budget 2000",
     ),
     Verb(
         "tell",
         "write",
         "write",
-        "say something to a team or an agent, as the operator",
+        "write to a team or an agent, as the operator",
         'synapse tell team:frontend "use the old login until Friday"',
     ),
     Verb(
         "remember",
         "know",
         "knowledge",
-        "keep a fact, with what it comes from",
+        "store a fact, with its sources",
         (
             "synapse remember --from nova --scope group --cites syn_0123456789ab \\\n   "
             ' "the sandbox resets at noon"'
@@ -71,35 +72,35 @@ _TABLE = (
         "atom",
         "know",
         "knowledge",
-        "keep a unit of cause and effect",
+        "store an atom: who did what, with which outcome",
         'synapse atom --from nova "the cache" "was off" "pages took 2 s" "users left"',
     ),
     Verb(
         "link",
         "know",
         "knowledge",
-        "say what one atom does to another",
+        "link two atoms as cause and effect",
         "synapse link --from nova atom_0123456789ab atom_ba9876543210 --type enables",
     ),
     Verb(
         "forget",
         "know",
         "knowledge",
-        "take facts and atoms out of all that is shown",
+        "withdraw facts and atoms; they stay in the log",
         'synapse forget --from nova fact_0123456789ab --reason "it moved"',
     ),
     Verb(
         "why",
         "know",
         "knowledge",
-        "what an item was made from, down to the conversation or prompt",
+        "trace an item back to the conversation or prompt it came from",
         "synapse why fact_0123456789ab",
     ),
     Verb(
         "send",
         "mail",
         "mail",
-        "send a message, answer one, or mend one's own",
+        "send a message, answer one, or edit your own",
         (
             'synapse send --from helios --to nova --subject "Fees" --priority action \\\n'
             '    "Which fee do we assume?"'
@@ -109,7 +110,7 @@ _TABLE = (
         "inbox",
         "mail",
         "mail",
-        "the messages an agent has not read; --mark counts them as read",
+        "show unread messages; --mark marks them as read",
         "synapse inbox --agent nova --mark",
     ),
     Verb(
@@ -123,49 +124,49 @@ _TABLE = (
         "threads",
         "mail",
         "mail",
-        "the conversations, the liveliest first",
+        "list the threads, most active first",
         "synapse threads --agent nova --status all",
     ),
     Verb(
         "thread",
         "mail",
         "mail",
-        "one conversation; --close, --reopen, --tag and --rename change it",
+        "show a thread, or close, reopen, tag or rename it",
         "synapse thread thr_00010203-0405-4607-8809-0a0b0c0d0e0f --agent nova",
     ),
     Verb(
         "poll",
         "mail",
         "mail",
-        "how many messages an agent has not read",
+        "count the unread messages of an agent",
         "synapse poll --agent nova",
     ),
     Verb(
         "recent",
         "know",
         "knowledge",
-        "what was written lately, of every kind",
+        "show what was written lately, of every kind",
         "synapse recent --agent nova --since 2h --kind message,fact",
     ),
     Verb(
         "what-did",
         "know",
         "knowledge",
-        "what an agent wrote, decided and ran",
+        "show what an agent wrote, decided and ran",
         "synapse what-did eng-backend --since yesterday",
     ),
     Verb(
         "timeline",
         "know",
         "knowledge",
-        "how a project went: plans, decisions, status, blockers, runs",
+        "show the plans, decisions, blockers and runs of a project",
         "synapse timeline brain-suite --since 7d",
     ),
     Verb(
         "unread",
         "follow",
         "follow",
-        "how many entries an agent has not been shown",
+        "count the entries that an agent was not shown",
         "synapse unread --agent eng-frontend",
     ),
     Verb(
@@ -179,14 +180,14 @@ _TABLE = (
         "log",
         "follow",
         "follow",
-        "what happened, by day",
+        "show what happened, by day",
         "synapse log --since 7d",
     ),
     Verb(
         "audit",
         "follow",
         "follow",
-        "who wrote, changed or was shown what",
+        "show who wrote, changed or was shown what",
         "synapse audit --agent eng-backend --since 24h --json",
     ),
     Verb(
@@ -200,35 +201,35 @@ _TABLE = (
         "resolve",
         "rule",
         "decide",
-        "mark blockers as done",
+        "mark blockers as resolved",
         'synapse resolve --from eng-backend syn-2026-02-01-001 --note "fixed in v2"',
     ),
     Verb(
         "approve",
         "rule",
         "decide",
-        "let staged entries through; without an id, list them",
+        "approve staged entries; without an id, list them",
         "synapse approve --from pl-brain syn-2026-02-01-001",
     ),
     Verb(
         "reject",
         "rule",
         "decide",
-        "refuse staged entries",
+        "reject staged entries",
         'synapse reject --from pl-brain syn-2026-02-01-001 --reason "not measured"',
     ),
     Verb(
         "vouch",
         "rule",
         "decide",
-        "believe entries of unproven origin",
+        "trust entries whose author is not proven",
         "synapse vouch --from pl-brain syn-2026-02-01-001",
     ),
     Verb(
         "archive",
         "rule",
         "decide",
-        "file entries away; they stay readable",
+        "archive entries; they stay readable",
         'synapse archive --from pl-brain syn-2026-02-01-001 --reason "done"',
     ),
     Verb(
@@ -249,7 +250,7 @@ _TABLE = (
         "register",
         "team",
         "setup",
-        "declare an agent, or all of it anew",
+        "register an agent, or replace its declaration",
         "synapse register --id eng-backend --role engineer --department backend \\\n"
         '    --read "api/*,blockers/*" --write "api/*,blockers/*" --notify critical',
     ),
@@ -264,7 +265,7 @@ _TABLE = (
         "where",
         "team",
         "setup",
-        "which workspace is meant here, and why that one",
+        "show which workspace is used here, and why",
         "synapse where --json",
     ),
     Verb(
@@ -278,7 +279,7 @@ _TABLE = (
         "verify",
         "keep",
         "upkeep",
-        "prove the journal and every file against it",
+        "check the journal, and every file against it",
         "synapse verify",
     ),
     Verb(
@@ -292,14 +293,14 @@ _TABLE = (
         "rebuild",
         "keep",
         "upkeep",
-        "derive the index anew",
+        "build the index again from the log",
         "synapse rebuild",
     ),
     Verb(
         "embed",
         "keep",
         "upkeep",
-        "make vectors of what has none yet, for semantic search",
+        "compute missing vectors for semantic search",
         "synapse embed --limit 1000",
     ),
     Verb(
@@ -313,28 +314,28 @@ _TABLE = (
         "defrag",
         "keep",
         "nightly",
-        "file away what is outdone or past its time; --plan only says what",
+        "archive superseded and expired entries; --plan only lists them",
         "synapse defrag --plan",
     ),
     Verb(
         "undo",
         "keep",
         "nightly",
-        "take back an act, a night, or what was done last",
+        "undo an act, a maintenance run, or the last act",
         "synapse undo last --plan",
     ),
     Verb(
         "reputation",
         "keep",
         "nightly",
-        "what moves an agent's authority, step by step",
+        "show what changed an agent's authority, step by step",
         "synapse reputation eng-backend",
     ),
     Verb(
         "stats",
         "keep",
         "nightly",
-        "what the nights measured, over time",
+        "show what the nightly maintenance measured, over time",
         "synapse stats --nights 30",
     ),
     Verb(
@@ -355,21 +356,21 @@ _TABLE = (
         "merge",
         "keep",
         "transfer",
-        "make one of two histories: what git merged, or another workspace",
+        "merge another workspace, or two histories that git merged",
         "synapse merge ../other-clone/shared-memory",
     ),
     Verb(
         "migrate",
         "keep",
         "transfer",
-        "take over a synapse.json and a Cortex folder",
+        "import a synapse.json and a Cortex folder",
         "synapse migrate --synapse-json synapse.json --cortex ./cortex --dry-run",
     ),
     Verb(
         "backup",
         "keep",
         "transfer",
-        "take a snapshot of the log, and read it through",
+        "take a snapshot of the log and check it",
         "synapse backup ~/snapshots --keep 14",
     ),
 )

@@ -1,3 +1,4 @@
-"""Other programs' interfaces to the memory, and what older stores held. Nothing below imports
-it.
+"""Interfaces of other programs to the memory, and import from older stores.
+
+Nothing below imports it.
 """

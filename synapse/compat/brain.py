@@ -56,10 +56,10 @@ class UnifiedBrain:
     ) -> None:
         self.db_path = os.path.abspath(os.path.expanduser(db_path))
         self.agent = agent or os.environ.get("SYNAPSE_AGENT") or HELIOS
-        self.memory = _opened(f"{self.db_path}.log", clock, draw)
+        self.memory = _open_memory(f"{self.db_path}.log", clock, draw)
         try:
             self.tables = Tables(self.memory.store, self.db_path)
-            self._met((self.agent,))
+            self._ensure_agent((self.agent,))
             self.me: AgentMemory = self.memory.as_agent(self.agent)
             self.mail = Mail(self.me)
             self.tables.sync()
@@ -85,7 +85,7 @@ class UnifiedBrain:
         name (`@remember`, `@decision`, `@insight`, `@atom`) is kept as knowledge.
         """
         names = _names(to)
-        self._met(name for name in names if not name.startswith("team:"))
+        self._ensure_agent(name for name in names if not name.startswith("team:"))
         if parent_id is not None:
             if thread_id not in (None, self.mail.get(parent_id).thread):
                 raise InvalidEntry(
@@ -115,7 +115,7 @@ class UnifiedBrain:
     def read_unread(self, agent_id: str | None = None) -> list[dict[str, Any]]:
         """Return the messages that wait for this agent, oldest first, and mark them as read. The
         operator sees anybody's mail and marks nothing."""
-        own = self._own(agent_id, "read the mail of")
+        own = self._mail_of(agent_id, "read the mail of")
         if own is self.mail:
             messages = own.inbox(mark=True)
             self.tables.sync()
@@ -125,7 +125,7 @@ class UnifiedBrain:
 
     def poll(self, agent_id: str | None = None) -> int:
         """Return the number of unread messages, without loading them."""
-        return self._own(agent_id, "poll for").poll()
+        return self._mail_of(agent_id, "poll for").poll()
 
     def ack(
         self, message_id: str, agent_id: str | None = None, body: str | None = None
@@ -133,7 +133,7 @@ class UnifiedBrain:
         """Acknowledge a message, with an answer or without. The operator may do it in anybody's
         name.
         """
-        self._own(agent_id, "acknowledge for").ack(message_id, body)
+        self._mail_of(agent_id, "acknowledge for").ack(message_id, body)
         self.tables.sync()
 
     def thread_history(self, thread_id: str, limit: int = 100) -> list[dict[str, Any]]:
@@ -221,7 +221,7 @@ class UnifiedBrain:
         and by meaning too if an embedder is set up."""
         hits = self.me.search(query, limit=limit, kind=_kinds(types))
         memory.used(self.me, [hit.id for hit in hits])
-        return [_found(hit) for hit in hits]
+        return [_hit_item(hit) for hit in hits]
 
     def find_provenance(self, knowledge_id: str) -> dict[str, Any]:
         """Return the messages that an item was made from, and its whole trail (`synapse why`)."""
@@ -313,7 +313,7 @@ class UnifiedBrain:
 
     # -- below -------------------------------------------------------------------------------------
 
-    def _met(self, names: Iterable[str]) -> None:
+    def _ensure_agent(self, names: Iterable[str]) -> None:
         """Register who is not known yet. In a spawned run that is refused: its operator declares
         agents.
         """
@@ -323,7 +323,7 @@ class UnifiedBrain:
             if id not in (OPERATOR, "all") and store.agent(id) is None:
                 self.memory.register(Agent(id, teams=(GROUP,)))
 
-    def _own(self, agent_id: str | None, action: str) -> Mail:
+    def _mail_of(self, agent_id: str | None, action: str) -> Mail:
         """Return the mail of this agent or, for the operator, of the named one."""
         if agent_id in (None, self.agent):
             return self.mail
@@ -338,7 +338,7 @@ class UnifiedBrain:
         return Mail(self.memory.as_agent(str(agent_id)))
 
 
-def _opened(
+def _open_memory(
     root: str, clock: Callable[[], int], draw: Callable[[int], bytes]
 ) -> core.Memory:
     if os.path.isdir(os.path.join(root, ".index")):
@@ -382,7 +382,7 @@ def _item(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _found(hit: Hit) -> dict[str, Any]:
+def _hit_item(hit: Hit) -> dict[str, Any]:
     return (
         _item(hit.entry)
         | {"score": hit.score, "excerpt": hit.excerpt, "trust": hit.entry.trust}

@@ -1,5 +1,5 @@
-"""Cortex: a folder with short-term memory, collections, atoms, links between them, and vectors;
-JSON files and SQLite.
+"""Reading a Cortex folder: short-term memory, collections, atoms, links and vectors, in JSON and
+SQLite.
 
 What is known by name is read: `stm.json`, `collections/*.json`, `atoms.json`, `embeddings.json`,
 and of any SQLite file the tables `stm`, `atoms`, `atom_links`, `causal_links` and `embeddings`.

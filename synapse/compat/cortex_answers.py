@@ -1,4 +1,4 @@
-"""What all Cortex tools share: entries of a kind, the scope of a new one, and answers of lines."""
+"""Shared by the Cortex tools: entries of a kind, the scope of a new one, and answers of lines."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def default_scope(seat: AgentMemory) -> str:
     return f"group:{groups[0]}" if len(groups) == 1 else "agent"
 
 
-def read_count(given: Arguments, name: str, otherwise: int) -> int:
+def read_count(arguments: Arguments, name: str, otherwise: int) -> int:
     """Read a number of items; JSON also allows infinity, which is refused."""
     return (
         max(0, min(10_000, int(value)))
-        if isfinite(value := given.get(name, otherwise))
+        if isfinite(value := arguments.get(name, otherwise))
         else otherwise
     )
 

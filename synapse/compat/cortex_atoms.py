@@ -23,24 +23,24 @@ from synapse.tools import Arguments
 from synapse.view import block
 
 
-def create_atom(seat: AgentMemory, given: Arguments, once: str | None) -> str:
+def create_atom(seat: AgentMemory, arguments: Arguments, once: str | None) -> str:
     entry = memory.atom(
         seat,
-        *(given[name] for name in PARTS),
+        *(arguments[name] for name in PARTS),
         scope=default_scope(seat),
-        confidence=given.get("confidence", 1.0),
-        source=given.get("source", "agent"),
+        confidence=arguments.get("confidence", 1.0),
+        source=arguments.get("source", "agent"),
         once=once,
     )
     return f"Stored as {entry.id}."
 
 
-def search_atoms(seat: AgentMemory, given: Arguments, _: str | None) -> str:
-    field = given["field"]
+def search_atoms(seat: AgentMemory, arguments: Arguments, _: str | None) -> str:
+    field = arguments["field"]
     if field not in PARTS:
         raise InvalidEntry(f"field is one of {', '.join(PARTS)}")
-    atoms = _matching(seat, field, given["query"], given.get("threshold", 0.5))[
-        : read_count(given, "limit", 10)
+    atoms = _matching(seat, field, arguments["query"], arguments.get("threshold", 0.5))[
+        : read_count(arguments, "limit", 10)
     ]
     memory.used(seat, [entry.id for entry in atoms])
     return join_lines([block.whole(entry).text for entry in atoms], "no atom says that")
@@ -60,14 +60,14 @@ def _matching(seat: AgentMemory, field: str, query: str, least: float) -> list[E
     return [entry for *_, entry in sorted(scored)]
 
 
-def find_causes(seat: AgentMemory, given: Arguments, _: str | None) -> str:
-    depth = read_count(given, "max_depth", 10)
-    if given.get("outcome"):
+def find_causes(seat: AgentMemory, arguments: Arguments, _: str | None) -> str:
+    depth = read_count(arguments, "max_depth", 10)
+    if arguments.get("outcome"):
         start = [
-            entry.id for entry in _matching(seat, "outcome", given["outcome"], 0.5)
+            entry.id for entry in _matching(seat, "outcome", arguments["outcome"], 0.5)
         ]
-    elif given.get("atom_id"):
-        start = [_atom(seat, given["atom_id"]).id]
+    elif arguments.get("atom_id"):
+        start = [_atom(seat, arguments["atom_id"]).id]
     else:
         raise InvalidEntry("name atom_id or outcome")
     roots = _roots(seat, start, depth)
@@ -105,15 +105,18 @@ def _roots(seat: AgentMemory, start_ids: Iterable[str], depth: int) -> dict[str,
     return roots
 
 
-def link_atoms(seat: AgentMemory, given: Arguments, _: str | None) -> str:
-    type, strength = given.get("link_type", "causes"), given.get("strength", 0.5)
+def link_atoms(seat: AgentMemory, arguments: Arguments, _: str | None) -> str:
+    type, strength = (
+        arguments.get("link_type", "causes"),
+        arguments.get("strength", 0.5),
+    )
     stored = memory.link(
-        seat, given["from_atom_id"], given["to_atom_id"], type, strength
+        seat, arguments["from_atom_id"], arguments["to_atom_id"], type, strength
     )
     return f"{stored.cause} {stored.type} {stored.effect} ({stored.strength:g})"
 
 
-def atom_stats(seat: AgentMemory, given: Arguments, _: str | None) -> str:
+def atom_stats(seat: AgentMemory, arguments: Arguments, _: str | None) -> str:
     atoms = entries_of_kind(seat, ATOM)
     ids = {entry.id for entry in atoms}
     by_ends = {

@@ -1,5 +1,4 @@
-"""The tools of the Cortex extension under the names and arguments that its callers know, on top of
-our knowledge.
+"""The Cortex tools on categories and memories, under the names that their callers know.
 
 `cortex_tools.json` has their names and schemas; here is what each does. As `tools`, they act as a
 seat and answer with text, a mistake too; the wiring to a server is somebody else's.
@@ -58,9 +57,9 @@ def call(
     return tools.call(tool, seat, arguments, once)
 
 
-def _create_category(seat: AgentMemory, given: Arguments, once: str | None) -> str:
-    name = given["name"].strip().lower().replace(" ", "_")
-    keywords = _keywords(given["keywords"])
+def _create_category(seat: AgentMemory, arguments: Arguments, once: str | None) -> str:
+    name = arguments["name"].strip().lower().replace(" ", "_")
+    keywords = _keywords(arguments["keywords"])
     categories = _categories(seat)
     if not name or not keywords:
         raise InvalidEntry("a category needs a name and at least one keyword")
@@ -77,7 +76,7 @@ def _create_category(seat: AgentMemory, given: Arguments, once: str | None) -> s
             else f"taken: {', '.join(conflicts)}"
         )
     text = json.dumps(
-        {"name": name, "description": given["description"], "keywords": keywords},
+        {"name": name, "description": arguments["description"], "keywords": keywords},
         ensure_ascii=False,
     )
     memory.remember(
@@ -91,7 +90,7 @@ def _create_category(seat: AgentMemory, given: Arguments, once: str | None) -> s
     return f"Category {name} made."
 
 
-def _list_categories(seat: AgentMemory, given: Arguments, _: str | None) -> str:
+def _list_categories(seat: AgentMemory, arguments: Arguments, _: str | None) -> str:
     categories = _categories(seat).items()
     lines = [
         f"- {name}: {category['description']} ({', '.join(category['keywords'])})"
@@ -119,16 +118,18 @@ def _categories(seat: AgentMemory) -> dict[str, dict[str, Any]]:
     return categories
 
 
-def _keywords(given: Iterable[str]) -> list[str]:
+def _keywords(arguments: Iterable[str]) -> list[str]:
     return list(
-        dict.fromkeys(keyword.strip().lower() for keyword in given if keyword.strip())
+        dict.fromkeys(
+            keyword.strip().lower() for keyword in arguments if keyword.strip()
+        )
     )
 
 
-def _add(seat: AgentMemory, given: Arguments, once: str | None) -> str:
-    content = given["content"]
-    categories = _asked_categories(given) or _fitting_categories(seat, content)
-    weight = given.get("importance") or _weight(content)
+def _add(seat: AgentMemory, arguments: Arguments, once: str | None) -> str:
+    content = arguments["content"]
+    categories = _asked_categories(arguments) or _fitting_categories(seat, content)
+    weight = arguments.get("importance") or _weight(content)
     entry = memory.remember(
         seat,
         content,
@@ -159,8 +160,10 @@ def _weight(content: str) -> float:
     return 2.0 if any(keyword in text for keyword in _WEIGHTY) else 1.0
 
 
-def _list_facts(seat: AgentMemory, given: Arguments, _: str | None) -> str:
-    facts = _facts(seat, _asked_categories(given))[: read_count(given, "limit", 10)]
+def _list_facts(seat: AgentMemory, arguments: Arguments, _: str | None) -> str:
+    facts = _facts(seat, _asked_categories(arguments))[
+        : read_count(arguments, "limit", 10)
+    ]
     memory.used(seat, [entry.id for entry in facts])
     return join_lines(
         [_format_fact(entry) for entry in facts], "nothing is remembered here"
@@ -175,7 +178,7 @@ def _format_fact(entry: Entry) -> str:
     )
 
 
-def _stats(seat: AgentMemory, given: Arguments, _: str | None) -> str:
+def _stats(seat: AgentMemory, arguments: Arguments, _: str | None) -> str:
     facts = _facts(seat, keep_categories=True)
     by_category = Counter(
         name for entry in facts for name in entry.more.get("categories", ())
@@ -194,19 +197,20 @@ def _stats(seat: AgentMemory, given: Arguments, _: str | None) -> str:
     return block.escaped("\n".join(lines))
 
 
-def _dedupe(seat: AgentMemory, given: Arguments, _: str | None) -> str:
+def _dedupe(seat: AgentMemory, arguments: Arguments, _: str | None) -> str:
     groups = _groups_of_duplicates(
-        _facts(seat, _asked_categories(given)), given.get("similarity_threshold", 0.95)
+        _facts(seat, _asked_categories(arguments)),
+        arguments.get("similarity_threshold", 0.95),
     )
     if not groups:
         return "No duplicates."
-    if given["action"] == "report":
+    if arguments["action"] == "report":
         return join_lines(
             ["".join(map(_format_fact, group)) + "\n" for group in groups], ""
         )
     removed = 0
     for newest, *older in groups:
-        if given["action"] == "merge":
+        if arguments["action"] == "merge":
             categories = dict.fromkeys(
                 name
                 for fact in (newest, *older)
@@ -219,7 +223,7 @@ def _dedupe(seat: AgentMemory, given: Arguments, _: str | None) -> str:
                 memory.forget(seat, fact.id, f"says the same as {newest.id}")
         removed += len(older)
     return (
-        f"{removed} duplicates {'merged' if given['action'] == 'merge' else 'forgotten'} in"
+        f"{removed} duplicates {'merged' if arguments['action'] == 'merge' else 'forgotten'} in"
         f" {len(groups)} groups."
     )
 
@@ -244,12 +248,12 @@ def _groups_of_duplicates(facts: Sequence[Entry], least: float) -> list[list[Ent
     return [group for _, _, group in groups if len(group) > 1]
 
 
-def _update(seat: AgentMemory, given: Arguments, _: str | None) -> str:
-    if given.get("importance") is None and not given.get("categories"):
+def _update(seat: AgentMemory, arguments: Arguments, _: str | None) -> str:
+    if arguments.get("importance") is None and not arguments.get("categories"):
         raise InvalidEntry("name importance or categories")
-    old = _find_memory(seat, given["memory_id"])
+    old = _find_memory(seat, arguments["memory_id"])
     new = _replace(
-        seat, [old], old.body, given.get("categories"), given.get("importance")
+        seat, [old], old.body, arguments.get("categories"), arguments.get("importance")
     )
     return (
         f"Updated: now {new.id}, [{', '.join(new.more['categories'])}]"
@@ -257,22 +261,22 @@ def _update(seat: AgentMemory, given: Arguments, _: str | None) -> str:
     )
 
 
-def _edit(seat: AgentMemory, given: Arguments, _: str | None) -> str:
-    if not given.get("append") and not given.get("replace"):
+def _edit(seat: AgentMemory, arguments: Arguments, _: str | None) -> str:
+    if not arguments.get("append") and not arguments.get("replace"):
         raise InvalidEntry("name append or replace")
-    old = _find_memory(seat, given["memory_id"])
+    old = _find_memory(seat, arguments["memory_id"])
     new = _replace(
-        seat, [old], given.get("replace") or f"{old.body}\n\n{given['append']}"
+        seat, [old], arguments.get("replace") or f"{old.body}\n\n{arguments['append']}"
     )
-    return f"{'Replaced' if given.get('replace') else 'Appended'}: now {new.id}"
+    return f"{'Replaced' if arguments.get('replace') else 'Appended'}: now {new.id}"
 
 
-def _move(seat: AgentMemory, given: Arguments, _: str | None) -> str:
-    if not given["to_categories"]:
+def _move(seat: AgentMemory, arguments: Arguments, _: str | None) -> str:
+    if not arguments["to_categories"]:
         raise InvalidEntry("name at least one category")
-    old = _find_memory(seat, given["memory_id"])
-    new = _replace(seat, [old], old.body, given["to_categories"])
-    return f"Moved to [{', '.join(given['to_categories'])}]: now {new.id}"
+    old = _find_memory(seat, arguments["memory_id"])
+    new = _replace(seat, [old], old.body, arguments["to_categories"])
+    return f"Moved to [{', '.join(arguments['to_categories'])}]: now {new.id}"
 
 
 def _replace(
@@ -320,15 +324,15 @@ def _find_memory(seat: AgentMemory, name: str) -> Entry:
     return facts[0]
 
 
-def _predict(seat: AgentMemory, given: Arguments, _: str | None) -> str:
-    least = given.get("urgency_min", "low")
+def _predict(seat: AgentMemory, arguments: Arguments, _: str | None) -> str:
+    least = arguments.get("urgency_min", "low")
     if least not in URGENCIES:
         raise InvalidEntry(f"urgency_min is one of {', '.join(URGENCIES)}")
     insights = _facts(seat, (INSIGHT,))
-    if given.get("query"):
-        near = {hit.id for hit in seat.search(given["query"], kind=FACT, limit=200)}
+    if arguments.get("query"):
+        near = {hit.id for hit in seat.search(arguments["query"], kind=FACT, limit=200)}
         insights = [entry for entry in insights if entry.id in near]
-    sources = set(given.get("sources") or ())
+    sources = set(arguments.get("sources") or ())
     insights = [entry for entry in insights if not sources or entry.author in sources]
     insights = [
         entry
@@ -338,13 +342,13 @@ def _predict(seat: AgentMemory, given: Arguments, _: str | None) -> str:
     lines = [
         f"[{_urgency(entry).upper()}] {block.whole(entry).text}" for entry in insights
     ]
-    if given.get("include_queue") and seat.id != OPERATOR:
+    if arguments.get("include_queue") and seat.id != OPERATOR:
         lines += [
             f"[UNREAD] {block.whole(message.entry).text}"
             for message in Mail(seat).inbox()
         ]
     return join_lines(
-        lines[: read_count(given, "limit", 5)], "no insight bears on that"
+        lines[: read_count(arguments, "limit", 5)], "no insight bears on that"
     )
 
 
@@ -369,10 +373,10 @@ def _facts(
     return facts
 
 
-def _asked_categories(given: Arguments) -> tuple[str, ...]:
+def _asked_categories(arguments: Arguments) -> tuple[str, ...]:
     return tuple(
-        given.get("categories")
-        or ([given["category"]] if given.get("category") else ())
+        arguments.get("categories")
+        or ([arguments["category"]] if arguments.get("category") else ())
     )
 
 

@@ -1,5 +1,4 @@
-"""Taking over what there was: `synapse.json` and a Cortex folder, whole or not at all, and as often
-as one likes.
+"""Import of `synapse.json` and a Cortex folder: whole or not at all, and repeatable.
 
 Everything is read and checked before anything is written. Ids follow from the old ones, so that a
 second time finds all of it there. The operator's: it writes in the name of those who said it.
@@ -125,7 +124,7 @@ class _Plan:
         self.counted: dict[str, int] = {}
 
     def take(self, old_mail: OldMail, old: OldCortex) -> None:
-        self._meet(old_mail, bool(old.facts or old.atoms or old.links))
+        self._register_senders(old_mail, bool(old.facts or old.atoms or old.links))
         for message in old_mail.messages:
             self._admit(message.id, lambda message=message: self._message(message))  # type: ignore[misc]
         for fact in old.facts:
@@ -141,7 +140,7 @@ class _Plan:
 
     # -- who ---------------------------------------------------------------------------------------
 
-    def _meet(self, old: OldMail, knows: bool) -> None:
+    def _register_senders(self, old: OldMail, knows: bool) -> None:
         names = [
             name
             for message in old.messages
@@ -173,7 +172,7 @@ class _Plan:
         before = self.store.index.entry(id, self.store.clock())
         if before is None and id not in self.entries:
             self.entries[id] = entry._replace(staged=False)
-        elif before is not None and _same(before, entry):
+        elif before is not None and _is_same(before, entry):
             self.there[id] = before
         elif before is not None:
             self.problems.append(f"{id} is here already, and says something else")
@@ -283,11 +282,11 @@ class _Plan:
         }
         for message in messages:
             for name in message.read_by:
-                self._counted("receipts", (message.id, name) in read)
+                self._count_marks("receipts", (message.id, name) in read)
                 if (message.id, name) not in read:
                     self.reads.setdefault(name, []).append(message.id)
             for answer in message.acks:
-                self._counted("acks", (message.id, answer.agent) in acked)
+                self._count_marks("acks", (message.id, answer.agent) in acked)
                 if (message.id, answer.agent) not in acked:
                     self.acks.append((message.id, answer))
 
@@ -309,7 +308,7 @@ class _Plan:
                 == (edge.effect, edge.type, edge.strength)
                 for one in existing
             )
-            self._counted("links", repeated)
+            self._count_marks("links", repeated)
             if not repeated:
                 self.links.append(edge)
 
@@ -317,11 +316,11 @@ class _Plan:
         state = self.store.index
         for vector in old:
             stored = state.first(self.keeper, _vector_key(vector)) is not None
-            self._counted("embeddings", stored)
+            self._count_marks("embeddings", stored)
             if not stored:
                 self.vectors.append(vector)
 
-    def _counted(self, kind: str, there: bool) -> None:
+    def _count_marks(self, kind: str, there: bool) -> None:
         name = f"{kind} {'there' if there else 'written'}"
         self.counted[name] = self.counted.get(name, 0) + 1
 
@@ -340,7 +339,7 @@ class _Plan:
         while batch_names := list(islice(names, BATCH)):
             log.append_all({name: batch[name] for name in batch_names})
         self.store.index.catch_up()
-        self._prove()
+        self._verify_written()
         self._file_away()
         if batch:
             counts = {count.kind: count.written for count in self._counts()}
@@ -379,12 +378,12 @@ class _Plan:
                 Pending("used", self.keeper, {"counts": self.uses}),
             )
 
-    def _prove(self) -> None:
+    def _verify_written(self) -> None:
         """Check that everything planned was written, by counting what is stored."""
         now = self.store.clock()
         for id, entry in self.entries.items():
             stored = self.store.index.entry(id, now)
-            if stored is None or not _same(stored, entry):
+            if stored is None or not _is_same(stored, entry):
                 raise StoreError(f"{id} was not taken over whole; run it again")
 
     def _file_away(self) -> None:
@@ -449,7 +448,7 @@ class _Plan:
         )
 
 
-def _same(before: Entry, entry: Entry) -> bool:
+def _is_same(before: Entry, entry: Entry) -> bool:
     """Return whether the stored item is the same as the one that is taken over."""
     names = (
         "author",

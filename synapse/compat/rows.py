@@ -1,6 +1,4 @@
-"""The rows of the unified-brain document's tables: which ones records bear on, and how they are
-made from the index.
-"""
+"""The rows of the unified-brain tables, derived from the index for the records that came."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ from synapse.index import mailbox
 from synapse.index.db import Database
 from synapse.index.links import links, uses
 from synapse.index.vectors import unit
-from synapse.mail.messages import first_of, told
+from synapse.mail.messages import as_messages, first_of
 from synapse.model import kinds
 from synapse.model.clock import iso
 from synapse.model.entry import NEVER, Entry
@@ -122,7 +120,7 @@ class Rows:
     def derive(self, touched: Touched) -> None:
         """Derive the rows of everything touched from the index."""
         now = self.store.clock()
-        entries = {id: self._standing(id, now) for id in touched.ids}
+        entries = {id: self._current(id, now) for id in touched.ids}
         for id in entries:
             if id not in touched.new:
                 self._drop(id)
@@ -135,16 +133,16 @@ class Rows:
             elif entry.kind == kinds.ATOM:
                 self.db.run("put_atom", self._atom(entry))
                 touched.links[entry.id] = None
-        self._gone(entries, touched)
+        self._drop_missing(entries, touched)
         for id in touched.links:
             self._links(id)
         for id in touched.vectors:
-            self._kept_vectors(id)
+            self._log_vectors(id)
         for id in touched.threads:
             self._thread(id)
-        self._seen(touched)
+        self._update_activity(touched)
 
-    def _standing(self, id: str, now: int) -> Entry | None:
+    def _current(self, id: str, now: int) -> Entry | None:
         """Return the item if it is current: not replaced, forgotten, staged or sealed."""
         query = self.store.index.query
         entry = query.entry(id, now)
@@ -168,7 +166,7 @@ class Rows:
         ):
             self.db.run(name, {"id": id})
 
-    def _gone(self, entries: dict[str, Entry | None], touched: Touched) -> None:
+    def _drop_missing(self, entries: dict[str, Entry | None], touched: Touched) -> None:
         """Add the links of removed atoms, and the threads of removed messages."""
         for id, entry in entries.items():
             if entry is None:
@@ -183,11 +181,11 @@ class Rows:
                     touched.threads[old.more["thread"]] = None
 
     def _messages(self, entries: list[Entry], touched: Touched) -> None:
-        for message in told(self.store, entries):
+        for message in as_messages(self.store, entries):
             self._message(message)
             touched.threads[message.thread] = None
             for old in message.entry.replaces:
-                self._follow(old, message.id)
+                self._redirect(old, message.id)
 
     def _message(self, message: Message) -> None:
         row = columns(message)
@@ -202,7 +200,7 @@ class Rows:
         for ack in ack_rows(message):
             self.db.run("put_ack", ack)
 
-    def _follow(self, old: str, id: str) -> None:
+    def _redirect(self, old: str, id: str) -> None:
         """Point references from the old version to the new: the old one is in no table."""
         for name in (
             "put_version",
@@ -328,7 +326,7 @@ class Rows:
                 )
         return last
 
-    def _kept_vectors(self, id: str) -> None:
+    def _log_vectors(self, id: str) -> None:
         """Add the vectors that the log holds: they were imported and could not be computed
         again."""
         for record in self.store.index.query.acts(None, id, 0, None):
@@ -342,7 +340,7 @@ class Rows:
                 row = _embedding(type, id, iso(said_at(entry)), fields["model"], vector)
                 self.db.run("keep_embedding", row | {"id": f"log{row['id'][3:]}"})
 
-    def _seen(self, touched: Touched) -> None:
+    def _update_activity(self, touched: Touched) -> None:
         """Update when agents last acted; write the whole row of new or redeclared agents."""
         for id, at in touched.seen.items():
             if (

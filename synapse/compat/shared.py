@@ -1,6 +1,4 @@
-"""What several agents know together, recalled on demand: a store with the scopes agent, group and
-global, and the three tools of recall as plain functions, for any framework that takes functions.
-"""
+"""`SharedMemoryStore`: one store for several agents, with three recall tools as plain functions."""
 
 from __future__ import annotations
 

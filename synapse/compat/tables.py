@@ -1,5 +1,5 @@
-"""The tables of the unified-brain document, derived from the log: one SQLite file, for whoever
-would rather ask in SQL.
+"""The tables of the unified-brain document: one SQLite file derived from the log, for SQL of one's
+own.
 
 They hold everybody's mail and knowledge, so the file is the operator's. What was derived is brought
 in line by cursor: the records that came since name what they bear on, and of that the rows are made

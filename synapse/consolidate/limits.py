@@ -12,19 +12,18 @@ from synapse.consolidate.acts import Act, NewEntry, archive_acts
 from synapse.consolidate.metrics import shape
 from synapse.index.unfiled import Busy, Sized
 from synapse.model import namespace as ns
-from synapse.model.agents import CONSOLIDATOR, SIZES, Settings, parse_size
+from synapse.model.agents import CONSOLIDATOR
 from synapse.model.clock import DAY, day
 from synapse.model.entry import SECOND, Draft
+from synapse.model.settings import SIZES, Settings, parse_size
 from synapse.system.typed import NamedTuple
 
 PLACE = "system/limits"
-OWN = frozenset(
-    (PLACE, "system/changelog")
-)  # what nights write of themselves: bounded, and no part of any sum
+# The entries on the runs themselves: bounded, and no part of any sum.
+OWN = frozenset((PLACE, "system/changelog"))
 ALL = "all namespaces"
-NOTICE = (
-    12 * 3_600 * SECOND
-)  # so long at least a warning stands before anything is filed away
+# A warning stands at least so long before anything is filed away.
+NOTICE = 12 * 3_600 * SECOND
 MOST_USES = 30
 MOST_REMARKS = 20
 
@@ -41,9 +40,8 @@ class Room(NamedTuple):
     """The room that is taken at one moment. `sized` are the entries of the namespaces that hold too
     much, or of all."""
 
-    sizes: Sequence[
-        tuple[str, int]
-    ] = ()  # namespaces, with the bytes of what is shown of them
+    # namespaces, with the bytes of what is shown of them
+    sizes: Sequence[tuple[str, int]] = ()
     sized: Sequence[Sized] = ()
     warnings: Sequence[LimitWarning] = ()
     long: Sequence[tuple[str, int]] = ()
@@ -157,7 +155,8 @@ def _subjects(room: Room, settings: Settings) -> set[str]:
 def _archive_oldest(
     subject: str, size: int, limit: int, going: Sequence[Sized]
 ) -> Iterator[Act]:
-    reason = f"{subject} held {format_size(size)} of {format_size(limit)}: oldest and least used first"
+    sizes = f"{format_size(size)} of {format_size(limit)}"
+    reason = f"{subject} held {sizes}: oldest and least used first"
     notes = tuple(f"of {day(row.at)}, in {row.uses} prompts" for row in going)
     yield from archive_acts("enforce", reason, [(row.id, "") for row in going], notes)
 

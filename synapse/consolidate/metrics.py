@@ -16,10 +16,8 @@ from synapse.system.typed import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from synapse.model.records import Record
 
-MANY, DEEP = (
-    10,
-    3,
-)  # namespaces at the top level, and levels below one another, before it is hard to follow
+# Namespaces at the top level, and levels below one another, that are hard to follow.
+MANY, DEEP = 10, 3
 IDLE_DAYS = 3
 WEEK = 7
 GROWTH = 2  # times as much written as filed away, for a week
@@ -37,9 +35,8 @@ class Measure(NamedTuple):
     filed: int
     merged: int
     disputed: int
-    namespaces: tuple[
-        tuple[str, int, int, int], ...
-    ]  # name, entries and bytes after the night, bytes before
+    # name, entries and bytes after the run, bytes before
+    namespaces: tuple[tuple[str, int, int, int], ...]
 
     @property
     def compression(self) -> float:

@@ -11,7 +11,7 @@ from itertools import groupby
 
 from synapse.authority import admit
 from synapse.errors import StoreError
-from synapse.history.sentences import Act, days, ids_of, is_told
+from synapse.history.sentences import Act, format_days, ids_of, in_changelog
 from synapse.index import unfiled
 from synapse.index.query import Filter
 from synapse.log.files import FilesLog
@@ -95,9 +95,12 @@ def write_days(store: Store, floor: int, now: int) -> None:
         for record, entry in unfiled.told(store.index.query, since)
     )
     for date, group in groupby(
-        (act for act in acts if is_told(act.record)), key=lambda act: day(act.record.at)
+        (act for act in acts if in_changelog(act.record)),
+        key=lambda act: day(act.record.at),
     ):
-        _place(store, f"changelog/{date}.md", f"# {date}\n\n{days(group, _item)}\n")
+        _place(
+            store, f"changelog/{date}.md", f"# {date}\n\n{format_days(group, _item)}\n"
+        )
 
 
 def write_views(mem: Memory) -> None:

@@ -79,12 +79,16 @@ _UNITS = {
         "% percent".split(),
         *(
             [unit]
-            for unit in "b kb mb gb tb kib mib gib tib m k us ns rps qps rpm px usd eur gbp x".split()
+            for unit in (
+                "b kb mb gb tb kib mib gib tib m k us ns rps qps rpm px usd eur gbp x"
+            ).split()
         ),
         "byte bytes".split(),
         *(
             [unit, f"{unit}s"]
-            for unit in "request user token thread core worker node row file time dollar euro".split()
+            for unit in (
+                "request user token thread core worker node row file time dollar euro"
+            ).split()
         ),
         "retry retries".split(),
     )

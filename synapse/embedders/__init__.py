@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 
 from synapse.errors import EmbedderError
-from synapse.model.agents import Semantic
 from synapse.model.protocols import Embedder
+from synapse.model.settings import Semantic
 
 __all__ = ["embedder_of"]
 

@@ -1,1 +1,1 @@
-"""What happened, as sentences and by time, as far as the reader may see it."""
+"""History: what happened, as sentences and by time, as far as the reader may see it."""

@@ -1,5 +1,6 @@
-"""What happened, in words: the acts of the log as sentences, by day. What a reader is told is what
-it may see.
+"""The changelog: acts of the log as sentences, by day, as far as the reader may see them.
+
+What a reader is told is what it may see.
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ if TYPE_CHECKING:
     from synapse.model.entry import Entry
     from synapse.model.records import Record
 
-_NAMED = 5
+_MAX_NAMES = 5
 # What a person wants to know of a day. Cursors, seals and voids are in the audit.
-TOLD = frozenset(
+CHANGELOG_KINDS = frozenset(
     "agent settings entry approve reject vouch resolve archive restore undo review"
     " quarantine repair run stop claim".split()
 )
 
 
-def is_told(record: Record) -> bool:
+def in_changelog(record: Record) -> bool:
     """Return whether the changelog tells of a record: of what was decided, written and
     delivered.
     """
@@ -39,7 +40,7 @@ def is_told(record: Record) -> bool:
             fields.get("state") in ("rendered", "held")
             or fields.get("how") == "said so"
         )
-    return record.kind in TOLD
+    return record.kind in CHANGELOG_KINDS
 
 
 class Act(NamedTuple):
@@ -49,7 +50,7 @@ class Act(NamedTuple):
     entry: Entry | None = None
 
 
-def told(
+def visible_acts(
     ask: Callable[[int | None], list[Record]], reader: AgentMemory, limit: int
 ) -> list[Act]:
     """Return the newest acts that the reader may see, oldest first. `ask` fetches so many acts of
@@ -57,19 +58,21 @@ def told(
     size = limit * 4 or None
     while True:
         records = ask(size)
-        acts = (_seen(record, reader) for record in records if is_told(record))
+        acts = (
+            _as_visible(record, reader) for record in records if in_changelog(record)
+        )
         newest = list(islice((act for act in acts if act is not None), limit or None))
         if size is None or len(newest) == limit or len(records) < size:
             return newest[::-1]
         size *= 8
 
 
-def _seen(record: Record, reader: AgentMemory) -> Act | None:
+def _as_visible(record: Record, reader: AgentMemory) -> Act | None:
     """Return the act as the reader may see it, or None. Quarantined files are shown to the operator
     alone, since their text is unchecked."""
     if record.kind in ("delivery", "shown"):
         ids = [
-            id for id in ids_of(record) if reader.id == OPERATOR or _sees(reader, id)
+            id for id in ids_of(record) if reader.id == OPERATOR or _may_see(reader, id)
         ]
         fields = {**record.fields, "ids": ids}
         if reader.id not in (
@@ -91,7 +94,7 @@ def _seen(record: Record, reader: AgentMemory) -> Act | None:
     return Act(record, entries[0] if entries else None)
 
 
-def _sees(reader: AgentMemory, id: str) -> bool:
+def _may_see(reader: AgentMemory, id: str) -> bool:
     try:
         return bool(reader.get(id))
     except NotFound:
@@ -113,7 +116,7 @@ def ids_of(record: Record) -> list[str]:
     )
 
 
-def days(acts: Iterable[Act], cut: Callable[[str], str]) -> str:
+def format_days(acts: Iterable[Act], cut: Callable[[str], str]) -> str:
     """Return the changelog: a heading for each day, the newest last; `cut` shortens each line."""
     lines: list[str] = []
     day = ""
@@ -133,58 +136,62 @@ def sentence(act: Act) -> str:
     )
 
 
-def _wrote(act: Act, given: Mapping[str, Any]) -> str:
+def _entry_sentence(act: Act, fields: Mapping[str, Any]) -> str:
     body = f": {act.entry.body.partition(chr(10))[0]}" if act.entry else ""
-    weight = "" if given.get("priority", "info") == "info" else f"{given['priority']} "
-    olds = (
-        f" superseding {', '.join(given['replaces'])}" if given.get("replaces") else ""
+    weight = (
+        "" if fields.get("priority", "info") == "info" else f"{fields['priority']} "
     )
-    topic = f" on {given['topic']}" if given.get("topic") else ""
-    return f"wrote {act.record.id} {weight}{given.get('namespace')}{topic}{olds}{body}"
+    olds = (
+        f" superseding {', '.join(fields['replaces'])}"
+        if fields.get("replaces")
+        else ""
+    )
+    topic = f" on {fields['topic']}" if fields.get("topic") else ""
+    return f"wrote {act.record.id} {weight}{fields.get('namespace')}{topic}{olds}{body}"
 
 
-def _declared(_: Act, given: Mapping[str, Any]) -> str:
-    agent = given.get("agent", {})
-    changes = differing(given.get("was") or {}, agent)
-    return f"{given.get('how', 'registered')} {agent.get('id')}" + (
+def _agent_sentence(_: Act, fields: Mapping[str, Any]) -> str:
+    agent = fields.get("agent", {})
+    changes = format_changes(fields.get("was") or {}, agent)
+    return f"{fields.get('how', 'registered')} {agent.get('id')}" + (
         f": {'; '.join(changes)}" if changes else ""
     )
 
 
-def differing(was: Mapping[str, Any], agent: Mapping[str, Any]) -> list[str]:
+def format_changes(was: Mapping[str, Any], agent: Mapping[str, Any]) -> list[str]:
     """Return how a declaration differs from the one before; empty if there was none."""
     changed = [key for key in agent if was and was.get(key) != agent[key]]
     return [
-        f"{key.replace('_', ' ')} {_said(was.get(key))} -> {_said(agent[key])}"
+        f"{key.replace('_', ' ')} {_format_value(was.get(key))} -> {_format_value(agent[key])}"
         for key in changed
     ]
 
 
-def _said(value: object) -> str:
+def _format_value(value: object) -> str:
     """Return a field of a declaration as a person writes it."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list | tuple):
-        return ", ".join(map(_said, value)) or "none"
+        return ", ".join(map(_format_value, value)) or "none"
     if isinstance(value, dict):
-        return " ".join(map(_said, value.values()))
+        return " ".join(map(_format_value, value.values()))
     return "none" if value is None else str(value)
 
 
-def _ruled(verb: str) -> Any:
-    def tell(act: Act, given: Mapping[str, Any]) -> str:
-        return f"{verb} {_some(ids_of(act.record))}" + _why(given)
+def _ruling_sentence(verb: str) -> Any:
+    def tell(act: Act, fields: Mapping[str, Any]) -> str:
+        return f"{verb} {_format_ids(ids_of(act.record))}" + _why(fields)
 
     return tell
 
 
-def _undid(_: Act, given: Mapping[str, Any]) -> str:
-    acts = given.get("acts", ())
-    number = f" (act {acts[0]})" if given["what"] == "last" and len(acts) == 1 else ""
-    return f"undid {given['what']}{number}: {undo_counts(given)}"
+def _undo_sentence(_: Act, fields: Mapping[str, Any]) -> str:
+    acts = fields.get("acts", ())
+    number = f" (act {acts[0]})" if fields["what"] == "last" and len(acts) == 1 else ""
+    return f"undid {fields['what']}{number}: {undo_counts(fields)}"
 
 
-def undo_counts(given: Mapping[str, Any]) -> str:
+def undo_counts(fields: Mapping[str, Any]) -> str:
     """Return in words how many entries an undo moved which way."""
     changes = {
         "back": "came back",
@@ -193,51 +200,51 @@ def undo_counts(given: Mapping[str, Any]) -> str:
         "held": "hidden again",
     }
     counts = [
-        f"{len(given[name])} {change}"
+        f"{len(fields[name])} {change}"
         for name, change in changes.items()
-        if given.get(name)
+        if fields.get(name)
     ]
     reviews = (
-        [f"{len(given['reviews'])} reviews turned"] if given.get("reviews") else []
+        [f"{len(fields['reviews'])} reviews turned"] if fields.get("reviews") else []
     )
     return ", ".join((*counts, *reviews))
 
 
-def _resolved(act: Act, given: Mapping[str, Any]) -> str:
-    is_knowledge = kind_of(given.get("entry", "")) in (FACT, ATOM)
-    return str(_ruled("forgot" if is_knowledge else "resolved")(act, given))
+def _resolve_sentence(act: Act, fields: Mapping[str, Any]) -> str:
+    is_knowledge = kind_of(fields.get("entry", "")) in (FACT, ATOM)
+    return str(_ruling_sentence("forgot" if is_knowledge else "resolved")(act, fields))
 
 
-def _slept(_: Act, given: Mapping[str, Any]) -> str:
+def _job_sentence(_: Act, fields: Mapping[str, Any]) -> str:
     """Return how far a nightly job is."""
-    state = given.get("state")
-    reached = f"began its phase {given['phase']}" if given.get("phase") else "began"
+    state = fields.get("state")
+    reached = f"began its phase {fields['phase']}" if fields.get("phase") else "began"
     return (
-        f"{reached if state == 'running' else 'finished'} ({given.get('job')} of"
-        f" {given.get('date')})"
+        f"{reached if state == 'running' else 'finished'} ({fields.get('job')} of"
+        f" {fields.get('date')})"
     )
 
 
-def _why(given: Mapping[str, Any]) -> str:
-    why = given.get("reason") or given.get("note")
+def _why(fields: Mapping[str, Any]) -> str:
+    why = fields.get("reason") or fields.get("note")
     return f": {why}" if why else ""
 
 
-def _ran(_: Act, given: Mapping[str, Any]) -> str:
+def _run_sentence(_: Act, fields: Mapping[str, Any]) -> str:
     """Return a sentence about a run. Its task and result stand in entries, which not everybody
     sees."""
-    run, epoch = given.get("run"), given.get("epoch")
-    if given.get("state") == "ended":
-        return f"ended run {run}: {given.get('status', 'ended')}"
-    if "agent" in given:
-        project = f" for {given['project']}" if given.get("project") else ""
+    run, epoch = fields.get("run"), fields.get("epoch")
+    if fields.get("state") == "ended":
+        return f"ended run {run}: {fields.get('status', 'ended')}"
+    if "agent" in fields:
+        project = f" for {fields['project']}" if fields.get("project") else ""
         return f"began run {run}{project}"
     return f"goes on with run {run} as epoch {epoch}"
 
 
-def _reviewed(_: Act, given: Mapping[str, Any]) -> str:
+def _review_sentence(_: Act, fields: Mapping[str, Any]) -> str:
     moves = ", ".join(
-        f"{agent} {move:+}" for agent, move in sorted(given.get("moves", {}).items())
+        f"{agent} {move:+}" for agent, move in sorted(fields.get("moves", {}).items())
     )
     return f"reviewed reputations: {moves or 'nobody moved'}"
 
@@ -249,37 +256,37 @@ _STATES = {
 }
 
 
-def _delivered(act: Act, given: Mapping[str, Any]) -> str:
-    within = f" in run {given['run']}" if given.get("run") else ""
-    state = given.get("state", "")
+def _delivery_sentence(act: Act, fields: Mapping[str, Any]) -> str:
+    within = f" in run {fields['run']}" if fields.get("run") else ""
+    state = fields.get("state", "")
     if state == "held":
         return (
-            f"noted that {_some(ids_of(act.record))} woke"
-            f" nobody{_why({'note': given.get('how')})}"
+            f"noted that {_format_ids(ids_of(act.record))} woke"
+            f" nobody{_why({'note': fields.get('how')})}"
         )
-    return f"{_STATES.get(state, state)} {_some(ids_of(act.record))}{within}"
+    return f"{_STATES.get(state, state)} {_format_ids(ids_of(act.record))}{within}"
 
 
-def _some(ids: list[str]) -> str:
-    return ", ".join(ids) if len(ids) <= _NAMED else f"{len(ids)} entries"
+def _format_ids(ids: list[str]) -> str:
+    return ", ".join(ids) if len(ids) <= _MAX_NAMES else f"{len(ids)} entries"
 
 
-def _shown(act: Act, given: Mapping[str, Any]) -> str:
+def _shown_sentence(act: Act, fields: Mapping[str, Any]) -> str:
     """Return what an agent was shown: the entries that the record names, or everything where it
     names none.
     """
-    cursor = given.get("cursor", "?")
-    if "ids" not in given:
+    cursor = fields.get("cursor", "?")
+    if "ids" not in fields:
         return f"was shown everything up to {cursor}"
-    ids = given["ids"]
-    total = given.get(
-        "of", len(ids) + given["left_out"] if "left_out" in given else None
+    ids = fields["ids"]
+    total = fields.get(
+        "of", len(ids) + fields["left_out"] if "left_out" in fields else None
     )
-    if given.get("run"):
+    if fields.get("run"):
         account = "" if total is None else f", {len(ids)} of {total} up to {cursor}"
         return (
-            f"was given {_some(ids_of(act.record)) or 'nothing'} at the start of run"
-            f" {given['run']}{account}"
+            f"was given {_format_ids(ids_of(act.record)) or 'nothing'} at the start of run"
+            f" {fields['run']}{account}"
         )
     number = ("1 entry" if len(ids) == 1 else f"{len(ids)} entries") + (
         "" if total is None else f" of {total}"
@@ -289,55 +296,57 @@ def _shown(act: Act, given: Mapping[str, Any]) -> str:
     )
 
 
-def _claimed(_: Act, given: Mapping[str, Any]) -> str:
-    if given.get("end"):
-        return f"gave back {given.get('work')!r}"
+def _claim_sentence(_: Act, fields: Mapping[str, Any]) -> str:
+    if fields.get("end"):
+        return f"gave back {fields.get('work')!r}"
     return (
-        f"claimed {given.get('work')!r} until {clock.seconds(given.get('until', 0))}"
-        + _why(given)
+        f"claimed {fields.get('work')!r} until {clock.seconds(fields.get('until', 0))}"
+        + _why(fields)
     )
 
 
-def _linked(_: Act, given: Mapping[str, Any]) -> str:
-    return f"said that {given.get('cause')} {given.get('type')} {given.get('effect')}"
+def _link_sentence(_: Act, fields: Mapping[str, Any]) -> str:
+    return (
+        f"said that {fields.get('cause')} {fields.get('type')} {fields.get('effect')}"
+    )
 
 
-def _refused(_: Act, given: Mapping[str, Any]) -> str:
-    current, epoch = given.get("current"), given.get("epoch")
+def _refusal_sentence(_: Act, fields: Mapping[str, Any]) -> str:
+    current, epoch = fields.get("current"), fields.get("epoch")
     why = "has ended" if current == epoch else f"is at epoch {current}"
     return (
-        f"was refused ({given.get('what')}) as epoch {epoch} of run {given.get('run')},"
+        f"was refused ({fields.get('what')}) as epoch {epoch} of run {fields.get('run')},"
         f" which {why}"
     )
 
 
 _SENTENCES: Mapping[str, Any] = {
-    "entry": _wrote,
-    "agent": _declared,
-    "settings": lambda act, given: "changed the settings",
-    "approve": _ruled("approved"),
-    "reject": _ruled("rejected"),
-    "vouch": _ruled("vouched for"),
-    "resolve": _resolved,
-    "archive": _ruled("archived"),
-    "restore": _ruled("restored"),
-    "undo": _undid,
-    "night": _slept,
-    "review": _reviewed,
-    "shown": _shown,
-    "run": _ran,
-    "stop": lambda act, given: f"wants run {given.get('run')} to stop" + _why(given),
-    "delivery": _delivered,
-    "claim": _claimed,
-    "link": _linked,
-    "used": lambda act, given: (
-        f"noted how often {len(given.get('counts', ()))} items were asked for"
+    "entry": _entry_sentence,
+    "agent": _agent_sentence,
+    "settings": lambda act, fields: "changed the settings",
+    "approve": _ruling_sentence("approved"),
+    "reject": _ruling_sentence("rejected"),
+    "vouch": _ruling_sentence("vouched for"),
+    "resolve": _resolve_sentence,
+    "archive": _ruling_sentence("archived"),
+    "restore": _ruling_sentence("restored"),
+    "undo": _undo_sentence,
+    "night": _job_sentence,
+    "review": _review_sentence,
+    "shown": _shown_sentence,
+    "run": _run_sentence,
+    "stop": lambda act, fields: f"wants run {fields.get('run')} to stop" + _why(fields),
+    "delivery": _delivery_sentence,
+    "claim": _claim_sentence,
+    "link": _link_sentence,
+    "used": lambda act, fields: (
+        f"noted how often {len(fields.get('counts', ()))} items were asked for"
     ),
-    "refused": _refused,
-    "quarantine": lambda act, given: (
-        f"put {given.get('path')} aside: {given.get('reason')}"
+    "refused": _refusal_sentence,
+    "quarantine": lambda act, fields: (
+        f"put {fields.get('path')} aside: {fields.get('reason')}"
     ),
-    "repair": lambda act, given: (
-        f"repaired {given.get('path') or given.get('id') or 'the store'}"
+    "repair": lambda act, fields: (
+        f"repaired {fields.get('path') or fields.get('id') or 'the store'}"
     ),
 }

@@ -1,5 +1,6 @@
-"""Questions of time: what is new, what an agent did, how a project went. Only what the asking seat
-may see.
+"""Questions of time: what is new, what an agent did, how a project went.
+
+Only what the asking seat may see.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from synapse.agent_memory import AgentMemory
 from synapse.errors import InvalidEntry
-from synapse.history.sentences import sentence, told
+from synapse.history.sentences import sentence, visible_acts
 from synapse.model import clock
 from synapse.model.dates import When
 from synapse.model.dates import since as parse_since
@@ -68,14 +69,14 @@ def recent(
     return moments[:limit]
 
 
-def did(
+def agent_acts(
     me: AgentMemory, agent: str, since: When = None, limit: int = 0
 ) -> list[Moment]:
     """Return what an agent wrote, decided and ran: the newest so many, oldest first."""
     if me.store.agent(agent) is None:
         raise me.store.unregistered(agent)
     me.store.fresh()
-    acts = told(lambda size: me.store.acts(agent, None, since, size), me, limit)
+    acts = visible_acts(lambda size: me.store.acts(agent, None, since, size), me, limit)
     return [
         Moment(
             act_entry.record.at,

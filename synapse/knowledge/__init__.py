@@ -1,1 +1,1 @@
-"""Facts, atoms and links: kept, recalled, and traced to what they were made from."""
+"""Knowledge: facts, atoms and links, how they are recalled, and what they were made from."""

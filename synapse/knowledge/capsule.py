@@ -1,5 +1,6 @@
-"""A capsule: what was found, the best first, within a limit of bytes, each with where it comes
-from. Pure.
+"""A capsule: the best search results as text within a limit of bytes, each with its source.
+
+Pure.
 
 What most of it has in common is said once, in the head; of each item there is its id and the hash
 of its text, both cut (`reference` reads them), who said it, when, and in what it differs from the
@@ -56,13 +57,13 @@ def capsule(
             f"Nothing that you may see here matches these words (version {version}).\n",
             version=version,
         )
-    common, query_words = _common(hits), frozenset(sought(query))
+    common, query_words = _common_values(hits), frozenset(sought(query))
     head = f"(version {version}; {', '.join(common.where)}; {common.year} UTC)\n"
     texts = [_item(hit.entry, common, _quote(hit, query_words)) for hit in hits]
     room, foot = limit - len(head.encode()), _foot(len(hits), found)
-    included = _kept(texts, room)
+    included = _fitting(texts, room)
     if len(included) < found:
-        included = _kept(texts, room - len(foot))
+        included = _fitting(texts, room - len(foot))
         foot = _foot(len(included), found)
     text = (
         (head if included else "")
@@ -74,7 +75,7 @@ def capsule(
     )
 
 
-def _kept(texts: Sequence[str], room: int) -> dict[int, str]:
+def _fitting(texts: Sequence[str], room: int) -> dict[int, str]:
     """Return the texts that fit, by their position."""
     included: dict[int, str] = {}
     for position, text in enumerate(texts):
@@ -104,7 +105,7 @@ def digest(entry: Entry) -> str:
     return sha256(entry.body.encode())
 
 
-def _common(hits: Sequence[Hit]) -> Common:
+def _common_values(hits: Sequence[Hit]) -> Common:
     namespace = Counter(_where(hit.entry) for hit in hits).most_common(1)[0][0]
     return Common(
         namespace,

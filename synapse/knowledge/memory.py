@@ -1,5 +1,4 @@
-"""Knowledge: facts, atoms (who does what, with which outcome) and the links between them, with what
-each came from.
+"""Writing knowledge: facts, atoms (who does what, with which outcome), and links between atoms.
 
 They are entries of a kind of their own, so that who may write and read them is decided where it is
 for all entries. Each function acts as the seat that it is given.
@@ -12,9 +11,9 @@ from collections.abc import Iterable, Sequence
 from synapse.agent_memory import AgentMemory, Names
 from synapse.errors import Conflict, Forbidden, InvalidEntry, NotFound
 from synapse.index.links import Link, links, uses
-from synapse.knowledge.references import resolved
+from synapse.knowledge.references import resolve_reference
 from synapse.model.agents import Agent, authority_in
-from synapse.model.condense import Said, Shape, condense
+from synapse.model.condense import Shape, Turn, condense
 from synapse.model.entry import Draft, Entry, addressees, words
 from synapse.model.kinds import ATOM, FACT, MESSAGE, is_id, kind_of, new_id
 from synapse.model.records import Guard
@@ -117,7 +116,7 @@ def link(
         raise InvalidEntry(
             f"link type {type!r} is not one of {', '.join(LINK_TYPES)}", type=type
         )
-    ends = [_known(me, id, (ATOM,)).id for id in (cause, effect)]
+    ends = [_entry_of_kind(me, id, (ATOM,)).id for id in (cause, effect)]
     if ends[0] == ends[1]:
         raise InvalidEntry("an atom is not linked to itself", id=ends[0])
     _share("strength", strength)
@@ -141,7 +140,7 @@ def link(
 @checked
 def links_of(me: AgentMemory, id: str) -> list[Link]:
     """Return the links from and to an atom, if this agent may see both ends."""
-    own = _known(me, id, (ATOM,)).id
+    own = _entry_of_kind(me, id, (ATOM,)).id
     rows = links(me.store.index.query, own)
     return [
         row for row in rows if sees(me, row.effect if row.cause == own else row.cause)
@@ -160,14 +159,14 @@ def forget(
     """Take a fact or an atom out of everything that is shown. It stays in the log, with who forgot
     it and why.
     """
-    entry = _known(me, id, KNOWN)
+    entry = _entry_of_kind(me, id, KNOWN)
     return me.resolve(entry.id, reason, once=once, unless=unless)
 
 
 @checked
 def uses_of(me: AgentMemory, id: str) -> int:
     """Return about how often the item was asked for; long-lived processes note it once an hour."""
-    entry = _known(me, id, KNOWN)
+    entry = _entry_of_kind(me, id, KNOWN)
     me.store.index.catch_up()
     return uses(me.store.index.query, entry.id) + me.store.used.get(entry.id, 0)
 
@@ -201,15 +200,15 @@ def harvest(me: AgentMemory, message: Entry) -> list[Entry]:
             action="keep what it names",
         )
     entries = []
-    for position, (tag, text) in enumerate(tagged(message.body)):
+    for position, (tag, text) in enumerate(parse_tags(message.body)):
         try:
-            entries.append(_kept(me, message, position, tag, text))
+            entries.append(_write_tagged(me, message, position, tag, text))
         except Conflict:
             continue  # kept before
     return entries
 
 
-def tagged(body: str) -> list[tuple[str, str]]:
+def parse_tags(body: str) -> list[tuple[str, str]]:
     """Return the tags of a message, each with the rest of its line."""
     tags_ = []
     for line in body.split("\n"):
@@ -222,12 +221,14 @@ def tagged(body: str) -> list[tuple[str, str]]:
     return tags_
 
 
-def _kept(me: AgentMemory, message: Entry, position: int, tag: str, text: str) -> Entry:
+def _write_tagged(
+    me: AgentMemory, message: Entry, position: int, tag: str, text: str
+) -> Entry:
     digest = bytes.fromhex(
         sha256(f"{message.id} {position}".encode())
     )  # from the message: the second time it is taken
     how = {
-        "scope": _reached(me, message),
+        "scope": _scope_of_message(me, message),
         "to": message.addressees,
         "cites": (message.id,),
         "source": "synapse",
@@ -246,7 +247,7 @@ def _kept(me: AgentMemory, message: Entry, position: int, tag: str, text: str) -
     )
 
 
-def _reached(me: AgentMemory, message: Entry) -> str:
+def _scope_of_message(me: AgentMemory, message: Entry) -> str:
     """Return the recall scope of those who received a message. An addressee sees a fact in any
     scope."""
     if message.addressees != ("all",):
@@ -272,7 +273,7 @@ def summarise(
         "",
     )
     if text is None:
-        statements = [Said(message.author, message.body) for message in messages]
+        statements = [Turn(message.author, message.body) for message in messages]
         text = "\n".join(condense(statements, subject, upper_bound, _SUMMARY).pieces)
     audiences = [
         {*message.addressees, f"agent:{message.author}"}
@@ -285,7 +286,7 @@ def summarise(
         else "all"
     )
     head = f"{subject}: " if subject else ""
-    scope = "agent" if audiences else _reached(me, messages[0])
+    scope = "agent" if audiences else _scope_of_message(me, messages[0])
     cites = tuple(message.id for message in messages)
     return remember(
         me,
@@ -365,8 +366,8 @@ def _agent(me: AgentMemory) -> Agent:
     return agent
 
 
-def _known(me: AgentMemory, id: str, kinds: tuple[str, ...]) -> Entry:
-    entry = resolved(me, id)
+def _entry_of_kind(me: AgentMemory, id: str, kinds: tuple[str, ...]) -> Entry:
+    entry = resolve_reference(me, id)
     if entry.kind not in kinds:
         raise NotFound(
             f"{id} is no {' and no '.join(kinds)}, it is of the kind {entry.kind}",

@@ -1,6 +1,4 @@
-"""Provenance: what an item was made from, step by step, down to the conversation or the prompt that
-it began with.
-"""
+"""Provenance: the trail of an item, step by step, to the conversation or prompt it began with."""
 
 from __future__ import annotations
 
@@ -10,7 +8,7 @@ from synapse.agent_memory import AgentMemory
 from synapse.errors import NotFound
 from synapse.index.links import links
 from synapse.knowledge.memory import sees
-from synapse.knowledge.references import resolved
+from synapse.knowledge.references import resolve_reference
 from synapse.model import clock
 from synapse.model.agents import OPERATOR
 from synapse.model.entry import Entry
@@ -42,7 +40,7 @@ def why(me: AgentMemory, id: str, depth: int = DEPTH) -> Step:
     trail = _Trail(me)
     if me.store.index.query.run(id) is not None:
         return trail.run("asked for", id, depth)
-    return trail.entry("asked for", resolved(me, id).id, depth)
+    return trail.entry("asked for", resolve_reference(me, id).id, depth)
 
 
 class _Trail:
@@ -66,30 +64,30 @@ class _Trail:
             clock.seconds(entry.at),
             entry.body.partition("\n")[0],
         )
-        return self._walked(head, depth, lambda: self._behind(entry, depth - 1))
+        return self._walk(head, depth, lambda: self._sources_of(entry, depth - 1))
 
     def run(self, how: str, id: str, depth: int) -> Step:
         run = self.query.run(id)
         if run is None:
             return Step(how, "run", id)
         head = Step(
-            how, "run", id, run["agent"], clock.seconds(run["at"]), self._told(run)
+            how, "run", id, run["agent"], clock.seconds(run["at"]), self._task_of(run)
         )
-        return self._walked(head, depth, lambda: self._before(run, id, depth - 1))
+        return self._walk(head, depth, lambda: self._prompt_of(run, id, depth - 1))
 
-    def _told(self, run: dict[str, Any]) -> str:
+    def _task_of(self, run: dict[str, Any]) -> str:
         """Return the task of a run, which only its agent and the operator may see."""
         task = run.get("task")
         text = task.get("text", "") if isinstance(task, dict) else str(task or "")
         return text.partition("\n")[0] if self.me.id in (run["agent"], OPERATOR) else ""
 
-    def _walked(self, head: Step, depth: int, sources: Any) -> Step:
+    def _walk(self, head: Step, depth: int, sources: Any) -> Step:
         if head.id in self.been or depth <= 0:
             return head._replace(cut=True)
         self.been.add(head.id)
         return head._replace(sources=tuple(sources()))
 
-    def _behind(self, entry: Entry, depth: int) -> Iterator[Step]:
+    def _sources_of(self, entry: Entry, depth: int) -> Iterator[Step]:
         """Yield the sources that an entry names, and the run that wrote it."""
         for id in entry.derived_from:
             yield self.entry("made from", id, depth)
@@ -108,7 +106,7 @@ class _Trail:
         if entry.run:
             yield self.run("written in", entry.run, depth)
 
-    def _before(self, run: dict[str, Any], id: str, depth: int) -> Iterator[Step]:
+    def _prompt_of(self, run: dict[str, Any], id: str, depth: int) -> Iterator[Step]:
         """Yield what the prompt of a run showed, and the run that spawned it."""
         rendered = [
             delivery

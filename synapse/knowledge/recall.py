@@ -1,5 +1,4 @@
-"""Recall: searching what is known, keeping a fact, withdrawing one, by the scopes agent, group,
-global and all.
+"""Recall: searching, storing and withdrawing facts in the scopes agent, group, global and all.
 
 Each function acts as the seat that it is given. A scope is a namespace that comes with an agent;
 `all` is whatever the agent may see, mail and entries too. What changed since it was looked at is
@@ -12,7 +11,7 @@ from synapse.agent_memory import AgentMemory
 from synapse.errors import Conflict, InvalidEntry, InvalidQuery, NotFound
 from synapse.knowledge import memory
 from synapse.knowledge.capsule import LEAST, MOST, Capsule, capsule, short
-from synapse.knowledge.references import resolved
+from synapse.knowledge.references import resolve_reference
 from synapse.model.entry import Entry
 from synapse.model.records import Guard, unchanged
 from synapse.model.results import Hits
@@ -99,9 +98,9 @@ def remember(
         "ttl": f"{ttl_days}d" if ttl_days else None,
         "once": once,
     }
-    if supersedes is None or _done(me, once):
+    if supersedes is None or _was_done(me, once):
         return memory.remember(me, fact, **extra)
-    precondition = _seen(me, supersedes, version)
+    precondition = _expect_version(me, supersedes, version)
     try:
         return memory.remember(
             me,
@@ -111,7 +110,7 @@ def remember(
             **extra,
         )
     except Conflict as error:
-        raise _told(me, precondition, error) from error
+        raise _as_conflict(me, precondition, error) from error
 
 
 def forget(
@@ -123,31 +122,31 @@ def forget(
     once: str | None = None,
 ) -> Entry:
     """Withdraw a fact or an atom that has not changed since `version`; it stays in the log."""
-    if _done(me, once):
-        return resolved(me, fact_id)
-    precondition = _seen(me, fact_id, version)
+    if _was_done(me, once):
+        return resolve_reference(me, fact_id)
+    precondition = _expect_version(me, fact_id, version)
     try:
         return memory.forget(
             me, precondition.entry.id, reason, once=once, unless=_guard(precondition)
         )
     except Conflict as error:
-        raise _told(me, precondition, error) from error
+        raise _as_conflict(me, precondition, error) from error
 
 
 def version_by(me: AgentMemory, fact_id: str) -> int:
     """Return the log position of the last act that changed what is shown of an item."""
-    return _version(me, resolved(me, fact_id))
+    return _version(me, resolve_reference(me, fact_id))
 
 
 # -- below -----------------------------------------------------------------------------------------
 
 
-def _seen(me: AgentMemory, reference: str, version: int | None) -> Seen:
+def _expect_version(me: AgentMemory, reference: str, version: int | None) -> Seen:
     """Return the item with the version that it must still have; by default the current one."""
-    entry = resolved(me, reference)
+    entry = resolve_reference(me, reference)
     precondition = Seen(entry, me.store.index.horizon if version is None else version)
     if me.fate(entry.id) or _version(me, entry) > precondition.version:
-        raise _changed(me, precondition)
+        raise _change_conflict(me, precondition)
     return precondition
 
 
@@ -161,16 +160,16 @@ def _guard(seen: Seen) -> Guard:
     return unchanged(f"item:{seen.entry.id}", seen.version)
 
 
-def _told(me: AgentMemory, seen: Seen, error: Conflict) -> Conflict:
+def _as_conflict(me: AgentMemory, seen: Seen, error: Conflict) -> Conflict:
     """Return a guard's error as a Conflict that names what changed in between."""
     return (
-        _changed(me, seen)
+        _change_conflict(me, seen)
         if error.details.get("key") == f"item:{seen.entry.id}"
         else error
     )
 
 
-def _changed(me: AgentMemory, seen: Seen) -> Conflict:
+def _change_conflict(me: AgentMemory, seen: Seen) -> Conflict:
     me.store.index.catch_up()
     entry, fate, version = seen.entry, me.fate(seen.entry.id), _version(me, seen.entry)
     change = (
@@ -196,7 +195,7 @@ def _name(me: AgentMemory, by: str) -> str:
         return by
 
 
-def _done(me: AgentMemory, once: str | None) -> bool:
+def _was_done(me: AgentMemory, once: str | None) -> bool:
     """Return whether this key was used for the act before."""
     me.store.index.catch_up()
     return once is not None and me.store.index.first(me.id, once) is not None

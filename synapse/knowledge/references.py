@@ -1,4 +1,4 @@
-"""References: the short forms of ids that capsules show, and which item one means.
+"""Short references to items, as capsules show them, and the item that one means.
 
 `fact_3f2a1c9d@b2c4d` is the fact whose id begins so and whose text's sha256 begins with b2c4d. A
 short form means something only among what its reader may see: whatever else begins alike is not
@@ -20,14 +20,14 @@ _FORM = re.compile(
 )
 
 
-def resolved(me: AgentMemory, text: str) -> Entry:
+def resolve_reference(me: AgentMemory, text: str) -> Entry:
     """Return the item that a reference means: a whole or a short id, with a hash or without."""
     form = _FORM.fullmatch(text)
     if form is None:
         return me.get(text)
     id, hash = form[1], form[2] or ""
     entry = (
-        _begins(me, id)
+        _matching(me, id)
         if not id.startswith("syn-") and len(id.partition("_")[2]) < 12
         else me.get(id)
     )
@@ -37,7 +37,7 @@ def resolved(me: AgentMemory, text: str) -> Entry:
     return entry
 
 
-def _begins(me: AgentMemory, start: str) -> Entry:
+def _matching(me: AgentMemory, start: str) -> Entry:
     me.store.fresh()
     matches: list[Entry] = []
     for id in alike(me.store.index.query, start):

@@ -27,9 +27,10 @@ from synapse.log.line import Line, act_line, agent_pending, entry_line, prepare
 from synapse.log.mirror import Mirror
 from synapse.log.taken import Taken, claim
 from synapse.model import clock, kinds
-from synapse.model.agents import PROTOCOL, Agent, Settings
+from synapse.model.agents import Agent
 from synapse.model.entry import is_id, mint, minted
 from synapse.model.records import Guard, Lost, Pending, Record, demand, unchanged
+from synapse.model.settings import PROTOCOL, Settings
 from synapse.system import signal
 from synapse.system.digest import sha256
 from synapse.system.typed import TYPE_CHECKING
@@ -589,7 +590,7 @@ class FilesLog:
         """After the commit: the bell, for listeners read the journal, then the files that people
         see. Neither can undo the commit.
         """
-        signal.ring(self.bells)
+        signal.notify(self.bells)
         try:
             settle.follow(self.mirror, records, self.find)
         except (OSError, StoreError, NotFound):

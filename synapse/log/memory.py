@@ -10,10 +10,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from synapse.errors import Conflict, NotFound, StoreError
 from synapse.log.line import act_line, agent_pending, entry_line
 from synapse.model import clock, kinds
-from synapse.model.agents import Agent, Settings
+from synapse.model.agents import Agent
 from synapse.model.entry import mint, minted
 from synapse.model.protocols import State
 from synapse.model.records import Guard, Lost, Pending, Record, demand
+from synapse.model.settings import Settings
 
 
 class MemoryLog:

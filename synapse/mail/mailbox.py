@@ -1,5 +1,6 @@
-"""Mail: messages between agents, in threads. What an agent sends, has waiting, reads, answers, and
-makes of it.
+"""`Mail`: sending, reading, answering and acknowledging messages in threads, as one agent.
+
+What an agent sends, has waiting, reads, answers, and makes of it.
 
 A message is an entry of the kind `message`: who sees it, and everything that keeps entries safe, is
 decided where that is decided for entries. What is done with one (read, acknowledged, reacted to)
@@ -65,9 +66,9 @@ class Mail:
         """
         if thread is not None:
             thread = self._thread_id(thread)
-            self._open(thread)
+            self._check_open(thread)
         thread_id = thread or kinds.new_thread(self.store.draw(16))
-        own = _own(thread_id, None, subject, priority, metadata, attachments)
+        own = _message_fields(thread_id, None, subject, priority, metadata, attachments)
         return self._post(self._addressees(to), body, own, tags=words(tags), once=once)
 
     def reply(
@@ -87,14 +88,14 @@ class Mail:
         """
         parent = self._message(id)
         thread = str(parent.more["thread"])
-        self._open(thread)
+        self._check_open(thread)
         participants = set(parent.addressees) | {f"agent:{parent.author}"}
         names = (
             self._addressees(to)
             if to
             else tuple(sorted(participants - {f"agent:{self.seat.id}"})) or ("all",)
         )
-        own = _own(thread, id, subject, priority, metadata, attachments)
+        own = _message_fields(thread, id, subject, priority, metadata, attachments)
         return self._post(
             ("all",) if "all" in parent.addressees and not to else names,
             body,
@@ -143,10 +144,10 @@ class Mail:
             now,
             query.reach(owner),
         )
-        messages = self._told(entries)
+        messages = self._as_messages(entries)
         if mark and entries:
             self.seat.pen.act("receipt", ids=[entry.id for entry in entries])
-            self._acted()
+            self._refresh_mirror()
         return messages
 
     def read(self, ids: Names, *, once: str | None = None) -> list[str]:
@@ -166,7 +167,7 @@ class Mail:
             self.seat.pen.write(
                 Pending("receipt", self.seat.id, {"ids": new}), once=once
             )
-            self._acted()
+            self._refresh_mirror()
         return new
 
     def ack(
@@ -192,7 +193,7 @@ class Mail:
         }
         if states and "acked" not in states:
             self.seat.pen.delivery("acked", [id], "said so")
-        self._acted()
+        self._refresh_mirror()
         return self.get(id)
 
     def react(self, id: str, reaction: str, *, remove: bool = False) -> Message:
@@ -212,7 +213,7 @@ class Mail:
 
     def get(self, id: str) -> Message:
         """Return one message with its receipts, acknowledgements and reactions."""
-        return self._told([self._message(id)])[0]
+        return self._as_messages([self._message(id)])[0]
 
     def threads(
         self, status: str | None = ACTIVE, *, tag: str | None = None, limit: int = 50
@@ -244,7 +245,7 @@ class Mail:
         thread = self.thread(thread).id
         before_seq = None if before is None else self._message(before).seq
         query, now, cursor = self._query(), self.store.clock(), self.store.index.horizon
-        messages = self._told(
+        messages = self._as_messages(
             mailbox.history(
                 query, self._reader(), thread, now, cursor, max(limit, 0), before_seq
             )
@@ -265,21 +266,23 @@ class Mail:
             memory.summarise(
                 self.seat, entries, summary if isinstance(summary, str) else None
             )
-        return self._set(thread, "close", closed=True)
+        return self._change_thread(thread, "close", closed=True)
 
     def reopen(self, thread: str) -> Thread:
-        return self._set(thread, "reopen", closed=False)
+        return self._change_thread(thread, "reopen", closed=False)
 
     def tag(self, thread: str, add: Names = (), *, remove: Names = ()) -> Thread:
         """Tag a thread, or take tags off it."""
         names = {
-            name: [kinds.text("tag", tag_) for tag_ in words(tags)]
+            name: [kinds.text("tag", word) for word in words(tags)]
             for name, tags in (("add", add), ("remove", remove))
         }
-        return self._set(thread, "tag", **names)
+        return self._change_thread(thread, "tag", **names)
 
     def rename(self, thread: str, subject: str) -> Thread:
-        return self._set(thread, "subject", subject=kinds.text("subject", subject))
+        return self._change_thread(
+            thread, "subject", subject=kinds.text("subject", subject)
+        )
 
     # -- below -------------------------------------------------------------------------------------
 
@@ -319,11 +322,11 @@ class Mail:
             from synapse.knowledge import memory
 
             memory.harvest(self.seat, entry)
-        self._acted()
+        self._refresh_mirror()
         return (
             Message(entry, entry.at, None)
             if not entry.replaces
-            else self._told([entry])[0]
+            else self._as_messages([entry])[0]
         )
 
     def _query(self) -> Query:
@@ -404,7 +407,7 @@ class Mail:
             else taken_over
         )
 
-    def _open(self, thread: str) -> None:
+    def _check_open(self, thread: str) -> None:
         """Refuse a message to a thread that its author does not see, or that is closed."""
         if not kinds.is_thread(thread):
             raise InvalidEntry(
@@ -425,7 +428,7 @@ class Mail:
         if row is not None and row.closed:
             raise Conflict(f"thread {thread} is closed; reopen it first", id=thread)
 
-    def _set(self, id: str, how: str, **fields: object) -> Thread:
+    def _change_thread(self, id: str, how: str, **fields: object) -> Thread:
         id = self.thread(id).id
         self.seat.pen.act(
             "thread",
@@ -441,12 +444,12 @@ class Mail:
             {seq for row in rows for seq in (row.first, row.last)},
             self.store.clock(),
         )
-        threads_ = []
+        conversations = []
         for row in rows:
             first, last = ends[row.first], ends[row.last]
             status = CLOSED if row.closed else ACTIVE if row.live else ARCHIVED
             subject = row.subject or first.more.get("subject")
-            threads_.append(
+            conversations.append(
                 Thread(
                     row.id,
                     subject,
@@ -458,13 +461,13 @@ class Mail:
                     row.tags,
                 )
             )
-        return threads_
+        return conversations
 
-    def _told(self, entries: Sequence[Entry]) -> list[Message]:
+    def _as_messages(self, entries: Sequence[Entry]) -> list[Message]:
         """Return the entries as messages, with their marks."""
-        return messages.told(self.store, entries)
+        return messages.as_messages(self.store, entries)
 
-    def _acted(self) -> None:
+    def _refresh_mirror(self) -> None:
         """Write the old file of all mail anew, if the settings want it kept current."""
         if any(name == "mirror" for name, _ in self.store.settings.other):
             from synapse.mail.synapse_json import refresh
@@ -472,7 +475,7 @@ class Mail:
             refresh(self.store)
 
 
-def _own(
+def _message_fields(
     thread: str,
     parent: str | None,
     subject: str | None,

@@ -1,4 +1,4 @@
-"""Messages as the index has them, with what became of each; whoever may see them."""
+"""Messages from the index, with their receipts, acknowledgements and reactions."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from synapse.model.entry import Entry
 from synapse.model.message import Message, said_at
 from synapse.store import Store
 
-_AT_ONCE = 500
+_BATCH = 500
 
 
-def told(store: Store, entries: Sequence[Entry]) -> list[Message]:
+def as_messages(store: Store, entries: Sequence[Entry]) -> list[Message]:
     """Return entries as messages: who read, acknowledged and answered them, and when they were
     first sent."""
     if not entries:
         return []
     store.index.catch_up()
     messages: list[Message] = []
-    for start in range(0, len(entries), _AT_ONCE):
-        batch = entries[start : start + _AT_ONCE]
+    for start in range(0, len(entries), _BATCH):
+        batch = entries[start : start + _BATCH]
         marks = mailbox.marks(store.index.query, [entry.seq for entry in batch])
         for entry in batch:
             first = first_of(store, entry)
@@ -57,13 +57,14 @@ def everything(store: Store, thread: str | None = None) -> list[Message]:
         entries = [
             entry
             for entry in every
-            if entry.kind == kinds.MESSAGE and _stands(store, entry)
+            if entry.kind == kinds.MESSAGE and _is_current(store, entry)
         ]
     return sorted(
-        told(store, entries), key=lambda message: (message.created, message.entry.seq)
+        as_messages(store, entries),
+        key=lambda message: (message.created, message.entry.seq),
     )
 
 
-def _stands(store: Store, entry: Entry) -> bool:
+def _is_current(store: Store, entry: Entry) -> bool:
     (until,) = store.index.query.db.run("hidden", {"seq": entry.seq}).fetchone()
     return not until

@@ -1,4 +1,4 @@
-"""The old `synapse.json` as it would be now: written on request, and kept current while
+"""The old file `synapse.json`, written from the mail: on request, or kept current while
 synapse.yaml says so.
 
 `mirror: {synapse_json: PATH, until: DATE}` has it written anew after every act on mail, by the
@@ -15,8 +15,8 @@ from synapse.errors import InvalidEntry, NotFound, StoreError, SynapseError
 from synapse.formats import mail_json
 from synapse.mail import messages as post
 from synapse.model import kinds
-from synapse.model.agents import Settings
 from synapse.model.clock import DAY, micros
+from synapse.model.settings import Settings
 from synapse.store import Store
 from synapse.system.lock import Lock
 from synapse.system.typed import Any, NamedTuple
@@ -36,7 +36,9 @@ def text(store: Store, thread: str | None = None) -> str:
     )
     if thread is not None and not messages:
         raise NotFound(f"there is no thread {thread}", id=thread)
-    return mail_json.written(messages, None if thread else _rest(store)) + "\n"
+    return (
+        mail_json.written(messages, None if thread else _imported_extras(store)) + "\n"
+    )
 
 
 def mirror_of(settings: Settings, root: str | None) -> Mirror | None:
@@ -80,7 +82,7 @@ def write(store: Store, path: str) -> None:
     """
     lock = Lock(f"{path}.lock")
     try:
-        lock.run(lambda: _put(path, text(store).encode()))
+        lock.run(lambda: _write_file(path, text(store).encode()))
     finally:
         lock.close()
 
@@ -103,7 +105,7 @@ def stale(store: Store) -> str | None:
         return f"the mirror of synapse.yaml cannot be kept: {error}"
 
 
-def _put(path: str, raw: bytes) -> None:
+def _write_file(path: str, raw: bytes) -> None:
     temporary = f"{path}.{os.getpid()}.tmp"
     try:
         with open(
@@ -120,7 +122,7 @@ def _put(path: str, raw: bytes) -> None:
         raise StoreError(f"{path} could not be written: {error}") from error
 
 
-def _rest(store: Store) -> dict[str, Any]:
+def _imported_extras(store: Store) -> dict[str, Any]:
     """Return what the imported file held beside its messages."""
     extra: dict[str, Any] = {}
     for record in reversed(store.index.query.acts(None, None, 0, None)):

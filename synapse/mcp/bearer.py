@@ -1,4 +1,4 @@
-"""Tokens of the HTTP server: a file with one hash a line, and who a token belongs to.
+"""Tokens of the HTTP server: a file with the hash of each token, and the agent that it belongs to.
 
 The file holds no token, only hashes: whoever reads it cannot act as anybody. A line is `AGENT:
 SHA256`; deleting it ends the token with the next request.

@@ -1,5 +1,4 @@
-"""Who calls: what a request says of its caller, and the key under which a retry of it writes
-nothing.
+"""The caller of a request: its call and session, and the key under which a retry writes nothing.
 
 Knows no SDK. What a client says of itself here is believed for telling its calls apart, never for
 who it acts as: that is the business of whoever started the server, or of a token.

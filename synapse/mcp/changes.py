@@ -1,4 +1,4 @@
-"""Changes: which resources a record of the log touches, and a thread that tells their subscribers.
+"""Changes of resources: which ones a record touches, and a thread that notifies their subscribers.
 
 One `Watch` follows one log for all subscribers, from before the first of them was answered. The
 cursor is the truth and the bell a hint, as with every follower. Knows no SDK.
@@ -107,7 +107,7 @@ class Watch:
     def _follow(self) -> None:
         bell = NotificationPipe(self.store.bells) if self.store.bells else None
         try:
-            while self._wanted():
+            while self._has_listeners():
                 try:
                     self._look()
                     if bell is None:
@@ -117,19 +117,19 @@ class Watch:
                 except (
                     Exception
                 ) as error:  # a fault of the disk or the log: it may pass
-                    self._failed(error)
+                    self._handle_failure(error)
         finally:
             if bell:
                 bell.close()
 
-    def _wanted(self) -> bool:
+    def _has_listeners(self) -> bool:
         """Return whether anybody still subscribes; without subscribers the thread ends."""
         with self._lock:
             if not self._subscribers:
                 self._thread = self._changes = None
             return bool(self._subscribers)
 
-    def _failed(self, error: Exception) -> None:
+    def _handle_failure(self, error: Exception) -> None:
         log.warning("changes are not seen: %s: %s", type(error).__name__, error)
         if self._tries >= TRIES:
             self._untold, self._tries = [], 0
@@ -160,7 +160,7 @@ class Watch:
             subscriber
         ) in self._listeners():  # after the look: who came before it is among them
             try:
-                uris = _concerned(subscriber, self._untold, entries)
+                uris = _targets_concerned(subscriber, self._untold, entries)
             except (NotFound, Forbidden):
                 continue  # its agent, or its run, is no more
             for uri in sorted(uris):
@@ -192,7 +192,7 @@ def ids_of(record: Record) -> list[str]:
     ]
 
 
-def _concerned(
+def _targets_concerned(
     subscriber: Subscriber, records: Iterable[Record], entries: dict[str, Entry]
 ) -> set[str]:
     """Return the addresses that changed for this subscriber, among those that it asked for. What
@@ -203,7 +203,7 @@ def _concerned(
     for target in targets:
         if target.kind == VIEW:
             declared_anew = any(
-                record.kind == "settings" or _declares(record, target.name)
+                record.kind == "settings" or _is_declaration(record, target.name)
                 for record in declared
             )
             if declared_anew or _is_in_view(
@@ -213,13 +213,13 @@ def _concerned(
         elif (
             target.kind == ENTRY
             and target.name in entries
-            and _sees(subscriber.seat, target.name)
+            and _may_see(subscriber.seat, target.name)
         ):
             concerned.add(target.uri)
     return concerned
 
 
-def _declares(record: Record, id: str) -> bool:
+def _is_declaration(record: Record, id: str) -> bool:
     agent = record.fields.get("agent")
     return isinstance(agent, dict) and agent.get("id") == id
 
@@ -233,7 +233,7 @@ def _is_in_view(seat: AgentMemory, name: str, entries: Iterable[Entry]) -> bool:
     return any(not entry.staged and visible(entry, agent) for entry in entries)
 
 
-def _sees(seat: AgentMemory, id: str) -> bool:
+def _may_see(seat: AgentMemory, id: str) -> bool:
     try:
         return bool(seat.get(id))
     except NotFound:

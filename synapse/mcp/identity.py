@@ -1,5 +1,7 @@
-"""Whose seat a request gets: one agent's for all, or that of its token. Opens the workspace when
-first asked."""
+"""The agent of a request: the same one for all, or the one of its token.
+
+Opens the workspace when first asked.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What is offered: the tools with the words that a client's model needs, and the server's
-instructions.
+"""The tools that the server offers, with wording for a client's model, and its instructions.
 
 A client's model has no prompt of ours, so names and descriptions say what a supervised agent is
 told there. What a tool does is `tools`' alone. Every client sends all of this with every request: a
@@ -131,7 +130,8 @@ def offer(
             f"there are no tools of {compat!r}: it is {CORTEX}, or nothing for our own"
         )
     every = {
-        tool.name: tool for tool in (cortex_tools.offered() if compat else _own(given))
+        tool.name: tool
+        for tool in (cortex_tools.offered() if compat else _tools_of(given))
     }
     unknown = [name for name in names or () if name not in every]
     if unknown:
@@ -141,17 +141,17 @@ def offer(
     return [tool for name, tool in every.items() if not names or name in names]
 
 
-def _own(given: bool) -> list[Tool]:
+def _tools_of(given: bool) -> list[Tool]:
     by_name = {tool.name: tool for tool in (*tools.TOOLS, *tools.CLIENTS)}
     wordings = (
         {**_WORDS, BRIEFING: _WORDS[BRIEFING]._replace(description=_AGAIN)}
         if given
         else _WORDS
     )
-    return [_worded(by_name[name], wordings[name]) for name in wordings]
+    return [_with_wording(by_name[name], wordings[name]) for name in wordings]
 
 
-def _worded(tool: Tool, words: Words) -> Tool:
+def _with_wording(tool: Tool, words: Words) -> Tool:
     """Return the tool with its description and those of its arguments."""
     extra = _BLOCKER if tool.name == "report_blocker" else {}
     properties: dict[str, dict[str, Any]] = {

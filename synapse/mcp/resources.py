@@ -1,4 +1,7 @@
-"""Resources: views and entries under their addresses, as text, for one seat. Knows no SDK."""
+"""Resources: views and entries under their addresses, as text, for one agent.
+
+Knows no SDK.
+"""
 
 from __future__ import annotations
 

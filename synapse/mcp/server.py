@@ -1,5 +1,6 @@
-"""The server: requests of the protocol to acts at a seat. Made with the official SDK, which speaks
-its revisions.
+"""The server: from requests of the protocol to acts of one agent's memory.
+
+Made with the official SDK, which speaks its revisions.
 
 `build` makes it for any `identify`; `transports` runs it. A mistake of a caller, or a memory that
 refuses, is an answer; nothing that comes in ends the server, and no traceback goes out.
@@ -108,7 +109,7 @@ class Handlers:
         self._identify = identify
         self._started = started
         self._tools = {tool.name: tool for tool in offered}
-        self._listed = [_listed(tool) for tool in offered]
+        self._tool_object = [_tool_object(tool) for tool in offered]
         self._threads = anyio.CapacityLimiter(THREADS)
         self._subscriptions = Subscriptions()
 
@@ -126,7 +127,7 @@ class Handlers:
     # -- tools -------------------------------------------------------------------------------------
 
     async def list_tools(self, context: Context, params: Any) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=self._listed)
+        return types.ListToolsResult(tools=self._tool_object)
 
     async def call_tool(
         self, context: Context, params: types.CallToolRequestParams
@@ -140,7 +141,14 @@ class Handlers:
         caller = self._caller(context)
         arguments = params.arguments or {}
         try:
-            answer = await self._in_thread(lambda: self._act(tool, caller, arguments))
+            answer = await self._in_thread(
+                lambda: tools.call(
+                    tool,
+                    self._identify(caller),
+                    arguments,
+                    caller.once(tool.name, arguments),
+                )
+            )
         except SynapseError as error:  # the workspace, or who calls
             answer = tools.ToolProblem(f"Error: {block.escaped(str(error))}")
         except Exception as error:
@@ -148,11 +156,6 @@ class Handlers:
         content: list[types.ContentBlock] = [types.TextContent(text=str(answer))]
         return types.CallToolResult(
             content=content, is_error=isinstance(answer, tools.ToolProblem)
-        )
-
-    def _act(self, tool: Tool, caller: Caller, arguments: object) -> str:
-        return tools.call(
-            tool, self._identify(caller), arguments, caller.once(tool.name, arguments)
         )
 
     # -- resources ---------------------------------------------------------------------------------
@@ -289,7 +292,7 @@ def _bug(what: str, error: Exception) -> str:
     return f"Error: {what} failed: this is a bug: {type(error).__name__}; the server's log has more"
 
 
-def _listed(tool: Tool) -> types.Tool:
+def _tool_object(tool: Tool) -> types.Tool:
     hints = types.ToolAnnotations(
         read_only_hint=not tool.writes, destructive_hint=False, open_world_hint=False
     )

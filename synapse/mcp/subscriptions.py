@@ -1,4 +1,4 @@
-"""Subscriptions: what each revision of the protocol asks for, fed from the watches of the logs.
+"""Subscriptions to resources, in the form of each revision of the protocol.
 
 Up to 2025-11-25 a client subscribes to one address after another, and is told on its connection's
 own channel; from 2026-07-28 on it opens a stream that is answered for as long as it listens. Either
@@ -64,22 +64,22 @@ class Channel:
                     types.INVALID_REQUEST,
                     f"this connection has {MOST} subscriptions: end some first",
                 )
-            subscriber = self._subscribers.get(_whose(seat))
+            subscriber = self._subscribers.get(_seat_key(seat))
             if subscriber is None:
-                subscriber = self._subscribers[_whose(seat)] = Subscriber(
-                    seat, (target,), self._tell
+                subscriber = self._subscribers[_seat_key(seat)] = Subscriber(
+                    seat, (target,), self._on_change
                 )
                 self._watches.of(seat.store).add(subscriber)
             subscriber.targets.add(target)
 
     def drop(self, seat: AgentMemory, target: Target) -> None:
         with self._lock:
-            subscriber = self._subscribers.get(_whose(seat))
+            subscriber = self._subscribers.get(_seat_key(seat))
             if subscriber is not None:
                 subscriber.targets.discard(target)
                 if not subscriber.targets:
                     self._watches.of(seat.store).remove(
-                        self._subscribers.pop(_whose(seat))
+                        self._subscribers.pop(_seat_key(seat))
                     )
 
     def close(self) -> None:
@@ -88,8 +88,8 @@ class Channel:
                 self._watches.of(subscriber.seat.store).remove(subscriber)
             self._subscribers.clear()
 
-    def _tell(self, uri: str) -> None:
-        _on(self._loop, lambda: self._wait(uri))
+    def _on_change(self, uri: str) -> None:
+        _call_on(self._loop, lambda: self._wait(uri))
 
     def _wait(self, uri: str) -> None:
         self._waiting[uri] = None
@@ -114,7 +114,7 @@ class Stream:
         self._watch = watches.of(seat.store)
         self._loop = asyncio.get_running_loop()
         self._listener: Callable[[ServerEvent], None] | None = None
-        self._subscriber = Subscriber(seat, self._targets, self._tell)
+        self._subscriber = Subscriber(seat, self._targets, self._on_change)
         self._early: list[str] = []
 
     def begin(self) -> None:
@@ -133,10 +133,10 @@ class Stream:
     def end(self) -> None:
         self._watch.remove(self._subscriber)
 
-    def _tell(self, uri: str) -> None:
-        _on(self._loop, lambda: self._hear(uri))
+    def _on_change(self, uri: str) -> None:
+        _call_on(self._loop, lambda: self._deliver(uri))
 
-    def _hear(self, uri: str) -> None:
+    def _deliver(self, uri: str) -> None:
         if self._listener is None:
             self._early.append(uri)
         else:
@@ -210,12 +210,12 @@ def allowed(seat: AgentMemory, uris: Iterable[str]) -> list[Target]:
     return targets
 
 
-def _whose(seat: AgentMemory) -> object:
+def _seat_key(seat: AgentMemory) -> object:
     """Return a key that two connections of one agent in one run share."""
     return seat.store, seat.id, seat.pen.run, seat.pen.epoch
 
 
-def _on(loop: asyncio.AbstractEventLoop, act: Callable[[], None]) -> None:
+def _call_on(loop: asyncio.AbstractEventLoop, act: Callable[[], None]) -> None:
     """Run an act on the event loop, unless it is closed: then nobody listens."""
     try:
         loop.call_soon_threadsafe(act)

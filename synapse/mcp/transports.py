@@ -1,5 +1,7 @@
-"""Transports: a server over its standard streams, or over HTTP. Both end cleanly when they are
-told to."""
+"""The transports: a server over its standard streams, or over HTTP.
+
+Both end cleanly when they are told to.
+"""
 
 from __future__ import annotations
 
@@ -108,7 +110,7 @@ class Verifier:
 
 
 def _hosts(host: str, names: Sequence[str]) -> list[str]:
-    hosts = [*LOOPBACK[:2], "[::1]", *_own(host), *names]
+    hosts = [*LOOPBACK[:2], "[::1]", *_host_names(host), *names]
     return [form for name in dict.fromkeys(hosts) for form in (name, f"{name}:*")]
 
 
@@ -120,7 +122,7 @@ def _origins(host: str, names: Sequence[str]) -> list[str]:
     ]
 
 
-def _own(host: str) -> list[str]:
+def _host_names(host: str) -> list[str]:
     """Return the names of this machine under which the address may be requested."""
     if host in _EVERYWHERE:
         name = socket.gethostname()

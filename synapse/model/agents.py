@@ -10,17 +10,14 @@ from collections.abc import Iterable
 
 from synapse.errors import InvalidEntry
 from synapse.model import namespace as ns
-from synapse.model.entry import PRIORITIES, parse_ttl, words
+from synapse.model.entry import PRIORITIES, words
 from synapse.system.typed import NamedTuple
 
-PROTOCOL = 1
 OPERATOR = "operator"
 CONSOLIDATOR = "consolidator"
 RESERVED = frozenset((OPERATOR, CONSOLIDATOR, "all"))
-MAIL, GLOBAL = (
-    "mail",
-    "global/*",
-)  # what all agents read; mail all may write, and to `global` those of authority
+# All agents read both. All may write mail, and to `global` those of authority.
+MAIL, GLOBAL = "mail", "global/*"
 
 
 class Role(NamedTuple):
@@ -38,11 +35,8 @@ ROLES = {
     "engineer": Role(60, _COMMON, ("projects/*", "status/*", "blockers/*")),
     "specialist": Role(40, _COMMON, ("status/*", "blockers/*")),
 }
-PLACES = (
-    "projects",
-    "status",
-    "blockers",
-)  # where a member of X reads and writes: PLACE/X/*
+# Where a member of X reads and writes: PLACE/X/*.
+PLACES = ("projects", "status", "blockers")
 
 
 class Skill(NamedTuple):
@@ -132,81 +126,6 @@ class Agent(NamedTuple):
 
 
 LEAST, MOST = 10, 100  # what reputation moves an authority between
-REPUTATION = ("report", "on", "off")
-SIZES = {
-    "per_namespace": "500KB",
-    "total_shared": "5MB",
-    "per_entry": "64KB",
-    "archive_retention": "off",
-}
-_UNITS = {
-    "": 1,
-    "B": 1,
-    "KB": 1_000,
-    "MB": 1_000_000,
-    "GB": 10**9,
-    "KIB": 1 << 10,
-    "MIB": 1 << 20,
-    "GIB": 1 << 30,
-}
-
-
-EMBEDDERS = ("local", "ollama", "openai")
-
-
-class Semantic(NamedTuple):
-    """Which embedder makes vectors, if any, and whether searches use them by default. `key` is the
-    name of the environment variable that holds a server's key."""
-
-    embedder: str = ""
-    model: str | None = None
-    url: str | None = None
-    folder: str | None = None
-    key: str | None = None
-    search: bool = True
-
-
-class Settings(NamedTuple):
-    """The keys of synapse.yaml as values; unknown keys are kept for whoever knows them."""
-
-    protocol: int = PROTOCOL
-    name: str = "shared-memory"
-    ttl: tuple[tuple[str, str], ...] = ()
-    flat: bool = False
-    staging_ttl: str = "7d"
-    staging_limit: int = 100
-    users: tuple[tuple[str, str], ...] = ()
-    sizes: tuple[tuple[str, str], ...] = ()
-    quota: tuple[tuple[str, str], ...] = ()
-    global_write: int = 80
-    semantic: Semantic = Semantic()
-    reputation: str = "report"
-    other: tuple[tuple[str, object], ...] = ()
-
-    @property
-    def ttls(self) -> dict[str, str]:
-        return dict(self.ttl)
-
-    @property
-    def declared(self) -> tuple[str, ...]:
-        """Return the namespaces that a plain list names, if there is one."""
-        namespaces = dict(self.other).get("namespaces")
-        return (
-            tuple(str(glob) for glob in namespaces)
-            if isinstance(namespaces, list)
-            else ()
-        )
-
-    def size(self, name: str) -> int | None:
-        """Return how many bytes `size_limits` allow to one of the names in SIZES; None is no
-        limit."""
-        return parse_size(dict(self.sizes).get(name, SIZES[name]))
-
-    def daily(self, agent: str) -> int | None:
-        """Return how many entries a day an agent should not exceed; None is no limit."""
-        quotas = dict(self.quota)
-        text = quotas.get(agent, quotas.get("default", "off"))
-        return int(text) if text.isdigit() else None
 
 
 def settled(agent: Agent) -> Agent:
@@ -248,39 +167,6 @@ def settled(agent: Agent) -> Agent:
         review_required=bool(agent.review_required),
         shift=0,
     )
-
-
-def settled_settings(settings: Settings) -> Settings:
-    for glob, ttl in settings.ttl:
-        ns.check_glob(glob)
-        parse_ttl(ttl)
-    parse_ttl(settings.staging_ttl)
-    if not 0 <= settings.global_write <= 101:
-        raise InvalidEntry(
-            f"global_write {settings.global_write} is not between 0 and 100, or 101 for nobody"
-        )
-    return settings
-
-
-def parse_size(text: str) -> int | None:
-    """Return the bytes of a size such as `500KB`, `5 MB`, `64KiB` or a plain number; None is no
-    limit (`off`)."""
-    normalized = text.strip().upper()
-    if normalized in ("OFF", "NONE", "NEVER"):
-        return None
-    number = normalized.rstrip("KMGIB ")
-    unit = normalized[len(number) :].strip()
-    if (
-        not number.isascii()
-        or not number.isdigit()
-        or len(number) > 12
-        or unit not in _UNITS
-    ):
-        raise InvalidEntry(
-            f"size {text!r} is not valid: write a number and KB or MB, or off",
-            size=text,
-        )
-    return int(number) * _UNITS[unit]
 
 
 def authority_in(agent: Agent, namespace: str, flat: bool = False) -> int:

@@ -26,7 +26,7 @@ _SPECIFIC = re.compile(
 _WORD = re.compile(r"[^\W\d_][\w'-]{2,}|\d[\d.,]*")
 
 
-class Said(NamedTuple):
+class Turn(NamedTuple):
     """One message. `output` is what a tool printed or a browser showed, not what an agent wrote."""
 
     author: str
@@ -60,7 +60,7 @@ class Condensed(NamedTuple):
 
 
 def condense(
-    messages: Sequence[Said],
+    messages: Sequence[Turn],
     matter: str,
     count: Count,
     shape: Shape = Shape(),  # noqa: B008
@@ -113,7 +113,7 @@ def _shortened(text: str, most: int, count: Count) -> str:
 
 
 def _specifics(
-    older: Sequence[Said], known: str, most: int, count: Count
+    older: Sequence[Turn], known: str, most: int, count: Count
 ) -> list[tuple[int, str]]:
     """Return lines of agents that name something which is named nowhere else in what is kept; the
     newest mention of each."""
@@ -135,7 +135,7 @@ def _specifics(
 
 
 def _relevant(
-    older: Sequence[Said], question: str, already_shown: Iterable[str], most: int
+    older: Sequence[Turn], question: str, already_shown: Iterable[str], most: int
 ) -> list[tuple[int, str]]:
     """Return the lines that share most of the rarer words of the question, within a number of
     bytes."""

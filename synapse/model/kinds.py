@@ -30,15 +30,30 @@ URGENCY = {
 FIELDS: Mapping[str, Mapping[str, str]] = {
     ENTRY: {},
     MESSAGE: {
-        "thread": "text", "parent": "id", "subject": "text", "urgency": "text", "attachments": "json",
+        "thread": "text",
+        "parent": "id",
+        "subject": "text",
+        "urgency": "text",
+        "attachments": "json",
         "metadata": "json",
     },
-    FACT: {"categories": "list", "importance": "number", "confidence": "number", "source": "text", "cites": "list"},
-    ATOM: {
-        "subject": "text", "action": "text", "outcome": "text", "consequences": "text", "confidence": "number",
-        "source": "text", "cites": "list",
+    FACT: {
+        "categories": "list",
+        "importance": "number",
+        "confidence": "number",
+        "source": "text",
+        "cites": "list",
     },
-}  # fmt: skip
+    ATOM: {
+        "subject": "text",
+        "action": "text",
+        "outcome": "text",
+        "consequences": "text",
+        "confidence": "number",
+        "source": "text",
+        "cites": "list",
+    },
+}
 _ANY = frozenset(name for fields in FIELDS.values() for name in fields)
 _PREFIX = {"syn_": MESSAGE, "fact_": FACT, "atom_": ATOM}
 _HEX = frozenset("0123456789abcdef")

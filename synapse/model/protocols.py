@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
-from synapse.model.agents import Agent, Settings
+from synapse.model.agents import Agent
 from synapse.model.records import Guard, Lost, Pending, Record
+from synapse.model.settings import Settings
 
 Clock = Callable[[], int]
 

@@ -13,25 +13,25 @@ import os
 import select
 import stat
 
-_RING = os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
+_WRITE = os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
-def ring(directory: str) -> int:
+def notify(directory: str) -> int:
     """Notify every listener of the directory and return how many there were. Never blocks, never
     fails."""
     try:
         names = os.listdir(directory)
     except OSError:
         return 0
-    return sum(_ring(os.path.join(directory, name)) for name in names)
+    return sum(_notify_listener(os.path.join(directory, name)) for name in names)
 
 
-def _ring(path: str) -> bool:
+def _notify_listener(path: str) -> bool:
     try:
-        fd = os.open(path, _RING)
+        fd = os.open(path, _WRITE)
     except OSError as error:
         if error.errno == errno.ENXIO:
-            _sweep(path)
+            _remove_if_unused(path)
         return False
     try:
         if not stat.S_ISFIFO(os.fstat(fd).st_mode):
@@ -39,12 +39,12 @@ def _ring(path: str) -> bool:
         os.write(fd, b".")
         return True
     except OSError:
-        return False  # the pipe is full: its listener has bells enough to hear
+        return False  # the pipe is full: its listener has been notified
     finally:
         os.close(fd)
 
 
-def _sweep(path: str) -> None:
+def _remove_if_unused(path: str) -> None:
     """Remove a pipe that nobody holds open. One made this second may be about to be opened."""
     try:
         status = os.lstat(path)
@@ -60,7 +60,7 @@ def _age(status: os.stat_result) -> float:
     return time.time() - status.st_ctime
 
 
-def _readable(fds: list[int], seconds: float) -> list[int]:
+def _ready(fds: list[int], seconds: float) -> list[int]:
     """Return the descriptors that can be read before the time is up. `poll`, because `select` ends
     at descriptor 1023."""
     poll = select.poll()
@@ -77,19 +77,26 @@ class NotificationPipe:
         self.directory = directory
         self.path = os.path.join(directory, f"{os.getpid()}-{os.urandom(4).hex()}")
         self.fd = -1
-        self._hang()
+        self._open()
 
     def wait(self, seconds: float, also: int | None = None) -> bool:
         """Return whether a notification came, or the other descriptor became readable, before the
         time was up."""
         if not os.path.exists(self.path):
-            self._hang()
-        ready = _readable(
+            self._open()
+        ready = _ready(
             [fd for fd in (self.fd, also) if fd is not None and fd >= 0], seconds
         )
         if self.fd in ready:
             os.read(self.fd, 65_536)
         return bool(ready)
+
+    def wake(self) -> None:
+        """End the wait of the thread that listens here, from another thread."""
+        try:
+            os.write(self.fd, b".")
+        except OSError:
+            pass  # it is closed, or has enough to read
 
     def close(self) -> None:
         if self.fd >= 0:
@@ -100,7 +107,7 @@ class NotificationPipe:
         except OSError:
             pass
 
-    def _hang(self) -> None:
+    def _open(self) -> None:
         """Make the pipe and open it to read and to write, so that it never reads as closed. A
         read-only workspace has no pipes; its listeners look again by themselves."""
         if self.fd >= 0:

@@ -8,7 +8,7 @@ from time import monotonic
 from typing import Any
 
 from synapse.errors import Conflict, NotFound
-from synapse.model.agents import Agent, Settings, settled
+from synapse.model.agents import Agent, settled
 from synapse.model.entry import is_id
 from synapse.model.protocols import Log
 from synapse.model.records import (
@@ -20,6 +20,7 @@ from synapse.model.records import (
     none_live,
     sum_below,
 )
+from synapse.model.settings import Settings
 from synapse.testing.tools import FrozenClock, draft_entry, refused, same, together
 
 
@@ -117,15 +118,11 @@ class LogContract:
             ]
 
         def read() -> list[int]:
-            seqs_read: list[int] = []
-            while (
-                not seqs_read or seqs_read[-1] < start + 100
-            ) and monotonic() < until:
-                seqs_read += [
-                    record.seq
-                    for record in log.since(seqs_read[-1] if seqs_read else start)
-                ]
-            return seqs_read
+            seqs, cursor = list[int](), start
+            while cursor < start + 100 and monotonic() < until:
+                seqs += [record.seq for record in log.since(cursor)]
+                cursor = seqs[-1] if seqs else start
+            return seqs
 
         writers = [
             lambda name=name: write(name)
@@ -134,8 +131,8 @@ class LogContract:
         results = together(*writers, read, read)
         written = sorted(seq for seqs in results[:4] for seq in seqs)
         assert written == list(range(start + 1, start + 101))
-        for seqs_read in results[4:]:
-            assert seqs_read == written, seqs_read
+        for seqs in results[4:]:
+            assert seqs == written, seqs
 
     def test_mark_grows_whenever_the_log_does(self) -> None:
         log = self._log()
@@ -231,10 +228,8 @@ class LogContract:
         refused(ValueError, lambda: log.append(draft_entry("no", tags=("x" * 9_000,))))
         after = log.append(draft_entry("after"))
         for view in self._views(log):
-            assert [entry_of(r).body for r in view.since(before.seq - 1)] == [
-                "before",
-                "after",
-            ]
+            bodies = [entry_of(record).body for record in view.since(before.seq - 1)]
+            assert bodies == ["before", "after"]
         assert after.seq == before.seq + 1
 
     # -- ids ---------------------------------------------------------------------------------------
@@ -294,21 +289,10 @@ class LogContract:
 
     def test_once_comes_before_the_guard(self) -> None:
         log = self._log()
-        first = log.append(
-            Pending("note", "eng-a", {}, key="k"), once="key", unless=none_live("k")
-        )
-        assert same(
-            log.append(
-                Pending("note", "eng-a", {}, key="k"), once="key", unless=none_live("k")
-            ),
-            first,
-        )
-        refused(
-            Conflict,
-            lambda: log.append(
-                Pending("note", "eng-a", {}, key="k"), unless=none_live("k")
-            ),
-        )
+        note = Pending("note", "eng-a", {}, key="k")
+        first = log.append(note, once="key", unless=none_live("k"))
+        assert same(log.append(note, once="key", unless=none_live("k")), first)
+        refused(Conflict, lambda: log.append(note, unless=none_live("k")))
 
     def test_once_holds_in_a_race(self) -> None:
         log = self._log()

@@ -1,4 +1,4 @@
-"""Blockers in a text: whether an agent's words begin with `Blocked:`, and what they say is missing.
+"""Blockers in a text: what is missing, where the text begins with `Blocked:`.
 
 Pure. Read where an agent has no tool to report a blocker with.
 """

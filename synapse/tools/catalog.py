@@ -1,4 +1,4 @@
-"""The tools that there are, with their schemas: for supervised agents, and for MCP clients beside.
+"""The catalogue of tools, with their schemas: for supervised agents, and for MCP clients.
 
 Schemas are as short as they can be: each costs tokens in every turn.
 """

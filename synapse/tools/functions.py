@@ -1,4 +1,4 @@
-"""What each tool of the memory does: a call of the library as one agent, answered in text.
+"""The functions of the tools: each calls the memory as one agent and answers in text.
 
 What an answer quotes stands in the form of `block`, so that no entry poses as anything else.
 """
@@ -11,7 +11,7 @@ from synapse.agent_memory import AgentMemory
 from synapse.errors import InvalidEntry, ReadOnly
 from synapse.knowledge import recall
 from synapse.knowledge.capsule import short
-from synapse.knowledge.references import resolved
+from synapse.knowledge.references import resolve_reference
 from synapse.mail.mailbox import Mail
 from synapse.model.agents import OPERATOR
 from synapse.model.clock import seconds
@@ -31,22 +31,24 @@ BRIEFING = (
 )  # tokens of a briefing: at least, where nothing is said, at most
 
 
-def append(seat: AgentMemory, given: Arguments, once: str | None) -> str:
+def append(seat: AgentMemory, arguments: Arguments, once: str | None) -> str:
     fields = {
         name: value
-        for name, value in given.items()
+        for name, value in arguments.items()
         if name not in ("namespace", "body")
     }
     if "supersedes" in fields:
         fields["supersedes"] = [
-            resolved(seat, id).id for id in words(fields["supersedes"])
+            resolve_reference(seat, id).id for id in words(fields["supersedes"])
         ]
-    return _stored(seat.append(given["body"], given["namespace"], once=once, **fields))
+    return _stored(
+        seat.append(arguments["body"], arguments["namespace"], once=once, **fields)
+    )
 
 
-def report_blocker(seat: AgentMemory, given: Arguments, once: str | None) -> str:
-    namespace = f"blockers/{given.get('project') or _project(seat)}"
-    text = blocker_of(given["text"]) or given["text"]
+def report_blocker(seat: AgentMemory, arguments: Arguments, once: str | None) -> str:
+    namespace = f"blockers/{arguments.get('project') or _project(seat)}"
+    text = blocker_of(arguments["text"]) or arguments["text"]
     return _stored(
         seat.append(f"Blocked: {text}", namespace, priority="critical", once=once)
     )
@@ -67,13 +69,13 @@ def _stored(entry: Entry) -> str:
     return f"Stored as {entry.id} in {entry.namespace}{waits}."
 
 
-def read(seat: AgentMemory, given: Arguments, once: str | None) -> str:
-    if "id" in given:
-        return _read_one(seat, given["id"], given.get("offset", 0), once)
-    if seat.id != OPERATOR and not given.keys() & {"namespace", "since"}:
+def read(seat: AgentMemory, arguments: Arguments, once: str | None) -> str:
+    if "id" in arguments:
+        return _read_one(seat, arguments["id"], arguments.get("offset", 0), once)
+    if seat.id != OPERATOR and not arguments.keys() & {"namespace", "since"}:
         return _news(seat, once)
     page = seat.read(
-        since=given.get("since"), namespace=given.get("namespace"), limit=PAGE
+        since=arguments.get("since"), namespace=arguments.get("namespace"), limit=PAGE
     )
     if not page:
         return f"Nothing here for you: {page.matched} live entries match, you may see none of them."
@@ -149,7 +151,7 @@ def _short(entry: Entry) -> str:
 
 def _read_one(seat: AgentMemory, id: str, offset: int, once: str | None) -> str:
     """Return one entry from an offset on, as far as there is room."""
-    entry = resolved(seat, id)
+    entry = resolve_reference(seat, id)
     id = entry.id
     if not 0 <= offset < len(entry.body):
         raise InvalidEntry(
@@ -183,32 +185,32 @@ def _read_one(seat: AgentMemory, id: str, offset: int, once: str | None) -> str:
     return shown(low)
 
 
-def memory_search(seat: AgentMemory, given: Arguments, _: str | None) -> str:
-    return recall.search(seat, **given).text
+def memory_search(seat: AgentMemory, arguments: Arguments, _: str | None) -> str:
+    return recall.search(seat, **arguments).text
 
 
-def memory_remember(seat: AgentMemory, given: Arguments, once: str | None) -> str:
-    entry = recall.remember(seat, once=once, **given)
+def memory_remember(seat: AgentMemory, arguments: Arguments, once: str | None) -> str:
+    entry = recall.remember(seat, once=once, **arguments)
     waits = "; it waits for review" if entry.staged else ""
     disputed = f"; disputed with {', '.join(entry.disputed)}" if entry.disputed else ""
     return f"Kept as {short(entry)} in {entry.namespace}{waits}{disputed}."
 
 
-def memory_forget(seat: AgentMemory, given: Arguments, once: str | None) -> str:
-    return (
-        f"Forgot {short(recall.forget(seat, once=once, **given))}; it stays in the log."
+def memory_forget(seat: AgentMemory, arguments: Arguments, once: str | None) -> str:
+    return f"Forgot {short(recall.forget(seat, once=once, **arguments))}; it stays in the log."
+
+
+def claim(seat: AgentMemory, arguments: Arguments, once: str | None) -> str:
+    if arguments.get("release"):
+        return f"Released {seat.release(arguments['work'], once=once).work!r}."
+    claim = seat.claim(
+        arguments["work"], minutes=arguments.get("minutes", 30), once=once
     )
-
-
-def claim(seat: AgentMemory, given: Arguments, once: str | None) -> str:
-    if given.get("release"):
-        return f"Released {seat.release(given['work'], once=once).work!r}."
-    claim = seat.claim(given["work"], minutes=given.get("minutes", 30), once=once)
     return f"{claim.work!r} is yours until {seconds(claim.until)}."
 
 
-def ack(seat: AgentMemory, given: Arguments, once: str | None) -> str:
-    ids = [resolved(seat, id).id for id in words(given["ids"])]
+def ack(seat: AgentMemory, arguments: Arguments, once: str | None) -> str:
+    ids = [resolve_reference(seat, id).id for id in words(arguments["ids"])]
     messages = [id for id in ids if kind_of(id) == MESSAGE]
     entries = [id for id in ids if id not in messages]
     if entries or not messages:
@@ -218,42 +220,48 @@ def ack(seat: AgentMemory, given: Arguments, once: str | None) -> str:
     return f"Acknowledged {', '.join(ids)}."
 
 
-def briefing(seat: AgentMemory, given: Arguments, once: str | None) -> str:
+def briefing(seat: AgentMemory, arguments: Arguments, once: str | None) -> str:
     least, usual, most = BRIEFING
-    budget = given.get("budget", usual)
+    budget = arguments.get("budget", usual)
     if not least <= budget <= most:
         raise InvalidEntry(
             f"budget is {budget} tokens: write {least} to {most}, or none for {usual}"
         )
-    view = seat.briefing(budget, about=given.get("task", ""), commands=False)
+    view = seat.briefing(budget, about=arguments.get("task", ""), commands=False)
     if seat.id != OPERATOR:
         total = len(view.included) + len(view.left_out)
         _mark(lambda: seat.pen.shown(view.shown, total, view.cursor, "tool", once))
     return view.markdown()
 
 
-def send(seat: AgentMemory, given: Arguments, once: str | None) -> str:
-    fields = {name: given[name] for name in ("subject", "priority") if name in given}
+def send(seat: AgentMemory, arguments: Arguments, once: str | None) -> str:
+    fields = {
+        name: arguments[name] for name in ("subject", "priority") if name in arguments
+    }
     mail = Mail(seat)
-    if "re" in given:
-        if "thread" in given:
+    if "re" in arguments:
+        if "thread" in arguments:
             raise InvalidEntry(
                 "an answer goes to the thread of its message: give re or thread, not both"
             )
         message = mail.reply(
-            resolved(seat, given["re"]).id,
-            given["body"],
-            to=given.get("to"),
+            resolve_reference(seat, arguments["re"]).id,
+            arguments["body"],
+            to=arguments.get("to"),
             once=once,
             **fields,
         )
     else:
-        if "to" not in given:
+        if "to" not in arguments:
             raise InvalidEntry(
                 "to whom? Give to (an agent, a team, or all), or re (the message that this answers)"
             )
         message = mail.send(
-            given["to"], given["body"], thread=given.get("thread"), once=once, **fields
+            arguments["to"],
+            arguments["body"],
+            thread=arguments.get("thread"),
+            once=once,
+            **fields,
         )
     return f"Sent as {message.entry.id} to {message.entry.to} in {message.thread}."
 

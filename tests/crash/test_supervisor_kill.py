@@ -199,7 +199,7 @@ def in_files(folder, runs):
 
 
 def debts(root):
-    command = [sys.executable, "-m", "orchestrator", "debts", "--json"]
+    command = [sys.executable, "-m", "orchestrator", "unread", "--json"]
     told = subprocess.run(
         command,
         env=os.environ | {"SYNAPSE_ROOT": str(root)},

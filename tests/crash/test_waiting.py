@@ -10,7 +10,7 @@ import pytest
 
 from synapse.errors import StoreBusy
 from synapse.system.lock import Lock
-from synapse.system.signal import NotificationPipe, ring
+from synapse.system.signal import NotificationPipe, notify
 
 HOLD = """
 import sys, time
@@ -83,7 +83,7 @@ def test_many_open_files_do_not_silence_a_bell(tmp_path):
     fds = [os.dup(read) for _ in range(1_100)]
     try:
         bell = NotificationPipe(str(tmp_path / "bells"))
-        ring(str(tmp_path / "bells"))
+        notify(str(tmp_path / "bells"))
         assert bell.wait(1)
         assert not bell.wait(0)
         bell.close()
@@ -98,5 +98,5 @@ def test_ringing_writes_into_no_file(tmp_path):
     (tmp_path / "bells").mkdir()
     (tmp_path / "victim").write_text("text")
     os.link(tmp_path / "victim", tmp_path / "bells" / "1-x")
-    assert ring(str(tmp_path / "bells")) == 0
+    assert notify(str(tmp_path / "bells")) == 0
     assert (tmp_path / "victim").read_text() == "text"

@@ -163,8 +163,8 @@ def test_its_report_is_nobodys_debt(mem, team, capsys):
         "acked",
         report.runs[-1].run,
     )
-    assert main(["--root", mem.store.root, "debts"]) == 0
-    assert capsys.readouterr().out == "no debts: every result was read\n"
+    assert main(["--root", mem.store.root, "unread"]) == 0
+    assert capsys.readouterr().out == "no unread results\n"
 
 
 def test_a_team_that_a_limit_does_not_let_begin(mem, team):

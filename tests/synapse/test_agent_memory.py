@@ -12,9 +12,10 @@ from synapse import (
     NotFound,
     QueueFull,
 )
-from synapse.model.agents import Agent, Settings
+from synapse.model.agents import Agent
 from synapse.model.entry import Entry
 from synapse.model.records import Pending
+from synapse.model.settings import Settings
 from synapse.testing import FrozenClock, together
 
 WRITE = ("api/*", "blockers/*", "vault/*")

@@ -18,8 +18,9 @@ from synapse.authority import (
     wakes,
 )
 from synapse.errors import Forbidden, InvalidEntry, NoKey
-from synapse.model.agents import Agent, Settings, Skill, settled
+from synapse.model.agents import Agent, Skill, settled
 from synapse.model.entry import NEVER, Draft, Entry
+from synapse.model.settings import Settings
 
 _SPEC = importlib.util.spec_from_file_location(
     "oracle", Path(__file__).with_name("oracle.py")

@@ -11,7 +11,8 @@ from synapse import (
     NotFound,
     StoreError,
 )
-from synapse.model.agents import PROTOCOL, Agent
+from synapse.model.agents import Agent
+from synapse.model.settings import PROTOCOL
 from synapse.testing import FrozenClock
 
 

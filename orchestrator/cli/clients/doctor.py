@@ -1,6 +1,7 @@
-"""`orchestrator doctor`: whether coding clients are given the memory, and what hinders them.
+"""`orchestrator doctor`: check whether coding clients are given the memory, and say what hinders
+them.
 
-`synapse doctor` looks at the workspace and the machine; this at the clients.
+`synapse doctor` checks the workspace and the machine; this verb checks the clients.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ def doctor_options(parser: Options) -> None:
         "client",
         nargs="?",
         choices=NAMES,
-        help="which client; else each that is installed",
+        help="which client (default: each that is installed)",
     )
     add(
         "--project",
         metavar="DIR",
-        help="the project; else the one around the current folder",
+        help="the project (default: the one around the current folder)",
     )
     add(
         "--user", action="store_true", help="what is installed for all of your projects"

@@ -1,4 +1,4 @@
-"""`orchestrator install | uninstall`: a coding client gets the shared memory, or loses it again."""
+"""`orchestrator install | uninstall`: give a coding client the shared memory, or take it away."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def install_options(parser: Options) -> None:
     add(
         "--project",
         metavar="DIR",
-        help="the project; else the one around the current folder",
+        help="the project (default: the one around the current folder)",
     )
     add(
         "--user",

@@ -28,10 +28,14 @@ def engine_options(parser: Options) -> None:
     add(
         "--engine",
         metavar="E",
-        help="where the agent's file names none; else by the key there is",
+        help="where the agent's file names none (default: by the key there is)",
     )
     add("--model", metavar="M", help="where the agent's file names none")
-    add("--script", metavar="MODULE:FUNCTION", help="what `--engine scripted` says")
+    add(
+        "--script",
+        metavar="MODULE:FUNCTION",
+        help="the function that `--engine scripted` calls",
+    )
     add("--quiet", action="store_true", help="no progress")
 
 

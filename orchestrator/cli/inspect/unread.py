@@ -1,6 +1,4 @@
-"""`orchestrator debts | questions`: what was paid for and went unread; what waits for the
-operator's word.
-"""
+"""`orchestrator unread | questions`: results that nobody read, and questions to the operator."""
 
 from __future__ import annotations
 
@@ -11,11 +9,10 @@ from orchestrator.cli.frame.describe import (
     RunRow,
     describe_outcome,
     find_runs,
-    format_money,
-    format_tokens,
     run_folder,
     run_rows,
 )
+from orchestrator.cli.frame.figures import format_money, format_tokens
 from orchestrator.cli.frame.grid import grid
 from orchestrator.runs import steps
 from orchestrator.runs.folder import STEPS
@@ -28,26 +25,27 @@ from synapse.model.entry import Entry
 HEADERS = ("run", "state", "tokens", "cost", "for", "summary")
 
 
-def debts_options(parser: Options) -> None:
+def unread_options(parser: Options) -> None:
     parser.add_argument("--project", metavar="P", help="only this project's")
 
 
-def debts(call: Call) -> None:
-    rows = run_rows(call, unread_runs(call, find_runs(call, project=call.args.project)))
-    tokens, costs = (
-        sum(row.tokens for row in rows),
-        [row.cost for row in rows if row.cost is not None],
-    )
-    data = {"debts": rows, "tokens": tokens, "cost": sum(costs) if costs else None}
+def unread(call: Call) -> None:
+    runs = find_runs(call, project=call.args.project)
+    rows = run_rows(call, unread_runs(call, runs))
+    costs = [row.cost for row in rows if row.cost is not None]
+    totals = {
+        "tokens": sum(row.tokens for row in rows),
+        "cost": sum(costs) if costs else None,
+    }
     call.show(
-        lambda: data | {"debts": [row.json() for row in rows]},
+        lambda: {"debts": [row.json() for row in rows], **totals},
         lambda: _format_unread(rows),
     )
 
 
 def _format_unread(runs: list[RunRow]) -> str:
     if not runs:
-        return "no debts: every result was read"
+        return "no unread results"
     rows = [
         [
             row.id,
@@ -63,7 +61,7 @@ def _format_unread(runs: list[RunRow]) -> str:
 
 
 def questions_options(parser: Options) -> None:
-    """None of its own."""
+    """Add nothing: the verb has no options of its own."""
 
 
 def questions(call: Call) -> None:
@@ -75,45 +73,40 @@ def questions(call: Call) -> None:
 
 
 def _format_question(entry: Entry) -> str:
-    return (
-        f"{block(entry, whole=True, width=columns())}\n    answer: synapse tell"
-        f' {entry.author} --re {entry.id} "..."'
-    )
+    text = block(entry, whole=True, width=columns())
+    return f'{text}\n    answer: synapse tell {entry.author} --re {entry.id} "..."'
 
 
 def unread_runs(call: Call, records: list[dict[str, object]]) -> list[Fields]:
-    """The runs that ended, after at least one turn, for a parent that ended too, and whose result
-    nobody was told: not the parent as its result, and nobody, the operator included, by the entry
-    that it left. A coding client hands its sub-agents' results on itself.
+    """Return the runs whose result cost at least one turn, and that nobody read.
+
+    Such a run has ended, and its parent too. The parent was not given its result; and nobody, the
+    operator included, was given the entry that it left. A coding client gives its main
+    conversation the results of sub-agents itself, so these are left out.
     """
     by_id = {str(run["run"]): run for run in records}
-    ended = [
-        run
-        for run in records
-        if run["state"] == "ended" and run.get("turns") and run.get("parent")
-    ]
-    ended = [run for run in ended if not run.get("attached")]
-    candidates = [
-        run
-        for run in ended
-        if by_id.get(str(run["parent"]), {}).get("state") == "ended"
-    ]
+    candidates = []
+    for run in records:
+        parent = by_id.get(str(run.get("parent")), {})
+        has_ended = run["state"] == "ended" and parent.get("state") == "ended"
+        if has_ended and run.get("turns") and not run.get("attached"):
+            candidates.append(run)
     if not candidates:
         return []
-    read = _delivered(call, by_id)
+    delivered = _delivered(call, by_id)
     deliveries = call.memory.store.index.query.deliveries
     return [
         run
         for run in candidates
-        if not {run["run"], run.get("entry")} & read
+        if not {run["run"], run.get("entry")} & delivered
         and not deliveries(entry=str(run.get("entry")))
     ]
 
 
 def _delivered(call: Call, ids: Iterable[str]) -> set[object]:
-    """All that these runs were told of: results by their runs, entries in prompts and wakes."""
-    read: set[object] = set()
+    """Return what these runs were given: results by their runs, entries in prompts and wakes."""
+    delivered: set[object] = set()
     for id in ids:
         for step in steps.read(run_folder(call, id).lines(STEPS)):
-            read.update(step.fields.get("read", ()), step.fields.get("ids", ()))
-    return read
+            delivered.update(step.fields.get("read", ()), step.fields.get("ids", ()))
+    return delivered

@@ -1,13 +1,11 @@
-"""`orchestrator wakes`: how far each critical entry got on its way into whose prompts, and how
-fast.
-"""
+"""`orchestrator wakes`: show how far critical entries got on their way into prompts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from orchestrator.cli.frame.describe import format_duration
+from orchestrator.cli.frame.figures import format_duration
 from orchestrator.cli.frame.grid import grid
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options
@@ -45,7 +43,7 @@ def wakes_options(parser: Options) -> None:
         "--since",
         default="7d",
         metavar="WHEN",
-        help="24h, yesterday, last tuesday, 2026-02-01; else 7d",
+        help="24h, yesterday, last tuesday, 2026-02-01 (default: 7d)",
     )
     add("--agent", metavar="AGENT", help="only on the way to this agent")
     add("--pending", action="store_true", help="only what was in no prompt yet")
@@ -85,7 +83,7 @@ def _row(wake: Wake) -> list[str]:
 
 
 def _find_wakes(call: Call, since: str) -> Iterable[Wake]:
-    """The newest entries first."""
+    """Yield the wakes of the newest entries first."""
     store = call.memory.store
     store.fresh()
     now, query = store.clock(), store.index.query
@@ -139,8 +137,8 @@ def _wake(
 def _delivery_times(
     acts: Iterable[Record],
 ) -> dict[tuple[str, str], dict[str, tuple[int, str | None]]]:
-    """When each entry first came to each state with each agent, and in which run: by wakes, and by
-    spawn prompts.
+    """Return when each entry first came to each state with each agent, and in which run: by wakes,
+    and by the prompts of new runs.
     """
     times: dict[tuple[str, str], dict[str, tuple[int, str | None]]] = {}
     for record in sorted(acts, key=lambda record: record.seq):

@@ -1,5 +1,5 @@
-"""`orchestrator defrag-agent`: an agent's own folder, tidied; and the block that makes its cycle
-call ours.
+"""`orchestrator defrag-agent`: tidy an agent's own folder, and have its own cycle call `synapse
+defrag`.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ def defrag_agent_options(parser: Options) -> None:
         type=whole,
         default=60,
         metavar="N",
-        help="MEMORY.md stays under so many lines; else 60",
+        help="lines that MEMORY.md stays under (default: 60)",
     )
     add(
         "--days",
         type=whole,
         default=7,
         metavar="N",
-        help="notes older than so many days are archived; else 7",
+        help="days after which notes are archived (default: 7)",
     )
     add(
         "--install",

@@ -1,4 +1,4 @@
-"""`orchestrator propose`: have an engine propose merges and summaries now; what passes waits for
+"""`orchestrator propose`: have an engine propose merges and summaries now; the valid ones wait for
 approval.
 """
 
@@ -24,25 +24,25 @@ def propose_options(parser: Options) -> None:
     add(
         "--plan",
         action="store_true",
-        help="only say how much would be asked about; call nobody",
+        help="only say how much an engine would be asked; call none",
     )
     add(
         "--engine",
         metavar="NAME",
-        help="which engine; else what synapse.yaml says under consolidation",
+        help="which engine (default: as synapse.yaml says under consolidation)",
     )
-    add("--model", metavar="NAME", help="which model; else the engine's own")
+    add("--model", metavar="NAME", help="which model (default: the engine's own)")
     add(
         "--max-tokens",
         type=whole,
         metavar="N",
-        help="so many tokens at most, in all calls of the day",
+        help="tokens at most, in all calls of the day",
     )
     add(
         "--max-usd",
         type=float,
         metavar="N",
-        help="so many dollars at most, in all calls of the day",
+        help="dollars at most, in all calls of the day",
     )
 
 
@@ -66,13 +66,13 @@ def propose(call: Call) -> int:
         )
     report = consolidate(call.memory, clock.day(store.clock()), options, by_hand=True)
     if not report.ran:
-        raise Conflict("somebody is at it just now; look again later")
+        raise Conflict("another process is proposing just now; try again later")
     call.show(lambda: report, lambda: _format_report(report))
     return NOT_DONE if report.stopped else 0
 
 
 def _options(call: Call) -> Wanted | None:
-    """What the settings say, with what was asked for in its place."""
+    """Return what the settings say, with what the command line says in its place."""
     from orchestrator.nightly.semantic import Wanted, wanted
 
     args, declared = call.args, wanted(call.memory.store.settings)

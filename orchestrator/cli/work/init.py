@@ -1,4 +1,4 @@
-"""`orchestrator init`: an example workspace with a team that runs at once."""
+"""`orchestrator init`: write an example workspace with a team that runs at once."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def init_options(parser: Options) -> None:
         "directory",
         nargs="?",
         metavar="DIR",
-        help="where; else --root, else ./shared-memory if the project has none",
+        help="where (default: --root, or ./shared-memory if the project has none)",
     )
 
 
 def init(call: Call) -> None:
-    """What is there already stays as it is."""
+    """Keep the files that are there already."""
     from synapse import core
 
     root = call.new_root()

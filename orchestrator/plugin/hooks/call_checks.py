@@ -1,5 +1,7 @@
-"""The look before and after a call of a client's tool: what is for this moment, what another agent
-has found, is at or is editing. Each thing is told once.
+"""Checks of the memory before and after a call of a client's tool: entries for this call, results
+of other agents, who is editing the same files.
+
+A worker is told of each of them once. Called by `respond`.
 """
 
 from __future__ import annotations

@@ -271,7 +271,7 @@ class _Answer:
     # -- ends --------------------------------------------------------------------------------------
 
     def _agent_stop(self) -> Reply:
-        """Answer a sub-agent that would end: with news it has to know, else write what it leaves."""
+        """Answer a sub-agent that would end: with news it has to know, or write its result."""
         worker = self.workers.of(self.event)
         if text := self._pressing_news(worker):
             return Reply(again=text)

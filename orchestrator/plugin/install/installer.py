@@ -1,4 +1,4 @@
-"""`install` and `uninstall` as a whole: the workspace, the client's files, what git leaves out.
+"""The whole of `install` and `uninstall`: the workspace, the client's files, what git leaves out.
 
 Called by the shell. Returns what was done; prints nothing.
 """

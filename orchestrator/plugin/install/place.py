@@ -1,4 +1,4 @@
-"""Where a plugin is installed: the project, its workspace, and what of them has to be made first.
+"""The place of an installation: the project, its workspace, and what of them has to be made first.
 
 Called by the shell's verbs and by the doctor. `place` only looks; `make` makes what is missing.
 """
@@ -18,7 +18,8 @@ from orchestrator.plugin.sessions.settings import Clients, clients, member
 from synapse import core
 from synapse.errors import NotFound, StoreError
 from synapse.formats.declared import read_settings
-from synapse.model.agents import Agent, Settings
+from synapse.model.agents import Agent
+from synapse.model.settings import Settings
 from synapse.system import discovery
 
 CLIENTS = ("claude-code", "codex", "gemini", "openclaw")

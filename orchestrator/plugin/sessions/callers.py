@@ -1,8 +1,9 @@
-"""Whose call a request of the protocol is: the conversation of a client's session, by what its
-hooks saw.
+"""The conversation that a request to the MCP server comes from, by what the session's hooks wrote
+down.
 
 A client starts one server for a session and its sub-agents, or one for each. Nothing that a model
-writes decides who it is: the client's own id of the call does, of its thread, or its process.
+writes decides who it is: the client's own id of the call or of its thread does, or its process.
+Called by `mcp.py`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""The runs that a client's conversations are: begun with an agent of their own, ended with what
-they leave.
+"""The runs of a client's conversations: each begins with an agent of its own, and ends with what it
+leaves.
 
-Two conversations that run at once are never one agent: the second engineer is `engineer-2`. A run
-of a client is `attached`: its process holds it, and no supervisor goes on with it.
+Two conversations that run at once never have the same agent: the second engineer is `engineer-2`. A
+run of a client is `attached`: its process holds it, and no supervisor goes on with it. Called by
+the hooks and the MCP server.
 """
 
 from __future__ import annotations

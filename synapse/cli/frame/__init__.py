@@ -1,1 +1,1 @@
-"""What every shell program here is made of, whatever its verbs: options, one call, output."""
+"""The frame of a shell program, whatever its verbs: options, parsing, one call, output."""

@@ -1,4 +1,4 @@
-"""One call of the shell: whose it is, which workspace it means, where its output goes."""
+"""One call of the shell: its arguments, its agent, its workspace, and where its output goes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Interruption: how a verb that goes on until it is stopped ends, without a traceback."""
+"""The end of a verb that runs until it is stopped, without a traceback."""
 
 from __future__ import annotations
 

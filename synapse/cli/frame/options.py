@@ -1,4 +1,4 @@
-"""What a verb takes, declared once, and the error of a line that does not fit it."""
+"""The options of a verb, declared once for both parsers, and the error of a wrong command line."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""Command lines: from words to the verb and its arguments.
+"""The quick parser: from the words of a command line to the verb and its arguments.
 
 Options are declared once, by each verb. The usual line is read here, by hand; whatever is unusual
 (help, errors, `--name=value`) is left to argparse, which reads the same declarations. Where both
-answer they agree, and a cold command need not import argparse, which would cost it a tenth of its
-time.
+answer they agree, and a cold command need not import argparse: that saves 3 to 5 % of its time.
 """
 
 from __future__ import annotations
@@ -32,6 +31,7 @@ def split(argv: Sequence[str]) -> tuple[str | None, list[str]]:
 
 def find_verb(name: str, program: Program) -> Verb:
     """Return the verb of that name, or raise Usage with the closest name."""
+    name = program.older.get(name, name)
     if name in program.verbs:
         return program.verbs[name]
     from synapse.system.spelling import closest

@@ -1,6 +1,4 @@
-"""The same command lines by way of argparse: for help, for errors, and for whatever is written
-unusually.
-"""
+"""The full parser, with argparse: for help, for errors, and for unusual spellings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What a shell command is made of: its verbs, and how they are listed. Values; imports no verb."""
+"""A shell program as values: its verbs, and the help text that lists them.
+
+Values; imports no verb.
+"""
 
 from __future__ import annotations
 
@@ -41,6 +44,7 @@ class Program(NamedTuple):
     operators: frozenset[str]
     overview: Callable[[], str]
     defaults: tuple[str, ...] = DEFAULTS
+    older: Mapping[str, str] = {}  # earlier names of verbs, which go on working
 
 
 WHERE = (

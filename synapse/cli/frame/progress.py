@@ -1,5 +1,4 @@
-"""One line on a terminal that says how far something long has come, written over itself and gone at
-the end.
+"""A progress line on a terminal, written over itself and removed at the end.
 
 On standard error, and only where that is a terminal: what is printed is the same for whoever reads
 it from a pipe.

@@ -1,5 +1,6 @@
-"""What people and programs see: entries as text at 80 columns, and JSON. No terminal ever gets a
-raw control.
+"""The output of verbs: entries as text at 80 columns, and JSON.
+
+No terminal ever gets a raw control.
 
 Pure, but for asking whether standard output is a terminal.
 """

@@ -1,6 +1,4 @@
-"""Tables: aligned text, and on a terminal with rich, which also folds what is too long for the
-line.
-"""
+"""Tables as aligned text, or drawn by rich on a terminal."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from orchestrator.nightly.schedule import plan_of
 from synapse import backup
 from synapse.consolidate import claim, reach, run_nightly
 from synapse.errors import InvalidEntry
-from synapse.model.agents import Settings
+from synapse.model.settings import Settings
 from synapse.testing import FrozenClock
 
 TODAY = date(2026, 2, 1)

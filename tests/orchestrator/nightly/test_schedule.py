@@ -23,7 +23,7 @@ from orchestrator.nightly.schedule import (
     zone_of,
 )
 from synapse.errors import InvalidEntry
-from synapse.model.agents import Settings
+from synapse.model.settings import Settings
 
 ZONES = (
     "Africa/Cairo America/Havana America/Los_Angeles America/Nuuk America/Santiago"

@@ -22,7 +22,8 @@ from orchestrator.spend.reservations import Budget, Past, ledgers
 from orchestrator.testing.model_server import Fault, ModelServer
 from synapse.consolidate import undo
 from synapse.errors import InvalidEntry
-from synapse.model.agents import Agent, Settings
+from synapse.model.agents import Agent
+from synapse.model.settings import Settings
 from synapse.testing import FrozenClock
 
 DATE = "2026-02-01"

@@ -6,7 +6,7 @@ from orchestrator.spend import limits
 from orchestrator.spend.limits import LimitReached, Limits, Policy, Scope, Unpriced
 from synapse.errors import InvalidEntry
 from synapse.formats.codec import parse_settings
-from synapse.model.agents import Settings
+from synapse.model.settings import Settings
 
 AT = 1_769_900_400_000_000  # 2026-01-31T23:00:00Z
 DECLARED = """

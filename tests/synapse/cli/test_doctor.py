@@ -5,7 +5,7 @@ import time
 import pytest
 
 from synapse.cli import doctor, probes
-from synapse.model.agents import PROTOCOL
+from synapse.model.settings import PROTOCOL
 
 
 def findings(run, *words):

@@ -13,8 +13,8 @@ from synapse.compat.brain import UnifiedBrain
 from synapse.compat.tables import KEYS, Tables
 from synapse.consolidate import undo
 from synapse.knowledge import memory
-from synapse.model.agents import Semantic
 from synapse.model.clock import iso, now
+from synapse.model.settings import Semantic
 from synapse.testing import FrozenClock
 
 HOUR = 3_600_000_000

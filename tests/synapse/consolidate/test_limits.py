@@ -18,7 +18,8 @@ from synapse.consolidate.state import measure
 from synapse.errors import InvalidEntry
 from synapse.formats.declared import parse_settings, render_settings
 from synapse.index.unfiled import Sized
-from synapse.model.agents import Agent, Settings, parse_size
+from synapse.model.agents import Agent
+from synapse.model.settings import Settings, parse_size
 from synapse.testing import FrozenClock
 
 LIMITS = "size_limits: {per_namespace: 5KB, total_shared: 20KB}\n"

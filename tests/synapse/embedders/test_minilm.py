@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from synapse.embedders import embedder_of, local
-from synapse.model.agents import Semantic
+from synapse.model.settings import Semantic
 
 pytestmark = pytest.mark.soak
 

@@ -11,7 +11,7 @@ from synapse.embedders.calls import Caller
 from synapse.embedders.ollama import Ollama
 from synapse.embedders.openai import OpenAI
 from synapse.errors import EmbedderError, InvalidEntry, Refused
-from synapse.model.agents import Semantic
+from synapse.model.settings import Semantic
 
 TEXTS = ["use /v2/users", "deploys are frozen", "Ünïcödé 🎉"]
 

@@ -4,17 +4,9 @@ from hypothesis import strategies as st
 
 from synapse.errors import InvalidEntry, NewerProtocol
 from synapse.formats import declared
-from synapse.model.agents import (
-    EMBEDDERS,
-    PROTOCOL,
-    REPUTATION,
-    Agent,
-    Semantic,
-    Settings,
-    Skill,
-    settled,
-)
+from synapse.model.agents import Agent, Skill, settled
 from synapse.model.entry import PRIORITIES
+from synapse.model.settings import EMBEDDERS, PROTOCOL, REPUTATION, Semantic, Settings
 
 SPECIFICATION = """\
 # shared-memory/agents/{agent-id}.yaml

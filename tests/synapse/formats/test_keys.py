@@ -7,7 +7,8 @@ from orchestrator.team import Team
 from synapse.errors import InvalidEntry
 from synapse.formats import keys
 from synapse.formats.declared import parse_agent, parse_settings, read_settings
-from synapse.model.agents import SIZES, Agent, Semantic, Settings, Skill
+from synapse.model.agents import Agent, Skill
+from synapse.model.settings import SIZES, Semantic, Settings
 
 
 def paths(fields, table=keys.SETTINGS):

@@ -62,14 +62,14 @@ def test_what_an_agent_did(mem):
     entry = ann.append("blocked by the build", "blockers/ci", priority="critical")
     memory.remember(ann, "a secret of her own")
     bob.resolve(entry.id, "fixed")
-    assert [each.kind for each in timeline.did(ann, "bob")] == ["resolve"]
-    assert [each.text for each in timeline.did(bob, "ann")] == [
+    assert [each.kind for each in timeline.agent_acts(ann, "bob")] == ["resolve"]
+    assert [each.text for each in timeline.agent_acts(bob, "ann")] == [
         f"ann wrote {entry.id} critical blockers/ci: blocked by the build"
     ]
-    assert len(timeline.did(ann, "ann")) == 2
-    assert timeline.did(mem.as_agent("eve"), "ann") == []
+    assert len(timeline.agent_acts(ann, "ann")) == 2
+    assert timeline.agent_acts(mem.as_agent("eve"), "ann") == []
     with pytest.raises(synapse.NotFound):
-        timeline.did(ann, "nobody")
+        timeline.agent_acts(ann, "nobody")
 
 
 def test_how_a_project_went(mem):

@@ -155,21 +155,23 @@ def test_of_two_at_once_one_is_refused(mem, seats, act, monkeypatch):
     """Between looking and writing somebody else writes: the log's lock decides, not the look."""
     ann = seats["ann"]
     kept = recall.remember(ann, "tea at four", "agent")
-    looked = recall._seen
+    looked = recall._expect_version
 
     def slowly(me, reference, version):
         found = looked(me, reference, version)
         mem.as_agent("ann").resolve(kept.id)
         return found
 
-    monkeypatch.setattr(recall, "_seen", slowly)
+    monkeypatch.setattr(recall, "_expect_version", slowly)
     with pytest.raises(synapse.Conflict, match="was forgotten by ann since"):
         act(ann, kept.id)
     assert bodies(ann) == []
-    monkeypatch.setattr(recall, "_seen", looked)
+    monkeypatch.setattr(recall, "_expect_version", looked)
     unguarded = recall.remember(ann, "tea at seven", "agent")
     monkeypatch.setattr(
-        recall, "_seen", lambda *asked: slowly_of(mem, looked, unguarded, *asked)
+        recall,
+        "_expect_version",
+        lambda *asked: slowly_of(mem, looked, unguarded, *asked),
     )
     monkeypatch.setattr(recall, "_guard", lambda seen: unchanged("item:other", 0))
     act(ann, unguarded.id)  # without the guard, both go in: that is what it is for

@@ -5,7 +5,7 @@ import pytest
 import synapse
 from synapse.knowledge import memory, provenance
 from synapse.knowledge.capsule import digest, short
-from synapse.knowledge.references import resolved
+from synapse.knowledge.references import resolve_reference
 from synapse.model.agents import Agent
 from synapse.testing import FrozenClock
 
@@ -38,16 +38,16 @@ def test_an_id_is_meant_whole_or_short_with_its_hash_or_without(ann):
         f"fact_0123456789ab@{hash}",
         f"fact_01234567@{hash[:9]}",
     ):
-        assert resolved(ann, text).id == kept.id, text
+        assert resolve_reference(ann, text).id == kept.id, text
     entry = ann.append("coffee at five", "api/x")
     for text in (entry.id, short(entry), f"{entry.id}@{digest(entry)[:7]}"):
-        assert resolved(ann, text).id == entry.id, text
+        assert resolve_reference(ann, text).id == entry.id, text
 
 
 def test_another_hash_is_another_text(ann):
     kept = fact(ann, "tea at four", "fact_0123456789ab")
     with pytest.raises(synapse.Conflict, match=f"it is {short(kept)}"):
-        resolved(ann, "fact_01234567@000000")
+        resolve_reference(ann, "fact_01234567@000000")
 
 
 def test_of_several_none_is_chosen(ann):
@@ -57,7 +57,7 @@ def test_of_several_none_is_chosen(ann):
         synapse.Conflict,
         match="any of fact_0123456789ab, fact_0123456789ac: write more of it",
     ):
-        resolved(ann, "fact_01234567")
+        resolve_reference(ann, "fact_01234567")
 
 
 def test_what_a_reader_may_not_see_is_not_there(mem, ann):
@@ -66,9 +66,9 @@ def test_what_a_reader_may_not_see_is_not_there(mem, ann):
     with pytest.raises(
         synapse.NotFound, match="no entry fact_01234567 that bob may see"
     ):
-        resolved(bob, "fact_01234567@000000")
+        resolve_reference(bob, "fact_01234567@000000")
     own = fact(bob, "another", "fact_0123456700cd")
-    assert resolved(bob, "fact_01234567").id == own.id
+    assert resolve_reference(bob, "fact_01234567").id == own.id
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_what_a_reader_may_not_see_is_not_there(mem, ann):
 def test_anything_else_is_not_found(ann, text):
     fact(ann, "tea", "fact_0123456789ab")
     with pytest.raises(synapse.NotFound):
-        resolved(ann, text)
+        resolve_reference(ann, text)
 
 
 def test_why_and_forget_take_short_forms(ann):

@@ -2,15 +2,8 @@ import pytest
 
 from synapse.errors import InvalidEntry
 from synapse.model import namespace as ns
-from synapse.model.agents import (
-    ROLES,
-    Agent,
-    Settings,
-    Skill,
-    authority_in,
-    settled,
-    settled_settings,
-)
+from synapse.model.agents import ROLES, Agent, Skill, authority_in, settled
+from synapse.model.settings import Settings, settled_settings
 
 # The specification's tables, 4.3 and 5.2: who writes, who reads, and how much each role counts. All
 # read status/*:

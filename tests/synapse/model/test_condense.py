@@ -3,15 +3,15 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from synapse.model.condense import Condensed, Said, Shape, condense, lines, specifics
+from synapse.model.condense import Condensed, Shape, Turn, condense, lines, specifics
 
 
 def bytes_of(text: str) -> int:
     return len(text.encode())
 
 
-def talk(*texts: str) -> list[Said]:
-    return [Said("someone", text) for text in texts]
+def talk(*texts: str) -> list[Turn]:
+    return [Turn("someone", text) for text in texts]
 
 
 def test_what_was_said_last_is_whole() -> None:
@@ -45,7 +45,7 @@ def test_what_the_reader_holds_already_is_not_repeated() -> None:
 def test_outputs_are_shortened_and_say_so() -> None:
     output = "\n".join(f"line {at} of the page" for at in range(200))
     found = condense(
-        [Said("browser", output, output=True)], "", bytes_of, Shape(output=400)
+        [Turn("browser", output, output=True)], "", bytes_of, Shape(output=400)
     )
     (text,) = found.window
     assert text.startswith("line 0 ")
@@ -57,7 +57,7 @@ def test_outputs_are_shortened_and_say_so() -> None:
 
 
 def test_lines_about_the_matter_come_from_anywhere() -> None:
-    page = Said(
+    page = Turn(
         "browser",
         "weather is fine\nthe turbine hall floods in march\nads and more ads",
         output=True,
@@ -106,7 +106,7 @@ words = st.text(alphabet="ab Z19.\n-", max_size=600)
 def test_the_bounds_are_kept_and_nothing_is_made_up(
     texts: list[tuple[str, bool]], matter: str, most: int, capsule: int
 ) -> None:
-    said = [Said("someone", text, output) for text, output in texts]
+    said = [Turn("someone", text, output) for text, output in texts]
     found: Condensed = condense(said, matter, bytes_of, Shape(2, 100, most, capsule))
     assert sum(bytes_of(f"{line}\n") for line in found.specifics) <= most
     assert sum(bytes_of(f"{line}\n") for line in found.capsule) <= capsule

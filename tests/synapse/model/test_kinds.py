@@ -8,9 +8,10 @@ import synapse
 from synapse import Conflict, Forbidden, InvalidEntry, conformance
 from synapse.formats import codec
 from synapse.model import kinds
-from synapse.model.agents import Agent, Settings
+from synapse.model.agents import Agent
 from synapse.model.clock import now
 from synapse.model.entry import Draft, addressees
+from synapse.model.settings import Settings
 from synapse.testing import FrozenClock, together
 
 THREAD = kinds.new_thread(bytes(range(16)))

@@ -11,9 +11,9 @@ from synapse.authority import SEALED
 from synapse.errors import EmbedderError, InvalidQuery
 from synapse.index.embeddable import text_of
 from synapse.log.files import FilesLog
-from synapse.model.agents import Semantic
 from synapse.model.entry import Entry
 from synapse.model.records import Pending
+from synapse.model.settings import Semantic
 from synapse.search import semantic
 from synapse.testing import FrozenClock
 

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from synapse.system.signal import NotificationPipe, ring
+from synapse.system.signal import NotificationPipe, notify
 
 
 @pytest.fixture
@@ -15,19 +15,19 @@ def place(tmp_path):
 
 def test_every_bell_rings(place):
     bells = [NotificationPipe(place) for _ in range(3)]
-    assert ring(place) == 3
+    assert notify(place) == 3
     assert [bell.wait(1) for bell in bells] == [True] * 3
     assert [bell.wait(0) for bell in bells] == [False] * 3
     for bell in bells:
         bell.close()
-    assert ring(place) == 0
+    assert notify(place) == 0
     assert os.listdir(place) == []
 
 
 def test_many_rings_are_one(place):
     bell = NotificationPipe(place)
     for _ in range(5):
-        ring(place)
+        notify(place)
     assert bell.wait(1)
     assert not bell.wait(0)
     bell.close()
@@ -35,22 +35,22 @@ def test_many_rings_are_one(place):
 
 def test_ringing_never_blocks(place):
     """Not where nobody listens, nor where a listener is deaf, nor where there is no bell at all."""
-    assert ring(place) == 0
+    assert notify(place) == 0
     bell = NotificationPipe(place)
     started = time.monotonic()
-    rung = [ring(place) for _ in range(70_000)]
+    rung = [notify(place) for _ in range(70_000)]
     assert rung[0] == 1
     assert rung[-1] == 0
     assert time.monotonic() - started < 60
     assert bell.wait(1)
-    assert ring(place) == 1
+    assert notify(place) == 1
     bell.close()
     bell.close()
 
 
 def test_it_wakes_a_sleeper(place):
     bell = NotificationPipe(place)
-    threading.Timer(0.05, ring, (place,)).start()
+    threading.Timer(0.05, notify, (place,)).start()
     started = time.monotonic()
     assert bell.wait(120)
     assert time.monotonic() - started < 30
@@ -60,13 +60,13 @@ def test_it_wakes_a_sleeper(place):
 def test_a_bell_of_the_dead_is_swept_away(place):
     bell = NotificationPipe(place)
     os.close(bell.fd)
-    assert ring(place) == 0
+    assert notify(place) == 0
     assert os.path.exists(bell.path)  # young: somebody may be about to open it
     time.sleep(1.1)
     os.utime(bell.path)
-    assert ring(place) == 0
+    assert notify(place) == 0
     time.sleep(1.1)
-    ring(place)
+    notify(place)
     assert not os.path.exists(bell.path)
 
 
@@ -82,7 +82,7 @@ def test_what_is_no_bell_is_left_alone(place, tmp_path, kind):
         os.symlink(target, thing)
     else:
         os.mkdir(thing)
-    ring(place)
+    notify(place)
     assert os.path.lexists(thing)
     assert target.read_text() == "kept"
 
@@ -91,7 +91,7 @@ def test_a_lost_bell_hangs_itself_up_again(place):
     bell = NotificationPipe(place)
     os.unlink(bell.path)
     assert not bell.wait(0)
-    assert ring(place) == 1
+    assert notify(place) == 1
     assert bell.wait(1)
     bell.close()
 

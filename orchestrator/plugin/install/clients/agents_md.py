@@ -1,7 +1,7 @@
-"""The block of AGENTS.md: what an agent is told that has a shell, and no hooks of ours.
+"""The block of AGENTS.md, for agents that have a shell and no hooks of ours.
 
-Only what stays true is in it: no entries, which would be stale by the next request and paid for in
-each. It is brought up to date by every installation and by the nightly job.
+It holds only what stays true: no entries, which would be stale by the next request and paid for in
+each. Every installation and the nightly job bring it up to date.
 """
 
 from __future__ import annotations

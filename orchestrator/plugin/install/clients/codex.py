@@ -1,7 +1,7 @@
-"""Codex: its hooks, its MCP server, and what only its doctor can see.
+"""The installation for Codex: its hooks, its MCP server, and the checks of its doctor.
 
 In a project both go into `.codex/`, for the user into `$CODEX_HOME`. The hooks run once the user
-has trusted them, in Codex: that is theirs to say, so nothing here writes it.
+has trusted them in Codex; nothing here does that for the user.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Lines of ours in a text file that others write too, between two marked lines.
+"""A block of our lines in a text file that others write too, between two marked lines.
 
-Pure. Called by `merge`, and by `agents_md` to read the block that is there.
+Pure. Called by `merge`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Files written together or not at all: each atomically, with its mode and its link kept, and all
 put back where one of them fails.
 
-Called by `apply`. Knows nothing of what is in the files.
+Knows nothing of what is in the files. Called by `apply`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`tail`, `replay`, `debts`, `wakes`, `stop`."""
+"""`tail`, `replay`, `unread`, `wakes`, `stop`."""
 
 import json
 import threading
@@ -88,7 +88,7 @@ def test_replay_shows_nothing_that_is_not_the_prompt(office, run):
     assert (done.code, done.out) == (6, "")
 
 
-def test_debts(office, run):
+def test_unread_results(office, run):
     for id in ("lead-1", "lead-2"):
         office.begin(id, "lead")
     for id in ("read", "unread", "by-entry", "free"):
@@ -109,12 +109,12 @@ def test_debts(office, run):
     office.end("lead-1", "lead")
     office.begin("qa", parent="lead-1", root="lead-1")
     office.prompt("qa", ["syn-by-entry"])
-    lines = run("debts").out.splitlines()
+    lines = run("unread").out.splitlines()
     assert [line.split()[:5] for line in lines[1:]] == [
         ["unread", "done", "120", "$0.0100", "lead-1"]
     ]
     assert run("debts", "--json").json["tokens"] == 120
-    assert run("debts", "--project", "other").out == "no debts: every result was read\n"
+    assert run("unread", "--project", "other").out == "no unread results\n"
 
 
 def test_wakes(office, run):

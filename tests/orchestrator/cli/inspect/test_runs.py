@@ -246,7 +246,7 @@ def test_hostile_text_stays_text(office, run):
 
 
 def test_an_empty_workspace(office, run):
-    for words in (["ps"], ["ps", "--all"], ["tree"], ["stats"], ["debts"], ["wakes"]):
+    for words in (["ps"], ["ps", "--all"], ["tree"], ["stats"], ["unread"], ["wakes"]):
         done = run(*words)
         assert (done.code, done.err, done.out.count("\n")) == (0, "", 1)
 

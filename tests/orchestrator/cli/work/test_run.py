@@ -309,7 +309,7 @@ def test_team_runs_at_once(here, run):
     )
     assert lines[-1] == "The project is done."
     assert len(run("tree").out.splitlines()) == 6
-    assert run("debts").out == "no debts: every result was read\n"
+    assert run("unread").out == "no unread results\n"
 
 
 def test_team_json_and_file(here, run, tmp_path):
@@ -471,7 +471,7 @@ def test_what_nobody_reported_is_told_as_an_estimate(here, run):
     )
     assert f" {told} tokens" in run("tree").out
     assert run("tail", done.json["run"]).out.count("~") == 3
-    assert run("stats").out.endswith("\n~: nobody reported or could count some of it\n")
+    assert run("stats").out.endswith("\n~: some of it was not reported, or could not be counted\n")
     assert run("stats", "--json").json["all"]["estimated"]
 
 
