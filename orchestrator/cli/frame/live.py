@@ -84,12 +84,7 @@ async def _show_progress(supervisor: Supervisor, progress: Progress) -> None:
 
 async def _update(supervisor: Supervisor, progress: Progress) -> None:
     progress.show(
-<<<<<<< HEAD
-        await boss.memory_thread(
-            progress.look, boss.run_store.store, boss.run_store.lease.name
-=======
-        await supervisor.desk(
-            progress.look, supervisor.run_store.store, supervisor.run_store.holder.name
->>>>>>> refs/heads/plugin
+        await supervisor.memory_thread(
+            progress.look, supervisor.run_store.store, supervisor.run_store.lease.name
         )
     )
