@@ -109,7 +109,7 @@ def spend(mem: Memory, on: date) -> bool:
 
 
 def consolidated(mem: Memory, day: str) -> None:
-    """Have an engine propose, where the workspace wants that. The record of it says what goes
+    """Ask an engine for proposals, where the workspace wants that. The record of it says what goes
     wrong.
     """
     from orchestrator.nightly.semantic import consolidate, is_off

@@ -276,7 +276,7 @@ def _within(items: list[Item], lines: int) -> tuple[list[Item], list[Moved]]:
     them; return both lists.
     """
     moved = []
-    while _lines(items) >= lines and (
+    while count("\n".join(item.text for item in items)) >= lines and (
         bullets := [item for item in items if item.bullet]
     ):
         sizes = {
@@ -288,10 +288,6 @@ def _within(items: list[Item], lines: int) -> tuple[list[Item], list[Moved]]:
         items = [item for item in items if item is not oldest]
         moved.append(Moved(oldest.text, f"MEMORY.md stays under {lines} lines"))
     return items, moved
-
-
-def _lines(items: list[Item]) -> int:
-    return count("\n".join(item.text for item in items))
 
 
 def count(memory: str) -> int:

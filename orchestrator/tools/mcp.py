@@ -64,8 +64,9 @@ async def mcp_tools(
                 "tools of MCP servers need the package mcp, which the extra mcp installs"
             ) from error
         except Exception as error:
+            command = server if isinstance(server, str) else shlex.join(server)
             raise ToolFailed(
-                f"the MCP server {_line(server)} cannot be used: {_cause(error)}"
+                f"the MCP server {command} cannot be used: {_cause(error)}"
             ) from error
         names = _names([tool.name for tool in listed], title, taken)
         offered = [
@@ -87,10 +88,6 @@ async def mcp_tools(
             failed = error
     if failed is not None:
         raise failed
-
-
-def _line(server: str | Sequence[str]) -> str:
-    return server if isinstance(server, str) else shlex.join(server)
 
 
 async def connect(

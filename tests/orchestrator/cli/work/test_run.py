@@ -471,7 +471,9 @@ def test_what_nobody_reported_is_told_as_an_estimate(here, run):
     )
     assert f" {told} tokens" in run("tree").out
     assert run("tail", done.json["run"]).out.count("~") == 3
-    assert run("stats").out.endswith("\n~: some of it was not reported, or could not be counted\n")
+    assert run("stats").out.endswith(
+        "\n~: some of it was not reported, or could not be counted\n"
+    )
     assert run("stats", "--json").json["all"]["estimated"]
 
 
