@@ -78,7 +78,7 @@ def snapshots_of(settings: Settings) -> Snapshots | None:
 
 
 def nightly(root: str, plan: Plan) -> list[Job]:
-    """Return the job for a daemon; None where the workspace wants no nightly maintenance."""
+    """Return the jobs for a daemon; none where the workspace wants no nightly maintenance."""
     return (
         []
         if plan.defrag is None

@@ -325,7 +325,7 @@ def _append(pages: dict[str, str], month: str, block: str) -> None:
 
 
 def _cut(before: Mapping[K, str], after: Mapping[K, str]) -> list[K]:
-    """Return the pages that have changed. They may have grown: an agent writes its note of today
+    """Return the pages that lost text. They may have grown: an agent writes its note of today
     meanwhile.
     """
     return [

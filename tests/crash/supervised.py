@@ -111,9 +111,9 @@ def wrong(way):
     if way == "keys":
         TurnLoop._carry_out = keyless
     elif way == "steps":
-        recovery._mend = forgetful
+        recovery._repair = forgetful
     elif way == "ledger":
-        recovery._mend = lambda folder: None
+        recovery._repair = lambda folder: None
     elif way == "fence":
         Writer._fenced = lambda self, what, unless, write: write(unless)
         Runs.over = lambda self, run, **known: None
