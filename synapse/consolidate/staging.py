@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from synapse import successors
 from synapse.authority import is_merged
-from synapse.consolidate.acts import NewEntry
 from synapse.consolidate.apply import admit_new_entry
 from synapse.consolidate.proposal import Verdict
 from synapse.core import operators_alone
@@ -33,9 +32,8 @@ def stage(
     if store.index.first(CONSOLIDATOR, once) is not None:
         return None
     fields = {"phase": "merge", "night": night, "why": verdict.reason}
-    pending = Pending(
-        "entry", CONSOLIDATOR, fields, _entry(store, new_entry), key="staging"
-    )
+    entry = admit_new_entry(store, new_entry)._replace(staged=True)
+    pending = Pending("entry", CONSOLIDATOR, fields, entry, key="staging")
     try:
         record = store.log.append(
             pending, once=once, unless=all_of(guard, store.has_room)
@@ -73,7 +71,3 @@ def waiting(store: Store) -> frozenset[str]:
         if is_merged(entry)
         for id in entry.derived_from
     )
-
-
-def _entry(store: Store, made: NewEntry) -> Entry:
-    return admit_new_entry(store, made)._replace(staged=True)

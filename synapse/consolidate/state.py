@@ -105,20 +105,14 @@ def measure(store: Store, now: int, floor: int = 0) -> Room:
     ]
     sizes = tuple((weight.namespace, weight.shown) for weight in weights)
     full = [name for name, _, _ in over_limit(sizes, settings)]
+    globs = ("*",) if ALL in full else tuple(full)
+    sized = unfiled.sized(query, now, globs) if full else ()
     return Room(
         sizes,
-        tuple(row for row in _sized(query, now, full) if row.namespace not in OWN),
+        tuple(row for row in sized if row.namespace not in OWN),
         tuple(_warnings(store, now)),
         unfiled.long(query, floor, settings.size("per_entry")),
         unfiled.busy(query, floor, (OPERATOR, CONSOLIDATOR)) if settings.quota else (),
-    )
-
-
-def _sized(query: Query, now: int, full: Collection[str]) -> Iterable[unfiled.Sized]:
-    return (
-        unfiled.sized(query, now, ("*",) if ALL in full else tuple(full))
-        if full
-        else ()
     )
 
 
