@@ -93,7 +93,7 @@ async def mcp_tools(
 async def connect(
     server: str | Sequence[str], taken: Collection[str]
 ) -> tuple[asyncio.Task[None], list[UserTool]]:
-    """Return the tools of a server, and the task that keeps its connection until it is cancelled."""
+    """Return the tools of a server, and the task that keeps its connection until cancelled."""
     tools: asyncio.Future[list[UserTool]] = asyncio.get_running_loop().create_future()
 
     async def serve() -> None:
