@@ -89,3 +89,18 @@ class EnginePool:
 
     def _declared(self) -> Any:
         return dict(self._store.settings.other).get("engines")
+
+
+def check_engines(engine: object, engines: Mapping[str, object]) -> None:
+    """Raise InvalidEntry where one of these is no engine."""
+    if not isinstance(engine, str | Engine):
+        raise InvalidEntry(
+            f"engine is {engine!r:.60}: write the name of one, such as anthropic,"
+            f" or give an engine"
+        )
+    for value in engines.values():
+        if not isinstance(value, Engine):
+            raise InvalidEntry(
+                f"engines: {value!r:.60} is no engine: give names and engines,"
+                f" such as {{'mine': engine}}"
+            )

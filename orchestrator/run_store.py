@@ -341,9 +341,10 @@ class RunStore:
     # -- ending ------------------------------------------------------------------------------------
 
     def failed(self, run: Run, error: Exception) -> Outcome:
-        """Return the outcome of an error that no session expects: the operator's business. One that
-        is nobody's word for it is kept whole. A lock that somebody has for too long is no outcome,
-        and is raised again."""
+        """Return the outcome of an error that no session expects: it concerns the operator. An
+        error that is not ours is kept whole, with its trace. StoreBusy is no outcome, and is raised
+        again.
+        """
         if isinstance(error, StoreBusy):
             raise error
         if isinstance(error, SynapseError):

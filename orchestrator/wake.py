@@ -79,8 +79,8 @@ def tier(entry: Entry, reader: Reader, seq: int) -> str | None:
     addressed = entry.addressees != ("all",)
     if addressed or any(id in reader.seen for id in entry.replaces):
         return SOON
-    said = f"{entry.topic or ''}\n{entry.body}"
-    return BESIDE if any(concerns(text, said) for text in reader.about) else None
+    content = f"{entry.topic or ''}\n{entry.body}"
+    return BESIDE if any(concerns(text, content) for text in reader.about) else None
 
 
 class NewsFeed:

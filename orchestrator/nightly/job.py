@@ -78,7 +78,7 @@ def snapshots_of(settings: Settings) -> Snapshots | None:
 
 
 def nightly(root: str, plan: Plan) -> list[Job]:
-    """Return the job for a daemon; None where the workspace wants no nightly maintenance."""
+    """Return the jobs for a daemon; none where the workspace wants no nightly maintenance."""
     return (
         []
         if plan.defrag is None
@@ -109,7 +109,7 @@ def spend(mem: Memory, on: date) -> bool:
 
 
 def consolidated(mem: Memory, day: str) -> None:
-    """Have an engine propose, where the workspace wants that. The record of it says what goes
+    """Ask an engine for proposals, where the workspace wants that. The record of it says what goes
     wrong.
     """
     from orchestrator.nightly.semantic import consolidate, is_off

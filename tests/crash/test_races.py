@@ -16,7 +16,7 @@ from synapse.testing import FrozenClock
 RACERS = 8
 RACER = """
 import json, sys, time, synapse
-from synapse.records import Record, epoch_is, none_live, sum_below
+from synapse.model.records import Record, epoch_is, none_live, sum_below
 root, name, code = sys.argv[1:4]
 with synapse.open(root) as memory:
     log, me = memory.store.log, memory.as_agent(name)

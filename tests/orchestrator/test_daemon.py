@@ -174,7 +174,7 @@ def test_what_it_held_is_left_for_the_next(tmp_path, start):
         (run,) = memory.store.index.current.runs()
         assert run["state"] == "running"
         with Supervisor(memory, engine=Scripted()) as boss:
-            assert [taken.id for taken in recover(boss.run_store).taken] == [run["run"]]
+            assert [taken.id for taken in recover(boss.run_store).runs] == [run["run"]]
 
 
 DROPPED = (
