@@ -81,7 +81,7 @@ def find_causes(seat: AgentMemory, arguments: Arguments, _: str | None) -> str:
 def _atom(seat: AgentMemory, id: str) -> Entry:
     entry = seat.get(id)
     if entry.kind != ATOM:
-        raise NotFound(f"{id} is no atom", id=id)
+        raise NotFound(f"{id} is not an atom", id=id)
     return entry
 
 

@@ -388,7 +388,7 @@ class _Plan:
             for id, entry in self.entries.items():
                 stored = snap.entry(id, now)
                 if stored is None or not _is_same(stored, entry):
-                    raise StoreError(f"{id} was not taken over whole; run it again")
+                    raise StoreError(f"{id} was not imported completely; run it again")
 
     def _file_away(self) -> None:
         """Archive threads that were silent for long and read by all their addressees."""

@@ -112,9 +112,7 @@ class SharedMemoryStore:
         """Return the memory of an agent."""
         agent_id = agent or self.agent
         if agent_id is None:
-            raise InvalidQuery(
-                "whose memory? name an agent, for the store or for the call"
-            )
+            raise InvalidQuery("missing agent: name one for the store or for the call")
         return self.memory.as_agent(agent_id)
 
     def close(self) -> None:

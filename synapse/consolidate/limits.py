@@ -92,9 +92,8 @@ def enforce(
         for warning in room.warnings
         if warning.id not in excluded
     }
-    for subject in sorted(
-        {*warnings, *_subjects(room, settings)}, key=lambda name: (name == ALL, name)
-    ):
+    subjects = {*warnings, *(name for name, _, _ in over_limit(room.sizes, settings))}
+    for subject in sorted(subjects, key=lambda name: (name == ALL, name)):
         limit = (
             settings.size("total_shared")
             if subject == ALL
@@ -148,10 +147,6 @@ def _is_protected(row: Sized) -> bool:
     )
 
 
-def _subjects(room: Room, settings: Settings) -> set[str]:
-    return {name for name, _, _ in over_limit(room.sizes, settings)}
-
-
 def _archive_oldest(
     subject: str, size: int, limit: int, going: Sequence[Sized]
 ) -> Iterator[Act]:
@@ -188,11 +183,9 @@ def remarks(room: Room, settings: Settings) -> list[str]:
     used = [name for name, _ in room.sizes]
     notes += shape(used)
     declared = settings.declared
-    notes += [
-        f"{name} is none of the namespaces in synapse.yaml"
-        for name in used
-        if declared and not _known(name, declared)
-    ]
+    for name in used if declared else ():
+        if name.split("/", 1)[0] != "system" and not ns.matches_any(declared, name):
+            notes.append(f"{name} is none of the namespaces in synapse.yaml")
     limit = settings.size("per_entry")
     notes += [
         f"{id} holds {format_size(size)}: longer than {format_size(limit)}"
@@ -206,10 +199,6 @@ def remarks(room: Room, settings: Settings) -> list[str]:
                 f"{author} wrote {count:,} entries on {date}, over its quota of {most:,}"
             )
     return notes
-
-
-def _known(name: str, declared: Iterable[str]) -> bool:
-    return name.split("/", 1)[0] == "system" or ns.matches_any(declared, name)
 
 
 def format_size(size: int) -> str:

@@ -156,11 +156,8 @@ def plot(values: Sequence[int], width: int, height: int = 6) -> list[str]:
 def per_namespace(measure: Measure) -> list[tuple[str, ...]]:
     """Return the namespaces of a run as rows of a table, the fullest first."""
     rows = sorted(measure.namespaces, key=lambda row: (-row[2], row[0]))
-    return [
-        (name, f"{entries:,}", f"{size:,}", _share(was, size))
-        for name, entries, size, was in rows
-    ]
-
-
-def _share(was: int, size: int) -> str:
-    return f"{1 - size / was:.0%}" if was else "-"
+    table: list[tuple[str, ...]] = []
+    for name, entries, size, before in rows:
+        share = f"{1 - size / before:.0%}" if before else "-"
+        table.append((name, f"{entries:,}", f"{size:,}", share))
+    return table

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from synapse import successors
 from synapse.authority import is_merged
-from synapse.consolidate.acts import NewEntry
 from synapse.consolidate.apply import admit_new_entry
 from synapse.consolidate.proposal import Verdict
 from synapse.core import operators_alone
@@ -34,9 +33,8 @@ def stage(
         if snap.first(CONSOLIDATOR, once) is not None:
             return None
     fields = {"phase": "merge", "night": night, "why": verdict.reason}
-    pending = Pending(
-        "entry", CONSOLIDATOR, fields, _entry(store, new_entry), key="staging"
-    )
+    entry = admit_new_entry(store, new_entry)._replace(staged=True)
+    pending = Pending("entry", CONSOLIDATOR, fields, entry, key="staging")
     try:
         record = store.log.append(
             pending, once=once, unless=all_of(guard, store.has_room)
@@ -73,7 +71,3 @@ def waiting(store: Store) -> frozenset[str]:
     with store.snapshot() as snap:
         proposals = [entry for entry in snap.staged() if is_merged(entry)]
     return frozenset(id for entry in proposals for id in entry.derived_from)
-
-
-def _entry(store: Store, made: NewEntry) -> Entry:
-    return admit_new_entry(store, made)._replace(staged=True)

@@ -103,25 +103,16 @@ def measure(store: Store, now: int, floor: int = 0) -> Room:
         ]
         sizes = tuple((weight.namespace, weight.shown) for weight in weights)
         full = [name for name, _, _ in over_limit(sizes, settings)]
+        globs = ("*",) if ALL in full else tuple(full)
+        sized = maintenance.sized(snap, now, globs) if full else ()
+        writers = (OPERATOR, CONSOLIDATOR)
         return Room(
             sizes,
-            tuple(row for row in _sized(snap, now, full) if row.namespace not in OWN),
+            tuple(row for row in sized if row.namespace not in OWN),
             tuple(_warnings(snap, now)),
             maintenance.long(snap, floor, settings.size("per_entry")),
-            maintenance.busy(snap, floor, (OPERATOR, CONSOLIDATOR))
-            if settings.quota
-            else (),
+            maintenance.busy(snap, floor, writers) if settings.quota else (),
         )
-
-
-def _sized(
-    snap: Snapshot, now: int, full: Collection[str]
-) -> Iterable[maintenance.Sized]:
-    return (
-        maintenance.sized(snap, now, ("*",) if ALL in full else tuple(full))
-        if full
-        else ()
-    )
 
 
 def _warnings(snap: Snapshot, now: int) -> Iterator[LimitWarning]:

@@ -260,11 +260,8 @@ def _plain(bare: str, low: str) -> Word:
         return Word(bare, bare, SLOT)
     if low in _SMALL:
         return Word(_ALIKE.get(low, low), low, SMALL)
-    return Word(low, _stem(low), SLOT if _is_name(bare) else PLAIN)
-
-
-def _is_name(bare: str) -> bool:
-    return bare[0].isupper() and bare != "I"
+    is_name = bare[0].isupper() and bare != "I"
+    return Word(low, _stem(low), SLOT if is_name else PLAIN)
 
 
 def _stem(word: str) -> str:

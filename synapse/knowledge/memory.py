@@ -195,7 +195,7 @@ def harvest(me: AgentMemory, message: Entry) -> list[Entry]:
     """
     if message.kind != MESSAGE or message.author != me.id:
         raise Forbidden(
-            f"{message.id} is no message of {me.id}'s",
+            f"{message.id} is not a message of {me.id}",
             agent=me.id,
             action="keep what it names",
         )
@@ -210,15 +210,15 @@ def harvest(me: AgentMemory, message: Entry) -> list[Entry]:
 
 def parse_tags(body: str) -> list[tuple[str, str]]:
     """Return the tags of a message, each with the rest of its line."""
-    tags_ = []
+    tags = []
     for line in body.split("\n"):
         tag, _, text = line.strip().partition(" ")
         columns = [column for column in text.split("|") if column.strip()]
         if (tag in _TAGS and text.strip()) or (
             tag == "@atom" and len(columns) in (3, 4)
         ):
-            tags_.append((tag, text.strip()))
-    return tags_
+            tags.append((tag, text.strip()))
+    return tags
 
 
 def _write_tagged(
@@ -371,7 +371,7 @@ def _entry_of_kind(me: AgentMemory, id: str, kinds: tuple[str, ...]) -> Entry:
     entry = resolve_reference(me, id)
     if entry.kind not in kinds:
         raise NotFound(
-            f"{id} is no {' and no '.join(kinds)}, it is of the kind {entry.kind}",
+            f"{id} is not of the kind {' or '.join(kinds)} but {entry.kind}",
             id=id,
         )
     return entry

@@ -136,7 +136,7 @@ class Mail:
         owner = self._owner(agent)
         if mark and owner.id != self.seat.id:
             raise Forbidden(
-                "what another agent has waiting can be looked at, not marked as read",
+                "only the agent itself can mark its mail as read",
                 action="mark",
             )
         with self.store.snapshot(look=True) as snap:
@@ -361,7 +361,7 @@ class Mail:
         entry = self.seat.get(id)
         if entry.kind != kinds.MESSAGE:
             raise InvalidEntry(
-                f"{id} is no message but of the kind {entry.kind}", id=id
+                f"{id} is not a message: its kind is {entry.kind}", id=id
             )
         return entry
 
@@ -369,7 +369,9 @@ class Mail:
         """Return the addressees as `to` has them. Raises NotFound for a name that nobody has."""
         names = words(to) if to is not None else ("all",)
         if not names:
-            raise InvalidEntry("to whom? Name an agent, a team, several, or all")
+            raise InvalidEntry(
+                "the message has no addressee: name an agent, a team, several, or all"
+            )
         return (
             ("all",)
             if {"all", "*"} & {*names}

@@ -49,7 +49,7 @@ def as_token(opened: Opened) -> Identify:
     def identify(caller: Caller) -> AgentMemory:
         if caller.agent is None:
             raise Forbidden(
-                "no token came with this request: nobody to act as", action="act"
+                "the request has no token, so there is no agent to act as", action="act"
             )
         return opened.memory().as_agent(caller.agent)
 

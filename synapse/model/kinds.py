@@ -185,9 +185,10 @@ def check(kind: str, namespace: str, more: Mapping[str, Any], priority: str) -> 
     forms = FIELDS[kind]
     for name in more:
         if name not in forms:
+            known = ", ".join(forms) or "none"
+            article = "an" if kind[0] in "aeiou" else "a"
             raise InvalidEntry(
-                f"{name!r} is no field of {_a(kind)}; it has {', '.join(forms) or 'none'}",
-                field=name,
+                f"{name!r} is no field of {article} {kind}; it has {known}", field=name
             )
     checked = {
         name: _checked(name, forms[name], more[name])
@@ -261,10 +262,6 @@ def _json(name: str, value: Any) -> Any:
         return json.loads(text)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidEntry(f"{name} is not JSON: {error}", field=name) from error
-
-
-def _a(kind: str) -> str:
-    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 
 # -- front matter ----------------------------------------------------------------------------------

@@ -255,7 +255,7 @@ def send(seat: AgentMemory, arguments: Arguments, once: str | None) -> str:
     else:
         if "to" not in arguments:
             raise InvalidEntry(
-                "to whom? Give to (an agent, a team, or all), or re (the message that this answers)"
+                "missing to (an agent, a team, or all), or re (the message that this answers)"
             )
         message = mail.send(
             arguments["to"],

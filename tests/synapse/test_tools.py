@@ -537,7 +537,7 @@ def test_messages_are_sent_answered_and_read_once(mem, more):
     assert more(eng, "inbox") == "No unread messages."
     assert thread in more(eng, "send", re=id, body="0.1 %")
     assert "> 0.1 %" in more(lead, "inbox")
-    assert "to whom?" in more(eng, "send", body="x")
+    assert "missing to (an agent" in more(eng, "send", body="x")
     assert "not both" in more(eng, "send", body="x", re=id, thread=thread)
     assert "no agent and no team nobody" in more(eng, "send", to="nobody", body="x")
     assert "priority must be one of info, normal" in more(

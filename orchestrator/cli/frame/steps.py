@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from orchestrator.cli.frame.describe import Fields
 from orchestrator.cli.frame.figures import (
@@ -60,13 +59,12 @@ def _format_turn(lead: str, turn: Fields, usage: Usage) -> Iterator[str]:
 
 
 def _format_arguments(arguments: Fields) -> str:
-    return ", ".join(
-        f"{name}={_format_value(value)}" for name, value in arguments.items()
-    )
-
-
-def _format_value(value: Any) -> str:
-    return repr(value) if isinstance(value, str) else to_json(value)
+    values = [
+        repr(value) if isinstance(value, str) else to_json(value)
+        for value in arguments.values()
+    ]
+    pairs = zip(arguments, values, strict=True)
+    return ", ".join(f"{name}={value}" for name, value in pairs)
 
 
 def _format_ids(fields: Fields) -> str:

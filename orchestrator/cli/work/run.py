@@ -177,15 +177,14 @@ def _estimate(estimate: Preview) -> str:
             else "not known, for no model is named"
         )
     else:
+        turns = "1 turn"
+        if round(estimate.turns) != 1:
+            turns = f"{estimate.turns:.0f} turns"
         price = (
             f"the first turn at most {format_money(estimate.turn)};"
-            f" {format_money(estimate.run)} for a run of about {_turns(estimate.turns)}"
+            f" {format_money(estimate.run)} for a run of about {turns}"
         )
     explanation = explain(estimate.receipt).rstrip("\n")
     line = "-" * 78
     note = "Nothing was called and nothing was written."
     return f"{line}\n{note}\n\n{explanation}\n\nPrice: {price}"
-
-
-def _turns(turns: float) -> str:
-    return "1 turn" if round(turns) == 1 else f"{turns:.0f} turns"

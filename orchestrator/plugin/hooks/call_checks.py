@@ -52,7 +52,7 @@ class CallChecks:
     # -- before a call -----------------------------------------------------------------------------
 
     def before(self, worker: Worker, event: Event) -> Reply:
-        """Return what a worker is told before a call, if anything: instead of it, or beside it."""
+        """Return the reply before a call: instead of it, or beside it, or nothing."""
         if text := self._moment(worker, event):
             return Reply(deny=text)
         if event.kind in SHARED and (reply := self._shared(worker, event)):
@@ -69,21 +69,18 @@ class CallChecks:
         return Reply(context="\n".join(filter(None, (*lines, text))))
 
     def _moment(self, worker: Worker, event: Event) -> str:
-        """Return what is for the moment before this call; nothing where it was given before."""
+        """Return the text of the entries for the moment before this call that the worker has not."""
         call = SPAWN if event.kind == "spawn" else event.tool
         arguments = event.arguments
-        if (
-            event.kind == "read"
-        ):  # it may be a command; `edit` is for what changes files
+        # A read may be a command; the entries for edits are for what changes files.
+        if event.kind == "read":
             arguments = {
                 name: value
                 for name, value in arguments.items()
                 if name.lower() in COMMANDS
             }
-        seen_ids = frozenset(worker.seen)
-        entries = self.findings.entries_for_call(
-            self.workers.seat(worker), call, arguments, seen_ids
-        )
+        seat, seen_ids = self.workers.seat(worker), frozenset(worker.seen)
+        entries = self.findings.entries_for_call(seat, call, arguments, seen_ids)
         entries = entries[:AT_ONCE]  # the others at the next call
         worker.add("seen", [entry.id for entry in entries])
         return self.context.render_moment(worker, entries) if entries else ""
@@ -107,13 +104,12 @@ class CallChecks:
         return None
 
     def _edited(self, worker: Worker, event: Event) -> Iterator[str]:
-        """Yield who else is editing these files; each is this worker's for a while where nobody
-        is.
-        """
+        """Yield who else is editing these files; claim those that no other agent is editing."""
         for path in self._paths(event):
-            yield from self._edited_one(worker, path)
+            yield from self._claim_file(worker, path)
 
-    def _edited_one(self, worker: Worker, path: str) -> Iterator[str]:
+    def _claim_file(self, worker: Worker, path: str) -> Iterator[str]:
+        """Claim a file for a while, or yield who else is editing it."""
         work = claims.named(f"edit {path[-180:]}")
         now, seat = self.store.clock(), self.workers.seat(worker)
         holder = claims.holder(self.store, work, now)
@@ -146,35 +142,26 @@ class CallChecks:
         with self.store.snapshot(late=True) as snap:
             runs = snap.runs(project=self.workers.project, limit=50)
         for run in runs:
-            same = (
-                run["run"] != worker.run
-                and similar(str(run["task"])[:LONGEST], event.prompt[:LONGEST]) >= ALIKE
-            )
             key = f"alike {run['run']} {run['state']}"
-            done = (
+            task = str(run["task"])[:LONGEST]
+            is_known = run["run"] == worker.run or key in worker.told
+            if is_known or similar(task, event.prompt[:LONGEST]) < ALIKE:
+                continue
+            who, holder = f"(run {run['run']}", str(run.get("holder"))
+            if run["state"] == "running" and lives(self.workers.root, holder):
+                worker.add("told", [key])
+                yield f"{run['agent']} is at work on the same {who}).", None
+            elif (
                 run["state"] == "ended"
                 and run.get("status") == "done"
                 and run.get("summary")
-            )
-            live = run["state"] == "running" and lives(
-                self.workers.root, str(run.get("holder"))
-            )
-            if not same or key in worker.told or not (done or live):
-                continue
-            worker.add("told", [key])
-            if live:
-                yield f"{run['agent']} is at work on the same (run {run['run']}).", None
-            else:
+            ):
+                worker.add("told", [key])
                 with self.store.snapshot(late=True) as snap:
                     entry = snap.entry(str(run.get("entry")), now)
                 result = entry if entry is not None and visible(entry, agent) else None
-                yield (
-                    (
-                        f"{run['agent']} has done the same (run {run['run']}, entry"
-                        f" {run.get('entry')})."
-                    ),
-                    result,
-                )
+                line = f"{run['agent']} has done the same {who}, entry {run.get('entry')})."
+                yield line, result
 
     def _concerning(self, worker: Worker, event: Event) -> list[Entry]:
         """Return the entries that name the file or address of a call, that the worker was not
@@ -201,16 +188,11 @@ class CallChecks:
             matches = clauses.matches(snap, agent, path, now)
         for entry, *_ in matches:
             text = f"{entry.topic or ''}\n{entry.body}"
-            is_known = (
-                entry.id in worker.seen
-                or entry.author == worker.agent
-                or entry.trust == "unverified"
-            )
-            if (
-                not is_known
-                and visible(entry, agent)
-                and any(name in text for name in names)
-            ):
+            if entry.id in worker.seen or entry.author == worker.agent:
+                continue
+            if entry.trust == "unverified" or not visible(entry, agent):
+                continue
+            if any(name in text for name in names):
                 yield entry
 
     def _paths(self, event: Event) -> Iterator[str]:

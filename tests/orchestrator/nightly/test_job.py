@@ -248,8 +248,8 @@ DAEMON = """
 import asyncio, sys, synapse
 from orchestrator import Supervisor
 from orchestrator.daemon import Daemon
-from orchestrator.nightly import nightly
-from orchestrator.schedule import Alarm, plan_of, zone_of
+from orchestrator.nightly.job import nightly
+from orchestrator.nightly.schedule import Alarm, plan_of, zone_of
 async def main(boss, mem):
     plan = plan_of(mem.store.settings)
     alarm = Alarm(nightly(sys.argv[1], plan), zone_of(plan.zone), mem.store.clock, print)

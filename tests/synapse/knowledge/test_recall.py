@@ -220,7 +220,7 @@ def test_what_is_recalled_counts_as_used(seats):
 
 def test_only_knowledge_is_forgotten(seats):
     entry = seats["ann"].append("tea", "agents/ann")
-    with pytest.raises(synapse.NotFound, match="is no fact and no atom"):
+    with pytest.raises(synapse.NotFound, match="is not of the kind fact or atom"):
         recall.forget(seats["ann"], entry.id)
 
 

@@ -281,7 +281,7 @@ def test_nobody_looks_into_another_s_mail_but_the_operator(post, mem):
     assert operator.poll(agent="nova") == 1
     assert bodies(operator.inbox(agent="nova")) == ["for nova"]
     assert post["nova"].poll(agent="nova") == 1
-    with pytest.raises(Forbidden, match="marked as read"):
+    with pytest.raises(Forbidden, match="can mark its mail as read"):
         operator.inbox(agent="nova", mark=True)
     for ask in (operator.poll, operator.inbox):
         with pytest.raises(NotFound, match="no mail of its own"):
@@ -305,7 +305,7 @@ def test_an_entry_is_no_message(post, mem):
         lambda id: mail.react(id, "x"),
         lambda id: mail.reply(id, "x"),
     ):
-        with pytest.raises(InvalidEntry, match="is no message"):
+        with pytest.raises(InvalidEntry, match="is not a message"):
             act(entry.id)
 
 

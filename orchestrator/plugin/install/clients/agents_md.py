@@ -58,8 +58,9 @@ def refresh(target: Target) -> list[str]:
         project_target = target._replace(project=project)
         path = os.path.join(project, FILE)
         try:
-            if not _has_block(path):
-                continue
+            with open(path, encoding="utf-8") as file:
+                if "synapse:begin" not in file.read():
+                    continue
             prepared = apply.prepare(project_target, plan(project_target))
             if prepared.changes:
                 apply.carry_out(prepared)
@@ -79,8 +80,3 @@ def nightly(root: str, plan: Plan) -> list[Job]:
         return True
 
     return [] if plan.defrag is None else [Job(AGENTS_MD, plan.defrag, act)]
-
-
-def _has_block(path: str) -> bool:
-    with open(path, encoding="utf-8") as file:
-        return "synapse:begin" in file.read()
