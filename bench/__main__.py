@@ -24,6 +24,7 @@ from bench import (
     questions,
     reading,
     spawning,
+    trace,
     upkeep,
     writing,
 )
@@ -65,7 +66,10 @@ MILLION = 1_000_000
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    args = _arguments(argv)
+    words = sys.argv[1:] if argv is None else list(argv)
+    if words[:1] == ["trace"]:
+        return trace.main(words[1:])
+    args = _arguments(words)
     parent = tempfile.mkdtemp(prefix="synapse-bench-", dir=args.dir)
     rows: list[Row] = []
     try:
@@ -88,7 +92,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     add = parser.add_argument
     add("--sizes", default="1000,10000,100000", help="numbers of entries, with commas")

@@ -23,11 +23,11 @@ from synapse.log import settle
 from synapse.log.chain import GENESIS, Tail, encode
 from synapse.log.files import FilesLog
 from synapse.log.journal import SEGMENT_BYTES
-from synapse.log.line import Line, act_line, agent_pending, entry_line
+from synapse.log.line import agent_record, entry_record
 from synapse.model import clock
 from synapse.model.agents import OPERATOR, Agent, settled
 from synapse.model.entry import Draft, Entry, addressees
-from synapse.model.records import Pending, Record, entry_of
+from synapse.model.records import Record, entry_of
 from synapse.model.settings import Settings
 
 FILES_UP_TO = 100_000
@@ -120,7 +120,7 @@ def load(
     fill(root, _lines(declared, entries, Settings(), start), files=files)
 
 
-def fill(root: str, lines: Iterable[tuple[int, Line]], *, files: bool) -> None:
+def fill(root: str, lines: Iterable[tuple[int, Record]], *, files: bool) -> None:
     """Make these lines, each with the time at which it comes, the whole journal, and place what
     follows from them.
     """
@@ -139,21 +139,20 @@ def fill(root: str, lines: Iterable[tuple[int, Line]], *, files: bool) -> None:
         log.close()
 
 
-def declared_lines(agents: Iterable[Agent], start: int) -> Iterator[tuple[int, Line]]:
+def declared_lines(agents: Iterable[Agent], start: int) -> Iterator[tuple[int, Record]]:
     for agent in agents:
-        yield start, act_line(agent_pending(agent, OPERATOR, None), None)
+        yield start, agent_record(agent, OPERATOR, None)
 
 
 def _lines(
     agents: list[Agent], entries: Iterable[Item], settings: Settings, start: int
-) -> Iterator[tuple[int, Line]]:
+) -> Iterator[tuple[int, Record]]:
     yield from declared_lines(agents, start)
     known = {agent.id: agent for agent in agents}
     for item in entries:
         entry = admit(_draft(item), known[item.author], settings)
-        pending = Pending("entry", item.author, {}, entry)
-        number = int(item.id.rsplit("-", 1)[1])
-        yield item.at, entry_line(pending, item.at, item.id, number, None, False)
+        record = Record.new("entry", item.author, {}, entry)
+        yield item.at, entry_record(record, item.at, item.id, False)
 
 
 def _draft(item: Item) -> Draft:
@@ -184,7 +183,7 @@ class _Writer:
         self.directory = directory
         self.tail = Tail(0, GENESIS, 0, "", 0, 0)
 
-    def write(self, lines: Iterable[tuple[int, Line]]) -> Iterator[Record]:
+    def write(self, lines: Iterable[tuple[int, Record]]) -> Iterator[Record]:
         waiting = iter(lines)
         while (first := next(waiting, None)) is not None:
             path = os.path.join(self.directory, f"{self.tail.seq + 1:012d}.jsonl")
@@ -196,7 +195,7 @@ class _Writer:
                         break
 
     def _segment(
-        self, file: IO[bytes], lines: Iterator[tuple[int, Line]]
+        self, file: IO[bytes], lines: Iterator[tuple[int, Record]]
     ) -> Iterator[Record]:
         for at, line in lines:
             raw, record, self.tail = encode(self.tail, max(at, self.tail.at + 1), line)

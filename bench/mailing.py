@@ -16,10 +16,10 @@ from bench.workload import DAY, DAYS, READER, WORDS, WRITERS, bodies
 from bench.writing import BLOCK, BLOCKS, CREW, EACH, together
 from synapse import Mail
 from synapse.authority import admit
-from synapse.log.line import Line, entry_line
+from synapse.log.line import entry_record
 from synapse.model import kinds
 from synapse.model.entry import Draft, addressees
-from synapse.model.records import Pending
+from synapse.model.records import Record
 from synapse.model.settings import Settings
 
 IN_A_THREAD = 100
@@ -91,7 +91,8 @@ def mailing(ground: Ground) -> Iterator[Row]:
             ground.size,
             timed(lambda: reader.history(thread), calls=100).values(),
         )
-        mem.store.index.fill_words()
+        with mem.store.snapshot(words=True):
+            pass  # full text is there to its end
         size = float(os.path.getsize(os.path.join(root, ".index", "brain.db")))
         yield Row(
             "index of mail, full text too",
@@ -149,7 +150,7 @@ def _sender(mem: synapse.Memory) -> Callable[[], object]:
     )
 
 
-def _lines(ground: Ground) -> Iterator[tuple[int, Line]]:
+def _lines(ground: Ground) -> Iterator[tuple[int, Record]]:
     """So many messages over thirty days; each of the threads goes on for its part of them."""
     dice, pool, settings = random.Random(17), bodies(), Settings()
     known = {agent.id: agent for agent in team()}
@@ -167,12 +168,8 @@ def _lines(ground: Ground) -> Iterator[tuple[int, Line]]:
         )
         draft = _message(dice, threads[part], dice.choice(pool), dice.choice(names[1:]))
         entry = admit(draft, known[draft.author], settings)
-        yield (
-            at,
-            entry_line(
-                Pending("entry", draft.author, {}, entry), at, entry.id, 0, None, False
-            ),
-        )
+        record = Record.new("entry", draft.author, {}, entry)
+        yield at, entry_record(record, at, entry.id, False)
 
 
 def _message(dice: random.Random, thread: str, body: str, author: str) -> Draft:

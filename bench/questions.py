@@ -19,10 +19,10 @@ from bench.ground import Ground, declared_lines, fill, team
 from bench.workload import DAY, DAYS, READER, WORDS, WRITERS
 from synapse.agent_memory import AgentMemory
 from synapse.authority import admit
-from synapse.log.line import Line, entry_line
+from synapse.log.line import entry_record
 from synapse.model import kinds
 from synapse.model.entry import Draft, addressees
-from synapse.model.records import Pending
+from synapse.model.records import Record
 from synapse.model.settings import Settings
 
 VOCABULARY = 30_000
@@ -117,7 +117,7 @@ def _asked(
 
 def _lines(
     ground: Ground, spoken: Speech, questions: list[Question]
-) -> Iterator[tuple[int, Line]]:
+) -> Iterator[tuple[int, Record]]:
     """So many items over thirty days, and questions about some of them."""
     dice, settings = random.Random(29), Settings()
     known = {agent.id: agent for agent in team()}
@@ -151,9 +151,7 @@ def _lines(
             questions.append(Question(_question(dice, spoken, said), id))
         yield (
             at,
-            entry_line(
-                Pending("entry", entry.author, {}, entry), at, id, 0, None, False
-            ),
+            entry_record(Record.new("entry", entry.author, {}, entry), at, id, False),
         )
 
 

@@ -193,7 +193,7 @@ def cold(ground: Ground) -> Iterator[Row]:
     """Whole processes, from the shell's side; a bare Python runs between each two."""
     ground.close()
     command = _command()
-    cursor = str(ground.mem.store.index.cursor() - 200)
+    cursor = str(ground.reader.read(limit=1).cursor - 200)
     ground.close()
     common = ["--root", ground.root, "--agent", READER]
     verbs = {

@@ -177,7 +177,7 @@ def run_nightly(root: str, now: str, date: str) -> dict[str, float]:
     from synapse.consolidate import run_nightly
 
     with synapse.open(root, clock=lambda: int(now)) as mem:
-        mem.store.fresh()
+        mem.store.refresh(look=True)
         done = []
         took = once(lambda: done.append(run_nightly(mem, date, int(now))))
         acts = done[0].acts

@@ -14,9 +14,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from synapse.cli.parse import options_of
-from synapse.cli.parser import EVERYWHERE, parser_of
-
 from orchestrator.cli.verbs import GROUPS as ORCHESTRATOR_GROUPS
 from orchestrator.cli.verbs import VERBS as ORCHESTRATOR_VERBS
 from orchestrator.tools.functions import SPAWN, WAIT

@@ -82,7 +82,8 @@ class Admission:
         )
         key = f"intent:{intent}"
         while True:
-            begun_records = self.store.index.keyed(key)
+            with self.store.snapshot(late=True) as snap:
+                begun_records = snap.keyed(key)
             earlier = (
                 self.runs.get(str(begun_records[-1].fields["run"]))
                 if begun_records
@@ -102,7 +103,7 @@ class Admission:
             except Conflict as error:
                 if error.details.get("key") != key:
                     raise
-                self.store.index.catch_up()  # somebody else began it in this moment: look again
+                self.store.refresh()  # somebody else began it in this moment: look again
 
     def _admit_run(
         self,
@@ -156,9 +157,8 @@ class Admission:
         """Return warnings about running work of this project that sounds similar: perhaps the same,
         perhaps not.
         """
-        running = self.store.index.query.runs(
-            project=task.project, state="running", limit=NEIGHBOURS
-        )
+        with self.store.snapshot(late=True) as snap:
+            running = snap.runs(project=task.project, state="running", limit=NEIGHBOURS)
         similar_runs = [
             row for row in running if similar(str(row["task"]), task.text) >= ALIKE
         ]

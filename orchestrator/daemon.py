@@ -87,12 +87,12 @@ class Daemon:
         """Keep what a look came to. What is left alone is noted once, and again for a new
         reason.
         """
-        self.taken += [run.id for run in found.taken]
-        self.left = found.left
-        for run, why in found.left.items():
+        self.taken += [run.id for run in found.runs]
+        self.left = found.waiting
+        for run, why in found.waiting.items():
             if self.note is not None and self._noted.get(run) != why:
                 self.note(f"{run} {why}")
-        self._noted |= found.left
+        self._noted |= found.waiting
 
     async def _answer(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter

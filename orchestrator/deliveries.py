@@ -21,7 +21,7 @@ from synapse.agent_memory import AgentMemory
 from synapse.errors import SynapseError
 from synapse.model.agents import OPERATOR
 from synapse.model.entry import Entry
-from synapse.model.records import Pending
+from synapse.model.records import Record
 from synapse.notify import Follower
 from synapse.store import Store
 from synapse.view.block import POINTER
@@ -69,7 +69,8 @@ class Deliveries:
             return Changes([], [])
         sessions, mark = list(sessions), self.store.log.mark()
         running = [session.run for session in sessions]
-        agents = self.store.index.query.declared
+        with self.store.snapshot(late=True) as snap:
+            agents = snap.declared
         readers = {
             session.run.id: session.reader(
                 agents[session.run.agent].joined(session.run.project)
@@ -122,7 +123,7 @@ class Deliveries:
                 record.kind == "run" and record.fields.get("holder") not in mine
             )
         if relevant:
-            self.store.index.catch_up()
+            self.store.refresh()
         return relevant, cursor
 
     def _record_held(self) -> None:
@@ -138,8 +139,8 @@ class Deliveries:
                     "ids": [id],
                     "how": "its author woke too often",
                 }
-                self.store.log.append(
-                    Pending("delivery", OPERATOR, fields), once=f"held:{id}"
+                self.store.write(
+                    Record.new("delivery", OPERATOR, fields), once=f"held:{id}"
                 )
                 self.feed.held.pop()
 
@@ -173,4 +174,4 @@ class Deliveries:
             "ids": ids,
         }
         extra = {"offered": dict(offered)} if offered else {}
-        self.seat(run).pen.write(Pending("delivery", run.agent, fields | extra))
+        self.seat(run).pen.write(Record.new("delivery", run.agent, fields | extra))

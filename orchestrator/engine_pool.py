@@ -56,7 +56,8 @@ class EnginePool:
 
     async def load_for(self, task: Task, defaults: EngineDefaults) -> None:
         """Import an SDK that the task will need, off the event loop: it takes a second."""
-        agent = self._store.index.query.declared.get(task.agent)
+        with self._store.snapshot(late=True) as snap:
+            agent = snap.declared.get(task.agent)
         name = task.engine or (agent.engine if agent else None) or defaults.engine
         if name not in self.engines:
             await asyncio.to_thread(self.get, name)
@@ -88,3 +89,18 @@ class EnginePool:
 
     def _declared(self) -> Any:
         return dict(self._store.settings.other).get("engines")
+
+
+def check_engines(engine: object, engines: Mapping[str, object]) -> None:
+    """Raise InvalidEntry where one of these is no engine."""
+    if not isinstance(engine, str | Engine):
+        raise InvalidEntry(
+            f"engine is {engine!r:.60}: write the name of one, such as anthropic,"
+            f" or give an engine"
+        )
+    for value in engines.values():
+        if not isinstance(value, Engine):
+            raise InvalidEntry(
+                f"engines: {value!r:.60} is no engine: give names and engines,"
+                f" such as {{'mine': engine}}"
+            )

@@ -79,8 +79,8 @@ def preview(
 def _run(task: Task, role: str, now: int) -> Run:
     """Return a run that does not exist."""
     id = "not-begun"
-    asked = {key: value for key, value in task._asdict().items() if key != "text"}
-    fields = {"role": role, "task": task.text, "asked": asked}
+    overrides = {key: value for key, value in task._asdict().items() if key != "text"}
+    fields = {"role": role, "task": task.text, "asked": overrides}
     return Run(
         id,
         task.agent,

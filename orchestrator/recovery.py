@@ -19,8 +19,8 @@ class Recovery(NamedTuple):
     """The runs that are this supervisor's from now on; those that it left, with what they wait
     for."""
 
-    taken: list[Run]
-    left: dict[str, str]
+    runs: list[Run]
+    waiting: dict[str, str]
 
 
 def recover(run_store: RunStore, root: str | None = None) -> Recovery:
@@ -42,7 +42,7 @@ def recover(run_store: RunStore, root: str | None = None) -> Recovery:
         waiting = _left(run_store, orphans, asked_for=root is not None)
         for run in orphans:
             if run.id not in waiting:
-                _take(run_store, run, recovered)
+                _take_over(run_store, run, recovered)
         run_store.costs.forget_the_dead()
         run_store.lease.sweep()
     except StoreBusy:
@@ -68,16 +68,16 @@ def _left(run_store: RunStore, orphans: list[Run], asked_for: bool) -> dict[str,
     return requirements.waiting([run.fields for run in orphans], lacks)
 
 
-def _take(run_store: RunStore, run: Run, taken: list[Run]) -> None:
+def _take_over(run_store: RunStore, run: Run, taken: list[Run]) -> None:
     try:
         mine = run_store.runs.take(run, run_store.lease.name, _progress(run_store, run))
     except Conflict:
         return  # another supervisor was faster, or it has ended
     taken.append(mine)
     run_store.costs.recover(mine)
-    _mend(run_store.folder(mine))
+    _repair(run_store.folder(mine))
     if mine.attempts > run_store.attempts:
-        _bury(run_store, mine)
+        _give_up(run_store, mine)
         taken.remove(mine)
 
 
@@ -101,7 +101,7 @@ def _recorded(folder: Folder) -> list[steps.Step]:
         return []
 
 
-def _mend(folder: Folder) -> None:
+def _repair(folder: Folder) -> None:
     """Add to the ledger what was paid for and recorded, but not booked before its supervisor
     died.
     """
@@ -111,7 +111,7 @@ def _mend(folder: Folder) -> None:
             folder.record(LEDGER, step.fields["ledger"], sync=False)
 
 
-def _bury(run_store: RunStore, run: Run) -> None:
+def _give_up(run_store: RunStore, run: Run) -> None:
     """End a run that died again and again, with a blocker that says so."""
     note = writeback.dead_letter(run.id, run.project, run.attempts - 1)
     entry, untold = run_store.write_notes(run, [note])

@@ -70,7 +70,7 @@ from synapse.errors import (
 from synapse.knowledge import memory as knowledge
 from synapse.model.agents import Agent
 from synapse.model.entry import SECOND
-from synapse.model.records import Pending
+from synapse.model.records import Record
 from synapse.view.block import POINTER
 
 _ID = re.compile(r"syn-\d{4}-\d\d-\d\d-\d+")
@@ -279,7 +279,7 @@ class RunStore:
                 RECEIPT, first["receipt"], sync=False
             )  # what the log holds of it is synced
         self.seat(run).pen.write(
-            Pending("shown", run.agent, first["shown"]), once=f"shown:{run.id}"
+            Record.new("shown", run.agent, first["shown"]), once=f"shown:{run.id}"
         )
 
     def _pasts(self, role: str, engine: str) -> list[selection.Past]:
@@ -341,9 +341,10 @@ class RunStore:
     # -- ending ------------------------------------------------------------------------------------
 
     def failed(self, run: Run, error: Exception) -> Outcome:
-        """Return the outcome of an error that no session expects: the operator's business. One that
-        is nobody's word for it is kept whole. A lock that somebody has for too long is no outcome,
-        and is raised again."""
+        """Return the outcome of an error that no session expects: it concerns the operator. An
+        error that is not ours is kept whole, with its trace. StoreBusy is no outcome, and is raised
+        again.
+        """
         if isinstance(error, StoreBusy):
             raise error
         if isinstance(error, SynapseError):
@@ -402,11 +403,12 @@ class RunStore:
     def _uses(self, session: Session) -> dict[str, list[int]]:
         """Return how many of the entries that the prompt showed whole were used, kind by kind."""
         receipt, now = load(session.first["receipt"]), self.now()
-        entries = [
-            (why, self.store.index.entry(id, now))
-            for id, _, form, why in receipt.included
-            if form != POINTER
-        ]
+        with self.store.snapshot(late=True) as snap:
+            entries = [
+                (why, snap.entry(id, now))
+                for id, _, form, why in receipt.included
+                if form != POINTER
+            ]
         texts = [
             (why, entry.body) for why, entry in entries if entry is not None and why
         ]

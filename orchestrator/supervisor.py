@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, TypeVar
 
-from orchestrator.engine_pool import EnginePool
+from orchestrator.engine_pool import EnginePool, check_engines
 from orchestrator.engines.protocol import Engine
+from orchestrator.loop_runner import LoopRunner
 from orchestrator.memory_thread import MemoryThread
 from orchestrator.nightly.upkeep import Upkeep
 from orchestrator.prompts.opening import Policy, by_default
@@ -35,7 +36,7 @@ from orchestrator.turn_loop import TurnLoop
 from orchestrator.wake import LOOK_EVERY, Listener, News, soon
 from synapse import core
 from synapse.core import Memory
-from synapse.errors import Conflict, InvalidEntry, StoreBusy
+from synapse.errors import Conflict, StoreBusy
 from synapse.system.checks import checked
 
 T = TypeVar("T")
@@ -80,24 +81,15 @@ class Supervisor:
         attempts: int = ATTEMPTS,
     ) -> None:
         check_mode(memory_tools)
-        if not isinstance(engine, str | Engine):
-            raise InvalidEntry(
-                f"engine is {engine!r:.60}: write the name of one, such as anthropic,"
-                f" or give an engine"
-            )
-        for value in (engines or {}).values():
-            if not isinstance(value, Engine):
-                raise InvalidEntry(
-                    f"engines: {value!r:.60} is no engine: give names and engines,"
-                    f" such as {{'mine': engine}}"
-                )
-        own = [item if isinstance(item, UserTool) else tool_of(item) for item in tools]
+        check_engines(engine, engines or {})
+        self.user_tools = [
+            item if isinstance(item, UserTool) else tool_of(item) for item in tools
+        ]
         self._opened: Memory | None = None  # what was opened here is closed with this
         if not isinstance(memory, Memory):
             memory = self._opened = core.open(memory)
-        self._runner: asyncio.Runner | None = None
+        self._loop = LoopRunner()
         self.server_tools: list[UserTool] = []
-        self.user_tools = own
         self._signed: tuple[list[UserTool], requirements.Signatures] = [], {}
         self.mcp, self.seed = list(mcp), seed
         self.sessions: dict[str, Session] = {}
@@ -143,30 +135,17 @@ class Supervisor:
 
     def run(self, task: Task) -> Result:
         """Do a task and return what came of it. In a coroutine, `await spawn(task)` instead."""
-        return self._run_until_done("run", "spawn(task)", lambda: self.spawn(task))
+        return self._loop.run("run", "spawn(task)", lambda: self.spawn(task))
 
     def resume(self) -> list[Result]:
         """Go on with the runs whose process is gone, as far as what they need is here; return what
         came of them. In a coroutine, `await take_over()` instead."""
-        return self._run_until_done("resume", "take_over()", self._resumed)
+        return self._loop.run("resume", "take_over()", self._resumed)
 
     async def _resumed(self) -> list[Result]:
         async with self:
-            runs = (await self.recover()).taken
+            runs = (await self.recover()).runs
             return [await self.result(run) for run in runs]
-
-    def _run_until_done(
-        self, name: str, instead: str, work: Callable[[], Coroutine[Any, Any, T]]
-    ) -> T:
-        """Return what comes of the work, in an event loop that stays for the next time."""
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            self._runner = self._runner or asyncio.Runner()
-        else:
-            hint = f"write `await boss.{instead}` here"
-            raise Conflict(f"{name}() cannot wait in a running event loop: {hint}")
-        return self._runner.run(work())
 
     async def spawn(self, task: Task, *, parent: str | None = None) -> Result:
         """Do a task, for a run that is its parent or for nobody; what comes of it, refused by a
@@ -240,9 +219,11 @@ class Supervisor:
         """Go on with every run whose supervisor is gone, or with those of one tree, as far as what
         they need is here; return these, and what the others wait for."""
         recovery: Recovery = await self.memory_thread(recover, self.run_store, root)
-        for run in recovery.taken:
+        for run in recovery.runs:
             self._begin(run)
         return recovery
+
+    take_over = recover  # its name for users
 
     async def look(self) -> None:
         """Adopt what was dropped into the workspace, although nobody reads just now."""
@@ -268,8 +249,14 @@ class Supervisor:
         self._open += 1
         if self._open == 1:
             self._background = [asyncio.create_task(self._beat())]
-            for server in self.mcp:
-                await self._connect(server)
+            if self.mcp:
+                from orchestrator.tools.mcp import connect
+
+                names = [tool.tool.name for tool in self.user_tools]
+                for server in self.mcp:
+                    task, tools = await connect(server, names)
+                    self._background.append(task)
+                    self.server_tools += tools
             if not self.memory_thread.inline:
                 loop = asyncio.get_running_loop()
                 self._listener = Listener(
@@ -287,7 +274,10 @@ class Supervisor:
         self._open -= 1
         if self._open:
             return
-        await self._end_all("its supervisor ended")
+        self._ending = "its supervisor ended"
+        for session in list(self.sessions.values()):
+            session.stop(self._ending)
+        await asyncio.gather(*list(self._lives.values()), return_exceptions=True)
         self._ending = None
         for thread in (self._listener, self._upkeep):
             if thread is not None:
@@ -297,20 +287,14 @@ class Supervisor:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
         self.server_tools = []
-        if (
-            self._runner is None
-            or self._runner.get_loop() is not asyncio.get_running_loop()
-        ):
+        if not self._loop.is_running():
             await self._pool.close()
 
     def close(self) -> None:
         """Let go of the workspace; the memory stays open. Engines that were given are closed with
         it.
         """
-        if self._runner is not None:
-            self._runner.run(self._pool.close())
-            self._runner.close()
-            self._runner = None
+        self._loop.close(self._pool.close)
         self.memory_thread.close(self.run_store.close)
         self._close_memory()
 
@@ -323,30 +307,6 @@ class Supervisor:
 
     def __exit__(self, *about: object) -> None:
         self.close()
-
-    async def _end_all(self, reason: str) -> None:
-        self._ending = reason
-        for session in list(self.sessions.values()):
-            session.stop(reason)
-        await asyncio.gather(*list(self._lives.values()), return_exceptions=True)
-
-    async def _connect(self, server: str | Sequence[str]) -> None:
-        """Offer the tools of an MCP server for as long as this is open. Its connection lives in a
-        task of its own.
-        """
-        from orchestrator.tools.mcp import serve
-
-        tools: asyncio.Future[list[UserTool]] = (
-            asyncio.get_running_loop().create_future()
-        )
-        task = asyncio.create_task(
-            serve(server, [tool.tool.name for tool in self.user_tools], tools)
-        )
-        self._background.append(task)
-        await asyncio.wait((tools, task), return_when=asyncio.FIRST_COMPLETED)
-        if task.done():
-            task.result()
-        self.server_tools += tools.result()
 
     async def _beat(self) -> None:
         while True:
@@ -527,7 +487,7 @@ class Supervisor:
         """Wait for the end of a child; look for that of one which another supervisor holds."""
         if here:
             await session.changed.wait()
-        elif not (await self.recover(session.run.root)).taken:
+        elif not (await self.recover(session.run.root)).runs:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(session.changed.wait(), LOOK_EVERY)
 

@@ -26,7 +26,7 @@ from synapse.core import Memory
 from synapse.errors import InvalidEntry, NotFound, SynapseError
 from synapse.formats.keys import TEAM, strays
 from synapse.model.agents import OPERATOR
-from synapse.model.records import Pending
+from synapse.model.records import Record
 from synapse.system import yaml
 from synapse.system.checks import checked, fields_fit
 
@@ -438,8 +438,8 @@ def _taken_in(memory: Memory, runs: tuple[Result, ...]) -> None:
             "state": "acked",
             "ids": [last.entry],
         }
-        memory.store.log.append(
-            Pending("delivery", OPERATOR, fields), once=f"told:{last.run}"
+        memory.store.write(
+            Record.new("delivery", OPERATOR, fields), once=f"told:{last.run}"
         )
 
 
@@ -470,7 +470,8 @@ def _settled(memory: Memory, lead: str, project: str, report: Report) -> None:
 
 def _planned(memory: Memory, lead: str, project: str, run: str) -> str | None:
     """Return the newest plan that the lead has written as an entry since this run began."""
-    began = memory.store.index.query.run(run) or {"at": 0}
+    with memory.store.snapshot() as snap:
+        began = snap.run(run) or {"at": 0}
     entries = memory.as_agent(lead).read(
         namespace=f"projects/{project}", author=lead, since=began["at"]
     )
@@ -482,7 +483,8 @@ def _plan(memory: Memory, planned: Result, lead: str, project: str) -> tuple[str
     words, which become an entry now.
     """
     seat, namespace = memory.as_agent(lead), f"projects/{project}"
-    began = memory.store.index.query.run(planned.run) or {"at": 0}
+    with memory.store.snapshot() as snap:
+        began = snap.run(planned.run) or {"at": 0}
     for entry in seat.read(namespace=namespace, author=lead, since=began["at"]):
         if entry.topic == TOPIC and parts(entry.body):
             return entry.id, entry.body

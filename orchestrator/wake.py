@@ -79,8 +79,8 @@ def tier(entry: Entry, reader: Reader, seq: int) -> str | None:
     addressed = entry.addressees != ("all",)
     if addressed or any(id in reader.seen for id in entry.replaces):
         return SOON
-    said = f"{entry.topic or ''}\n{entry.body}"
-    return BESIDE if any(concerns(text, said) for text in reader.about) else None
+    content = f"{entry.topic or ''}\n{entry.body}"
+    return BESIDE if any(concerns(text, content) for text in reader.about) else None
 
 
 class NewsFeed:
@@ -92,7 +92,6 @@ class NewsFeed:
         """Listen from a cursor on, by default from now."""
         # The mark comes before it listens: what is written in between is looked at.
         self._mark: object = None if cursor is not None else store.log.mark()
-        store.index.catch_up()
         self.store = store
         self.quota = quota
         self.held: list[str] = []  # entries whose author had used up its wakes
@@ -103,7 +102,8 @@ class NewsFeed:
         self._talk: dict[str, Counter[str]] = defaultdict(
             Counter
         )  # of each run: entries that an author addressed to it
-        start = store.index.cursor() if cursor is None else cursor
+        with store.snapshot() as snap:
+            start = snap.cursor if cursor is None else cursor
         self._follower = Follower(store.log, lambda: None, store.current, start)
 
     @property
@@ -242,16 +242,16 @@ def standing(store: Store, news: Iterable[News], reader: Agent) -> list[Entry]:
     """Return the entries of the news that still stand and may be seen, each as it is by now: of
     what it is in dispute with, its own record knows nothing.
     """
-    store.index.catch_up()
-    now, index = store.clock(), store.index
-    entries = (index.entry(item.entry.id, now, reader) for item in news)
-    return [
-        entry
-        for entry in entries
-        if entry is not None
-        and visible(entry, reader)
-        and index.query.fate(entry, now) is None
-    ]
+    with store.snapshot() as snap:
+        now = store.clock()
+        entries = (snap.entry(item.entry.id, now, reader) for item in news)
+        return [
+            entry
+            for entry in entries
+            if entry is not None
+            and visible(entry, reader)
+            and snap.fate(entry, now) is None
+        ]
 
 
 class Listener:

@@ -26,7 +26,7 @@ from synapse.errors import (
     QueueFull,
     StoreError,
 )
-from synapse.index.query import Filter
+from synapse.index.snapshot import Filter, Snapshot
 from synapse.model.agents import OPERATOR, Agent
 from synapse.model.clock import DAY
 from synapse.model.dates import When
@@ -42,7 +42,7 @@ from synapse.model.entry import (
     words,
 )
 from synapse.model.namespace import check_glob
-from synapse.model.records import Guard, Pending, all_of, entry_of
+from synapse.model.records import Guard, Record, all_of, entry_of
 from synapse.model.results import Event, Fate, Hits, Page, UnreadPage
 from synapse.store import Store
 from synapse.system.checks import checked, fields_fit
@@ -140,28 +140,26 @@ class AgentMemory:
         self, draft: Draft, *, once: str | None = None, unless: Guard | None = None
     ) -> Entry:
         agent = self._writer()
-        draft = draft._replace(author=self.id)
-        check_when(draft)
+        if draft.author != self.id:
+            draft = draft._replace(author=self.id)
+        if draft.when is not None:
+            check_when(draft)
         if draft.ttl is not None and parse_ttl(draft.ttl) == 0:
             raise InvalidEntry(
                 f"ttl {draft.ttl!r} is over at once: write a longer one, such as 30m or 7d",
                 ttl=draft.ttl,
             )
-        entry = admit(
-            draft, agent, self.store.settings, trust=self._lineage(draft.derived_from)
-        )
+        trust = self._lineage(draft.derived_from) if draft.derived_from else "local"
+        entry = admit(draft, agent, self.store.settings, trust=trust)
         for id in entry.replaces:
             may_replace(agent, self._known(id), entry)
-        guard = self.store.has_room if entry.staged else None
-        if guard:
+        key = None
+        if entry.staged:
+            key, unless = "staging", all_of(self.store.has_room, unless)
             self.store.expire_staged()
-        pending = Pending(
-            "entry", self.id, {}, entry, key="staging" if entry.staged else None
-        )
+        record = Record.new("entry", self.id, {}, entry, key=key)
         try:
-            return entry_of(
-                self.pen.write(pending, once=once, unless=all_of(guard, unless))
-            )
+            return entry_of(self.pen.write(record, once=once, unless=unless))
         except Conflict as error:
             if error.details.get("key") != "staging":
                 raise
@@ -182,8 +180,8 @@ class AgentMemory:
         """Say that a blocker, or any entry, is done: it is no longer shown."""
         agent, entry = self._writer(), self._known(id)
         may_close(agent, entry, self.store.settings, "resolve")
-        about = {"entry": id} | ({"note": note} if note else {})
-        self.pen.write(Pending("resolve", self.id, about), once=once, unless=unless)
+        fields = {"entry": id} | ({"note": note} if note else {})
+        self.pen.write(Record.new("resolve", self.id, fields), once=once, unless=unless)
         return self._after(partial(self._known, id), entry)
 
     def vouch(self, id: str) -> Entry:
@@ -222,14 +220,12 @@ class AgentMemory:
         return entry
 
     def staged(self) -> list[Entry]:
-        """What waits for review: an agent's own entries, and those it may rule on."""
-        self.store.fresh()
+        """Return what waits for review: an agent's own entries, and those it may rule on."""
+        self.store.look()
         self.store.expire_staged()
-        return [
-            entry
-            for entry in self.store.index.query.staged()
-            if self._sees_staged(entry)
-        ]
+        with self.store.snapshot() as snap:
+            waiting = snap.staged()
+        return [entry for entry in waiting if self._sees_staged(entry)]
 
     def archive(self, ids: Names, reason: str = "archived by hand") -> list[Entry]:
         """File entries away: out of every page, still readable and searchable as archived ones."""
@@ -268,10 +264,8 @@ class AgentMemory:
         wanted = [self._known(id).id for id in words(ids)]
         if not wanted:
             raise InvalidEntry("nothing to acknowledge: name at least one entry")
-        delivered = {
-            id: self.store.index.query.deliveries(agent=self.id, entry=id)
-            for id in wanted
-        }
+        with self.store.snapshot() as snap:
+            delivered = {id: snap.deliveries(agent=self.id, entry=id) for id in wanted}
         for id, found in delivered.items():
             if not found:
                 raise NotFound(f"{id} was not delivered to {self.id}", id=id)
@@ -313,7 +307,7 @@ class AgentMemory:
                 "a budget bounds what is unread: say unread too, or ask for a briefing",
                 budget=budget,
             )
-        self.store.fresh()
+        self.store.look()
         page = self._unread_page(budget, *asked) if unread else self._current(asked)
         if mark:
             self._writer()
@@ -326,13 +320,13 @@ class AgentMemory:
     def _current(self, asked: tuple[Any, ...]) -> Page:
         """Return a page of what is live, the one that was made before where it is still true."""
         now = self.store.clock()
-        place = self.store.index.mark
-        true_at, until, page = self._pages.get(asked, (None, 0, None))
-        if page is None or true_at != place or now >= until:
-            page, until = self._page(now, *asked)
-            if len(self._pages) >= PAGES:
-                self._pages.clear()
-            self._pages[asked] = (place, until, page)
+        with self.store.snapshot() as snap:
+            true_at, until, page = self._pages.get(asked, (None, 0, None))
+            if page is None or true_at != snap.mark or now >= until:
+                page, until = self._page(snap, now, *asked)
+                if len(self._pages) >= PAGES:
+                    self._pages.clear()
+                self._pages[asked] = (snap.mark, until, page)
         return page
 
     def _unread_page(self, budget: int | None, *asked: Any) -> UnreadPage:
@@ -402,8 +396,8 @@ class AgentMemory:
         return view
 
     def later(self, as_of: str | int, department: str | None = None) -> list[Entry]:
-        """What has come since a time that this agent would be shown now: what a view as of then did
-        not have.
+        """Return what has come since a time that this agent would be shown now: what a view as of
+        then did not have.
         """
         from synapse.view.briefing import later
 
@@ -425,29 +419,29 @@ class AgentMemory:
         archived: bool = False,
         mode: str | None = None,
     ) -> Hits:
-        """What answers the query best, of every kind, among what this agent may see: by its
+        """Return what answers the query best, of every kind, among what this agent may see: by its
         `words`, by its `meaning`, or by `both`; without a mode, as the settings say. Times may be
         phrases: `last tuesday`.
         """
         from synapse.search.search import Asked, find
 
-        self.store.fresh()
+        self.store.look()
         asked = Asked(
             limit, namespace, kind, author, priority, tag, since, until, when, archived
         )
         return find(self.store, self._me(), query, asked, mode)
 
     def unread(self) -> int:
-        """How many live entries of others this agent has not been shown."""
-        self.store.index.catch_up()
-        place, now = self.store.index.mark, self.store.clock()
-        mark, until, count = self._unread
-        if mark != place or now >= until:
-            agent = self._me()
-            if agent is None:
-                raise Forbidden("the operator has no inbox; ask as an agent")
-            count, until = self.store.index.query.unread(agent, now)
-            self._unread = (place, until, count)
+        """Return how many live entries of others this agent has not been shown."""
+        now = self.store.clock()
+        with self.store.snapshot() as snap:
+            mark, until, count = self._unread
+            if mark != snap.mark or now >= until:
+                agent = self._me()
+                if agent is None:
+                    raise Forbidden("the operator has no inbox; ask as an agent")
+                count, until = snap.unread(agent, now)
+                self._unread = (snap.mark, until, count)
         return count
 
     def follow(
@@ -462,13 +456,10 @@ class AgentMemory:
         """
         from synapse import notify
 
-        self.store.fresh()
-        end = self.store.index.cursor()
-        if since is not None and not isinstance(since, int):
-            since = min(
-                self.store.index.query.floor(parse_since(since, self.store.clock())),
-                end,
-            )
+        with self.store.snapshot(look=True) as snap:
+            end = snap.cursor
+            if since is not None and not isinstance(since, int):
+                since = min(snap.floor(parse_since(since, self.store.clock())), end)
         if since is not None and since > end:
             raise InvalidQuery(
                 f"cursor {since} is beyond the log's end, {end}: it is another log's,"
@@ -482,20 +473,20 @@ class AgentMemory:
 
     def get(self, id: str) -> Entry:
         """One entry, whatever became of it, if this agent may see it."""
-        self.store.fresh()
+        self.store.look()
         return self._known(id)
 
     def fate(self, id: str) -> Fate | None:
-        """Why an entry is not shown now: by whose act or entry, and until when. None where it is
-        shown.
+        """Return why an entry is not shown now: by whose act or entry, and until when. None where
+        it is shown.
         """
-        self.store.fresh()
-        found = self.store.index.query.fate(self._known(id), self.store.clock())
-        return (
-            found
-            if found is None or self._may_name(found.by)
-            else found._replace(by="")
-        )
+        with self.store.snapshot(look=True) as snap:
+            fate = snap.fate(self._known(id), self.store.clock())
+            return (
+                fate
+                if fate is None or self._may_name(fate.by)
+                else fate._replace(by="")
+            )
 
     # -- below -------------------------------------------------------------------------------------
 
@@ -505,7 +496,7 @@ class AgentMemory:
         agent = self.store.agent(self.id)
         if agent is None:
             raise self.store.unregistered(self.id)
-        return agent.joined(self.pen.project())
+        return agent if self.pen.run is None else agent.joined(self.pen.project())
 
     def _writer(self) -> Agent:
         agent = self._me()
@@ -520,8 +511,8 @@ class AgentMemory:
     def _known(self, id: str) -> Entry:
         """An entry that this agent may see. One that it may not see is, to it, not there."""
         agent = self._me()
-        self.store.index.catch_up()
-        entry = self.store.index.entry(id, self.store.clock(), agent)
+        with self.store.snapshot() as snap:
+            entry = snap.entry(id, self.store.clock(), agent)
         if entry is None or not (
             visible(entry, agent) or (entry.staged and self._sees_staged(entry))
         ):
@@ -529,14 +520,15 @@ class AgentMemory:
         return entry
 
     def _may_name(self, name: str) -> bool:
-        """Whether this agent may be told the name: an agent's, or that of an entry that it may
-        see.
+        """Return whether this agent may be told the name: an agent's, or that of an entry that it
+        may see.
         """
-        entry = self.store.index.entry(name, self.store.clock())
+        with self.store.snapshot() as snap:
+            entry = snap.entry(name, self.store.clock())
         return entry is None or visible(entry, self._me())
 
     def _lineage(self, sources: tuple[str, ...]) -> str:
-        """What is made of other entries is trusted no more than the least of them."""
+        """Return the trust of what is made of these entries: no more than the least of theirs."""
         trusts = [self._known(id).trust for id in sources]
         return min(("local", *trusts), key=TRUST.index)
 
@@ -556,9 +548,9 @@ class AgentMemory:
         agent = self._writer()
         self.store.expire_staged()
         entry = self._known(id)
-        if not entry.staged or id not in {
-            found.id for found in self.store.index.query.staged()
-        }:
+        with self.store.snapshot() as snap:
+            waiting = {other.id for other in snap.staged()}
+        if not entry.staged or id not in waiting:
             raise Conflict(f"{id} does not wait for review", id=id)
         may_rule(agent, entry, self.store.settings, action)
         return entry
@@ -580,10 +572,12 @@ class AgentMemory:
                 may_close(agent, entry, self.store.settings, kind)
         if not ids:
             raise InvalidEntry(f"nothing to {kind}: name at least one entry")
-        left = [entry.id for entry in entries if entry.archived == (kind == "restore")]
-        if not left:
+        remaining = [
+            entry.id for entry in entries if entry.archived == (kind == "restore")
+        ]
+        if not remaining:
             raise Conflict(f"nothing to {kind}: {self._already(entries, ids, kind)}")
-        self.pen.file(kind, left, reason)
+        self.pen.file(kind, remaining, reason)
         return [
             self._after(
                 partial(self._known, entry.id),
@@ -596,11 +590,10 @@ class AgentMemory:
         """Return why there is nothing to do: what was resolved or superseded comes back with an
         undo alone.
         """
-        fate = (
-            self.store.index.query.fate(entries[0], self.store.clock())
-            if kind == "restore"
-            else None
-        )
+        fate = None
+        if kind == "restore":
+            with self.store.snapshot() as snap:
+                fate = snap.fate(entries[0], self.store.clock())
         if fate is not None and fate.reason in (
             "resolved",
             "superseded",
@@ -613,20 +606,15 @@ class AgentMemory:
             )
         return f"{', '.join(ids)} {'is' if len(ids) == 1 else 'are'} there already"
 
-    def _page(self, now: int, *asked: Any) -> tuple[Page, int]:
+    def _page(self, snap: Snapshot, now: int, *asked: Any) -> tuple[Page, int]:
         """The page, and the microsecond until which it stays true if nothing is written."""
-        agent, query, cursor = (
-            self._me(),
-            self.store.index.query,
-            self.store.index.horizon,
-        )
-        wanted, since = _filter(now, *asked), asked[0]
-        entries = query.page(agent, wanted, now, cursor)
+        agent, filters, since = self._me(), _filter(now, *asked), asked[0]
+        entries = snap.page(agent, filters, now)
         lapses = [entry.expires for entry in entries]
         lapses += [
             self.store.current(id).expires for entry in entries for id in entry.disputed
         ]
-        floor = wanted.since
+        floor = filters.since
         if (
             floor is not None
             and isinstance(since, str)
@@ -637,9 +625,9 @@ class AgentMemory:
             lapses.append(
                 (now // DAY + 1) * DAY
             )  # `yesterday` is another day from then on
-        until = min([query.next_release(now), *lapses], default=NEVER)
+        until = min([snap.next_release(now), *lapses], default=NEVER)
         return Page(
-            entries, cursor, lambda: query.count(agent, wanted, now, cursor)
+            entries, snap.cursor, lambda: snap.count(agent, filters, now)
         ), until
 
 

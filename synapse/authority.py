@@ -61,28 +61,18 @@ def check_form(draft: Draft) -> Draft:
     body = canonical_body(draft.body)
     if not body:
         raise InvalidEntry("the body is empty")
-    for name, text in (
-        ("body", body),
-        ("topic", draft.topic),
-        ("evidence", draft.evidence),
-        ("when", draft.when),
-    ):
-        _check_text(name, text or "")
-    for text in (*draft.tags, draft.claim or ""):
-        _check_text("tag", text)
-    if len(body.encode()) > MAX_BODY:
-        raise InvalidEntry(
-            f"the body is longer than {MAX_BODY >> 10} KiB; store it as a file and"
-            f" write where it lies"
-        )
+    _check_texts(draft, body)
     for id in (*draft.related, *draft.replaces, *draft.derived_from):
         if not is_id(id):
             raise InvalidEntry(f"{id!r} is not the id of an entry", id=id)
     if draft.ttl is not None:
         parse_ttl(draft.ttl)
-    return draft._replace(
-        body=body, addressees=addressees(draft.addressees), more=_own(draft)
-    )
+    if draft.kind == kinds.MESSAGE and draft.topic:
+        raise InvalidEntry(
+            "a message has no topic: it is in a thread, and has a subject"
+        )
+    more = kinds.check(draft.kind, draft.namespace, draft.more, draft.priority)
+    return draft._replace(body=body, addressees=addressees(draft.addressees), more=more)
 
 
 def check_when(draft: Draft) -> None:
@@ -91,15 +81,6 @@ def check_when(draft: Draft) -> None:
         from synapse.model.conditions import check
 
         check(draft)
-
-
-def _own(draft: Draft) -> kinds.More:
-    """Return the fields of the draft's kind, checked."""
-    if draft.kind == kinds.MESSAGE and draft.topic:
-        raise InvalidEntry(
-            "a message has no topic: it is in a thread, and has a subject"
-        )
-    return kinds.check(draft.kind, draft.namespace, draft.more, draft.priority)
 
 
 def admit(
@@ -160,22 +141,26 @@ def _ttl(draft: Draft, settings: Settings) -> str:
     """Return the time to live of a draft that names none: mail and knowledge never expire."""
     if draft.kind != kinds.ENTRY:
         return "never"
-    return (
-        "90d"
-        if draft.topic == "plan"
-        else ns.default_ttl(draft.namespace, settings.ttls)
-    )
+    if draft.topic == "plan":
+        return "90d"
+    return ns.default_ttl(draft.namespace, settings.ttl)
 
 
 def may_write(
     agent: Agent, namespace: str, settings: Settings, action: str = "write"
 ) -> None:
-    """Refuse an agent that may not write there. A namespace that everybody recalls takes authority
-    too, whatever its patterns say."""
-    if not ns.matches_any(agent.writes, namespace):
+    """Raise Forbidden where the agent may not write. What everybody recalls takes authority too,
+    whatever the agent's patterns say.
+    """
+    declared = agent.write or ()
+    if not ns.matches_any(declared, namespace) and not ns.matches_any(
+        agent.writes, namespace
+    ):
         raise refusal(agent, namespace, action)
+    if not ns.matches(GLOBAL, namespace):
+        return
     rank = authority_in(agent, namespace, settings.flat)
-    if ns.matches(GLOBAL, namespace) and rank < settings.global_write:
+    if rank < settings.global_write:
         raise Forbidden(
             f"agent {agent.id} may not {action} in {namespace}: it takes authority"
             f" {settings.global_write}, and it has"
@@ -358,6 +343,20 @@ def _dispute(one: Entry, other: Entry) -> list[Effect]:
         Effect(one.seq, "disputed", other.seq),
         Effect(other.seq, "disputed", one.seq),
     ]
+
+
+def _check_texts(draft: Draft, body: str) -> None:
+    """Refuse texts that cannot be stored, and a body that is too long."""
+    texts = [("body", body), ("topic", draft.topic), ("evidence", draft.evidence)]
+    texts += [("when", draft.when), *(("tag", tag) for tag in draft.tags)]
+    for name, text in (*texts, ("tag", draft.claim)):
+        if text and ("\0" in text or not text.isascii()):
+            _check_text(name, text)
+    if len(body) > MAX_BODY // 4 and len(body.encode()) > MAX_BODY:
+        raise InvalidEntry(
+            f"the body is longer than {MAX_BODY >> 10} KiB; store it as a file and"
+            f" write where it lies"
+        )
 
 
 def _check_text(name: str, text: str) -> None:

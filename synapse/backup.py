@@ -84,11 +84,13 @@ def take(mem: Memory, directory: str, keep: int | None = None) -> Snapshot:
             f"{directory} is in the workspace itself: what takes one would take the other",
             dir=directory,
         )
-    mem.store.fresh(force=True)
+    mem.store.look(force=True)
     snapshot = _or_store_error(directory, lambda: _written(mem, directory))
     if keep is not None:
         for old in [
-            found for found in listed(directory) if found.origin == snapshot.origin
+            results
+            for results in listed(directory)
+            if results.origin == snapshot.origin
         ][:-keep]:
             shutil.rmtree(old.path)
     return snapshot
@@ -158,23 +160,23 @@ def restore(mem: Memory, path: str) -> Snapshot:
 
 def listed(directory: str) -> list[Snapshot]:
     """The snapshots in a directory by their manifests, oldest first; not read through."""
-    found = []
+    results = []
     for name in os.listdir(directory) if os.path.isdir(directory) else ():
         path = os.path.join(directory, name)
         try:
-            said = _manifest(path)
+            manifest = _manifest(path)
         except (NotFound, StoreCorrupt):
             continue  # something else, or a snapshot that was never finished
         values = (
-            said["records"],
-            said["head"],
-            said["origin"],
-            said["at"],
-            said["taken"],
-            said["files"],
+            manifest["records"],
+            manifest["head"],
+            manifest["origin"],
+            manifest["at"],
+            manifest["taken"],
+            manifest["files"],
         )
-        found.append(Snapshot(path, *values))
-    return sorted(found, key=lambda each: (each.taken, each.records))
+        results.append(Snapshot(path, *values))
+    return sorted(results, key=lambda each: (each.taken, each.records))
 
 
 # -- out -------------------------------------------------------------------------------------------
@@ -233,10 +235,10 @@ def _files(mem: Memory, target: str) -> Iterator[tuple[str, str]]:
     os.mkdir(target)
     if mem.store.root is None:
         return
-    for folder, below, names in os.walk(mem.store.root):
+    for folder, folders, names in os.walk(mem.store.root):
         inside = os.path.relpath(folder, mem.store.root)
-        below[:] = sorted(
-            name for name in below if inside != "." or name not in DERIVED
+        folders[:] = sorted(
+            name for name in folders if inside != "." or name not in DERIVED
         )
         for name in sorted(names):
             path, to = (
@@ -257,8 +259,8 @@ def _files(mem: Memory, target: str) -> Iterator[tuple[str, str]]:
 def _write(path: str, parts: Iterator[bytes], mode: int = 0o600) -> None:
     with open(path, "xb") as file:
         os.fchmod(file.fileno(), mode)
-        for part in parts:
-            file.write(part)
+        for chunk in parts:
+            file.write(chunk)
         file.flush()
         os.fsync(file.fileno())
 
@@ -268,18 +270,18 @@ def _write(path: str, parts: Iterator[bytes], mode: int = 0o600) -> None:
 
 def _manifest(path: str) -> dict[str, Any]:
     try:
-        found = json.loads(_bytes(os.path.join(path, MANIFEST)))
-        if found["format"] > FORMAT:
+        results = json.loads(_bytes(os.path.join(path, MANIFEST)))
+        if results["format"] > FORMAT:
             raise StoreError(
-                f"{path} has format {found['format']}, newer than {FORMAT}: upgrade"
+                f"{path} has format {results['format']}, newer than {FORMAT}: upgrade"
                 f" synapse-orchestrator"
             )
         if any(
-            os.path.isabs(name) or ".." in name.split("/") for name in found["files"]
+            os.path.isabs(name) or ".." in name.split("/") for name in results["files"]
         ):
             raise StoreCorrupt(f"{path} names files outside of it", path=path)
         return {
-            name: found[name] for name in "taken records head origin at files".split()
+            name: results[name] for name in "taken records head origin at files".split()
         }
     except (FileNotFoundError, NotADirectoryError) as error:
         raise NotFound(

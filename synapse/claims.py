@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from synapse.errors import Conflict, InvalidEntry, NotFound
 from synapse.model.clock import seconds
 from synapse.model.entry import SECOND
-from synapse.model.records import Pending, unclaimed
+from synapse.model.records import Record, unclaimed
 from synapse.store import Store
 from synapse.system.typed import Any, NamedTuple
 from synapse.writer import Writer
@@ -34,15 +34,13 @@ class Claim(NamedTuple):
 
 
 def named(work: str) -> str:
-    """What the work is called for everybody: its words, whatever their case, spacing and last full
-    stop.
+    """Return what the work is called for everybody: its words, whatever their case, spacing and
+    last full stop.
     """
-    words = " ".join(unicodedata.normalize("NFKC", work).casefold().split()).rstrip(
-        ".!"
-    )
-    if not words or len(words) > MOST or not words.isprintable():
+    text = " ".join(unicodedata.normalize("NFKC", work).casefold().split()).rstrip(".!")
+    if not text or len(text) > MOST or not text.isprintable():
         raise InvalidEntry(f"name the work in 1 to {MOST} printable characters")
-    return words
+    return text
 
 
 def take(
@@ -68,7 +66,7 @@ def take(
         "until": now + minutes * 60 * SECOND,
         "note": note,
     }
-    pending = Pending(
+    record = Record.new(
         "claim",
         pen.id,
         {name: value for name, value in lease.items() if value is not None},
@@ -77,19 +75,19 @@ def take(
     while True:
         try:
             record = pen.write(
-                pending,
+                record,
                 once=once,
                 unless=unclaimed(key(work), now, pen.id, pen.run, over),
             )
         except Conflict as error:
             if error.details.get("key") != key(work):
                 raise
-            other = holder(pen.store, work, now, over)
-            if other is None:
+            claim = holder(pen.store, work, now, over)
+            if claim is None:
                 continue  # it was given back just now
-            if not has_ended(pen.store, other.run):
-                raise _held(other) from error
-            over.add(other.run)
+            if not has_ended(pen.store, claim.run):
+                raise _held(claim) from error
+            over.add(claim.run)
         else:
             return _claim(record.fields)
 
@@ -106,7 +104,9 @@ def release(pen: Writer, work: str, once: str | None, now: int) -> Claim:
         name: value for name, value in mine._asdict().items() if value is not None
     } | {"end": True}
     free = unclaimed(key(work), now, pen.id, pen.run)
-    pen.write(Pending("claim", pen.id, fields, key=key(work)), once=once, unless=free)
+    pen.write(
+        Record.new("claim", pen.id, fields, key=key(work)), once=once, unless=free
+    )
     return mine
 
 
@@ -114,8 +114,8 @@ def holder(
     store: Store, work: str, now: int, over: Collection[str | None] = ()
 ) -> Claim | None:
     """Return whose the work is now, runs that are over left out."""
-    store.index.catch_up()
-    records = store.index.keyed(key(work))
+    with store.snapshot() as snap:
+        records = snap.keyed(key(work))
     if not records or unclaimed(key(work), now, "", over=over).holds(records):
         return None
     return _claim(records[-1].fields)
@@ -139,8 +139,11 @@ def has_ended(store: Store, run: str | None) -> bool:
     """Return whether a run is over for good. Ends are final, so that this may be asked outside the
     log's lock.
     """
-    found = store.index.query.run(run) if run else None
-    return found is not None and found["state"] == "ended"
+    if not run:
+        return False
+    with store.snapshot(late=True) as snap:
+        row = snap.run(run)
+    return row is not None and row["state"] == "ended"
 
 
 def _held(claim: Claim) -> Conflict:

@@ -7,7 +7,6 @@ The journal's chain is checked, and what it records is believed. Called by `syna
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from collections.abc import Iterator
 from synapse.authority import MAX_BODY, check_form, may_write
 from synapse.errors import Forbidden, NewerProtocol, SynapseError
 from synapse.formats import codec, declared
+from synapse.formats.fields import MAX_FILE as MAX_DECLARED
 from synapse.log.adopt import ROOTS, threaded
 from synapse.log.chain import GENESIS, decode, link, split
 from synapse.log.mirror import block, pages, path_of
@@ -25,6 +25,7 @@ from synapse.model.agents import Agent, settled
 from synapse.model.entry import Draft
 from synapse.model.records import Record
 from synapse.model.settings import Settings, settled_settings
+from synapse.system.digest import sha256
 from synapse.system.typed import NamedTuple
 
 MAX_FILE = MAX_BODY + (64 << 10)
@@ -68,17 +69,15 @@ class _Check:
         self.agents: dict[str, Agent] = {}
         self.settings = Settings()
         self.ids: dict[str, str] = {}
-        self.lives: dict[
-            str, str
-        ] = {}  # where the file of a journalled entry stands once nothing waits for review
+        # where the file of a journalled entry stands once nothing waits for review
+        self.lives: dict[str, str] = {}
         self.journalled: dict[str, str | None] = {}
         self.references: list[tuple[str, str]] = []
 
     def run(self) -> None:
         if not os.path.isdir(self.root):
-            self.add(
-                ".", "is not a directory", "name the directory that holds synapse.yaml"
-            )
+            advice = "name the directory that holds synapse.yaml"
+            self.add(".", "is not a directory", advice)
             return
         self._settings()
         for name, check_folder in (
@@ -93,12 +92,8 @@ class _Check:
             self._tree(top)
         for path, id in self.references:
             if id not in self.ids:
-                self.add(
-                    path,
-                    f"refers to {id}, which is not here",
-                    "write the id of an entry that exists",
-                    "warn",
-                )
+                advice = "write the id of an entry that exists"
+                self.add(path, f"refers to {id}, which is not here", advice, "warn")
 
     def add(self, path: str, problem: str, advice: str, verdict: str = "fail") -> None:
         self.findings.append(Finding(path, problem, advice, verdict))
@@ -106,7 +101,7 @@ class _Check:
     # -- what the operator declares ----------------------------------------------------
 
     def _settings(self) -> None:
-        raw = self._read("synapse.yaml", declared.MAX_FILE)
+        raw = self._read("synapse.yaml", MAX_DECLARED)
         if raw is None:
             if not os.path.lexists(self._full("synapse.yaml")):
                 self.add(
@@ -130,14 +125,12 @@ class _Check:
                 "upgrade this software; what else is said here may be wrong",
             )
         except (SynapseError, UnicodeDecodeError) as error:
-            self.add("synapse.yaml", _said(error, "synapse.yaml"), "correct it")
+            self.add("synapse.yaml", _problem_of(error, "synapse.yaml"), "correct it")
 
     def _agents(self) -> None:
         for name in self._names("agents"):
             path = f"agents/{name}"
-            raw = (
-                self._read(path, declared.MAX_FILE) if name.endswith(".yaml") else None
-            )
+            raw = self._read(path, MAX_DECLARED) if name.endswith(".yaml") else None
             if raw is None:
                 continue
             try:
@@ -145,7 +138,7 @@ class _Check:
             except (SynapseError, UnicodeDecodeError) as error:
                 self.add(
                     path,
-                    _said(error, path),
+                    _problem_of(error, path),
                     "correct it; until then nobody writes as this agent",
                 )
                 continue
@@ -193,7 +186,7 @@ class _Check:
         if raw is None:
             return
         if path in self.journalled:
-            if self.journalled[path] not in (None, hashlib.sha256(raw).hexdigest()):
+            if self.journalled[path] not in (None, sha256(raw)):
                 self.add(
                     path,
                     "was changed after it was written",
@@ -234,7 +227,9 @@ class _Check:
                 check_form(draft)
         except SynapseError as error:
             self.add(
-                path, _said(error, path), "correct it: as it is it goes to quarantine"
+                path,
+                _problem_of(error, path),
+                "correct it: as it is it goes to quarantine",
             )
             return None
         self.references += [
@@ -387,7 +382,10 @@ class _Check:
                     f"record {record.seq} does not follow from the one before it",
                     "run `synapse verify`",
                 )
-            elif record.text is not None and _sha(record.text) != record.sha:
+            elif (
+                record.text is not None
+                and sha256(record.text.encode(errors="replace")) != record.sha
+            ):
                 self.add(
                     path,
                     f"the text of record {record.seq} was changed",
@@ -492,13 +490,7 @@ def _decoded(raw: bytes) -> Record | None:
         return None
 
 
-def _sha(text: str) -> str:
-    return hashlib.sha256(text.encode(errors="replace")).hexdigest()
-
-
-def _said(error: Exception, path: str) -> str:
-    return (
-        "is not UTF-8"
-        if isinstance(error, UnicodeDecodeError)
-        else str(error).removeprefix(f"{path}: ")
-    )
+def _problem_of(error: Exception, path: str) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return "is not UTF-8"
+    return str(error).removeprefix(f"{path}: ")

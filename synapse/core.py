@@ -22,7 +22,7 @@ from synapse.model.agents import OPERATOR, ROLES, Agent, settled
 from synapse.model.dates import When
 from synapse.model.entry import SECOND, Draft, Entry
 from synapse.model.namespace import is_component
-from synapse.model.records import Pending, Record, entry_of
+from synapse.model.records import Record, entry_of
 from synapse.model.results import Event, Page, Problem, Rebuilt, Report
 from synapse.store import Store
 from synapse.system.checks import checked, encodes, fields_fit
@@ -92,15 +92,15 @@ class Memory:
         """
         operators_alone("register")
         fields_fit(agent, f"agent {agent.id}")
-        said = agent
+        declared = agent
         agent = settled(agent)
         was = self.store.agents().get(agent.id)
         if agent.role not in ROLES and (was is None or was.role != agent.role):
-            self._check_role(said)
+            self._check_role(declared)
         if was != agent:
             self.store.log.register(agent, OPERATOR, was)
             try:
-                self.store.index.catch_up()
+                self.store.refresh()
                 self.store.sign(f"agents/{agent.id}.yaml")
             except StoreError:
                 pass  # declared all the same: the index takes it in when it has room
@@ -159,8 +159,8 @@ class Memory:
 
     def last_seen(self) -> dict[str, int]:
         """When each agent last wrote something or noted what it was shown."""
-        self.store.fresh()
-        return self.store.index.query.last_active()
+        with self.store.snapshot(look=True) as snap:
+            return snap.last_active()
 
     # -- the operator's voice ----------------------------------------------------------------------
 
@@ -175,17 +175,17 @@ class Memory:
         asked = None if re is None else self.store.current(re)
         to = self._addressee(whom)
         kind, _, name = to.partition(":")
-        place = f"{'team' if kind == 'team' else 'agents'}/{name}"
+        namespace = f"{'team' if kind == 'team' else 'agents'}/{name}"
         related = () if asked is None else (asked.id,)
         draft = Draft(
-            body, place, OPERATOR, priority, addressees=(to,), related=related
+            body, namespace, OPERATOR, priority, addressees=(to,), related=related
         )
         entry = admit(
             draft,
             Agent(OPERATOR, "cto", authority=100, write=("*",)),
             self.store.settings,
         )
-        told = entry_of(self.store.log.append(Pending("entry", OPERATOR, {}, entry)))
+        told = entry_of(self.store.write(Record.new("entry", OPERATOR, {}, entry)))
         if asked is not None and asked.id in {
             question.id for question in self.questions()
         }:
@@ -195,13 +195,10 @@ class Memory:
         return told
 
     def questions(self) -> list[Entry]:
-        """What is addressed to the operator (`to: operator`) and not done yet, oldest first."""
+        """Return what is addressed to the operator and not done yet, oldest first."""
         operators_alone("ask for questions")
-        self.store.fresh()
-        index = self.store.index
-        return index.query.addressed(
-            f"agent:{OPERATOR}", self.store.clock(), index.horizon
-        )[::-1]
+        with self.store.snapshot(look=True) as snap:
+            return snap.addressed(f"agent:{OPERATOR}", self.store.clock())[::-1]
 
     def _addressee(self, whom: str) -> str:
         """A team or an agent that there is, as it is written in `to`."""
@@ -235,7 +232,7 @@ class Memory:
         since: When = None,
         limit: int | None = None,
     ) -> list[Record]:
-        """Who wrote, changed or was shown what, and why; newest first."""
+        """Return who wrote, changed or was shown what, and why; newest first."""
         operators_alone("audit")
         return self.store.acts(agent, entry, since, limit)
 
@@ -251,21 +248,25 @@ class Memory:
         if report.ok or (log.mark() == mark and self.store.clock() - at > 2 * SECOND):
             return report
         time.sleep(0.1)  # others write: a file that was on its way is there now
-        again, _ = self._proven(log, head)
-        return again._replace(
+        newer, _ = self._proven(log, head)
+        return newer._replace(
             problems=tuple(
-                problem for problem in again.problems if problem in report.problems
+                problem for problem in newer.problems if problem in report.problems
             )
         )
 
     def _proven(self, log: FilesLog, head: str | None) -> tuple[Report, int]:
-        """What is wrong now, and when the last record was received."""
+        """Return what is wrong now, and when the last record was received."""
         from synapse.log.proof import Proof
 
-        seen, proof = self.store.index.seen(), Proof(log.root, log.journal, log.mirror)
+        newest, proof = (
+            self.store.highest_seen(),
+            Proof(log.root, log.journal, log.mirror),
+        )
         try:
-            self.store.index.catch_up()  # an index of another journal is made anew, and says so
-            seen = self.store.index.seen()
+            # an index of another journal is made anew, and says so
+            self.store.refresh()
+            newest = self.store.highest_seen()
             log.catch_up()
         except StoreError:
             pass  # what is wrong is found on the way
@@ -273,10 +274,10 @@ class Memory:
             report = proof.run(head)
         except OSError as error:
             raise StoreError(f"{log.root} could not be read: {error}") from error
-        if seen > report.records:
+        if newest > report.records:
             cut = Problem(
                 "journal",
-                f"ends at record {report.records}, but the index has seen {seen}: it was cut",
+                f"ends at record {report.records}, but the index has seen {newest}: it was cut",
             )
             report = report._replace(problems=(*report.problems, cut))
             return report, proof.at
@@ -295,34 +296,34 @@ class Memory:
         operators_alone("repair")
         self.store.demand_writable()
         log = self.store.log
-        put: list[str] = []
+        repaired: list[str] = []
         if isinstance(log, FilesLog):
-            self.store.fresh(force=True)
+            self.store.look(force=True)
             proof = Proof(log.root, log.journal, log.mirror)
             if not proof.run().ok:
-                put, lost = mend(proof)
-                log.append(Pending("repair", OPERATOR, {"ids": put, "lost": lost}))
-        return self.verify()._replace(mended=tuple(put))
+                repaired, lost = mend(proof)
+                self.store.act("repair", OPERATOR, ids=repaired, lost=lost)
+        return self.verify()._replace(mended=tuple(repaired))
 
     def rebuild(self) -> Rebuilt:
         """Derive the index anew from the log, and say which files are not what the log says."""
         self.store.demand_writable()
         try:
-            self.store.fresh(force=True)
+            self.store.look(force=True)
         except StoreCorrupt:
             operators_alone("give up what the journal lost")
             self.store.signed = None  # the index is made of what is left
         count, sound = self.store.rebuild()
-        self.store.index.catch_up()
+        self.store.refresh()
         self.store.sign()
         return Rebuilt(
-            count, self.store.index.digest(), () if sound else self.verify().problems
+            count, self.store.digest(), () if sound else self.verify().problems
         )
 
     def digest(self) -> str:
         """A hash of all that was derived from the log; equal logs have equal digests."""
-        self.store.fresh()
-        return self.store.index.digest()
+        self.store.look()
+        return self.store.digest()
 
     def export(self, generation: str | None = None) -> Iterator[str]:
         """The whole log, a line of JSON each, or its entries as another generation of the format
@@ -331,7 +332,7 @@ class Memory:
         from synapse import exchange
 
         operators_alone("export")
-        self.store.fresh()
+        self.store.look()
         if generation is None:
             yield from exchange.lines_out(self.store)
             return
@@ -368,13 +369,13 @@ class Memory:
         """Files of the operator's that are not, byte for byte, what the journal says."""
         from synapse.formats.declared import render_agent
 
-        self.store.index.catch_up()
+        with self.store.snapshot() as snap:
+            declared = snap.declared
         if self.store.unnoticed("synapse.yaml"):
             yield Problem(
                 "synapse.yaml",
                 "was edited since it was last read; the next read takes it in",
             )
-        declared = self.store.index.query.declared
         paths = {f"agents/{id}.yaml": id for id in declared}
         for path in sorted({*paths, *log.declared()}):
             try:
@@ -396,7 +397,7 @@ class Memory:
 
 
 def operators_alone(action: str) -> None:
-    """What acts on the whole workspace, or shows all of it, is not for a run that acts as its agent
+    """Refuse what acts on the whole workspace, or shows all of it, to a run that acts as its agent
     alone.
     """
     run, own = os.environ.get("SYNAPSE_RUN"), os.environ.get("SYNAPSE_AGENT")
@@ -447,21 +448,21 @@ def open(
 
 def _place(address: str | os.PathLike[str]) -> str:
     """Return an address as a text; InvalidEntry where no file can be called so."""
-    place = os.fspath(address)
-    if not isinstance(place, str) or "\0" in place or not encodes(place):
+    path = os.fspath(address)
+    if not isinstance(path, str) or "\0" in path or not encodes(path):
         raise InvalidEntry(f"{address!r} is no path: write one such as ~/shared-memory")
-    return place
+    return path
 
 
 def _make(root: str) -> None:
     """The folders and the settings; then the root's name, and those above it that are new, are put
     on the disk.
     """
-    above = os.path.dirname(root)
-    grown = [above]
-    while not os.path.isdir(above):
-        above = os.path.dirname(above)
-        grown.append(above)
+    parent = os.path.dirname(root)
+    grown = [parent]
+    while not os.path.isdir(parent):
+        parent = os.path.dirname(parent)
+        grown.append(parent)
     for folder in _FOLDERS:
         os.makedirs(os.path.join(root, folder), exist_ok=True)
     _share(root)

@@ -9,13 +9,12 @@ from collections.abc import Iterable, Iterator
 
 from synapse.errors import Conflict, InvalidEntry, InvalidQuery, NotFound
 from synapse.formats import codec
-from synapse.index.query import agent_from
+from synapse.index.names import agent_from
 from synapse.log.chain import GENESIS, Tail, decode, encode, link, split
 from synapse.log.files import FilesLog
-from synapse.log.line import Line
 from synapse.log.merge import Merged
-from synapse.model import clock, kinds
-from synapse.model.entry import NEVER, Entry, minted
+from synapse.model import kinds
+from synapse.model.entry import NEVER, Entry
 from synapse.model.records import Record
 from synapse.store import Store
 from synapse.system.digest import sha256
@@ -32,7 +31,7 @@ def lines_out(store: Store) -> Iterator[str]:
         return
     tail = Tail(0, GENESIS, 0, "", 0, 0)
     for record in store.log.since(0):
-        raw, _, tail = encode(tail, record.at, _line(record, tail))
+        raw, _, tail = encode(tail, record.at, record)
         yield raw.decode()
 
 
@@ -45,15 +44,15 @@ def entries_as(store: Store, generation: str) -> Iterator[tuple[str, str]]:
             f"generation {generation!r} is not one of {', '.join(GENERATIONS)}",
             generation=generation,
         )
-    store.fresh()
+    store.look()
     for entry in everything(store):
         yield kinds.place(entry.id, entry._asdict()), codec.render_as(entry, generation)
 
 
 def everything(store: Store) -> list[Entry]:
     """Every entry that took effect, oldest first, whatever became of it."""
-    query, cursor = store.index.query, store.index.cursor()
-    return [entry for entry in query.all(cursor, NEVER - 1) if entry.id]
+    with store.snapshot() as snap:
+        return [entry for entry in snap.all(NEVER - 1) if entry.id]
 
 
 def lines_in(store: Store, lines: Iterable[str]) -> int:
@@ -71,7 +70,8 @@ def lines_in(store: Store, lines: Iterable[str]) -> int:
         store.sign(*write_declarations(store.log, records))
     else:
         store.log.recover(records)
-    store.fresh(force=True)
+    store.look(force=True)
+    store.refresh()
     return len(records)
 
 
@@ -84,10 +84,11 @@ def merge_in(store: Store, source: str | None) -> Merged:
     lines = list(_lines_of(source)) if source else []
     merged = store.log.merge(lines)
     if lines:
-        store.index.catch_up()
+        store.refresh()
         store.sign(*write_declarations(store.log, store.log.since(0)))
     store.log.restart(0)
-    store.fresh(force=True)
+    store.look(force=True)
+    store.refresh()
     return merged
 
 
@@ -128,43 +129,26 @@ def proven(lines: Iterable[str]) -> Iterator[bytes]:
             continue
         raw = line.rstrip("\r\n").encode() + b"\n"
         record = decode(raw)
-        kept, head, _ = split(raw)
+        line_chain, head, _ = split(raw)
         if (
             record is None
             or record.seq <= seq
-            or link(chain, head) != kept
+            or link(chain, head) != line_chain
             or not _whole(record)
         ):
             raise InvalidEntry(
                 f"line {number} is not the next line of an export: nothing was imported",
                 line=number,
             )
-        chain, seq = kept, record.seq
+        chain, seq = line_chain, record.seq
         yield raw
 
 
 def _whole(record: Record) -> bool:
-    """Whether the text is the one that the chain vouches for."""
+    """Return whether the text is the one that the chain vouches for."""
     return (
         record.text is None
         or sha256(record.text.encode("utf-8", "surrogatepass")) == record.sha
-    )
-
-
-def _line(record: Record, tail: Tail) -> Line:
-    day = clock.day(record.at)
-    n, own = tail.n if tail.day == day else 0, minted(record.id or "")
-    n = max(n, own[1]) if own and own[0] == day else n
-    return Line(
-        record.kind,
-        record.by,
-        dict(record.fields),
-        record.id,
-        record.text,
-        record.path,
-        record.once,
-        record.key,
-        n,
     )
 
 

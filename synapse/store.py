@@ -10,6 +10,7 @@ import os
 import time
 from _thread import allocate_lock
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
 from synapse.authority import admit, check_when, may_replace
 from synapse.errors import (
@@ -23,15 +24,15 @@ from synapse.errors import (
     StoreError,
     SynapseError,
 )
-from synapse.index.projection import UNKNOWN, Index
+from synapse.index.index import UNKNOWN, Index, Reading
 from synapse.log.adopt import Channel
 from synapse.log.files import FilesLog
-from synapse.log.line import agent_pending
+from synapse.log.line import agent_record
 from synapse.model.agents import OPERATOR, Agent, authority_in, settled
 from synapse.model.dates import When
 from synapse.model.dates import since as parse_since
 from synapse.model.entry import NEVER, TRUST, Draft, Entry, parse_ttl
-from synapse.model.records import Guard, Pending, Record, all_of, sum_below, unruled
+from synapse.model.records import Guard, Record, act_of, all_of, sum_below
 from synapse.model.settings import Semantic, Settings
 from synapse.system.digest import sha256
 from synapse.system.typed import TYPE_CHECKING
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from synapse.index.vectors import Vectors
     from synapse.log.memory import MemoryLog
     from synapse.model.protocols import Embedder
+    from synapse.system.tokens import Tokens
 
 PLANNER = Agent(
     OPERATOR, "project-lead", authority=80, write=("projects/*",)
@@ -95,9 +97,24 @@ class Store:
 
     # -- keeping in step ---------------------------------------------------------------------------
 
-    def fresh(self, *, force: bool = False) -> None:
-        """Adopt what was dropped, notice what the operator edited, take in what others wrote."""
-        self.look(force=force)
+    def snapshot(
+        self, *, look: bool = False, words: bool = False, late: bool = False
+    ) -> Reading:
+        """Return what a `with` statement opens to ask questions: the only way to the index.
+
+        It takes in what the log has more, once, and then answers as of that moment; inside of
+        another snapshot of the same thread it is that one. With `look`, what people dropped or
+        edited is taken in first; with `words`, full text is complete; a `late` one takes
+        nothing in, for hot paths that an older answer serves as well. Nothing is written inside.
+        """
+        if look:
+            self.look()
+        return Reading(self.index, words, late)
+
+    def refresh(self, *, look: bool = False, force: bool = False) -> None:
+        """Take in what the log has more, for whoever wants that done before anybody asks."""
+        if look or force:
+            self.look(force=force)
         self.index.catch_up()
 
     def look(self, *, force: bool = False) -> None:
@@ -105,7 +122,7 @@ class Store:
         Where a look takes long, because much is being written, the next comes later.
         """
         start = time.monotonic()
-        due = force or start - self.looked >= self.pause
+        due = (force or start - self.looked >= self.pause) and not self.index.held
         if due and self.readonly:
             self._look_only(start)
         elif due and self._alone(lambda log: self._look(log, whole=force)):
@@ -115,14 +132,13 @@ class Store:
             )
 
     def glance(self) -> None:
-        """What every agent acts by: the operator's files."""
-        if time.monotonic() - self.glanced >= LOOK_EVERY and self._alone(
-            lambda log: self.notice()
-        ):
+        """Notice what every agent acts by: the operator's files."""
+        due = time.monotonic() - self.glanced >= LOOK_EVERY and not self.index.held
+        if due and self._alone(lambda log: self.notice()):
             self.glanced = time.monotonic()
 
     def tidy(self) -> None:
-        """What writers do for each other, a little at a time: finish what dead ones left undone."""
+        """Finish what dead writers left undone, a little at a time."""
         if time.monotonic() - self.tidied >= LOOK_EVERY and self._alone(
             lambda log: log.finish(FINISHED_BY_A_WRITER)
         ):
@@ -151,7 +167,7 @@ class Store:
         return True
 
     def _look_only(self, start: float) -> None:
-        """Where nothing can be journalled: settings are what their file says, agents what was
+        """Look where nothing can be journalled: settings are what their file says, agents what was
         journalled last.
         """
         assert isinstance(self.log, FilesLog)
@@ -188,7 +204,7 @@ class Store:
 
     @property
     def turned(self) -> bool:
-        """Whether the log is another one than the one that the operator's files were noticed
+        """Say whether the log is another one than the one that the operator's files were noticed
         for.
         """
         return self.turn not in (-1, self.index.turns())
@@ -198,12 +214,12 @@ class Store:
 
         assert isinstance(self.log, FilesLog)
         id = os.path.basename(path)[: -len(".yaml")]
-        was = self.index.query.declared.get(id)
+        was = self.index.current.declared.get(id)
         if signature is None:
             self.complaints.pop(path, None)
             if was is not None:
                 self.log.append(
-                    agent_pending(was, OPERATOR, was, "removed"),
+                    agent_record(was, OPERATOR, was, "removed"),
                     once=f"removed:{id}:{self.index.cursor()}",
                 )
             return
@@ -220,12 +236,12 @@ class Store:
             return
         self.complaints.pop(path, None)
         if agent.id != id or (
-            agent == was and self.index.query.declared.sha(id) in (sha, None)
+            agent == was and self.index.current.declared.sha(id) in (sha, None)
         ):
             return
         how = "registered" if was is None else "edited"
         self.log.append(
-            agent_pending(agent, OPERATOR, was, how, sha),
+            agent_record(agent, OPERATOR, was, how, sha),
             once=f"edit:{path}:{signature}",
         )
 
@@ -233,20 +249,20 @@ class Store:
         """Settings are journalled when they change, old and new; those that a workspace began with
         need no record.
         """
-        kept = self.index.db.meta("settings")
-        was = _settings_from(kept) if kept else None
+        stored = self.index.db.meta("settings")
+        was = _settings_from(stored) if stored else None
         assert isinstance(self.log, FilesLog)
-        found, strays = self.log.read_settings(was)
-        self.declared_settings = found
+        settings, strays = self.log.read_settings(was)
+        self.declared_settings = settings
         self._complain(strays)
-        if was is not None and was != found:
+        if was is not None and was != settings:
             fields = {
-                "settings": found._asdict(),
+                "settings": settings._asdict(),
                 "was": was._asdict(),
                 "how": "edited",
             }
             self.log.append(
-                Pending("settings", OPERATOR, fields), once=f"settings:{signature}"
+                Record.new("settings", OPERATOR, fields), once=f"settings:{signature}"
             )
 
     def sign(self, *paths: str) -> None:
@@ -255,15 +271,17 @@ class Store:
         """
         if isinstance(self.log, FilesLog):
             now = self.log.signatures()
-            known = (
+            signatures = (
                 self._recall() if self.signed is None or self.turned else self.signed
             )
-            self.signed = known | {path: now[path] for path in paths if path in now}
+            self.signed = signatures | {
+                path: now[path] for path in paths if path in now
+            }
             self._remember(self.signed)
 
     def unnoticed(self, path: str) -> bool:
-        """Whether a file of the operator's is not, byte for byte, the one that was last read. A
-        copy is.
+        """Return whether a file of the operator's is not, byte for byte, the one that was last
+        read. A copy is.
         """
         return self.index.db.meta(f"sha:{path}") not in (None, self._sha(path))
 
@@ -277,10 +295,10 @@ class Store:
             raise StoreError(f"{path} cannot be read: {error}") from error
 
     def _recall(self) -> Signatures:
-        kept = json.loads(self.index.db.meta("signatures") or "{}")
+        stored = json.loads(self.index.db.meta("signatures") or "{}")
         return {
             path: (changed, size, inode)
-            for path, (changed, size, inode) in kept.items()
+            for path, (changed, size, inode) in stored.items()
         }
 
     def _remember(self, signatures: Signatures) -> None:
@@ -302,14 +320,38 @@ class Store:
             Proof(self.log.root, self.log.journal, self.log.mirror),
             gc.isenabled(),
         )
-        # a trace of every record is kept: looking through them for garbage, over and over, costs a
-        # sixth
-        gc.disable()
+        gc.disable()  # a trace of every record is kept: collecting again and again costs a sixth
         try:
             return self.index.rebuild(proof.watch), proof.stands()
         finally:
             if collecting:
                 gc.enable()
+
+    def digest(self) -> str:
+        """Return a hash of all that was derived from the log."""
+        self.index.catch_up()
+        return self.index.digest()
+
+    def check(self) -> str:
+        """Return what SQLite says of the index: `ok`, or what is wrong."""
+        self.index.catch_up()
+        return self.index.check()
+
+    def hear(self, say: Callable[[str], object]) -> None:
+        """Have what the index has to tell people said in this way."""
+        self.index.say = say
+
+    def fold(self, least: int) -> None:
+        """Fold the index's log of changes back into its file, if so many batches were taken in."""
+        self.index.fold(least)
+
+    def let_go(self) -> None:
+        """Close this thread's connection to the index: it has nothing more to ask."""
+        self.index.db.let_go()
+
+    def highest_seen(self) -> int:
+        """Return the highest seq ever taken in, be it in the log still or not."""
+        return self.index.seen()
 
     def demand_writable(self) -> None:
         """Raise ReadOnly where this process may only read."""
@@ -326,16 +368,16 @@ class Store:
 
     @property
     def complaints(self) -> dict[str, list[str]]:
-        """What is wrong with which file of the operator's, as of when they were last read."""
+        """Return what is wrong with which file of the operator's, by the last look."""
         if self._complaints is None:
             self._complaints = json.loads(self.index.db.meta("complaints") or "{}")
         return self._complaints
 
     def _read_settings(self) -> Settings:
         assert isinstance(self.log, FilesLog)
-        found, strays = self.log.read_settings(None)
+        settings, strays = self.log.read_settings(None)
         self._complain(strays)
-        return found
+        return settings
 
     def _complain(self, strays: Iterable[Stray]) -> None:
         texts = [stray.text for stray in strays]
@@ -343,31 +385,28 @@ class Store:
         self.complaints.update({"synapse.yaml": texts} if texts else {})
 
     def _kept_settings(self) -> Settings | None:
-        kept = self.index.db.meta("settings")
-        if not kept or not isinstance(self.log, FilesLog) or self.signed is None:
+        stored = self.index.db.meta("settings")
+        if not stored or not isinstance(self.log, FilesLog) or self.signed is None:
             return None
         if self._recall().get("synapse.yaml") != self.signed.get("synapse.yaml"):
             return None
-        return _settings_from(kept)
+        return _settings_from(stored)
 
     def agents(self) -> Mapping[str, Agent]:
         """The agents as journalled: an edit counts from the moment it was noticed."""
-        self.look()
-        self.index.catch_up()
-        return self.index.query.declared
+        with self.snapshot(look=True) as snap:
+            return snap.declared
 
     def agent(self, id: str) -> Agent | None:
-        """One agent, for its seat. Does not wait for the index: declarations change rarely, and a
-        glance sees it.
+        """Return one agent, for its memory. Does not wait for the index: declarations change
+        rarely, and a glance sees it.
         """
         self.glance()
-        if self.index.mark == UNKNOWN:
-            self.index.catch_up()
-        found = self.index.query.declared.get(id)
-        if found is None:
-            self.index.catch_up()
-            found = self.index.query.declared.get(id)
-        return self.standing(found) if found else None
+        declared = self.index.current.declared.get(id)
+        if declared is None or self.index.current.mark == UNKNOWN:
+            with self.snapshot() as snap:
+                declared = snap.declared.get(id)
+        return self.standing(declared) if declared else None
 
     def unregistered(self, id: str) -> NotFound:
         """Return the error for an agent that there is none of: what is wrong with its file, who may
@@ -375,7 +414,7 @@ class Store:
         """
         from synapse.system.spelling import closest
 
-        known = self.index.query.declared
+        known = self.index.current.declared
         close = closest(id, known)
         if texts := self.complaints.get(f"agents/{id}.yaml"):
             return NotFound(
@@ -389,21 +428,21 @@ class Store:
         return NotFound(f"agent {id} is not registered; {meant}", id=id)
 
     def standing(self, agent: Agent) -> Agent:
-        """The agent with what its reputation moved, where that counts here."""
-        return (
-            agent._replace(shift=shift)
-            if (shift := self.shift(agent.id)) != agent.shift
-            else agent
-        )
+        """Return the agent with what its reputation moved, where that counts here."""
+        if self.settings.reputation != "on" and not agent.shift:
+            return agent
+        shift = self.shift(agent.id)
+        return agent if shift == agent.shift else agent._replace(shift=shift)
 
     def shift(self, id: str) -> int:
-        """By how much reviews moved the authority of an agent."""
+        """Return by how much reviews moved the authority of an agent."""
         if self.settings.reputation != "on":
             return 0
-        if self.shifts[0] != self.index.query.version:
-            from synapse.index import deeds
+        snap = self.index.current
+        if self.shifts[0] != snap.names.version:
+            from synapse.index import outcomes
 
-            self.shifts = self.index.query.version, deeds.shifts(self.index.query)
+            self.shifts = snap.names.version, outcomes.shifts(snap)
         return self.shifts[1].get(id, 0)
 
     @property
@@ -421,12 +460,19 @@ class Store:
         return self._embedder[1]
 
     @property
+    def vectors_path(self) -> str:
+        """Return where the vectors are, be there any or not."""
+        from synapse.index.vectors import path_beside
+
+        return path_beside(self.index.db.path)
+
+    @property
     def vectors(self) -> Vectors:
         """The vectors beside the index, opened when they are first asked for."""
         if self._vectors is None:
-            from synapse.index.vectors import Vectors, path_beside
+            from synapse.index.vectors import Vectors
 
-            path = path_beside(self.index.db.path)
+            path = self.vectors_path
             self._vectors = (
                 _vectors_in_memory(f"{self.root}/.index/vectors.db")
                 if self.readonly
@@ -436,20 +482,27 @@ class Store:
 
     # -- writing -----------------------------------------------------------------------------------
 
+    def write(
+        self, record: Record, *, once: str | None = None, unless: Guard | None = None
+    ) -> Record:
+        """Commit a record of the operator or of the system. Agents' records go through `Writer`."""
+        return self.log.append(record, once=once, unless=unless)
+
+    def write_all(
+        self, batch: Mapping[str, Record], *, unless: Guard | None = None
+    ) -> list[Record]:
+        """Commit these records, each under its `once`, with one turn at the lock and one sync."""
+        return self.log.append_all(batch, unless=unless)
+
     def act(
         self, kind: str, by: str, guard: Guard | None = None, /, **fields: object
     ) -> Record:
-        """Append an act that is no entry, where the guard holds."""
-        if kind not in ("approve", "reject"):
-            return self.log.append(Pending(kind, by, fields), unless=guard)
-        waits = unruled("staging", str(fields["entry"]))
-        return self.log.append(
-            Pending(kind, by, fields | {"amount": -1}, key="staging"),
-            unless=all_of(guard, waits),
-        )
+        """Commit an act that is no entry, where the guard holds."""
+        record, own = act_of(kind, by, fields)
+        return self.log.append(record, unless=all_of(guard, own))
 
     def admit_drop(self, draft: Draft, channel: Channel) -> Entry:
-        """Who a dropped file is from is decided by how it came, never by what it says."""
+        """Admit a dropped file. Who it is from is decided by how it came, never by what it says."""
         self.index.catch_up()  # a process that just began has yet to hear who is declared
         check_when(draft)
         if channel.inbox is not None:
@@ -471,11 +524,11 @@ class Store:
                 action="write as",
             )
         if channel.owner or mapped is not None:
-            return self._admitted(draft, self.index.query.declared.get(draft.author))
+            return self._admitted(draft, self.index.current.declared.get(draft.author))
         return admit(draft, None, self.settings, trust="unverified")
 
     def _from_inbox(self, draft: Draft, channel: Channel, inbox: str) -> Entry:
-        agent = self.index.query.declared.get(inbox)
+        agent = self.index.current.declared.get(inbox)
         if agent is None:
             raise NotFound(
                 f"there is no agent {inbox}, so its inbox is nobody's", id=inbox
@@ -496,27 +549,36 @@ class Store:
     def _admitted(self, draft: Draft, agent: Agent | None) -> Entry:
         """A draft of an agent's own, with the same rights as if it had come from its seat."""
         now = self.clock()
-        sources = [self.index.entry(id, now) for id in draft.derived_from]
+        sources = [self.index.current.entry(id, now) for id in draft.derived_from]
         trust = min(
             ("local", *(source.trust for source in sources if source)), key=TRUST.index
         )
         entry = admit(draft, agent and self.standing(agent), self.settings, trust=trust)
         for id in entry.replaces:
-            old = self.index.entry(id, now)
+            old = self.index.current.entry(id, now)
             if agent is not None and old is not None:
                 may_replace(agent, old, entry)
         if entry.staged and not self.has_room.holds(self.index.keyed("staging")):
             raise QueueFull("too many entries wait for review; this one waits outside")
         return entry
 
+    def tokens(self, encoding: str, *, quick: bool = False) -> Tokens:
+        """Return what counts tokens in an encoding. New counts are kept with the index."""
+        from synapse.system.tokens import Tokens
+
+        stored = partial(self.index.token_counts, encoding)
+        return Tokens(
+            encoding, stored, partial(self.index.keep_tokens, encoding), quick=quick
+        )
+
     @property
     def has_room(self) -> Guard:
         return sum_below("staging", self.settings.staging_limit)
 
     def _mapped(self, uid: int) -> str | None:
-        """The agent that a user of this machine is."""
+        """Return the agent that a user of this machine is."""
         if (
-            not any(agent.user for agent in self.index.query.declared.values())
+            not any(agent.user for agent in self.index.current.declared.values())
             and not self.settings.users
         ):
             return None
@@ -527,7 +589,8 @@ class Store:
         except KeyError:
             names = {str(uid)}
         declared = (
-            (agent.user or "", agent.id) for agent in self.index.query.declared.values()
+            (agent.user or "", agent.id)
+            for agent in self.index.current.declared.values()
         )
         return next(
             (id for user, id in (*declared, *self.settings.users) if user in names),
@@ -538,9 +601,10 @@ class Store:
         """Turn away what waited for review longer than the settings allow."""
         if self.readonly:
             return
-        self.index.catch_up()
+        with self.snapshot() as snap:
+            waiting = snap.staged()
         now = self.clock()
-        for entry in self.index.query.staged():
+        for entry in waiting:
             if self.waits_until(entry) <= now:
                 try:
                     self.act(
@@ -551,13 +615,12 @@ class Store:
                     )
                 except Conflict:
                     pass  # somebody just did
-        self.index.catch_up()
 
     def vouched(self, entry: Entry) -> tuple[int, str]:
-        """What an unverified entry counts once it is believed: its author's authority, the priority
-        it claimed.
+        """Return what an unverified entry counts once it is believed: its author's authority, the
+        priority it claimed.
         """
-        author = self.index.query.declared.get(entry.author)
+        author = self.index.current.declared.get(entry.author)
         authority = (
             0
             if author is None
@@ -574,33 +637,31 @@ class Store:
     # -- reading -----------------------------------------------------------------------------------
 
     def current(self, id: str, agent: Agent | None = None) -> Entry:
-        """The entry under an id, as of now, whoever may see it; NotFound where there is none. Of
-        its disputes, those that the agent may see.
+        """Return the entry under an id, as of now, whoever may see it; NotFound where there is
+        none. Of its disputes, those that the agent may see.
         """
-        self.index.catch_up()
-        found = self.index.entry(id, self.clock(), agent)
-        if found is None:
+        with self.snapshot() as snap:
+            entry = snap.entry(id, self.clock(), agent)
+        if entry is None:
             raise NotFound(f"there is no entry {id}", id=id)
-        return found
+        return entry
 
     def acts(
         self, by: str | None, entry: str | None, since: When, limit: int | None
     ) -> list[Record]:
-        """Who did what, newest first; whoever may see it."""
-        self.fresh()
-        return self.index.query.acts(
-            by, entry, parse_since(since, self.clock()) or 0, limit
-        )
+        """Return who did what, newest first; whoever may see it."""
+        with self.snapshot(look=True) as snap:
+            return snap.acts(by, entry, parse_since(since, self.clock()) or 0, limit)
 
     def waits_until(self, entry: Entry) -> int:
-        """The microsecond at which a staged entry's time is up."""
+        """Return the microsecond at which a staged entry's time is up."""
         span = parse_ttl(self.settings.staging_ttl)
         return NEVER if span is None else entry.at + span
 
     def close(self) -> None:
-        for each in (self._embedder and self._embedder[1], self._vectors):
-            if each is not None:
-                each.close()
+        for resource in (self._embedder and self._embedder[1], self._vectors):
+            if resource is not None:
+                resource.close()
         while self.held:
             os.close(self.held.popitem()[1])
         self.index.close()

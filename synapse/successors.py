@@ -11,7 +11,7 @@ from synapse.authority import may_close
 from synapse.errors import Conflict, NotFound
 from synapse.model.agents import CONSOLIDATOR, Agent
 from synapse.model.entry import NEVER, SECOND, Entry
-from synapse.model.records import Pending
+from synapse.model.records import Record
 from synapse.store import Store
 from synapse.writer import Writer
 
@@ -20,11 +20,12 @@ def outdated(store: Store, entry: Entry) -> str | None:
     """Return why a proposal can no longer take the place of its sources, because one of them has
     changed; None where it can."""
     now = store.clock()
-    for id in entry.derived_from:
-        source = store.index.entry(id, now)
-        fate = source and store.index.query.fate(source, now)
-        if source is None or fate is not None or source.disputed:
-            return f"{id} is {fate.reason if fate else 'in dispute'} since"
+    with store.snapshot() as snap:
+        for id in entry.derived_from:
+            source = snap.entry(id, now)
+            fate = source and snap.fate(source, now)
+            if source is None or fate is not None or source.disputed:
+                return f"{id} is {fate.reason if fate else 'in dispute'} since"
     return None
 
 
@@ -48,8 +49,10 @@ def approve(store: Store, pen: Writer, agent: Agent, entry: Entry) -> None:
         "reason": "merged",
         "heirs": [entry.id],
     }
-    filed = Pending("archive", CONSOLIDATOR, fields | {"ids": list(entry.derived_from)})
-    store.log.append(filed, once=f"approved:{entry.id}")
+    filed = Record.new(
+        "archive", CONSOLIDATOR, fields | {"ids": list(entry.derived_from)}
+    )
+    store.write(filed, once=f"approved:{entry.id}")
 
 
 def _night(store: Store, entry: Entry) -> str:

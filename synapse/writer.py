@@ -8,10 +8,10 @@ who may write where.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 
 from synapse.errors import Conflict, Forbidden, InvalidEntry
-from synapse.model.records import Guard, Pending, Record, all_of, fence
+from synapse.model.records import Guard, Record, act_of, all_of, fence
 from synapse.store import Store
 from synapse.system.typed import Any
 
@@ -38,37 +38,33 @@ class Writer:
         self.fence = None if run is None else fence(run, epoch, ended=ended)
 
     def write(
-        self, pending: Pending, *, once: str | None = None, unless: Guard | None = None
+        self, record: Record, *, once: str | None = None, unless: Guard | None = None
     ) -> Record:
+        """Commit a record in this agent's name and return it as stored. Conflict, and nothing
+        written, where a guard does not hold or another incarnation of the run is the current one.
+        """
         if once == "":
             raise InvalidEntry(
                 "the key of `once` is empty: every act under it would be taken for the first"
             )
-        what = (
-            pending.kind
-            if pending.entry is None
-            else f"entry in {pending.entry.namespace}"
-        )
-        if self.run and pending.entry is not None:
-            pending = pending._replace(fields={**pending.fields, "run": self.run})
-        return self._fenced(
-            what,
-            unless,
-            lambda guard: self.store.log.append(pending, once=once, unless=guard),
-        )
+        if self.run and record.entry is not None:
+            record = record._replace(fields={**record.fields, "run": self.run})
+        try:
+            guard = unless if self.fence is None else all_of(self.fence, unless)
+            return self.store.log.append(record, once=once, unless=guard)
+        except Conflict as error:
+            if self.fence is None or error.details.get("key") != self.fence.key:
+                raise
+            raise self._refused(record) from error
 
     def act(self, kind: str, **fields: object) -> Record:
-        """An act that is no entry."""
-        return self._fenced(
-            kind, None, lambda guard: self.store.act(kind, self.id, guard, **fields)
-        )
+        """Commit an act that is no entry."""
+        record, guard = act_of(kind, self.id, fields)
+        return self.write(record, unless=guard)
 
     def file(self, kind: str, ids: Collection[str], reason: str) -> Record:
         """Archive or restore entries."""
-        filer = self.store.log.archive if kind == "archive" else self.store.log.restore
-        return self._fenced(
-            kind, None, lambda guard: filer(ids, self.id, reason, guard)
-        )
+        return self.act(kind, ids=list(ids), reason=reason)
 
     def delivery(
         self, state: str, ids: Collection[str], how: str, once: str | None = None
@@ -78,7 +74,7 @@ class Writer:
             {"run": self.run, "epoch": self.epoch} if self.run else {}
         )
         return self.write(
-            Pending(
+            Record.new(
                 "delivery",
                 self.id,
                 whose | {"state": state, "ids": list(ids), "how": how},
@@ -98,7 +94,7 @@ class Writer:
         record.
         """
         fields = {"cursor": cursor, "how": how, "ids": list(ids), "of": of}
-        return self.write(Pending("shown", self.id, fields), once=once)
+        return self.write(Record.new("shown", self.id, fields), once=once)
 
     def project(self) -> str | None:
         """Return the project that the run is for; Forbidden where the run is another agent's."""
@@ -119,36 +115,33 @@ class Writer:
     def _record(self) -> dict[str, Any] | None:
         if self.run is None:
             return None
-        self.store.index.catch_up()
-        return self.store.index.query.run(self.run)
+        with self.store.snapshot() as snap:
+            return snap.run(self.run)
 
-    def _fenced(
-        self, what: str, unless: Guard | None, write: Callable[[Guard | None], Record]
-    ) -> Record:
-        try:
-            return write(all_of(self.fence, unless))
-        except Conflict as error:
-            if self.fence is None or error.details.get("key") != self.fence.key:
-                raise
-            raise self._refused(what) from error
-
-    def _refused(self, what: str) -> Conflict:
-        """Note that a stale incarnation wanted to write; the error that tells it so."""
-        found = self._record() or {}
-        current = found.get("epoch", 0)
-        about = {"run": self.run, "epoch": self.epoch, "current": current, "what": what}
-        self.store.log.append(Pending("refused", self.id, about))
-        if not found:
+    def _refused(self, record: Record) -> Conflict:
+        """Note that a stale incarnation wanted to write, and return the error that tells it so."""
+        entry = record.entry
+        refused = record.kind if entry is None else f"entry in {entry.namespace}"
+        run = self._record() or {}
+        current = run.get("epoch", 0)
+        details = {
+            "run": self.run,
+            "epoch": self.epoch,
+            "current": current,
+            "what": refused,
+        }
+        self.store.log.append(Record.new("refused", self.id, details))
+        if not run:
             why = f"there is no run {self.run}"
         elif current != self.epoch:
             why = f"run {self.run} goes on as epoch {current}, and this is epoch {self.epoch}"
         else:
             why = f"run {self.run} has ended"
-        return Conflict(f"{why}: nothing was written ({what})", **about)
+        return Conflict(f"{why}: nothing was written ({refused})", **details)
 
 
 def incarnation() -> tuple[str | None, int | None]:
-    """The run that this process is spawned for and, where SYNAPSE_RUN is RUN:EPOCH, its
+    """Return the run that this process is spawned for and, where SYNAPSE_RUN is RUN:EPOCH, its
     incarnation.
     """
     text = os.environ.get("SYNAPSE_RUN") or None

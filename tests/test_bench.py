@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from bench import nights, spawning
+from bench import nights, spawning, trace
 from bench.__main__ import OPERATIONS, main
 from bench.brute import Score, differs, matches, ranking
 from bench.figures import Beside, Goal, Row, Timing
@@ -183,3 +183,45 @@ def test_percentiles():
         "min": 1,
         "p95": 96,
     }
+
+
+def test_a_trace_counts_functions_files_and_calls(tmp_path):
+    source = "def first():\n    return [second() for _ in range(3)]\n\n\ndef second():\n    return len('x')\n"
+    names = {}
+    exec(compile(source, str(tmp_path / "chain.py"), "exec"), names)
+    exec(
+        compile("def other():\n    return 1\n", str(tmp_path / "other.py"), "exec"),
+        names,
+    )
+    exec(
+        compile("def foreign():\n    return 1\n", "/elsewhere/foreign.py", "exec"),
+        names,
+    )
+
+    def act():
+        names["first"]()
+        names["other"]()
+        names["foreign"]()
+
+    tracer = trace.Tracer((str(tmp_path),))
+    tracer.install()
+    try:
+        found = tracer.trace(act)
+        names["first"]()  # outside of a trace: counted nowhere
+    finally:
+        tracer.remove()
+    assert (found.functions, found.files, found.total) == (3, 2, 5)
+
+
+def test_every_act_of_the_trace_is_counted(capsys):
+    assert main(["trace"]) == 0
+    rows = [line.split("|") for line in capsys.readouterr().out.splitlines()[2:]]
+    assert {row[1].strip() for row in rows} >= {
+        "append",
+        "read",
+        "briefing",
+        "search",
+        "one scripted turn",
+        "night",
+    }
+    assert all(int(row[column]) > 0 for row in rows for column in (2, 3, 4))

@@ -15,7 +15,7 @@ from orchestrator.runs import lease, records, writeback
 from orchestrator.spend.limits import DAY, RUN
 from orchestrator.tools import functions
 from synapse import notify, store
-from synapse.index import search
+from synapse.index import full_text
 from synapse.log import adopt
 from synapse.model import worth
 from synapse.system import lock
@@ -132,14 +132,14 @@ def test_every_module_has_its_place(path):
 def test_figures_are_the_programs():
     text = " ".join(DESIGN.read_text(encoding="utf-8").split())
     assert (
-        f"ranks the newest {search.RANKED} matches; a question looks up its rarest words first, "
+        f"ranks the newest {full_text.RANKED} matches; a question looks up its rarest words first, "
         in text
     )
     assert (
-        f"{search.LOOKED_UP:,} entries in all, and weighs the best {search.SEEDS} of them"
+        f"{full_text.LOOKED_UP:,} entries in all, and weighs the best {full_text.SEEDS} of them"
         in text
     )
-    assert f"is counted up to {search.COUNTED:,} entries" in text
+    assert f"is counted up to {full_text.COUNTED:,} entries" in text
     assert f"Where more than {clauses.FEW} entries hold the same" in text
     assert f"at most {lock.PATIENCE:g} s" in text
     assert f"has not changed for {adopt.SETTLED * 1000:g} ms" in text

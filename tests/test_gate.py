@@ -27,14 +27,14 @@ from synapse.compat import shared
 from synapse.compat.brain import UnifiedBrain
 from synapse.compat.shared import SharedMemoryStore
 from synapse.errors import Forbidden, SynapseError
-from synapse.index import query
-from synapse.index.db import Database, load_sql
+from synapse.index import snapshot
+from synapse.index.database import Database, load_sql
 from synapse.knowledge import recall, references
 from synapse.knowledge.capsule import short, short_id
 from synapse.model import clock, kinds, worth
 from synapse.model.agents import Agent, settled
 from synapse.model.entry import Draft, Entry, addressees
-from synapse.model.records import Pending
+from synapse.model.records import Record
 from synapse.model.settings import Semantic
 from synapse.search import semantic
 from synapse.testing import FrozenClock
@@ -242,7 +242,7 @@ class World:
             audience,
             trust="unverified",
         )
-        record = self.mem.store.log.append(Pending("entry", "eng-b", {}, entry))
+        record = self.mem.store.log.append(Record.new("entry", "eng-b", {}, entry))
         self.known.append(Known(record.id, word, state))
         return record.id
 
@@ -1120,7 +1120,8 @@ VALUE, ERROR = (
 )
 PUBLIC = {
     "Memory": "its methods have rows in MEMORY",
-    "Seat": "its methods have rows in SEAT",
+    "AgentMemory": "its methods have rows in SEAT",
+    "Seat": "the older name of AgentMemory",
     "Mail": "its methods have rows in MAILED",
     "SharedMemoryStore": "its methods have rows in SHARED",
     "init": "gives a Memory",
@@ -1547,7 +1548,7 @@ def test_every_gated_statement_runs_in_the_walk(world, fresh, monkeypatch):
     fresh.mem.store.index.db.connection.set_trace_callback(None)
     world.mem.store.index.db.connection.set_trace_callback(ran.append)
     for talkative in (1.0, 0.0):
-        monkeypatch.setattr(query, "_TALKATIVE", talkative)
+        monkeypatch.setattr(snapshot, "_TALKATIVE", talkative)
         for reader in READERS:
             me = AgentMemory(world.mem.store, reader)
             for name in ("read", "search", "unread", "get", "briefing"):
@@ -1727,7 +1728,7 @@ def disk(tmp_path_factory, embedding_server):
         file.write(
             f"semantic: {{embedder: ollama, url: '{embedding_server.url}', search: off}}\n"
         )
-    found.mem.store.fresh(force=True)
+    found.mem.store.refresh(force=True)
     semantic.embed(found.mem.store)
     yield found
     found.mem.close()

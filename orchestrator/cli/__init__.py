@@ -1,7 +1,9 @@
-"""The shell of the orchestrator: the same manners as the memory's, with verbs of its own.
+"""The entry of the orchestrator's shell: `main` runs one command line. The verbs lie in the folders
+beside it, by the groups of the help text.
 
-What reads does so from the records and the files of the runs alone, so that any process can, while
-they run, and loads no engine. What starts runs imports the supervisor when it is called.
+A verb that only looks reads the records and the files of the runs, so that any process can do so
+while they run, and loads no engine. A verb that starts runs imports the supervisor when it is
+called.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ GROUPS = {
     "do": "Give work to agents",
     "see": "See what runs, and what ran",
     "end": "Step in",
-    "keep": "Look after it",
+    "keep": "Look after the workspace",
 }
 
 

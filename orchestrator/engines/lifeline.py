@@ -41,9 +41,9 @@ class Keeper:
         self._code: int | None = None
         self._child = 0
         os.set_inheritable(life, False)
-        self._rings, bell = os.pipe()
-        os.set_blocking(bell, False)
-        signal.set_wakeup_fd(bell)
+        self._rings, signals = os.pipe()
+        os.set_blocking(signals, False)
+        signal.set_wakeup_fd(signals)
         for number in (signal.SIGCHLD, *ENDING):
             signal.signal(number, _rung)
 
@@ -131,7 +131,7 @@ class Keeper:
 
 
 def _rung(number: int, frame: object) -> None:
-    """Return the signals that arrived, read from the pipe that they write to."""
+    """Do nothing: signals are read from the pipe that they are written to."""
 
 
 def _prctl() -> Callable[[int, int], int]:

@@ -75,7 +75,7 @@ class Scripted:
 
     def __init__(self, script: Script = echo, *, count: Counter | None = None) -> None:
         self.script = script
-        self._count = count or _tokens()
+        self._count = count or lru_cache(4_096)(Tokens().count)
 
     async def step(self, request: Request, interrupt: asyncio.Event) -> Turn:
         moved = self.script(Seen(request.system, request.messages, request.tools))
@@ -126,8 +126,3 @@ async def rung(interrupt: asyncio.Event, seconds: float) -> bool:
     except TimeoutError:
         return False
     return True
-
-
-def _tokens() -> Counter:
-    """Return the exact counts, each text counted once."""
-    return lru_cache(4_096)(Tokens().count)

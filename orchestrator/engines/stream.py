@@ -111,16 +111,19 @@ async def until(
     """Return whether the work ended before somebody interrupted it. Nothing of it goes on
     afterwards.
     """
-    task, bell = asyncio.ensure_future(work()), asyncio.ensure_future(interrupt.wait())
+    task, interruption = (
+        asyncio.ensure_future(work()),
+        asyncio.ensure_future(interrupt.wait()),
+    )
     try:
-        await asyncio.wait((task, bell), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((task, interruption), return_when=asyncio.FIRST_COMPLETED)
         if task.done():
             task.result()
         return task.done()
     finally:
         task.cancel()
-        bell.cancel()
-        await asyncio.gather(task, bell, return_exceptions=True)
+        interruption.cancel()
+        await asyncio.gather(task, interruption, return_exceptions=True)
 
 
 def problem(error: Exception, *, streaming: bool = False) -> EngineError | Dropped:

@@ -309,15 +309,15 @@ def _log(folder: str, report: Report, now: datetime, lines: int) -> None:
     }
     row["overlap_pct"] = round(100 * report.overlap, 1)
     title = "Defrag Failed, Rolled Back" if report.critical else "Defrag Complete"
-    told = [
+    entry_lines = [
         f"## {now:%Y-%m-%d %H:%M} — {title}",
         "",
         f"- MEMORY.md: {report.added} added, {report.removed} removed",
     ]
-    told += [f"- notes copied into the archive: {report.filed}"]
-    told += [f"- {line}" for line in (*report.warnings, *report.critical)]
-    told += ["", f"MEMORY.md: {report.lines} lines (target: <{lines})", ""]
-    _append(folder, LOG, "\n".join(told) + "\n")
+    entry_lines += [f"- notes copied into the archive: {report.filed}"]
+    entry_lines += [f"- {line}" for line in (*report.warnings, *report.critical)]
+    entry_lines += ["", f"MEMORY.md: {report.lines} lines (target: <{lines})", ""]
+    _append(folder, LOG, "\n".join(entry_lines) + "\n")
     _append(folder, HISTORY, json.dumps(row, ensure_ascii=False) + "\n")
 
 

@@ -78,7 +78,7 @@ def snapshots_of(settings: Settings) -> Snapshots | None:
 
 
 def nightly(root: str, plan: Plan) -> list[Job]:
-    """Return the job for a daemon; None where the workspace wants no nightly maintenance."""
+    """Return the jobs for a daemon; none where the workspace wants no nightly maintenance."""
     return (
         []
         if plan.defrag is None
@@ -109,7 +109,7 @@ def spend(mem: Memory, on: date) -> bool:
 
 
 def consolidated(mem: Memory, day: str) -> None:
-    """Have an engine propose, where the workspace wants that. The record of it says what goes
+    """Ask an engine for proposals, where the workspace wants that. The record of it says what goes
     wrong.
     """
     from orchestrator.nightly.semantic import consolidate, is_off
@@ -127,7 +127,6 @@ def past(
     """Return the outcomes of the jobs on the newest dates that were due, newest first."""
     if plan.defrag is None:
         return []
-    store.index.catch_up()
     newest = due(plan.defrag, zone_of(plan.zone), store.clock())
     dates = [(newest - timedelta(back)).isoformat() for back in range(days)]
     first = next((record.at for record in store.log.since(0)), store.clock())
@@ -149,9 +148,9 @@ def _was_there(plan: Plan, each: Past, first: int) -> bool:
 
 
 def _past(store: Store, job: str, day: str) -> Past:
-    records = [
-        store.log.at(row.seq) for row in store.index.keyed(Claim(job, day, 0, 0).key)
-    ]
+    with store.snapshot() as snap:
+        keyed = snap.keyed(Claim(job, day, 0, 0).key)
+    records = [store.log.at(row.seq) for row in keyed]
     if not records:
         return Past(job, day, "missed")
     last = records[-1].fields
@@ -176,7 +175,6 @@ def _past(store: Store, job: str, day: str) -> Past:
 
 
 def _state(store: Store, job: str, day: str) -> str:
-    store.index.catch_up()
     return _past(store, job, day).state
 
 

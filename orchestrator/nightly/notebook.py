@@ -276,7 +276,7 @@ def _within(items: list[Item], lines: int) -> tuple[list[Item], list[Moved]]:
     them; return both lists.
     """
     moved = []
-    while _lines(items) >= lines and (
+    while count("\n".join(item.text for item in items)) >= lines and (
         bullets := [item for item in items if item.bullet]
     ):
         sizes = {
@@ -288,10 +288,6 @@ def _within(items: list[Item], lines: int) -> tuple[list[Item], list[Moved]]:
         items = [item for item in items if item is not oldest]
         moved.append(Moved(oldest.text, f"MEMORY.md stays under {lines} lines"))
     return items, moved
-
-
-def _lines(items: list[Item]) -> int:
-    return count("\n".join(item.text for item in items))
 
 
 def count(memory: str) -> int:
@@ -329,7 +325,7 @@ def _append(pages: dict[str, str], month: str, block: str) -> None:
 
 
 def _cut(before: Mapping[K, str], after: Mapping[K, str]) -> list[K]:
-    """Return the pages that have changed. They may have grown: an agent writes its note of today
+    """Return the pages that lost text. They may have grown: an agent writes its note of today
     meanwhile.
     """
     return [

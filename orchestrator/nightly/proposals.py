@@ -59,9 +59,13 @@ def question(entries: Sequence[Entry], secret: bytes, templates: Templates) -> Q
     """Return the question. Every entry stands quoted, line by line, between tags that nobody who
     writes an entry can know.
     """
-    told = "".join(_told(entry) for entry in entries)
+    entry_texts = "".join(_told(entry) for entry in entries)
     text = fenced(
-        "candidates", fence(secret, CONSOLIDATOR, told), told, templates, "entries"
+        "candidates",
+        fence(secret, CONSOLIDATOR, entry_texts),
+        entry_texts,
+        templates,
+        "entries",
     )
     return Question(templates.render("consolidate", {"most": MOST}), text)
 

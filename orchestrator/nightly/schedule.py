@@ -136,14 +136,14 @@ def _time_of(value: object) -> time | None:
     if value is False or value == "off":
         return None
     try:
-        found = time.fromisoformat(str(value))
+        moment = time.fromisoformat(str(value))
     except ValueError:
-        found = None
-    if found is None or found.tzinfo is not None:
+        moment = None
+    if moment is None or moment.tzinfo is not None:
         raise InvalidEntry(
             f'schedule: {value!r} is no time of day; write one such as "02:30", or off'
         )
-    return found
+    return moment
 
 
 class Alarm:
@@ -169,7 +169,7 @@ class Alarm:
         self._rings: AsyncIOScheduler | None = None
 
     async def look(self) -> None:
-        """Begin what is due and not known to be done. Never wait for it."""
+        """Start what is due and not known to be done. Never wait for it."""
         for job in self.jobs:
             on = due(job.at, self.zone, self.clock())
             if (

@@ -41,7 +41,7 @@ from synapse.consolidate.nightly import Claim
 from synapse.consolidate.proposal import Proposal, Verdict
 from synapse.core import Memory
 from synapse.errors import InvalidEntry, SynapseError
-from synapse.index import unfiled
+from synapse.index import maintenance
 from synapse.model.agents import CONSOLIDATOR
 from synapse.model.clock import seconds
 from synapse.model.entry import Entry
@@ -179,25 +179,27 @@ def portions(store: Store) -> tuple[list[list[Entry]], int]:
     """Return the portions that would be asked about now, and the place in the log up to which that
     looks.
     """
-    store.fresh()
-    now, query, cursor = store.clock(), store.index.query, store.index.horizon
-    floor, after = _reached(store)
-    live = unfiled.mergeable(query, now, floor, CONSOLIDATOR, NEWEST)
-    busy = waiting(store)
-    groups = candidates(
-        (entry for entry in live if entry.id not in busy),
-        now,
-        unfiled.brought_back(query),
-    )
-    return [portion for portion in batches(groups) if portion[0].seq >= after], cursor
+    with store.snapshot(look=True) as snap:
+        now = store.clock()
+        floor, after = _reached(store)
+        live = maintenance.mergeable(snap, now, floor, CONSOLIDATOR, NEWEST)
+        busy = waiting(store)
+        groups = candidates(
+            (entry for entry in live if entry.id not in busy),
+            now,
+            maintenance.brought_back(snap),
+        )
+        due = [portion for portion in batches(groups) if portion[0].seq >= after]
+        return due, snap.cursor
 
 
 def _reached(store: Store) -> tuple[int, int]:
     """Return the place in the log up to which everything was asked about, and where the rest
     begins.
     """
-    store.index.catch_up()
-    for record in reversed(unfiled.nights(store.index.query)):
+    with store.snapshot() as snap:
+        nights = maintenance.nights(snap)
+    for record in reversed(nights):
         if record.fields["job"] == SEMANTIC and "cursor" in record.fields:
             return int(record.fields["cursor"]), int(record.fields.get("after", 0))
     return 0, 0
@@ -264,7 +266,8 @@ class _Job:
             folder.record(PROPOSALS, _line("malformed", str(error)), sync=False)
             return
         by_id = {entry.id: entry for entry in portion}
-        spared = unfiled.brought_back(self.mem.store.index.query)
+        with self.mem.store.snapshot(late=True) as snap:
+            spared = maintenance.brought_back(snap)
         for proposal in proposals:
             outcome = self._settled(
                 judge(proposal, self._current(by_id), self.mem.store.clock(), spared)
@@ -276,12 +279,14 @@ class _Job:
 
     def _current(self, known: Mapping[str, Entry]) -> dict[str, Entry]:
         """Return the entries as they are now: the answer took its time."""
-        self.mem.store.index.catch_up()
-        query, now = self.mem.store.index.query, self.mem.store.clock()
-        current = {id: self.mem.store.current(id) for id in known}
-        return {
-            id: entry for id, entry in current.items() if query.fate(entry, now) is None
-        }
+        with self.mem.store.snapshot() as snap:
+            now = self.mem.store.clock()
+            current = {id: self.mem.store.current(id) for id in known}
+            return {
+                id: entry
+                for id, entry in current.items()
+                if snap.fate(entry, now) is None
+            }
 
     def _settled(self, verdict: Verdict) -> Outcome:
         proposal = verdict.proposal

@@ -39,7 +39,7 @@ class Upkeep:
             if self._busy():
                 try:
                     self._store.look()
-                    self._store.index.fold(FOLDED)
+                    self._store.fold(FOLDED)
                 except SynapseError:
                     pass  # whoever looks next, on the way of something, is told
-        self._store.index.db.let_go()
+        self._store.let_go()

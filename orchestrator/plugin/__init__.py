@@ -1,7 +1,7 @@
-"""What coding clients are given of the memory through their own hooks, and what their work leaves
-in it.
+"""The memory for coding clients: what their sessions are given through their own hooks, and what
+they leave in it.
 
-A client's hook starts `hook.py` with an event as JSON. `event` reads it by the client's facts file,
-`respond` decides what is answered, `state` keeps what a session was given. Nothing here calls a
+On top lie the three programs that clients start by their path: `hook.py`, `mcp.py` and `watch.py`.
+Installed launchers name these paths, so the programs stay where they are. Nothing here calls a
 model.
 """

@@ -10,13 +10,12 @@ import os
 import sys
 
 PACKAGES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-SESSIONS = {
-    "claude-code": "CLAUDE_CODE_SESSION_ID"
-}  # what a client tells the servers that it starts
+# The variable by which a client tells the servers that it starts of its session.
+SESSIONS = {"claude-code": "CLAUDE_CODE_SESSION_ID"}
 
 
 def main(words: list[str]) -> int:
-    """Serve until the client closes our standard input; the exit code."""
+    """Serve until the client closes our standard input, and return the exit code."""
     if PACKAGES not in sys.path:
         sys.path.insert(0, PACKAGES)
     from orchestrator.plugin import hook
@@ -38,32 +37,31 @@ def main(words: list[str]) -> int:
     from orchestrator.plugin.sessions.callers import seat_of
     from synapse.errors import NotFound
 
-    client, lead = words[0], _option(words, "--agent")
-    supervised = bool(
-        os.environ.get("SYNAPSE_RUN")
-    )  # by ourselves: then it is that run's agent, and no other
-    own = (os.environ.get if supervised else os.environ.pop)(
-        "SYNAPSE_AGENT", ""
-    ) or lead
+    client, lead = words[0], ""
+    if "--agent" in words[:-1]:
+        lead = words[words.index("--agent") + 1]
+    # Under a supervisor of ours it is that run's agent, and no other.
+    supervised = bool(os.environ.get("SYNAPSE_RUN"))
+    identity = os.environ.get("SYNAPSE_AGENT", "") or lead
+    if not supervised:
+        os.environ.pop("SYNAPSE_AGENT", None)
     pid = hook.client_process()
 
-    def opens() -> synapse.Memory:
+    def open_memory() -> synapse.Memory:
         root = hook.find_workspace(words, {"cwd": os.getcwd()})
         if root is None:
-            raise NotFound(
-                f"no workspace is in {os.getcwd()} or above it: `orchestrator install"
-                f" {client}` makes one"
-            )
+            hint = f"`orchestrator install {client}` makes one"
+            raise NotFound(f"no workspace is in {os.getcwd()} or above it: {hint}")
         return synapse.open(root)
 
-    opened = Opened(opens)
+    opened = Opened(open_memory)
     # Some clients make tools of their own of resources and prompts, and send them with every
     # request.
     serves = facts.load(client).raw.get("serves", ("resources", "prompts"))
     server = build(
-        as_agent(opened, own)
+        as_agent(opened, identity)
         if supervised
-        else lambda caller: seat_of(opened.memory(), client, caller, pid, own),
+        else lambda caller: seat_of(opened.memory(), client, caller, pid, identity),
         offer(given=True),
         started=os.environ.get(SESSIONS.get(client, ""), ""),
         given=True,
@@ -72,10 +70,6 @@ def main(words: list[str]) -> int:
     )
     serve_stdio(server)
     return 0
-
-
-def _option(words: list[str], name: str) -> str:
-    return words[words.index(name) + 1] if name in words[:-1] else ""
 
 
 if __name__ == "__main__":

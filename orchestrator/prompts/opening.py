@@ -145,7 +145,9 @@ def opened(
     planned = Plan(tokens, selection.offers(mode, spawns, view.unfit), why)
     context = means.policy(agent, task, seat, planned)
     tools = () if shell else taught(context.tools, means.templates)
-    schema = fixed + schema_tokens(map(_told, tools), count)
+    schema = fixed + schema_tokens(
+        (Told(tool.name, tool.description, tool.schema) for tool in tools), count
+    )
     reach = reach._replace(tools=tuple(tool.name for tool in tools))
     if (
         context.view is None
@@ -223,7 +225,3 @@ def histories(runs: Runs) -> Histories:
 
 def assignment(task: Task, given_by: str | None) -> Assignment:
     return Assignment(task.text, task.project, given_by, task.role)
-
-
-def _told(tool: Tool) -> Told:
-    return Told(tool.name, tool.description, tool.schema)

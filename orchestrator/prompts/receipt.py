@@ -7,7 +7,7 @@ With it the prompt can be made again, byte for byte, and compared. Nothing here 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from itertools import groupby
 from operator import itemgetter
@@ -86,7 +86,7 @@ class Receipt(NamedTuple):
         fields = self._asdict() | {
             "left_out": [
                 (why, [id for id, _ in items])
-                for why, items in _by_reason(self.left_out)
+                for why, items in groupby(self.left_out, key=itemgetter(1))
             ],
             "worth": self.worth._asdict() if self.worth else None,
         }
@@ -115,13 +115,6 @@ class Receipt(NamedTuple):
             "prompt": self.prompt,
             "left_out": len(self.left_out),
         }
-
-
-def _by_reason(
-    left_out: Iterable[tuple[str, str]],
-) -> Iterator[tuple[str, Iterable[tuple[str, str]]]]:
-    """Yield the stretches that were left out for one reason, in their order."""
-    return groupby(left_out, key=itemgetter(1))
 
 
 def load(text: str) -> Receipt:

@@ -199,34 +199,6 @@ def _results(
     return fenced(name, fence(secret, agent.id, text), text, templates, "told")
 
 
-def resumed(
-    agent: Agent,
-    secret: bytes,
-    templates: Templates,
-    *,
-    in_flight: Sequence[str] = (),
-    earlier: str = "",
-) -> str:
-    """Render the message to a session that goes on after its process died. `in_flight`: the names
-    of calls whose outcome nobody knows; `earlier`: the words of a client that keeps no
-    conversation.
-    """
-    body = quoted(earlier) if earlier else ""
-    names = [inline(name) for name in in_flight]
-    if body:
-        return fenced(
-            "resumed",
-            fence(secret, agent.id, body),
-            body,
-            templates,
-            "earlier",
-            in_flight=names,
-        )
-    return templates.render(
-        "resumed", {"earlier": "", "in_flight": names, "opening": "", "closing": ""}
-    )
-
-
 def fenced(
     name: str, fence: str, body: str, templates: Templates, value: str, **more: object
 ) -> str:

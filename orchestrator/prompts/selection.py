@@ -273,7 +273,13 @@ def uses(
     texts = [
         text
         for turn in turns
-        for text in (turn.text, *(_written(call.arguments) for call in turn.calls))
+        for text in (
+            turn.text,
+            *(
+                json.dumps(call.arguments, ensure_ascii=False, default=str)
+                for call in turn.calls
+            ),
+        )
     ]
     written, specific_words = "\n".join(texts), specifics(task)
     counts: dict[str, list[int]] = {}
@@ -284,7 +290,3 @@ def uses(
             count[0] += any(name in written for name in own)
             count[1] += 1
     return counts
-
-
-def _written(arguments: object) -> str:
-    return json.dumps(arguments, ensure_ascii=False, default=str)

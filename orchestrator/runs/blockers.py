@@ -83,7 +83,7 @@ class Blockers:
 
     def stands(self, id: str) -> bool:
         """Return whether an entry is neither resolved nor replaced."""
-        self.store.index.catch_up()
-        now = self.store.clock()
-        entry = self.store.index.entry(id, now)
-        return entry is not None and self.store.index.query.fate(entry, now) is None
+        with self.store.snapshot() as snap:
+            now = self.store.clock()
+            entry = snap.entry(id, now)
+            return entry is not None and snap.fate(entry, now) is None

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from orchestrator.runs.task import Task
 from synapse.model.agents import Agent
-from synapse.model.records import Guard, Pending, fence
+from synapse.model.records import Guard, Record, fence
 from synapse.store import Store
 from synapse.writer import Writer
 
@@ -124,7 +124,7 @@ class Runs:
                 self.store, agent.id, parent.id, parent.epoch, ended=True
             )  # a team goes on below its first run
         record = pen.write(
-            Pending("run", agent.id, fields, key=_key(id)),
+            Record.new("run", agent.id, fields, key=_key(id)),
             once=f"run:{id}",
             unless=unless,
         )
@@ -144,8 +144,8 @@ class Runs:
             "progress": progress,
         }
         fields["attempts"] = 2 if moved else run.attempts + 1
-        self.store.log.append(
-            Pending("run", run.agent, fields, key=_key(run.id)),
+        self.store.write(
+            Record.new("run", run.agent, fields, key=_key(run.id)),
             unless=fence(run.id, run.epoch),
         )
         return run_of({**run.fields, **fields})
@@ -154,7 +154,7 @@ class Runs:
         """Say what a run is at, of one that began before anybody knew."""
         fields = {"run": run.id, "epoch": run.epoch, "state": "running", "task": task}
         Writer(self.store, run.agent, run.id, run.epoch).write(
-            Pending("run", run.agent, fields, key=_key(run.id))
+            Record.new("run", run.agent, fields, key=_key(run.id))
         )
 
     def end(self, run: Run, status: str, **more: Any) -> Run:
@@ -167,52 +167,47 @@ class Runs:
             **more,
         }
         pen = Writer(self.store, run.agent, run.id, run.epoch)
-        record = pen.write(Pending("run", run.agent, fields, key=_key(run.id)))
+        record = pen.write(Record.new("run", run.agent, fields, key=_key(run.id)))
         return run_of({**run.fields, **fields, "ended_at": record.at})
 
     def stop(self, id: str, by: str, reason: str) -> None:
         """Ask for its end, whoever holds it."""
-        self.store.log.append(
-            Pending("stop", by, {"run": id, "reason": reason}, key=f"stop:{id}")
+        self.store.write(
+            Record.new("stop", by, {"run": id, "reason": reason}, key=f"stop:{id}")
         )
 
     def over(self, run: Run, *, known: bool = False) -> str | None:
         """Return why this incarnation has to end: another one goes on with the run, or somebody
         stopped it or a run above it. `known`: the index is caught up already.
         """
-        if not known:
-            self.store.index.catch_up()
-        fields = self.store.index.query.run(run.id)
-        if fields is not None and fields["epoch"] != run.epoch:
-            return (
-                f"it was taken over: another supervisor goes on with it, as epoch"
-                f" {fields['epoch']}"
-            )
-        while fields is not None:
-            if stops := self.store.index.keyed(f"stop:{fields['run']}"):
-                return str(stops[-1].fields["reason"])
-            fields = (
-                self.store.index.query.run(fields["parent"])
-                if fields.get("parent")
-                else None
-            )
+        with self.store.snapshot(late=known) as snap:
+            fields = snap.run(run.id)
+            if fields is not None and fields["epoch"] != run.epoch:
+                return (
+                    f"it was taken over: another supervisor goes on with it, as epoch"
+                    f" {fields['epoch']}"
+                )
+            while fields is not None:
+                if stops := snap.keyed(f"stop:{fields['run']}"):
+                    return str(stops[-1].fields["reason"])
+                fields = snap.run(fields["parent"]) if fields.get("parent") else None
         return None
 
     def get(self, id: str) -> Run | None:
-        self.store.index.catch_up()
-        fields = self.store.index.query.run(id)
+        with self.store.snapshot() as snap:
+            fields = snap.run(id)
         return None if fields is None else run_of(fields)
 
     def all(self, **wanted: Any) -> list[Run]:
         """Return the runs, newest first, filtered by `state`, `root`, `agent`, `project` and
         `limit`.
         """
-        self.store.index.catch_up()
-        return [run_of(fields) for fields in self.store.index.query.runs(**wanted)]
+        with self.store.snapshot() as snap:
+            return [run_of(fields) for fields in snap.runs(**wanted)]
 
     def children(self, id: str) -> list[Run]:
-        self.store.index.catch_up()
-        return [run_of(fields) for fields in self.store.index.query.children(id)]
+        with self.store.snapshot() as snap:
+            return [run_of(fields) for fields in snap.children(id)]
 
 
 def _key(run: str) -> str:

@@ -175,7 +175,11 @@ def waiting(orphans: Sequence[Fields], lacks: Lacks) -> dict[str, str]:
 
 def signatures(tools: Iterable[Tool]) -> dict[str, str]:
     """Return the tools by name and parameters, each with a digest of its name and schema."""
-    return {_signature(tool): _digest(tool) for tool in tools}
+    result = {}
+    for tool in tools:
+        parameters = ", ".join(tool.schema.get("properties", ()))
+        result[f"{tool.name}({parameters})"] = _digest(tool)
+    return result
 
 
 def parameters(signatures: Iterable[str]) -> dict[str, list[str]]:
@@ -264,10 +268,6 @@ def _lacking_tools(needed: Signatures, here: Signatures) -> Iterator[str]:
                 if current != signature
                 else " with the types that it had"
             )
-
-
-def _signature(tool: Tool) -> str:
-    return f"{tool.name}({', '.join(tool.schema.get('properties', ()))})"
 
 
 def _digest(tool: Tool) -> str:

@@ -48,8 +48,8 @@ class Task(NamedTuple):
 
 
 def check(task: Task) -> Task:
-    """Raise InvalidEntry where no run can begin with this task: its project must name a namespace
-    for its status, and a limit is a number that is not negative.
+    """Return the task. Raise InvalidEntry where no run can begin with it: its project must name a
+    namespace for its status, and a limit is a number that is not negative.
     """
     fields_fit(task, "task")
     if not is_namespace(f"status/{task.project}"):

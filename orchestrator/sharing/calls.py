@@ -76,7 +76,9 @@ class Sharing:
             self._end_call(session.run.id, act.key)
         how = "made" if look.own else "given"
         self._since_last_turn(session).add(act.key)
-        fields = _about(act, look.entry.id, how, waited) | {"ids": [look.entry.id]}
+        id = look.entry.id
+        fields = _about(act, id, how, waited)
+        fields["ids"] = [id]
         return ToolResult(look.text, fields, label=None if look.own else LABEL)
 
     async def _make(
@@ -103,7 +105,8 @@ class Sharing:
         except ToolFailed:
             if look.claimed:
                 await self.memory_thread(self.findings.release, seat, act)
-                self._failed[act.key] = self._failed.get(act.key, 0) + 1
+                failures = self._failed.get(act.key, 0)
+                self._failed[act.key] = failures + 1
             self._end_call(run, act.key)
             raise
         stale = ("stale",) if look.stale else ()
@@ -197,10 +200,12 @@ class Sharing:
         """Return the acts and entries that a run was given since its last turn: it has not read
         them.
         """
-        turn, entry = len(session.conversation.turns), self._given.get(session.run.id)
-        if entry is None or entry[0] != turn:
-            entry = self._given[session.run.id] = turn, set()
-        return entry[1]
+        run, turn = session.run.id, len(session.conversation.turns)
+        last_turn, given = self._given.get(run, (-1, set()))
+        if last_turn != turn:
+            given = set()
+            self._given[run] = turn, given
+        return given
 
     def _entries_text(
         self, session: Session, entries: list[Entry]

@@ -25,7 +25,7 @@ from synapse.model import namespace as ns
 from synapse.model.agents import OPERATOR, Agent
 from synapse.model.conditions import is_due
 from synapse.model.entry import RANK, SECOND, Draft, Entry, parse_ttl
-from synapse.model.records import Pending
+from synapse.model.records import Record
 from synapse.store import Store
 from synapse.view import block, clauses
 from synapse.view.relevance import forms, is_specific
@@ -78,7 +78,7 @@ class Findings:
     ) -> None:
         self.store, self.root, self.lives, self.lasting = store, root, lives, lasting
         self._places: list[int] = []  # of the entries that are for a moment
-        self._floor, self._query = 0, store.index.query
+        self._floor, self._turn = 0, -1  # up to where in which log they were looked for
 
     # -- before a call -----------------------------------------------------------------------------
 
@@ -92,7 +92,6 @@ class Findings:
     ) -> Look:
         """Return what there is of an act. Where nothing is, and nobody is at it, the work is this
         run's from now on. `told` is what it was last told of the act: that is not told again."""
-        self.store.index.catch_up()
         agent, now = self._agent(seat), self.store.clock()
         results = [
             result
@@ -153,25 +152,34 @@ class Findings:
         self, seat: AgentMemory, holder: Claim, look: Look, previous: str | None
     ) -> Look:
         """Return the look with the holder, where its result would be for this agent to read."""
-        run = self.store.index.query.run(holder.run) if holder.run else None
+        run = self._run(holder)
         if previous == BUSY or holder.note != NOTE or run is None:
             return look
         if not ns.matches_any(self._agent(seat).reads, f"status/{run['project']}"):
             return look
-        running = self.store.index.query.runs(state="running")
+        with self.store.snapshot(late=True) as snap:
+            running = snap.runs(state="running")
         parents = {str(row["run"]): row.get("parent") for row in running}
         return look._replace(holder=holder, parents=parents)
 
     def is_gone(self, holder: Claim) -> bool:
         """Return whether nobody is at it any more: the run has ended, or its process has."""
-        run = self.store.index.query.run(holder.run) if holder.run else None
+        run = self._run(holder)
         if run is None:
             return False
         return run["state"] == "ended" or not self.lives(str(run.get("holder")))
 
+    def _run(self, holder: Claim) -> dict[str, Any] | None:
+        """Return the run that holds the work, None where it is held in no run that is known."""
+        if not holder.run:
+            return None
+        with self.store.snapshot(late=True) as snap:
+            return snap.run(holder.run)
+
     def _results(self, act: Act, agent: Agent) -> list[_Result]:
         """Return the results of an act that are believed, newest first, whatever became of them."""
-        rows = self.store.index.query.keyed(act.key, self.store.clock(), agent)
+        with self.store.snapshot() as snap:
+            rows = snap.entries_under(act.key, self.store.clock(), agent)
         return [
             _Result(entry, live, fields["act"])
             for entry, live, fields in rows
@@ -193,8 +201,9 @@ class Findings:
         if act.paths or len(words) < LEAST:
             # what it asks for is in files, and changes with them; or its words say too little
             return None
-        lasts, horizon = parse_ttl(act.shares.lifetime), self.store.index.horizon
-        matches = clauses.matches(self.store.index, agent, act.words, now, horizon)
+        lasts = parse_ttl(act.shares.lifetime)
+        with self.store.snapshot(words=True) as snap:
+            matches = clauses.matches(snap, agent, act.words, now)
         entries = [
             entry
             for entry in (match.entry for match in matches)
@@ -283,7 +292,6 @@ class Findings:
         if agent.review_required or files is None or files != digests(act.paths):
             return None
         namespace = f"status/{seat.pen.project()}"
-        self.store.index.catch_up()
         results = [
             result
             for result in self._results(act, agent)
@@ -318,7 +326,7 @@ class Findings:
             "files": dict(files),
             "whole": file_name,
         }
-        pending = Pending("entry", agent.id, {"act": fields}, entry, key=act.key)
+        pending = Record.new("entry", agent.id, {"act": fields}, entry, key=act.key)
         record = seat.pen.write(pending, once=f"{once}/shared")
         return self.store.current(str(record.id))
 
@@ -329,7 +337,7 @@ class Findings:
         higher = [old.id for old in olds if old.authority > entry.authority]
         lower = tuple(old.id for old in olds if old.authority <= entry.authority)
         if higher:
-            self.store.log.archive(higher, OPERATOR, STALE)
+            self.store.act("archive", OPERATOR, ids=higher, reason=STALE)
         for old in olds:
             may_replace(agent, old, entry)
         return entry._replace(replaces=lower)
@@ -357,17 +365,16 @@ class Findings:
         held: frozenset[str],
     ) -> list[Entry]:
         """Return the entries that are for the moment of this call and were not given to the run."""
-        self.store.index.catch_up()
-        index = self.store.index
-        if index.query is not self._query:
-            self._places, self._floor, self._query = [], 0, index.query
-        if index.horizon > self._floor:
-            self._places += index.query.conditional(self._floor)
-            self._floor = max(index.horizon, *self._places[-1:], 0)
-        if not self._places:
-            return []
         agent = self._agent(seat)
-        entries = index.query.standing(self._places, self.store.clock(), agent)
+        with self.store.snapshot() as snap:
+            if snap.turn != self._turn:
+                self._places, self._floor, self._turn = [], 0, snap.turn
+            if snap.cursor > self._floor:
+                self._places += snap.conditional(self._floor)
+                self._floor = max(snap.cursor, *self._places[-1:], 0)
+            if not self._places:
+                return []
+            entries = snap.standing(self._places, self.store.clock(), agent)
         return [
             entry
             for entry in entries

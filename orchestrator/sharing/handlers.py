@@ -29,6 +29,9 @@ OnMemory = Callable[..., Awaitable[Any]]
 BLOCKER = next(tool for tool in memory_tools.TOOLS if tool.name == "report_blocker")
 
 
+Gathered = tuple[list[Result], list[str]]  # results, and the runs still at work
+
+
 class ToolContext(NamedTuple):
     """What the handlers of a session use.
 
@@ -40,7 +43,7 @@ class ToolContext(NamedTuple):
     seat: AgentMemory
     sharing: Sharing
     start: Callable[..., Awaitable[Run]]
-    gather: Callable[[Session, list[str]], Awaitable[tuple[list[Result], list[str]]]]
+    gather: Callable[[Session, list[str]], Awaitable[Gathered]]
 
 
 def handlers_of(
@@ -51,8 +54,10 @@ def handlers_of(
     """Return the handlers of all tools that a session may call, by the tools' names."""
     on_memory, seat = context.sharing.memory_thread, context.seat
     run = context.session.run
-    users = [user_handler(tool, context) for tool in _tools_of_run(run, tools, seat)]
-    handlers = {handler.tool.name: _with_entries(handler, context) for handler in users}
+    handlers = {}
+    for user_tool in _tools_of_run(run, tools, seat):
+        handler = user_handler(user_tool, context)
+        handlers[user_tool.tool.name] = _with_entries(handler, context)
     for tool in memory:
         handlers[tool.name] = memory_handler(tool, seat, on_memory)
     if BLOCKER.name not in handlers:
@@ -70,17 +75,21 @@ def _tools_of_run(
     """Return the user's tools that a run was begun with; all, where that was not recorded. What its
     task says of what they share comes first, then synapse.yaml, then what they say themselves."""
     tools = list(tools)
-    takes = {
-        tool.tool.name: tuple(tool.tool.schema.get("properties", ())) for tool in tools
-    }
-    shares = shared(dict(seat.store.settings.other), run.task.tools, takes)
-    tools = [
-        tool._replace(shares=shares.get(tool.tool.name, tool.shares)) for tool in tools
-    ]
+    parameters = {}
+    for tool in tools:
+        properties = tool.tool.schema.get("properties", ())
+        parameters[tool.tool.name] = tuple(properties)
+    settings = dict(seat.store.settings.other)
+    shares = shared(settings, run.task.tools, parameters)
+    offered = []
+    for tool in tools:
+        own = shares.get(tool.tool.name, tool.shares)
+        offered.append(tool._replace(shares=own))
     if run.needs is None:
-        return tools
-    names = {requirements.tool_name(name) for name in run.needs.get("tools", ())}
-    return [tool for tool in tools if tool.tool.name in names]
+        return offered
+    recorded = run.needs.get("tools", ())
+    names = {requirements.tool_name(signature) for signature in recorded}
+    return [tool for tool in offered if tool.tool.name in names]
 
 
 def memory_handler(
@@ -151,7 +160,8 @@ def spawn_handler(context: ToolContext) -> Handler:
             tools=run.task.tools,
         )
         try:
-            child = await context.start(task, parent=run, id=name(agent, run.id, once))
+            id = name(agent, run.id, once)
+            child = await context.start(task, parent=run, id=id)
         except LimitReached as limit:
             raise ToolFailed(for_a_model(limit)) from limit
         return ToolResult(
@@ -194,6 +204,6 @@ def _check_arguments(tool: Tool, call: Call) -> None:
 
 def _entry_written(seat: AgentMemory, once: str) -> str | None:
     """Return the entry that was written under this key."""
-    seat.store.index.catch_up()
-    seq = seat.store.index.first(seat.id, once)
+    with seat.store.snapshot() as snap:
+        seq = snap.first(seat.id, once)
     return None if seq is None else seat.store.log.at(seq).id

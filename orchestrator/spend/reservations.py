@@ -137,8 +137,8 @@ class Budget:
         return self._decide(decide)
 
     def settle(self, reservation: Reservation, used: Amount) -> bool:
-        """Count what the call took. False where a takeover has already counted it at what was
-        reserved.
+        """Count the amount of a call. Return False where a recovery has counted it at what was
+        reserved: it stays so.
         """
         return self._decide(lambda db: _settle(db, reservation.id, _whole(used)))
 

@@ -57,8 +57,8 @@ class Sheet:
     """
 
     def __init__(self, count: Count, guide: int = 0) -> None:
-        """Begin with the count function. `guide`: how many tokens of the system text explain the
-        memory and the team.
+        """Start with the function that counts. `guide`: how many tokens of the system text explain
+        the memory and the team.
         """
         self._count, self._guide = count, guide
         self._tools: tuple[tuple[Tool, ...], list[Segment]] = ((), [])

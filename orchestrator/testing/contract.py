@@ -217,7 +217,7 @@ class EngineContract:
             lambda requests: Move("I look.", ASKED), self.make_request(tools=TOOLS)
         )
         native = json.loads(json.dumps(first.native))
-        said = Message("assistant", first.text, "work_out", first.calls, native=native)
+        reply = Message("assistant", first.text, "work_out", first.calls, native=native)
         results = [answer(call, f"result {n}") for n, call in enumerate(first.calls)]
         wake = Message("user", "Something critical.", "wake")
         for settings in (
@@ -226,7 +226,7 @@ class EngineContract:
             (results[1]._replace(failed=True), wake, results[0]),
         ):
             requests: list[Seen] = []
-            request = self.make_request(said, *settings, tools=TOOLS)
+            request = self.make_request(reply, *settings, tools=TOOLS)
             assert self._turn(noting(requests, TEXT), request).stop == "done"
             assert (requests[0].turn, "Something critical." in requests[0].text) == (
                 1,

@@ -242,9 +242,10 @@ class _Connection(BaseHTTPRequestHandler):
             {"id": name, "object": "model", "type": "model", "display_name": name}
             for name in MODELS
         ]
-        named = [{"name": f"models/{name}"} for name in MODELS]
+        model_list = [{"name": f"models/{name}"} for name in MODELS]
         return self._send(
-            200, {"object": "list", "data": models, "models": named, "has_more": False}
+            200,
+            {"object": "list", "data": models, "models": model_list, "has_more": False},
         )
 
     def do_POST(self) -> None:

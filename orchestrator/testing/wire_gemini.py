@@ -60,10 +60,12 @@ def read(body: Mapping[str, Any]) -> Asked:
     for content in request["contents"]:
         parts = content.get("parts") or ()
         if content.get("role") == "model":
-            found = [item["functionCall"] for item in parts if "functionCall" in item]
+            function_calls = [
+                item["functionCall"] for item in parts if "functionCall" in item
+            ]
             calls = tuple(
                 Call(str(requests + n), call["name"], call.get("args") or {})
-                for n, call in enumerate(found)
+                for n, call in enumerate(function_calls)
             )
             requests += len(calls)
             text = "".join(

@@ -52,7 +52,7 @@ def read(body: Mapping[str, Any]) -> Asked:
         tool_block(tool)._replace(mark="cache_control" in raw)
         for tool, raw in zip(tools, _tools(body), strict=True)
     ]
-    blocks += [Block("system", part["text"], "cache_control" in part) for part in parts]
+    blocks += [Block("system", item["text"], "cache_control" in item) for item in parts]
     messages: list[Message] = []
     open_calls: set[str] = set()
     for message in body["messages"]:
@@ -61,7 +61,7 @@ def read(body: Mapping[str, Any]) -> Asked:
             [{"type": "text", "text": content}] if isinstance(content, str) else content
         )
         open_calls = _check(message["role"], listed, open_calls)
-        blocks += [_block(message["role"], part) for part in listed]
+        blocks += [_block(message["role"], item) for item in listed]
         messages += (
             _assistant(listed) if message["role"] == "assistant" else _user(listed)
         )
@@ -72,7 +72,7 @@ def read(body: Mapping[str, Any]) -> Asked:
     if sum(block.mark for block in blocks) > 4:
         raise Invalid("A maximum of 4 blocks with cache_control may be provided.")
     view = Seen(
-        "\n".join(part["text"] for part in parts), tuple(messages), tuple(tools)
+        "\n".join(item["text"] for item in parts), tuple(messages), tuple(tools)
     )
     thinks = (body.get("thinking") or {}).get("type") in ("enabled", "adaptive")
     return Asked(view, body["model"], bool(body.get("stream")), tuple(blocks), thinks)
@@ -88,25 +88,25 @@ def _check(
     """Refuse what the provider refuses, and return the calls that the next message has to
     answer.
     """
-    answered = {part["tool_use_id"] for part in parts if part["type"] == "tool_result"}
+    answered = {item["tool_use_id"] for item in parts if item["type"] == "tool_result"}
     if answered != open_calls:
         raise Invalid(
             f"tool_result blocks answer {sorted(answered)} where {sorted(open_calls)} was called"
         )
-    first = [part["type"] == "tool_result" for part in parts]
+    first = [item["type"] == "tool_result" for item in parts]
     if first != sorted(first, reverse=True):
         raise Invalid("tool_result blocks must come first in the content")
-    for part in parts:
-        if part["type"] == "text" and not part["text"].strip():
+    for item in parts:
+        if item["type"] == "text" and not item["text"].strip():
             raise Invalid(
                 "messages: text content blocks must contain non-whitespace text"
             )
-        if part["type"] == "thinking" and part.get("signature") != signed(
-            part["thinking"]
+        if item["type"] == "thinking" and item.get("signature") != signed(
+            item["thinking"]
         ):
             raise Invalid("messages: Invalid `signature` in `thinking` block")
     return (
-        {part["id"] for part in parts if part["type"] == "tool_use"}
+        {item["id"] for item in parts if item["type"] == "tool_use"}
         if role == "assistant"
         else set()
     )
@@ -126,24 +126,24 @@ def _block(role: str, part: Mapping[str, Any]) -> Block:
 
 
 def _user(parts: Sequence[Mapping[str, Any]]) -> Iterator[Message]:
-    for part in parts:
-        if part["type"] == "tool_result":
-            text = "\n".join(texts_of(part.get("content"), ("text",)))
-            failed = bool(part.get("is_error"))
+    for item in parts:
+        if item["type"] == "tool_result":
+            text = "\n".join(texts_of(item.get("content"), ("text",)))
+            failed = bool(item.get("is_error"))
             yield Message(
-                "tool", text, "work_obs", answers=part["tool_use_id"], failed=failed
+                "tool", text, "work_obs", answers=item["tool_use_id"], failed=failed
             )
-        elif part["type"] == "text":
-            yield user_message(part["text"])
+        elif item["type"] == "text":
+            yield user_message(item["text"])
 
 
 def _assistant(parts: Sequence[Mapping[str, Any]]) -> Iterator[Message]:
     calls = tuple(
-        Call(part["id"], part["name"], part["input"])
-        for part in parts
-        if part["type"] == "tool_use"
+        Call(item["id"], item["name"], item["input"])
+        for item in parts
+        if item["type"] == "tool_use"
     )
-    text = "".join(part["text"] for part in parts if part["type"] == "text")
+    text = "".join(item["text"] for item in parts if item["type"] == "text")
     yield Message("assistant", text, "work_out", calls)
 
 
@@ -205,8 +205,8 @@ def events(reply: Said, asked: Asked) -> Iterator[Event]:
     }
     yield _event("message_start", message=start)
     for index, part in enumerate(_parts(reply)):
-        begun, deltas, of = part
-        yield _event("content_block_start", index=index, content_block=begun)
+        opening, deltas, of = part
+        yield _event("content_block_start", index=index, content_block=opening)
         for delta in deltas:
             yield _event("content_block_delta", of, index=index, delta=delta)
         yield _event("content_block_stop", index=index)

@@ -64,8 +64,9 @@ async def mcp_tools(
                 "tools of MCP servers need the package mcp, which the extra mcp installs"
             ) from error
         except Exception as error:
+            command = server if isinstance(server, str) else shlex.join(server)
             raise ToolFailed(
-                f"the MCP server {_line(server)} cannot be used: {_cause(error)}"
+                f"the MCP server {command} cannot be used: {_cause(error)}"
             ) from error
         names = _names([tool.name for tool in listed], title, taken)
         offered = [
@@ -89,19 +90,26 @@ async def mcp_tools(
         raise failed
 
 
-def _line(server: str | Sequence[str]) -> str:
-    return server if isinstance(server, str) else shlex.join(server)
+async def connect(
+    server: str | Sequence[str], taken: Collection[str]
+) -> tuple[asyncio.Task[None], list[UserTool]]:
+    """Return the tools of a server, and the task that keeps its connection until cancelled."""
+    tools: asyncio.Future[list[UserTool]] = asyncio.get_running_loop().create_future()
 
+    async def serve() -> None:
+        async with mcp_tools(server, taken=taken) as offered:
+            tools.set_result(offered)
+            await asyncio.Event().wait()
 
-async def serve(
-    server: str | Sequence[str],
-    taken: Collection[str],
-    ready: asyncio.Future[list[UserTool]],
-) -> None:
-    """Keep a server until cancelled; `ready` is given its tools."""
-    async with mcp_tools(server, taken=taken) as tools:
-        ready.set_result(tools)
-        await asyncio.Event().wait()
+    task = asyncio.create_task(serve())
+    try:
+        await asyncio.wait((tools, task), return_when=asyncio.FIRST_COMPLETED)
+    except asyncio.CancelledError:
+        task.cancel()
+        raise
+    if task.done():
+        task.result()
+    return task, tools.result()
 
 
 def _client(

@@ -269,16 +269,18 @@ def _memory(place: Place, count: Callable[[str], int]) -> Iterator[Record]:
         return
     with synapse.open(place.root) as memory:
         _settle(memory)
-        index = memory.store.index
-        for entry in index.query.all(index.cursor(), memory.store.clock()):
-            fields = {
+        with memory.store.snapshot() as snap:
+            entries = snap.all(memory.store.clock())
+            runs = snap.runs(limit=100)
+        for entry in entries:
+            named = {
                 "id": entry.id,
                 "agent": entry.author,
                 "namespace": entry.namespace,
                 "tags": list(entry.tags),
             }
-            yield {"kind": "entry", **fields, "tokens": count(entry.body)}
-        for run in index.query.runs(limit=100):
+            yield {"kind": "entry", **named, "tokens": count(entry.body)}
+        for run in runs:
             usage = run.get("usage") or {}
             yield {
                 "kind": "run",
@@ -293,9 +295,10 @@ def _settle(memory: synapse.Memory) -> None:
     """Wait until the last hooks of a session have written that its runs are over."""
     end = time.monotonic() + SETTLED_WITHIN
     while time.monotonic() < end:
-        memory.store.fresh(force=True)
-        if not memory.store.index.query.runs(state="running", limit=1):
-            return
+        memory.store.look(force=True)
+        with memory.store.snapshot() as snap:
+            if not snap.runs(state="running", limit=1):
+                return
         time.sleep(0.1)
 
 

@@ -70,9 +70,8 @@ class Arm(NamedTuple):
 
 def nothing(seat: AgentMemory) -> View:
     """A view that shows nothing, as of now."""
-    index = seat.store.index
-    index.catch_up()
-    return View("", 0, (), (), False, cursor=index.horizon, at=seat.store.clock())
+    with seat.store.snapshot() as snap:
+        return View("", 0, (), (), False, cursor=snap.cursor, at=seat.store.clock())
 
 
 def given(

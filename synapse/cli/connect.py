@@ -118,9 +118,7 @@ def _check(call: Call) -> None:
     if args.new_token is not None and not args.token_file:
         raise Usage("--new-token needs --token-file, where the token's hash is kept")
     if args.token_file and args.run:
-        raise Usage(
-            "--run is one agent's, and a token file has several: leave one of them out"
-        )
+        raise Usage("--run and --token-file cannot go together")
     if args.http is not None:
         from ipaddress import ip_address
 

@@ -186,8 +186,8 @@ def _integrity(root: str, memory: Memory) -> Iterator[Finding]:
 
     path = os.path.join(root, ".index", "brain.db")
     if memory.store.readonly:
-        memory.store.fresh()
-        sound = memory.store.index.check() == "ok"
+        memory.store.look()
+        sound = memory.store.check() == "ok"
         yield Finding(
             "index",
             "ok" if sound else "fail",

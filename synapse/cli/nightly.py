@@ -236,12 +236,14 @@ def _maintain_date(call: Call) -> NightlyRun:
             "--date runs all phases now: leave out --plan, --phase and --as-of"
         )
     if date_of(args.date) > clock.day(now + DAY):
-        raise InvalidQuery(f"it is not {args.date} anywhere yet", date=args.date)
+        raise InvalidQuery(
+            f"{args.date} has not begun in any time zone", date=args.date
+        )
     with Progress() as progress:
         done = run_nightly(call.memory, args.date, now, progress.phase, progress.act)
     if not done.ran:
         raise Conflict(
-            f"the night of {args.date} is done, or somebody is at it; `synapse defrag`"
+            f"the maintenance of {args.date} is done or running; `synapse defrag`"
             f" runs one by hand"
         )
     return done
@@ -254,7 +256,7 @@ def _maintain_now(call: Call) -> NightlyRun:
     phases, now = _phases(call.args.phase), call.memory.store.clock()
     right = claim(call.memory, JOB, clock.day(now), now, again=True)
     if right is None:
-        raise Conflict("somebody is consolidating just now; look again later")
+        raise Conflict("a consolidation is running; try again later")
     with Progress() as progress:
         return run(call.memory, right, now, progress.phase, phases, progress.act)
 
@@ -353,7 +355,7 @@ def _step_json(step: Step) -> dict[str, Any]:
     }
 
 
-def _format_accounts(rows_: Iterable[Account], how: str) -> str:
+def _format_accounts(accounts: Iterable[Account], how: str) -> str:
     from synapse.cli.frame.table import table
 
     rows = [
@@ -364,7 +366,7 @@ def _format_accounts(rows_: Iterable[Account], how: str) -> str:
             str(len(account.reviews)),
             f"{account.move:+}",
         )
-        for account in rows_
+        for account in accounts
     ]
     return (
         "\n".join([_MODES[how], table(_REPUTATION_COLUMNS, rows)])

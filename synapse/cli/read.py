@@ -21,11 +21,9 @@ from synapse.cli.frame.show import (
     listing,
 )
 from synapse.errors import Forbidden
-from synapse.formats import codec
 from synapse.model.agents import OPERATOR
 from synapse.model.clock import seconds
 from synapse.model.entry import NEVER, PRIORITIES
-from synapse.model.namespace import is_component
 from synapse.model.results import UnreadPage
 from synapse.system.typed import TYPE_CHECKING, Any
 
@@ -172,11 +170,9 @@ def _read_ids(call: Call) -> None:
     entries = [me.get(id) for id in call.args.ids]
     fates = [me.fate(entry.id) for entry in entries]
     render = markdown if call.args.markdown else _full_formatter(fates)
-    counts = {
-        "cursor": call.memory.store.index.cursor(),
-        "matched": len(entries),
-        "visible": len(entries),
-    }
+    with call.memory.store.snapshot(late=True) as snap:
+        cursor = snap.cursor
+    counts = {"cursor": cursor, "matched": len(entries), "visible": len(entries)}
     call.show(
         lambda: {"entries": _json_with_fates(entries, fates), **counts},
         lambda: render(entries),
@@ -427,12 +423,14 @@ def _view_agent(call: Call) -> str:
     if args.ids and args.agent:
         raise Usage("the agent is given twice: as AGENT and as --agent")
     if args.write and args.as_of:
-        raise Usage("--write is for the view of now, --as-of for looking back")
+        raise Usage("--write and --as-of cannot go together")
     args.agent = args.ids or args.agent
     return call.who(args.agent) or OPERATOR if args.department else call.agent()
 
 
 def view_json(view: View, later: list[Entry] | None) -> dict[str, Any]:
+    from synapse.formats import codec
+
     values = fields(view)
     extra = (
         {} if later is None else {"later": [codec.entry_json(entry) for entry in later]}
@@ -452,6 +450,8 @@ def format_view(view: View, later: list[Entry] | None) -> str:
 
 def _write(root: str, name: str, text: str) -> str:
     """Replace the file in one step, so that nobody reads half a view."""
+    from synapse.model.namespace import is_component
+
     if not is_component(name):
         raise Usage(f"{name!r} is not the name of an agent or a department")
     folder = os.path.join(root, "views")

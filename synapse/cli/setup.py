@@ -134,7 +134,7 @@ def _refuse_to_wipe(was: Agent, declared: Agent) -> None:
 
     if lost := format_changes(was._asdict(), declared._asdict()):
         raise Usage(
-            f"{was.id} is registered already: say what it is to be. Without that it"
+            f"{was.id} is registered already: give its role and rights again. Without them it"
             f" would be declared anew as an engineer: {'; '.join(lost)}"
         )
 

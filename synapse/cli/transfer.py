@@ -81,7 +81,7 @@ def _export_mail(call: Call, path: str) -> None:
         return
     if os.path.lexists(path):
         raise Conflict(
-            f"{path} is there already; name another file, or remove it", file=path
+            f"{path} exists already; name another file, or remove it", file=path
         )
     with open(path, "x", encoding="utf-8", newline="\n") as file:
         file.write(text)
@@ -206,7 +206,7 @@ def _export_file(call: Call, path: str) -> tuple[int, str]:
     count, line = 0, ""
     if os.path.lexists(path):
         raise Conflict(
-            f"{path} is there already; name another file, or remove it", file=path
+            f"{path} exists already; name another file, or remove it", file=path
         )
     with open(path, "x", encoding="utf-8", newline="\n") as file:
         try:

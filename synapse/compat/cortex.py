@@ -232,15 +232,13 @@ class _Reader:
             self.count[what] += 1
             try:
                 if not isinstance(row, Mapping):
-                    raise InvalidEntry("it is no object")
+                    raise InvalidEntry("it is not an object")
                 for key, item in self._read(what, row, category):
                     before = self.items[what].get(key)
                     if isinstance(before, OldFact) and not row.get("id"):
                         item = _merged(before, item)
                     elif before not in (None, item):
-                        raise InvalidEntry(
-                            f"another one is there as {key}, and says something else"
-                        )
+                        raise InvalidEntry(f"{key} exists already with another content")
                     self.items[what][key] = item
             except (InvalidEntry, ValueError, TypeError) as error:
                 self.problems.append(f"{path}: {what} {index}: {error}")
@@ -302,7 +300,7 @@ class _Reader:
         name = str(model or self.model or MODELS.get(len(values) // 4) or "")
         if not name:
             raise InvalidEntry(
-                f"its {len(values) // 4} numbers are of a model that nobody names: give --model"
+                f"its {len(values) // 4} numbers belong to an unnamed model: give --model"
             )
         vector = OldVector(
             item, part, name, len(values) // 4, values, None if at is None else str(at)
@@ -485,7 +483,7 @@ def _floats(value: Any) -> bytes:
     if isinstance(value, list):
         value = array("f", value).tobytes()
     if not isinstance(value, bytes) or not value or len(value) % 4:
-        raise InvalidEntry("it is no vector of 32-bit floats")
+        raise InvalidEntry("it is not a vector of 32-bit floats")
     if not all(map(isfinite, array("f", value))):
-        raise InvalidEntry("its vector holds what is no number")
+        raise InvalidEntry("its vector holds something that is not a number")
     return value

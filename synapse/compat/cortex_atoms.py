@@ -15,7 +15,7 @@ from synapse.compat.cortex_answers import (
     read_count,
 )
 from synapse.errors import InvalidEntry, NotFound
-from synapse.index.links import links
+from synapse.index.links import Link, links
 from synapse.knowledge import memory
 from synapse.model.entry import Entry
 from synapse.model.kinds import ATOM
@@ -81,7 +81,7 @@ def find_causes(seat: AgentMemory, arguments: Arguments, _: str | None) -> str:
 def _atom(seat: AgentMemory, id: str) -> Entry:
     entry = seat.get(id)
     if entry.kind != ATOM:
-        raise NotFound(f"{id} is no atom", id=id)
+        raise NotFound(f"{id} is not an atom", id=id)
     return entry
 
 
@@ -91,11 +91,7 @@ def _roots(seat: AgentMemory, start_ids: Iterable[str], depth: int) -> dict[str,
     for steps in range(depth + 1):
         further: list[str] = []
         for id in layer:
-            causes = [
-                edge.cause
-                for edge in links(seat.store.index.query, id)
-                if edge.effect == id
-            ]
+            causes = [edge.cause for edge in _links(seat, id) if edge.effect == id]
             causes = [cause for cause in causes if memory.sees(seat, cause)]
             if not causes and steps:
                 roots[id] = steps
@@ -103,6 +99,11 @@ def _roots(seat: AgentMemory, start_ids: Iterable[str], depth: int) -> dict[str,
             visited.update(causes)
         layer = further
     return roots
+
+
+def _links(seat: AgentMemory, id: str) -> list[Link]:
+    with seat.store.snapshot(late=True) as snap:
+        return links(snap, id)
 
 
 def link_atoms(seat: AgentMemory, arguments: Arguments, _: str | None) -> str:
@@ -120,9 +121,7 @@ def atom_stats(seat: AgentMemory, arguments: Arguments, _: str | None) -> str:
     atoms = entries_of_kind(seat, ATOM)
     ids = {entry.id for entry in atoms}
     by_ends = {
-        (edge.cause, edge.effect): edge
-        for id in ids
-        for edge in links(seat.store.index.query, id)
+        (edge.cause, edge.effect): edge for id in ids for edge in _links(seat, id)
     }
     types = Counter(edge.type for pair, edge in by_ends.items() if ids.issuperset(pair))
     sure = (

@@ -71,9 +71,9 @@ def _create_category(seat: AgentMemory, arguments: Arguments, once: str | None) 
     ]
     if name in categories or conflicts:
         raise InvalidEntry(
-            f"category {name} is there already"
+            f"category {name} exists already"
             if name in categories
-            else f"taken: {', '.join(conflicts)}"
+            else f"keywords of another category: {', '.join(conflicts)}"
         )
     text = json.dumps(
         {"name": name, "description": arguments["description"], "keywords": keywords},
@@ -308,7 +308,7 @@ def _find_memory(seat: AgentMemory, name: str) -> Entry:
     if is_id(name):
         entry = seat.get(name)
         if entry.kind != FACT:
-            raise NotFound(f"{name} is no memory", id=name)
+            raise NotFound(f"{name} is not a memory", id=name)
         return entry
     facts = (
         [entry for entry in _facts(seat) if name.lower() in entry.body.lower()]

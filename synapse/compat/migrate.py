@@ -26,7 +26,7 @@ from synapse.model import kinds
 from synapse.model.agents import OPERATOR, Agent, settled
 from synapse.model.clock import micros
 from synapse.model.entry import NEVER, SECOND, Draft, Entry
-from synapse.model.records import Pending, canonical_body
+from synapse.model.records import Record, canonical_body
 from synapse.system.digest import sha256
 from synapse.system.typed import Any, NamedTuple
 
@@ -109,7 +109,7 @@ class _Plan:
     def __init__(self, memory: Memory, keeper: str) -> None:
         self.memory = memory
         self.store = memory.store
-        self.store.fresh()
+        self.store.look()
         self.keeper = keeper
         self.problems: list[str] = []
         self.agents: dict[str, Agent] = {}
@@ -169,7 +169,8 @@ class _Plan:
         except SynapseError as error:
             self.problems.append(f"{id}: {error}")
             return
-        before = self.store.index.entry(id, self.store.clock())
+        with self.store.snapshot() as snap:
+            before = snap.entry(id, self.store.clock())
         if before is None and id not in self.entries:
             self.entries[id] = entry._replace(staged=False)
         elif before is not None and _is_same(before, entry):
@@ -226,7 +227,7 @@ class _Plan:
             else mail_json.new_id(kinds.MESSAGE, old.source_message)
         )
         has_source = source is not None and (
-            source in self.entries or self.store.index.entry(source, 0) is not None
+            source in self.entries or self._is_here(source)
         )
         extra = old.rest
         if (
@@ -252,6 +253,10 @@ class _Plan:
             ),
         )
 
+    def _is_here(self, id: str) -> bool:
+        with self.store.snapshot() as snap:
+            return snap.entry(id, 0) is not None
+
     def _ttl(self, expires: str | None) -> str | None:
         if expires is None:
             return None
@@ -265,11 +270,8 @@ class _Plan:
             for id, entry in self.there.items()
             if entry.kind == kinds.MESSAGE
         }
-        marks = (
-            mailbox.marks(self.store.index.query, seqs)
-            if seqs
-            else {"receipts": {}, "acks": {}}
-        )
+        with self.store.snapshot() as snap:
+            marks = mailbox.marks(snap, seqs) if seqs else {"receipts": {}, "acks": {}}
         read = {
             (seqs[seq], mark.agent)
             for seq, marked in marks["receipts"].items()
@@ -302,7 +304,8 @@ class _Plan:
                     f"the link {edge.cause} {edge.type} {edge.effect} is of no two atoms here"
                 )
                 continue
-            existing = links(self.store.index.query, edge.cause)
+            with self.store.snapshot() as snap:
+                existing = links(snap, edge.cause)
             repeated = any(
                 (one.effect, one.type, one.strength)
                 == (edge.effect, edge.type, edge.strength)
@@ -313,9 +316,9 @@ class _Plan:
                 self.links.append(edge)
 
     def _vectors(self, old: Iterable[OldVector]) -> None:
-        state = self.store.index
         for vector in old:
-            stored = state.first(self.keeper, _vector_key(vector)) is not None
+            with self.store.snapshot() as snap:
+                stored = snap.first(self.keeper, _vector_key(vector)) is not None
             self._count_marks("embeddings", stored)
             if not stored:
                 self.vectors.append(vector)
@@ -329,26 +332,23 @@ class _Plan:
     def carry_out(self, rest: Mapping[str, Any]) -> None:
         for agent in self.met:
             self.memory.register(agent)
-        log = self.store.log
         batch = {
-            f"migrate:{id}": Pending("entry", entry.author, {}, entry)
+            f"migrate:{id}": Record.new("entry", entry.author, {}, entry)
             for id, entry in self.entries.items()
         }
         batch |= dict(self._acts())
         names = iter(batch)
         while batch_names := list(islice(names, BATCH)):
-            log.append_all({name: batch[name] for name in batch_names})
-        self.store.index.catch_up()
+            self.store.write_all({name: batch[name] for name in batch_names})
+        self.store.refresh()
         self._verify_written()
         self._file_away()
         if batch:
             counts = {count.kind: count.written for count in self._counts()}
-            log.append(
-                Pending("migrated", OPERATOR, {"counts": counts, "rest": dict(rest)})
-            )
-        self.store.index.catch_up()
+            self.store.act("migrated", OPERATOR, counts=counts, rest=dict(rest))
+        self.store.refresh()
 
-    def _acts(self) -> Iterator[tuple[str, Pending]]:
+    def _acts(self) -> Iterator[tuple[str, Record]]:
         """Yield the records that are not entries, each with its own key."""
         for edge in self.links:
             fields = {
@@ -358,53 +358,59 @@ class _Plan:
                 "strength": float(edge.strength),
             }
             fields |= {"ids": [edge.cause, edge.effect], "rest": edge.rest}
-            yield _key("link", fields), Pending("link", self.keeper, fields)
+            yield _key("link", fields), Record.new("link", self.keeper, fields)
         for vector in self.vectors:
             yield (
                 _vector_key(vector),
-                Pending("vector", self.keeper, _vector_fields(vector)),
+                Record.new("vector", self.keeper, _vector_fields(vector)),
             )
         for name, ids in self.reads.items():
-            yield _key("receipt", [name, ids]), Pending("receipt", name, {"ids": ids})
+            yield (
+                _key("receipt", [name, ids]),
+                Record.new("receipt", name, {"ids": ids}),
+            )
         for id, answer in self.acks:
             record_fields = {"entry": id, "body": answer.body, "when": answer.at}
             yield (
                 _key("acked", [answer.agent, record_fields]),
-                Pending("acked", answer.agent, record_fields),
+                Record.new("acked", answer.agent, record_fields),
             )
         if self.uses:
             yield (
                 _key("used", self.uses),
-                Pending("used", self.keeper, {"counts": self.uses}),
+                Record.new("used", self.keeper, {"counts": self.uses}),
             )
 
     def _verify_written(self) -> None:
         """Check that everything planned was written, by counting what is stored."""
         now = self.store.clock()
-        for id, entry in self.entries.items():
-            stored = self.store.index.entry(id, now)
-            if stored is None or not _is_same(stored, entry):
-                raise StoreError(f"{id} was not taken over whole; run it again")
+        with self.store.snapshot() as snap:
+            for id, entry in self.entries.items():
+                stored = snap.entry(id, now)
+                if stored is None or not _is_same(stored, entry):
+                    raise StoreError(f"{id} was not imported completely; run it again")
 
     def _file_away(self) -> None:
         """Archive threads that were silent for long and read by all their addressees."""
-        query, now = self.store.index.query, self.store.clock()
+        now = self.store.clock()
         threads: dict[str, list[Entry]] = {}
         for entry in self.entries.values():
             if entry.kind == kinds.MESSAGE:
                 threads.setdefault(entry.more["thread"], []).append(entry)
         read = {id for ids in self.reads.values() for id in ids}
         for thread, messages in threads.items():
-            row = mailbox.thread(query, None, thread)
+            with self.store.snapshot(late=True) as snap:
+                row = mailbox.thread(snap, None, thread)
             is_over = all(
                 message.id in read and _when(message, now) < now - IDLE
                 for message in messages
             )
             if is_over and row is not None and row.live == len(messages):
-                self.store.log.archive(
-                    [message.id for message in messages],
+                self.store.act(
+                    "archive",
                     OPERATOR,
-                    "idle for 30 days when it was taken over",
+                    ids=[message.id for message in messages],
+                    reason="idle for 30 days when it was taken over",
                 )
 
     # -- telling -----------------------------------------------------------------------------------

@@ -10,8 +10,9 @@ from struct import unpack
 
 from synapse.authority import SEALED
 from synapse.index import mailbox
-from synapse.index.db import Database
+from synapse.index.database import Database
 from synapse.index.links import links, uses
+from synapse.index.snapshot import Snapshot
 from synapse.index.vectors import unit
 from synapse.mail.messages import as_messages, first_of
 from synapse.model import kinds
@@ -119,8 +120,12 @@ class Rows:
 
     def derive(self, touched: Touched) -> None:
         """Derive the rows of everything touched from the index."""
+        with self.store.snapshot(late=True) as snap:
+            self._derive(snap, touched)
+
+    def _derive(self, snap: Snapshot, touched: Touched) -> None:
         now = self.store.clock()
-        entries = {id: self._current(id, now) for id in touched.ids}
+        entries = {id: _standing(snap, id, now) for id in touched.ids}
         for id in entries:
             if id not in touched.new:
                 self._drop(id)
@@ -129,32 +134,18 @@ class Rows:
         self._messages(messages, touched)
         for entry in live:
             if entry.kind == kinds.FACT:
-                self.db.run("put_stm", self._fact(entry))
+                self.db.run("put_stm", self._fact(snap, entry))
             elif entry.kind == kinds.ATOM:
                 self.db.run("put_atom", self._atom(entry))
                 touched.links[entry.id] = None
-        self._drop_missing(entries, touched)
+        self._drop_missing(snap, entries, touched)
         for id in touched.links:
-            self._links(id)
+            self._links(snap, id)
         for id in touched.vectors:
-            self._log_vectors(id)
+            self._log_vectors(snap, id)
         for id in touched.threads:
-            self._thread(id)
-        self._update_activity(touched)
-
-    def _current(self, id: str, now: int) -> Entry | None:
-        """Return the item if it is current: not replaced, forgotten, staged or sealed."""
-        query = self.store.index.query
-        entry = query.entry(id, now)
-        if (
-            entry is None
-            or entry.staged
-            or entry.kind == kinds.ENTRY
-            or entry.scope in SEALED
-        ):
-            return None
-        (until,) = query.db.run("hidden", {"seq": entry.seq}).fetchone()
-        return None if until else entry
+            self._thread(snap, id)
+        self._update_activity(snap, touched)
 
     def _drop(self, id: str) -> None:
         for name in (
@@ -166,17 +157,15 @@ class Rows:
         ):
             self.db.run(name, {"id": id})
 
-    def _drop_missing(self, entries: dict[str, Entry | None], touched: Touched) -> None:
+    def _drop_missing(
+        self, snap: Snapshot, entries: dict[str, Entry | None], touched: Touched
+    ) -> None:
         """Add the links of removed atoms, and the threads of removed messages."""
         for id, entry in entries.items():
             if entry is None:
                 self.db.run("drop_links", {"id": id})
                 self.db.run("drop_embedding", {"id": id})
-                old = (
-                    self.store.index.query.entry(id, 0)
-                    if kinds.kind_of(id) == kinds.MESSAGE
-                    else None
-                )
+                old = snap.entry(id, 0) if kinds.kind_of(id) == kinds.MESSAGE else None
                 if old is not None and not old.staged:
                     touched.threads[old.more["thread"]] = None
 
@@ -222,14 +211,14 @@ class Rows:
         )
         return self._now(next(sources, None))
 
-    def _fact(self, entry: Entry) -> dict[str, Any]:
-        first, extra = first_of(self.store, entry), entry.more
+    def _fact(self, snap: Snapshot, entry: Entry) -> dict[str, Any]:
+        first, extra = first_of(snap, entry), entry.more
         return {
             "id": entry.id,
             "content": entry.body,
             "categories": dumps(list(extra.get("categories", ()))),
             "importance": extra.get("importance", 1.0),
-            "access_count": uses(self.store.index.query, entry.id),
+            "access_count": uses(snap, entry.id),
             "created_at": iso(said_at(first)),
             "updated_at": None if first is entry else iso(entry.at),
             "expires_at": None if entry.expires == NEVER else iso(entry.expires),
@@ -253,19 +242,19 @@ class Rows:
             "seq": entry.seq,
         }
 
-    def _links(self, id: str) -> None:
+    def _links(self, snap: Snapshot, id: str) -> None:
         self.db.run("drop_links", {"id": id})
-        for link in links(self.store.index.query, id):
+        for link in links(snap, id):
             row = {
                 name: getattr(link, name)
                 for name in ("cause", "effect", "type", "strength")
             }
             self.db.run("put_link", row | {"created_at": iso(link.at)})
 
-    def _thread(self, id: str) -> None:
+    def _thread(self, snap: Snapshot, id: str) -> None:
         self.db.run("drop_thread", {"id": id})
         count, began, last = self.db.run("thread_ends", {"id": id}).fetchone()
-        row = mailbox.thread(self.store.index.query, None, id)
+        row = mailbox.thread(snap, None, id)
         if not count or row is None:
             return
         author, subject = self.db.run("thread_first", {"id": id}).fetchone()
@@ -326,11 +315,11 @@ class Rows:
                 )
         return last
 
-    def _log_vectors(self, id: str) -> None:
+    def _log_vectors(self, snap: Snapshot, id: str) -> None:
         """Add the vectors that the log holds: they were imported and could not be computed
         again."""
-        for record in self.store.index.query.acts(None, id, 0, None):
-            entry = self.store.index.query.entry(id, 0)
+        for record in snap.acts(None, id, 0, None):
+            entry = snap.entry(id, 0)
             if record.kind == "vector" and entry is not None and entry.kind in _TYPE:
                 fields = record.fields
                 type = _TYPE[entry.kind] + (
@@ -340,7 +329,7 @@ class Rows:
                 row = _embedding(type, id, iso(said_at(entry)), fields["model"], vector)
                 self.db.run("keep_embedding", row | {"id": f"log{row['id'][3:]}"})
 
-    def _update_activity(self, touched: Touched) -> None:
+    def _update_activity(self, snap: Snapshot, touched: Touched) -> None:
         """Update when agents last acted; write the whole row of new or redeclared agents."""
         for id, at in touched.seen.items():
             if (
@@ -349,13 +338,12 @@ class Rows:
             ):
                 touched.agents[id] = None
         if touched.agents:
-            self._agents(touched.agents)
+            self._agents(snap, touched.agents)
 
-    def _agents(self, ids: Iterable[str]) -> None:
-        query = self.store.index.query
-        last_active = query.last_active()
+    def _agents(self, snap: Snapshot, ids: Iterable[str]) -> None:
+        last_active = snap.last_active()
         for id in ids:
-            agent = query.declared.get(id)
+            agent = snap.declared.get(id)
             if agent is None:
                 self.db.run("drop_agent", {"id": id})
                 continue
@@ -373,6 +361,20 @@ class Rows:
                 "capabilities": dumps(can),
             }
             self.db.run("put_agent", row)
+
+
+def _standing(snap: Snapshot, id: str, now: int) -> Entry | None:
+    """Return the item under an id, if it counts: neither replaced nor forgotten, neither waiting
+    nor sealed."""
+    entry = snap.entry(id, now)
+    if (
+        entry is None
+        or entry.staged
+        or entry.kind == kinds.ENTRY
+        or entry.scope in SEALED
+    ):
+        return None
+    return None if snap.hidden_until(entry.seq) else entry
 
 
 def _embedding(

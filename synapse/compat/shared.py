@@ -99,8 +99,8 @@ class SharedMemoryStore:
         it."""
         if fact_id is not None:
             return recall.version_by(self.seat(agent), fact_id)
-        self.memory.store.fresh()
-        return self.memory.store.index.horizon
+        with self.memory.store.snapshot(look=True) as snap:
+            return snap.cursor
 
     def tools(
         self, agent: str | None = None, should_recall: ShouldRecall = always
@@ -112,9 +112,7 @@ class SharedMemoryStore:
         """Return the memory of an agent."""
         agent_id = agent or self.agent
         if agent_id is None:
-            raise InvalidQuery(
-                "whose memory? name an agent, for the store or for the call"
-            )
+            raise InvalidQuery("missing agent: name one for the store or for the call")
         return self.memory.as_agent(agent_id)
 
     def close(self) -> None:

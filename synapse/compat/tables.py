@@ -18,8 +18,7 @@ from math import sqrt
 
 from synapse.compat.rows import Rows, Stray, Touched
 from synapse.errors import Conflict, StoreError
-from synapse.index.db import Database
-from synapse.index.vectors import path_beside
+from synapse.index.database import Database
 from synapse.model.records import Record
 from synapse.model.results import Problem
 from synapse.store import Store
@@ -59,7 +58,7 @@ class Tables:
         """Bring the tables in line with the log; how many records that took. What others wrote into
         them is undone.
         """
-        self.store.index.catch_up()
+        self.store.refresh()
         synced = 0
         while True:
             count = self._whole(self._batch)
@@ -72,8 +71,8 @@ class Tables:
 
     def behind(self) -> bool:
         """Return whether the log holds more than the tables, or somebody wrote into them."""
-        self.store.index.catch_up()
-        return self._cursor() != self.store.index.cursor() or bool(self.waiting())
+        with self.store.snapshot() as snap:
+            return self._cursor() != snap.cursor or bool(self.waiting())
 
     def rebuild(self) -> int:
         """Derive every row anew; what others wrote is forgotten."""
@@ -146,7 +145,7 @@ class Tables:
 
     def _has_vectors(self) -> bool:
         """Return whether anything was ever embedded here; asks no embedder."""
-        path = path_beside(self.store.index.db.path)
+        path = self.store.vectors_path
         return (
             os.path.exists(path)
             if path != ":memory:"
@@ -164,7 +163,8 @@ class Tables:
         return int(self.db.meta("cursor") or 0)
 
     def _batch(self) -> int:
-        cursor, end = self._cursor(), self.store.index.cursor()
+        with self.store.snapshot(late=True) as snap:
+            cursor, end = self._cursor(), snap.cursor
         if cursor > end:  # another log, or one that was taken back
             self._wipe()
             cursor = 0

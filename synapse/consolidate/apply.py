@@ -14,7 +14,7 @@ from synapse.consolidate.plan import Plan
 from synapse.core import operators_alone
 from synapse.model.agents import CONSOLIDATOR, Agent
 from synapse.model.entry import Entry
-from synapse.model.records import Guard, Pending, Record
+from synapse.model.records import Guard, Record
 from synapse.system.digest import sha256
 from synapse.system.typed import TYPE_CHECKING, Any
 
@@ -46,14 +46,14 @@ def apply_acts(
             None if act.new_entry is None else entries[_key_of(act, night)]
             for act in batch
         ]
-        filings: dict[str, Pending] = {}
+        filings: dict[str, Record] = {}
         for act, successor in zip(batch, successors, strict=True):
             if act.ids:
                 key = f"{night}:{act.kind}:{_sources(act)}"
                 filings[key] = _archive_record(act, successor, night)
-        filed = iter(store.log.append_all(filings, unless=guard) if filings else ())
+        filed = iter(store.write_all(filings, unless=guard) if filings else ())
         # here, and not under the log's lock at the next act: writers wait for that one
-        store.index.catch_up()
+        store.refresh()
         for act, successor in zip(batch, successors, strict=True):
             seqs = [] if successor is None else [successor.seq]
             if act.ids:
@@ -78,19 +78,21 @@ def _write_new_entries(
     store: Store, acts: Iterable[Act], night: str, guard: Guard | None
 ) -> dict[str, Record]:
     """Write the new entry of each act that has one, and return the records by the acts' keys."""
-    batch: dict[str, Pending] = {}
+    batch: dict[str, Record] = {}
     for act in acts:
         if act.new_entry is not None:
             fields = {"phase": act.phase, "night": night, "why": act.reason}
             entry = admit_new_entry(store, act.new_entry)
-            batch[_key_of(act, night)] = Pending("entry", CONSOLIDATOR, fields, entry)
+            batch[_key_of(act, night)] = Record.new(
+                "entry", CONSOLIDATOR, fields, entry
+            )
     if not batch:
         return {}
-    records = store.log.append_all(batch, unless=guard)
+    records = store.write_all(batch, unless=guard)
     return dict(zip(batch, records, strict=True))
 
 
-def _archive_record(act: Act, successor: Record | None, night: str) -> Pending:
+def _archive_record(act: Act, successor: Record | None, night: str) -> Record:
     fields: dict[str, Any] = {
         "phase": act.phase,
         "night": night,
@@ -102,7 +104,7 @@ def _archive_record(act: Act, successor: Record | None, night: str) -> Pending:
         fields["heirs"] = heirs
     if act.notes:
         fields["notes"] = list(act.notes)
-    return Pending("archive", CONSOLIDATOR, fields)
+    return Record.new("archive", CONSOLIDATOR, fields)
 
 
 def _key_of(act: Act, night: str) -> str:

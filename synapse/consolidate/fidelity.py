@@ -23,9 +23,8 @@ from synapse.consolidate.words import (
 )
 from synapse.system.typed import NamedTuple
 
-SHARE_KEPT = (
-    2 / 3
-)  # the share of a clause's words that stand in what says it in other words
+# The share of a clause's words that have to stand in what says it in other words.
+SHARE_KEPT = 2 / 3
 EFFORT = 1_000_000  # words compared while looking for how a text was put together
 PAUSES = 200  # in a text: more than that is no summary
 STRETCH = 4  # clauses of a sentence that may say one clause together

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from synapse.consolidate.acts import Act, NewEntry, archive_acts
 from synapse.consolidate.metrics import shape
-from synapse.index.unfiled import Busy, Sized
+from synapse.index.maintenance import Busy, Sized
 from synapse.model import namespace as ns
 from synapse.model.agents import CONSOLIDATOR
 from synapse.model.clock import DAY, day
@@ -19,13 +19,11 @@ from synapse.model.settings import SIZES, Settings, parse_size
 from synapse.system.typed import NamedTuple
 
 PLACE = "system/limits"
-OWN = frozenset(
-    (PLACE, "system/changelog")
-)  # what nights write of themselves: bounded, and no part of any sum
+# The entries on the runs themselves: bounded, and no part of any sum.
+OWN = frozenset((PLACE, "system/changelog"))
 ALL = "all namespaces"
-NOTICE = (
-    12 * 3_600 * SECOND
-)  # so long at least a warning stands before anything is filed away
+# A warning stands at least so long before anything is filed away.
+NOTICE = 12 * 3_600 * SECOND
 MOST_USES = 30
 MOST_REMARKS = 20
 
@@ -42,9 +40,8 @@ class Room(NamedTuple):
     """The room that is taken at one moment. `sized` are the entries of the namespaces that hold too
     much, or of all."""
 
-    sizes: Sequence[
-        tuple[str, int]
-    ] = ()  # namespaces, with the bytes of what is shown of them
+    # namespaces, with the bytes of what is shown of them
+    sizes: Sequence[tuple[str, int]] = ()
     sized: Sequence[Sized] = ()
     warnings: Sequence[LimitWarning] = ()
     long: Sequence[tuple[str, int]] = ()
@@ -95,9 +92,8 @@ def enforce(
         for warning in room.warnings
         if warning.id not in excluded
     }
-    for subject in sorted(
-        {*warnings, *_subjects(room, settings)}, key=lambda name: (name == ALL, name)
-    ):
+    subjects = {*warnings, *(name for name, _, _ in over_limit(room.sizes, settings))}
+    for subject in sorted(subjects, key=lambda name: (name == ALL, name)):
         limit = (
             settings.size("total_shared")
             if subject == ALL
@@ -151,14 +147,11 @@ def _is_protected(row: Sized) -> bool:
     )
 
 
-def _subjects(room: Room, settings: Settings) -> set[str]:
-    return {name for name, _, _ in over_limit(room.sizes, settings)}
-
-
 def _archive_oldest(
     subject: str, size: int, limit: int, going: Sequence[Sized]
 ) -> Iterator[Act]:
-    reason = f"{subject} held {format_size(size)} of {format_size(limit)}: oldest and least used first"
+    sizes = f"{format_size(size)} of {format_size(limit)}"
+    reason = f"{subject} held {sizes}: oldest and least used first"
     notes = tuple(f"of {day(row.at)}, in {row.uses} prompts" for row in going)
     yield from archive_acts("enforce", reason, [(row.id, "") for row in going], notes)
 
@@ -190,11 +183,9 @@ def remarks(room: Room, settings: Settings) -> list[str]:
     used = [name for name, _ in room.sizes]
     notes += shape(used)
     declared = settings.declared
-    notes += [
-        f"{name} is none of the namespaces in synapse.yaml"
-        for name in used
-        if declared and not _known(name, declared)
-    ]
+    for name in used if declared else ():
+        if name.split("/", 1)[0] != "system" and not ns.matches_any(declared, name):
+            notes.append(f"{name} is none of the namespaces in synapse.yaml")
     limit = settings.size("per_entry")
     notes += [
         f"{id} holds {format_size(size)}: longer than {format_size(limit)}"
@@ -208,10 +199,6 @@ def remarks(room: Room, settings: Settings) -> list[str]:
                 f"{author} wrote {count:,} entries on {date}, over its quota of {most:,}"
             )
     return notes
-
-
-def _known(name: str, declared: Iterable[str]) -> bool:
-    return name.split("/", 1)[0] == "system" or ns.matches_any(declared, name)
 
 
 def format_size(size: int) -> str:

@@ -9,17 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from synapse.consolidate.acts import AppliedAct
-from synapse.index.unfiled import Weight
+from synapse.index.maintenance import Weight
 from synapse.model.clock import DAY, day
 from synapse.system.typed import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from synapse.model.records import Record
 
-MANY, DEEP = (
-    10,
-    3,
-)  # namespaces at the top level, and levels below one another, before it is hard to follow
+# Namespaces at the top level, and levels below one another, that are hard to follow.
+MANY, DEEP = 10, 3
 IDLE_DAYS = 3
 WEEK = 7
 GROWTH = 2  # times as much written as filed away, for a week
@@ -37,9 +35,8 @@ class Measure(NamedTuple):
     filed: int
     merged: int
     disputed: int
-    namespaces: tuple[
-        tuple[str, int, int, int], ...
-    ]  # name, entries and bytes after the night, bytes before
+    # name, entries and bytes after the run, bytes before
+    namespaces: tuple[tuple[str, int, int, int], ...]
 
     @property
     def compression(self) -> float:
@@ -159,11 +156,8 @@ def plot(values: Sequence[int], width: int, height: int = 6) -> list[str]:
 def per_namespace(measure: Measure) -> list[tuple[str, ...]]:
     """Return the namespaces of a run as rows of a table, the fullest first."""
     rows = sorted(measure.namespaces, key=lambda row: (-row[2], row[0]))
-    return [
-        (name, f"{entries:,}", f"{size:,}", _share(was, size))
-        for name, entries, size, was in rows
-    ]
-
-
-def _share(was: int, size: int) -> str:
-    return f"{1 - size / was:.0%}" if was else "-"
+    table: list[tuple[str, ...]] = []
+    for name, entries, size, before in rows:
+        share = f"{1 - size / before:.0%}" if before else "-"
+        table.append((name, f"{entries:,}", f"{size:,}", share))
+    return table

@@ -20,11 +20,11 @@ from synapse.consolidate.reviews import review
 from synapse.consolidate.state import measure, plan_states, room_state
 from synapse.core import operators_alone
 from synapse.errors import Conflict, InvalidQuery
-from synapse.index import unfiled
+from synapse.index import maintenance
 from synapse.model.agents import CONSOLIDATOR
 from synapse.model.clock import seconds
 from synapse.model.entry import SECOND
-from synapse.model.records import Guard, Pending, Record, epoch_is
+from synapse.model.records import Guard, Record, epoch_is
 from synapse.system.typed import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -82,8 +82,8 @@ def claim(
     is done, and does not stand for it."""
     operators_alone(f"run {job}")
     store, key = mem.store, f"{job}:{date_of(local_date)}"
-    store.index.catch_up()
-    records = store.index.keyed(key)
+    with store.snapshot() as snap:
+        records = snap.keyed(key)
     last = records[-1].fields if records else {}
     epoch = int(last.get("epoch", 0)) + 1
     phase = last.get("phase") if last.get("state") == "running" and not again else None
@@ -94,7 +94,7 @@ def claim(
     if not lease.acquire(store, key, epoch):
         return None
     try:
-        store.log.append(
+        store.write(
             _running(right, phase), unless=vacant(key, epoch, now, again, is_dead)
         )
     except BaseException as error:
@@ -111,7 +111,7 @@ def reach(mem: Memory, right: Claim, phase: str, now: int) -> Claim:
     """Record that a phase begins, and hold the job for longer; Conflict where another has taken it
     over."""
     right = right._replace(phase=phase, until=now + LEASE)
-    mem.store.log.append(_running(right, phase), unless=right.fence)
+    mem.store.write(_running(right, phase), unless=right.fence)
     return right
 
 
@@ -124,8 +124,8 @@ def finish(mem: Memory, right: Claim, **outcome: object) -> None:
         "epoch": right.epoch,
         "state": state,
     } | outcome
-    mem.store.log.append(
-        Pending("night", CONSOLIDATOR, fields, key=right.key), unless=right.fence
+    mem.store.write(
+        Record.new("night", CONSOLIDATOR, fields, key=right.key), unless=right.fence
     )
     lease.release(mem.store, right.key, right.epoch)
 
@@ -183,11 +183,9 @@ def _run(
     store, floor, done = mem.store, compared_until(mem.store), list[AppliedAct]()
     portions = plan_states(store, now, floor)
     todo = plan(next(portions), now, store.settings, set(phases) - {"enforce"})
-    query, before = store.index.query, unfiled.weights(store.index.query, now)
-    admit_new_entry, looked = (
-        unfiled.written_since(query, floor, CONSOLIDATOR),
-        todo.cursor,
-    )
+    with store.snapshot() as snap:
+        before, looked = maintenance.weights(snap, now), todo.cursor
+        admit_new_entry = maintenance.written_since(snap, floor, CONSOLIDATOR)
     remarks = tuple[str, ...]()
     for phase in PHASES[PHASES.index(right.phase or PHASES[0]) :]:
         if phase in phases:
@@ -217,8 +215,11 @@ def _run(
         summary["remarks"] = list(remarks[:MOST_REMARKS])
     if "metrics" in phases:
         review(store, name, now, right.fence)
-        after = unfiled.weights(query, now) if done or admit_new_entry else before
-        disputed = unfiled.disputed(query, now)
+        with store.snapshot() as snap:
+            after = (
+                maintenance.weights(snap, now) if done or admit_new_entry else before
+            )
+            disputed = maintenance.disputed(snap, now)
         summary |= metrics.measure_fields(
             before, after, done, admit_new_entry, disputed
         )
@@ -257,8 +258,8 @@ def compared_until(store: Store) -> int:
 
 def finished_runs(store: Store) -> list[Record]:
     """Return the records of the finished runs, those by hand included, oldest first."""
-    store.index.catch_up()
-    records = unfiled.nights(store.index.query)
+    with store.snapshot() as snap:
+        records = maintenance.nights(snap)
     return [
         record
         for record in records
@@ -288,7 +289,7 @@ def vacant(
     return Guard(key, "vacant", holds)
 
 
-def _running(right: Claim, phase: str | None) -> Pending:
+def _running(right: Claim, phase: str | None) -> Record:
     fields = {
         "job": right.job,
         "date": right.date,
@@ -297,7 +298,7 @@ def _running(right: Claim, phase: str | None) -> Pending:
         "until": right.until,
     }
     fields |= {"holder": lease.process_name()} | ({"phase": phase} if phase else {})
-    return Pending("night", CONSOLIDATOR, fields, key=right.key)
+    return Record.new("night", CONSOLIDATOR, fields, key=right.key)
 
 
 def date_of(text: str) -> str:
@@ -321,9 +322,9 @@ class RunHistory(NamedTuple):
 def run_history(mem: Memory) -> RunHistory:
     """Return the figures of every finished run."""
     store = mem.store
-    store.fresh()
-    runs = metrics.measures(finished_runs(store))
-    since = store.log.at(1).at if store.index.cursor() else None
+    with store.snapshot(look=True) as snap:
+        runs = metrics.measures(finished_runs(store))
+        since = store.log.at(1).at if snap.cursor else None
     worries = metrics.idleness(runs, since, store.clock())
     room = measure(store, store.clock(), compared_until(store))
     return RunHistory(

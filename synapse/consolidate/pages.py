@@ -12,13 +12,13 @@ from itertools import groupby
 from synapse.authority import admit
 from synapse.errors import StoreError
 from synapse.history.sentences import Act, format_days, ids_of, in_changelog
-from synapse.index import unfiled
-from synapse.index.query import Filter
+from synapse.index import maintenance
+from synapse.index.snapshot import Filter, Snapshot
 from synapse.log.files import FilesLog
 from synapse.model.agents import CONSOLIDATOR, OPERATOR, Agent
 from synapse.model.clock import DAY, day
 from synapse.model.entry import Draft
-from synapse.model.records import Guard, Pending, filings
+from synapse.model.records import Guard, Record, filings
 from synapse.system.typed import TYPE_CHECKING
 from synapse.view.block import escaped
 
@@ -46,14 +46,14 @@ def write(
 def write_entry(store: Store, night: str, floor: int, now: int, guard: Guard) -> None:
     """Write the entry that says what a run did. One that only filed away such entries writes
     none."""
-    query, counts = store.index.query, Counter[str]()
+    counts = Counter[str]()
     own_entries = Filter(
         namespaces=(CHANGELOG,), author=CONSOLIDATOR, archived=True, limit=None
     )
-    own_ids = {
-        entry.id for entry in query.page(None, own_entries, now, store.index.horizon)
-    }
-    for act in unfiled.written_by(query, CONSOLIDATOR, floor):
+    with store.snapshot() as snap:
+        own_ids = {entry.id for entry in snap.page(None, own_entries, now)}
+        acts = maintenance.written_by(snap, CONSOLIDATOR, floor)
+    for act in acts:
         if act.fields.get("night") == night:
             counts[act.fields.get("reason", "")] += sum(
                 id not in own_ids for id, _ in filings(act)
@@ -75,14 +75,14 @@ def write_entry(store: Store, night: str, floor: int, now: int, guard: Guard) ->
         "important",
     )
     entry = admit(draft, Agent(CONSOLIDATOR, authority=0, write=("*",)), store.settings)
-    pending = Pending(
+    pending = Record.new(
         "entry",
         CONSOLIDATOR,
         {"phase": "changelog", "night": night},
         entry._replace(authority=0),
     )
-    store.log.append(pending, once=f"changelog:{night}", unless=guard)
-    store.index.catch_up()
+    store.write(pending, once=f"changelog:{night}", unless=guard)
+    store.refresh()
 
 
 def write_days(store: Store, floor: int, now: int) -> None:
@@ -90,17 +90,17 @@ def write_days(store: Store, floor: int, now: int) -> None:
     it."""
     assert isinstance(store.log, FilesLog)
     since = max(store.log.at(floor).at if floor else 0, now - DAYS * DAY) // DAY * DAY
-    acts = (
-        _act(store, record, entry, now)
-        for record, entry in unfiled.told(store.index.query, since)
-    )
-    for date, group in groupby(
-        (act for act in acts if in_changelog(act.record)),
-        key=lambda act: day(act.record.at),
-    ):
-        _place(
-            store, f"changelog/{date}.md", f"# {date}\n\n{format_days(group, _item)}\n"
+    with store.snapshot() as snap:
+        acts = (
+            _act(snap, record, entry, now)
+            for record, entry in maintenance.told(snap, since)
         )
+        for date, group in groupby(
+            (act for act in acts if in_changelog(act.record)),
+            key=lambda act: day(act.record.at),
+        ):
+            text = f"# {date}\n\n{format_days(group, _item)}\n"
+            _place(store, f"changelog/{date}.md", text)
 
 
 def write_views(mem: Memory) -> None:
@@ -122,10 +122,10 @@ def write_views(mem: Memory) -> None:
         )
 
 
-def _act(store: Store, record: Record, entry: Entry | None, now: int) -> Act:
+def _act(snap: Snapshot, record: Record, entry: Entry | None, now: int) -> Act:
     """Return the act with its entry, where that is to all; one that was staged is looked up."""
     if entry is None and record.kind == "entry":
-        entry = store.index.entry(ids_of(record)[0], now)
+        entry = snap.entry(ids_of(record)[0], now)
     return Act(record, entry if entry and entry.addressees == ("all",) else None)
 
 

@@ -14,7 +14,7 @@ from synapse.consolidate.acts import Act, NewEntry, archive_acts, without
 from synapse.consolidate.heading import fitting, portions, room_beside
 from synapse.consolidate.limits import Room, enforce, remarks
 from synapse.consolidate.similarity import fingerprint, similarity
-from synapse.index.unfiled import Lapsed, Outdone
+from synapse.index.maintenance import Lapsed, Outdone
 from synapse.model.agents import CONSOLIDATOR, OPERATOR, Agent, authority_in
 from synapse.model.clock import DAY, seconds
 from synapse.model.entry import NEVER, RANK, SECOND, TRUST, Draft, Entry
@@ -36,15 +36,13 @@ class State(NamedTuple):
 
     cursor: int = 0
     live: Sequence[Sequence[Entry]] = ()  # those that may say the same, together
-    unfinished_merges: Sequence[
-        tuple[str, str]
-    ] = ()  # sources of merged entries that are not filed away, each with its heir
+    # sources of merged entries that are not filed away, each with the merged entry
+    unfinished_merges: Sequence[tuple[str, str]] = ()
     superseded: Sequence[Outdone] = ()
     lapsed: Sequence[Lapsed] = ()
     idle: Sequence[str] = ()  # messages of threads in which nobody writes any more
-    blockers: Sequence[
-        tuple[Entry, Entry]
-    ] = ()  # those that ran out, each with the one that it was first
+    # those that expired, each with the blocker that it was first
+    blockers: Sequence[tuple[Entry, Entry]] = ()
     spared: Collection[tuple[str, str]] = ()
     agents: Sequence[Agent] = ()
     room: Room = Room()
@@ -125,9 +123,8 @@ def may_have_more_merges(acts: Collection[Act]) -> bool:
 def near_duplicates(entries: Iterable[Entry]) -> list[list[Entry]]:
     """Return the groups of entries that may become one, each oldest first, in the order of the
     log."""
-    groups: dict[
-        str, list[Entry]
-    ] = {}  # by a digest: the words of a hundred thousand entries are much to hold
+    # by a digest: the words of a hundred thousand entries are much to hold
+    groups: dict[str, list[Entry]] = {}
     for entry in entries:
         if may_merge(entry):
             key = sha256(

@@ -17,9 +17,10 @@ from synapse.consolidate.reputation import (
 )
 from synapse.core import operators_alone
 from synapse.errors import NotFound
-from synapse.index import deeds as facts
+from synapse.index import outcomes
+from synapse.index.snapshot import Snapshot
 from synapse.model.agents import CONSOLIDATOR, Agent, general_authority
-from synapse.model.records import Guard, Pending, Record
+from synapse.model.records import Guard, Record
 from synapse.system.typed import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -56,15 +57,15 @@ def accounts(mem: Memory, agent: str | None = None) -> list[Account]:
     """Return the account of every agent, or of one, step by step with the records behind it."""
     operators_alone("look into reputations")
     store = mem.store
-    store.fresh()
-    agents = store.index.query.declared
-    if agent is not None and agent not in agents:
-        raise NotFound(
-            f"there is no agent {agent}; `synapse agents` lists them", id=agent
-        )
-    now, past = store.clock(), facts.reviews(store.index.query)
-    since = _since(past, now)
-    open_steps = steps(_deeds(store, since, now), since, now, _counted(past))
+    with store.snapshot(look=True) as snap:
+        agents = snap.declared
+        if agent is not None and agent not in agents:
+            raise NotFound(
+                f"there is no agent {agent}; `synapse agents` lists them", id=agent
+            )
+        now, past = store.clock(), outcomes.reviews(snap)
+        since = _since(past, now)
+        open_steps = steps(_deeds(snap, since, now), since, now, _counted(past))
     return [
         _account(store, agents[id], past, since, open_steps)
         for id in ([agent] if agent else sorted(agents))
@@ -76,17 +77,17 @@ def review(store: Store, night: str, now: int, guard: Guard) -> Record | None:
     on."""
     if store.settings.reputation != "on":
         return None
-    store.index.catch_up()
-    past = facts.reviews(store.index.query)
-    since = _since(past, now)
-    first = store.log.at(1).at if store.index.cursor() else now
-    if now - (since if past else first) < PERIOD:
-        return None
-    period_steps = steps(_deeds(store, since, now), since, now, _counted(past))
-    moves = {
-        agent.id: _move(store, agent, period_steps)
-        for agent in store.index.query.declared.values()
-    }
+    with store.snapshot() as snap:
+        past = outcomes.reviews(snap)
+        since = _since(past, now)
+        first = store.log.at(1).at if snap.cursor else now
+        if now - (since if past else first) < PERIOD:
+            return None
+        period_steps = steps(_deeds(snap, since, now), since, now, _counted(past))
+        moves = {
+            agent.id: _move(store, agent, period_steps)
+            for agent in snap.declared.values()
+        }
     fields = {
         "phase": "metrics",
         "night": night,
@@ -95,10 +96,10 @@ def review(store: Store, night: str, now: int, guard: Guard) -> Record | None:
         "moves": {id: move for id, move in moves.items() if move},
         "steps": [_plain(step) for step in period_steps if step.move],
     }
-    record = store.log.append(
-        Pending("review", CONSOLIDATOR, fields), once=f"review:{night}", unless=guard
+    record = store.write(
+        Record.new("review", CONSOLIDATOR, fields), once=f"review:{night}", unless=guard
     )
-    store.index.catch_up()
+    store.refresh()
     return record
 
 
@@ -116,15 +117,14 @@ def _counted(past: list[tuple[Record, bool]]) -> frozenset[tuple[str, str]]:
     )
 
 
-def _deeds(store: Store, since: int, until: int) -> Iterator[Deed]:
-    query = store.index.query
+def _deeds(snap: Snapshot, since: int, until: int) -> Iterator[Deed]:
     for kind, ask in (
-        (LIVED, facts.lived),
-        (SUPERSEDED, facts.superseded),
-        (ACTED, facts.acted_on),
+        (LIVED, outcomes.lived),
+        (SUPERSEDED, outcomes.superseded),
+        (ACTED, outcomes.acted_on),
     ):
-        for fact in ask(query, since, until):
-            readers = facts.seen_by(query, fact.entry, fact.at)
+        for fact in ask(snap, since, until):
+            readers = outcomes.seen_by(snap, fact.entry, fact.at)
             yield Deed(
                 kind, fact.author, fact.entry, fact.at, fact.by, readers, fact.records
             )

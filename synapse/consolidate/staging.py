@@ -5,14 +5,13 @@ from __future__ import annotations
 
 from synapse import successors
 from synapse.authority import is_merged
-from synapse.consolidate.acts import NewEntry
 from synapse.consolidate.apply import admit_new_entry
 from synapse.consolidate.proposal import Verdict
 from synapse.core import operators_alone
 from synapse.errors import Conflict, QueueFull
 from synapse.model.agents import CONSOLIDATOR
 from synapse.model.entry import Entry
-from synapse.model.records import Guard, Pending, all_of, entry_of
+from synapse.model.records import Guard, Record, all_of, entry_of
 from synapse.system.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -30,16 +29,14 @@ def stage(
     if new_entry is None:
         raise Conflict(f"the proposal was rejected: {verdict.reason}")
     once = f"proposal:{verdict.proposal.key}"
-    if store.index.first(CONSOLIDATOR, once) is not None:
-        return None
+    with store.snapshot() as snap:
+        if snap.first(CONSOLIDATOR, once) is not None:
+            return None
     fields = {"phase": "merge", "night": night, "why": verdict.reason}
-    pending = Pending(
-        "entry", CONSOLIDATOR, fields, _entry(store, new_entry), key="staging"
-    )
+    entry = admit_new_entry(store, new_entry)._replace(staged=True)
+    pending = Record.new("entry", CONSOLIDATOR, fields, entry, key="staging")
     try:
-        record = store.log.append(
-            pending, once=once, unless=all_of(guard, store.has_room)
-        )
+        record = store.write(pending, once=once, unless=all_of(guard, store.has_room))
     except Conflict as error:
         if error.details.get("key") != "staging":
             raise
@@ -48,7 +45,7 @@ def stage(
             f"{limit} entries wait for review; approve or reject some first",
             limit=limit,
         ) from error
-    store.index.catch_up()
+    store.refresh()
     return entry_of(record)
 
 
@@ -57,23 +54,18 @@ def withdraw(mem: Memory, guard: Guard | None = None) -> list[tuple[str, str]]:
     operators_alone("withdraw proposals")
     store, withdrawn = mem.store, list[tuple[str, str]]()
     store.expire_staged()
-    for entry in filter(is_merged, store.index.query.staged()):
+    with store.snapshot() as snap:
+        proposals = [entry for entry in snap.staged() if is_merged(entry)]
+    for entry in proposals:
         if reason := successors.outdated(store, entry):
             store.act("reject", CONSOLIDATOR, guard, entry=entry.id, reason=reason)
             withdrawn.append((entry.id, reason))
-    store.index.catch_up()
+    store.refresh()
     return withdrawn
 
 
 def waiting(store: Store) -> frozenset[str]:
     """Return the entries that are the sources of a waiting proposal."""
-    return frozenset(
-        id
-        for entry in store.index.query.staged()
-        if is_merged(entry)
-        for id in entry.derived_from
-    )
-
-
-def _entry(store: Store, made: NewEntry) -> Entry:
-    return admit_new_entry(store, made)._replace(staged=True)
+    with store.snapshot() as snap:
+        proposals = [entry for entry in snap.staged() if is_merged(entry)]
+    return frozenset(id for entry in proposals for id in entry.derived_from)

@@ -11,9 +11,10 @@ from collections.abc import Iterable, Sequence
 from synapse.authority import may_close
 from synapse.core import operators_alone
 from synapse.errors import Conflict, NotFound
-from synapse.index import deeds, unfiled
+from synapse.index import maintenance, outcomes
+from synapse.index.snapshot import Snapshot
 from synapse.model.agents import CONSOLIDATOR, OPERATOR
-from synapse.model.records import Pending, Record, filings
+from synapse.model.records import Record, filings
 from synapse.system.typed import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def undo(
         operators_alone("undo")
     seat = mem.as_agent(by)
     store = mem.store
-    store.fresh()
+    store.look()
     acts = _find_acts(store, what, by)
     fields = _effects(store, what, acts, by)
     if by != OPERATOR and (agent := store.agent(by)) is not None:
@@ -87,8 +88,8 @@ def undo(
         for name, value in fields.items()
         if value or name in ("back", "away")
     }
-    done = seat.pen.write(Pending("undo", by, stored_fields), once=once)
-    store.index.catch_up()
+    done = seat.pen.write(Record.new("undo", by, stored_fields), once=once)
+    store.refresh()
     return _undone(done.fields, done.seq, acts)
 
 
@@ -106,26 +107,33 @@ def _effects(
     store: Store, what: str, acts: Sequence[Record], by: str
 ) -> dict[str, Any]:
     """Return the fields of the undo of these acts: only what of them still stands is turned."""
+    with store.snapshot() as snap:
+        return _effects_now(snap, what, acts, by)
+
+
+def _effects_now(
+    snap: Snapshot, what: str, acts: Sequence[Record], by: str
+) -> dict[str, Any]:
     numbers = {record.seq for record in acts}
     moved: dict[str, bool] = {}
     for record in reversed(acts):
         moved |= {id: not away for id, away in _filed_by(record)}
     moved = {
-        id: goes for id, goes in moved.items() if _still_decides(store, id, numbers, by)
+        id: goes for id, goes in moved.items() if _still_decides(snap, id, numbers, by)
     }
-    places = {id: store.index.whereabouts(id) for id in moved}
+    places = {id: snap.whereabouts(id) for id in moved}
     away = [id for id, goes in moved.items() if goes and places[id] == "live"]
     back = [id for id, goes in moved.items() if not goes and places[id] == "archived"]
     holds = {
         seq: not stood for record in reversed(acts) for seq, stood in _holds_of(record)
     }
     lifted = {
-        seq: unfiled.held_by(store.index.query, seq, lifted=stands)
+        seq: maintenance.held_by(snap, seq, lifted=stands)
         for seq, stands in holds.items()
     }
     freed = [id for seq, stands in holds.items() if not stands for id in lifted[seq]]
     hidden = [id for seq, stands in holds.items() if stands for id in lifted[seq]]
-    stand = {record.seq: stands for record, stands in deeds.reviews(store.index.query)}
+    stand = {record.seq: stands for record, stands in outcomes.reviews(snap)}
     turned = {
         seq: not stood for record in reversed(acts) for seq, stood in _reviewed(record)
     }
@@ -145,11 +153,11 @@ def _effects(
     }
 
 
-def _still_decides(store: Store, id: str, numbers: set[int], by: str) -> bool:
+def _still_decides(snap: Snapshot, id: str, numbers: set[int], by: str) -> bool:
     """Return whether where an entry is still follows from these acts: nobody filed it since, but by
     an undo.
     """
-    last = unfiled.last_filing(store.index.query, id)
+    last = maintenance.last_filing(snap, id)
     if last is None or last.seq in numbers:
         return True
     return last.kind == "undo" and by in (OPERATOR, last.by)
@@ -157,21 +165,25 @@ def _still_decides(store: Store, id: str, numbers: set[int], by: str) -> bool:
 
 def _find_acts(store: Store, what: str, by: str) -> list[Record]:
     """Return the records of an act, of a nightly run, or of the newest act, oldest first."""
-    query = store.index.query
+    with store.snapshot() as snap:
+        return _acts_called(snap, what, by)
+
+
+def _acts_called(snap: Snapshot, what: str, by: str) -> list[Record]:
     if what == "last":
-        record = unfiled.last_ruling(query, by)
+        record = maintenance.last_ruling(snap, by)
         if record is None:
             raise NotFound(
                 "there is nothing to undo yet; `synapse audit` lists what was done",
                 id=what,
             )
-        return _check_possible(_with_related(store, record, night=True), what, by)
+        return _check_possible(_with_related(snap, record, night=True), what, by)
     if what.isdigit():
-        record = unfiled.act(query, int(what))
+        record = maintenance.act(snap, int(what))
         if record is None:
             raise NotFound(_missing(what, by), id=what)
-        return _check_possible(_with_related(store, record), what, by)
-    acts = _acts_of_run(store, what)
+        return _check_possible(_with_related(snap, record), what, by)
+    acts = _acts_of_run(snap, what)
     if not acts:
         raise NotFound(_missing(what, by), id=what)
     return _check_possible(acts, what, by)
@@ -203,11 +215,11 @@ def _check_possible(acts: list[Record], what: str, by: str) -> list[Record]:
     return acts
 
 
-def _acts_of_run(store: Store, night: str) -> list[Record]:
+def _acts_of_run(snap: Snapshot, night: str) -> list[Record]:
     """Return the acts of a nightly run, or of all runs of a day."""
     acts = [
         record
-        for record in unfiled.written_by(store.index.query, CONSOLIDATOR, 0)
+        for record in maintenance.written_by(snap, CONSOLIDATOR, 0)
         if _took_effect(record)
     ]
     names = ((record, record.fields.get("night", "")) for record in acts)
@@ -218,16 +230,19 @@ def _acts_of_run(store: Store, night: str) -> list[Record]:
     ]
 
 
-def _with_related(store: Store, record: Record, *, night: bool = False) -> list[Record]:
+def _with_related(
+    snap: Snapshot, record: Record, *, night: bool = False
+) -> list[Record]:
     """Return an act with what belongs to it: an entry that was written, or approved, and the
     entries filed away into it are one act, by whichever number it is called. With `night`, an act
     of a nightly run stands for the whole run."""
     ids = {record.id, *record.fields.get("heirs", ())}
     if record.kind == "approve":
         ids.add(record.fields["entry"])
-    query = store.index.query
     approved = [
-        act for id in sorted(filter(None, ids)) for act in unfiled.approvals(query, id)
+        act
+        for id in sorted(filter(None, ids))
+        for act in maintenance.approvals(snap, id)
     ]
     if (
         record.by == CONSOLIDATOR
@@ -235,10 +250,10 @@ def _with_related(store: Store, record: Record, *, night: bool = False) -> list[
         and night
         and record.fields.get("night")
     ):
-        return _acts_of_run(store, record.fields["night"])
+        return _acts_of_run(snap, record.fields["night"])
     if record.by != CONSOLIDATOR and record.kind != "approve":
         return [record]
-    own = unfiled.written_by(query, CONSOLIDATOR, 0)
+    own = maintenance.written_by(snap, CONSOLIDATOR, 0)
     wrote = [act for act in own if act.id in ids and act.id and _took_effect(act)]
     into = {act.id for act in wrote} | {act.fields["entry"] for act in approved}
     filed = [act for act in own if not into.isdisjoint(act.fields.get("heirs", ()))]

@@ -79,12 +79,16 @@ _UNITS = {
         "% percent".split(),
         *(
             [unit]
-            for unit in "b kb mb gb tb kib mib gib tib m k us ns rps qps rpm px usd eur gbp x".split()
+            for unit in (
+                "b kb mb gb tb kib mib gib tib m k us ns rps qps rpm px usd eur gbp x"
+            ).split()
         ),
         "byte bytes".split(),
         *(
             [unit, f"{unit}s"]
-            for unit in "request user token thread core worker node row file time dollar euro".split()
+            for unit in (
+                "request user token thread core worker node row file time dollar euro"
+            ).split()
         ),
         "retry retries".split(),
     )
@@ -256,11 +260,8 @@ def _plain(bare: str, low: str) -> Word:
         return Word(bare, bare, SLOT)
     if low in _SMALL:
         return Word(_ALIKE.get(low, low), low, SMALL)
-    return Word(low, _stem(low), SLOT if _is_name(bare) else PLAIN)
-
-
-def _is_name(bare: str) -> bool:
-    return bare[0].isupper() and bare != "I"
+    is_name = bare[0].isupper() and bare != "I"
+    return Word(low, _stem(low), SLOT if is_name else PLAIN)
 
 
 def _stem(word: str) -> str:

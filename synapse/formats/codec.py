@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable
 
 from synapse.errors import InvalidEntry
-from synapse.formats import front_matter
+from synapse.formats import front_matter, hosted_api
 from synapse.formats.declared import parse_agent as parse_agent
 from synapse.formats.declared import parse_settings as parse_settings
 from synapse.formats.declared import render_agent as render_agent
@@ -42,14 +42,6 @@ MAX_TEXT = 2 << 20
 GENERATIONS = ("A", "B", "C")
 
 _PRIORITIES = frozenset(PRIORITIES)
-_FROM_API = {
-    "low": "info",
-    "info": "info",
-    "warn": "important",
-    "error": "critical",
-    "critical": "critical",
-}
-_TO_API = {"info": "info", "important": "warn", "critical": "critical"}
 _TRUE, _FALSE = (
     frozenset(("true", "yes", "on", "1")),
     frozenset(("false", "no", "off", "0")),
@@ -175,7 +167,7 @@ def _parsed(
         content = fields.get("content")
         if isinstance(content, str) and not body:
             start, body = 0, canonical_body(content)
-        fields = _from_api(fields, problems)
+        fields = hosted_api.from_api(fields, problems)
     if not body:
         problems.append("the body is empty")
     draft = _draft(fields, body, namespace, problems)
@@ -200,22 +192,6 @@ def _generation(fields: Fields, body: str) -> str:
         or fields.get("ttl") == "permanent"
     )
     return "B" if old else "A"
-
-
-def _from_api(fields: Fields, problems: list[str]) -> Fields:
-    """Return the fields of generation C under the names of A. A ttl of null is for ever there."""
-    renamed = dict(fields)
-    for theirs, ours in (("from_agent", "from"), ("created_at", "timestamp")):
-        if theirs in renamed:
-            value = renamed.pop(theirs)
-            if renamed.setdefault(ours, value) != value:
-                problems.append(f"{theirs} and {ours} differ")
-    if "ttl" in renamed and renamed["ttl"] is None:
-        renamed["ttl"] = "never"
-    priority = renamed.get("priority")
-    if isinstance(priority, str):
-        renamed["priority"] = _FROM_API.get(priority.strip().lower(), priority)
-    return renamed
 
 
 def _draft(
@@ -401,12 +377,16 @@ def _pii(value: object, problems: list[str]) -> bool:
 def render(entry: Entry) -> str:
     """Return the text of an entry, generation A; InvalidEntry where its fields are too long to be
     read back."""
-    to = entry.addressees
+    to, time, ttl = entry.addressees, entry.timestamp, entry.ttl
+    if not _TIME.fullmatch(time):
+        time = quoted(time)
+    if not _SPAN.fullmatch(ttl):
+        ttl = quoted(ttl)
     front = (
         f"---\nid: {quoted(entry.id)}\nfrom: {quoted(entry.author)}\n"
         f"to: {quoted(to[0]) if len(to) == 1 else flow(to)}\n"
-        f"timestamp: {_time(entry.timestamp)}\nnamespace: {quoted(entry.namespace)}\n"
-        f"priority: {entry.priority}\nttl: {_span(entry.ttl)}\n"
+        f"timestamp: {time}\nnamespace: {quoted(entry.namespace)}\n"
+        f"priority: {entry.priority}\nttl: {ttl}\n"
     )
     lists = (("related", entry.related), ("derived_from", entry.derived_from))
     texts = {
@@ -422,7 +402,8 @@ def render(entry: Entry) -> str:
         [f"{name}: {quoted(text)}\n" for name, text in texts.items() if text]
     )
     front += f"scope: {quoted(entry.scope)}\n" if entry.scope != "public" else ""
-    front += kinds.lines(entry.kind, entry.more)
+    if entry.kind != kinds.ENTRY:
+        front += kinds.lines(entry.kind, entry.more)
     return _closed(front, entry.body)
 
 
@@ -462,17 +443,7 @@ def render_as(entry: Entry, generation: str) -> str:
         raise InvalidEntry(
             f"generation {generation!r} is not one of {', '.join(GENERATIONS)}"
         )
-    fields = {
-        "id": entry.id,
-        "from_agent": entry.author,
-        "namespace": entry.namespace,
-        "content": entry.body,
-        "priority": _TO_API[entry.priority],
-        "tags": list(entry.tags),
-        "ttl": entry.ttl,
-        "created_at": entry.timestamp,
-    }
-    return json.dumps(fields, ensure_ascii=False)
+    return json.dumps(hosted_api.to_api(entry), ensure_ascii=False)
 
 
 def _white_paper(entry: Entry) -> str:

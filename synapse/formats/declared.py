@@ -8,9 +8,10 @@ agent's file is an error.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from synapse.errors import InvalidEntry, NewerProtocol
+from synapse.formats.fields import FieldReader, load
 from synapse.formats.keys import (
     SETTINGS,
     Stray,
@@ -20,7 +21,7 @@ from synapse.formats.keys import (
 )
 from synapse.model import namespace as ns
 from synapse.model.agents import Agent, Skill
-from synapse.model.entry import parse_ttl, words
+from synapse.model.entry import parse_ttl
 from synapse.model.settings import (
     EMBEDDERS,
     PROTOCOL,
@@ -29,14 +30,11 @@ from synapse.model.settings import (
     Semantic,
     Settings,
     parse_size,
-    settled_settings,
 )
 from synapse.system import yaml
 from synapse.system.typed import T
 from synapse.system.yaml import Fields, Value
 
-MAX_FILE = 64 << 10
-_DEPTH = 6
 _SETTINGS = frozenset(
     "protocol name workspace namespaces ttl authority staging users size_limits quota"
     " global_write semantic"
@@ -78,8 +76,8 @@ def render_agent(agent: Agent) -> str:
 def parse_agent(text: str, path: str = "") -> Agent:
     """Return the agent that a file declares, as far as the file goes: a role's rights are not
     filled in yet."""
-    fields: Fields = _load(text, path)
-    reader = _Reader(without_extensions(fields, agent_table()), path)
+    fields: Fields = load(text, path)
+    reader = FieldReader(without_extensions(fields, agent_table()), path)
     reader.problems += [stray.text for stray in strays(fields, agent_table())]
     reader.unfold("agent")
     reader.unfold("subscriptions")
@@ -108,7 +106,7 @@ def parse_agent(text: str, path: str = "") -> Agent:
 
 
 def _skill(fields: Fields, path: str) -> Skill:
-    reader = _Reader(fields, path, "skills: ")
+    reader = FieldReader(fields, path, "skills: ")
     authority, globs = reader.number("authority"), reader.many("namespaces")
     domain, level = reader.text("domain") or "", reader.text("level")
     if not domain or authority is None or not globs:
@@ -155,7 +153,7 @@ def parse_settings(text: str, path: str = "") -> Settings:
     """Return the settings in a synapse.yaml; InvalidEntry lists the values that cannot be. Keys
     that are not known are kept. NewerProtocol where its `protocol` is beyond what is known here.
     """
-    settings, problems = _settings(_load(text, path), path, Settings())
+    settings, problems = _settings(load(text, path), path, Settings())
     if problems:
         texts = [problem.text for problem in problems]
         raise InvalidEntry(
@@ -173,7 +171,7 @@ def read_settings(
     the one of the last good settings holds, and where the text cannot be read, all of them do.
     """
     try:
-        fields = _load(text, path)
+        fields = load(text, path)
     except InvalidEntry as error:
         return last, (Stray("", str(error).removeprefix(f"{path}: ")),)
     settings, problems = _settings(fields, path, last)
@@ -184,8 +182,8 @@ def read_protocol(text: str, path: str) -> int:
     """Return what the line `protocol:` says; InvalidEntry or NewerProtocol where it is none that is
     known here.
     """
-    fields = _load(text, path)
-    reader = _Reader(fields, path)
+    fields = load(text, path)
+    reader = FieldReader(fields, path)
     protocol = _protocol(fields.get("protocol"), reader)
     reader.finish()
     return protocol
@@ -200,8 +198,8 @@ def _settings(
     problems: list[Stray] = []
     fields = without_extensions(fields, SETTINGS)
 
-    def read_key(key: str, read: Callable[[_Reader], T], otherwise: T) -> T:
-        reader = _Reader(fields, path)
+    def read_key(key: str, read: Callable[[FieldReader], T], otherwise: T) -> T:
+        reader = FieldReader(fields, path)
         value = read(reader)
         problems.extend(Stray(key, problem) for problem in reader.problems)
         return otherwise if reader.problems else value
@@ -245,7 +243,7 @@ def _settings(
     return settings, list(dict.fromkeys(problems))
 
 
-def _ttls(reader: _Reader) -> tuple[tuple[str, str], ...]:
+def _ttls(reader: FieldReader) -> tuple[tuple[str, str], ...]:
     block = (
         reader.pairs("namespaces")
         if isinstance(reader.fields.get("namespaces"), dict)
@@ -256,7 +254,7 @@ def _ttls(reader: _Reader) -> tuple[tuple[str, str], ...]:
     return pairs
 
 
-def _flat(reader: _Reader) -> bool:
+def _flat(reader: FieldReader) -> bool:
     authority = reader.text("authority") or "roles"
     if authority not in ("flat", "roles"):
         reader.problems.append(
@@ -265,8 +263,8 @@ def _flat(reader: _Reader) -> bool:
     return authority == "flat"
 
 
-def _staging(reader: _Reader) -> tuple[str, int]:
-    block = _Reader(
+def _staging(reader: FieldReader) -> tuple[str, int]:
+    block = FieldReader(
         reader.fields.get("staging") or {}, reader.path, "staging: ", reader.problems
     )
     default = Settings()
@@ -278,16 +276,16 @@ def _staging(reader: _Reader) -> tuple[str, int]:
     return values
 
 
-def _global_write(reader: _Reader) -> int:
+def _global_write(reader: FieldReader) -> int:
     authority = _or(reader.number("global_write"), Settings().global_write)
     reader.check(Settings(global_write=authority))
     return authority
 
 
-def _semantic(value: Value, above: _Reader) -> Semantic:
+def _semantic(value: Value, above: FieldReader) -> Semantic:
     if value is None:
         return Semantic()
-    reader = _Reader(value, above.path, "semantic: ", above.problems)
+    reader = FieldReader(value, above.path, "semantic: ", above.problems)
     unknown = [name for name in reader.fields if name not in Semantic._fields]
     if unknown:
         reader.problems.append(
@@ -323,7 +321,7 @@ def _is_other(key: str, value: Value) -> bool:
     return key not in _SETTINGS or (key == "namespaces" and isinstance(value, list))
 
 
-def _sizes(reader: _Reader) -> tuple[tuple[str, str], ...]:
+def _sizes(reader: FieldReader) -> tuple[tuple[str, str], ...]:
     """Return the size limits: `size_limits: off`, or a block of known names and globs of
     namespaces."""
     if _off(reader.fields.get("size_limits")):
@@ -341,7 +339,7 @@ def _sizes(reader: _Reader) -> tuple[tuple[str, str], ...]:
     return pairs
 
 
-def _quota(reader: _Reader) -> tuple[tuple[str, str], ...]:
+def _quota(reader: FieldReader) -> tuple[tuple[str, str], ...]:
     """Return the entries a day: `quota: 200` for each agent, or a block of agents, `default` for
     the others."""
     value = reader.fields.get("quota")
@@ -358,7 +356,7 @@ def _quota(reader: _Reader) -> tuple[tuple[str, str], ...]:
     return pairs
 
 
-def _reputation(reader: _Reader) -> str:
+def _reputation(reader: FieldReader) -> str:
     value = reader.fields.get("reputation")
     mode = (
         "on"
@@ -381,7 +379,7 @@ def _off(value: Value) -> bool:
     )
 
 
-def _protocol(value: Value, reader: _Reader) -> int:
+def _protocol(value: Value, reader: FieldReader) -> int:
     """Return the protocol's number. `protocol: synapse`, or none, is the specification's own
     workspace, older than ours."""
     if value is None or value == "synapse":
@@ -402,126 +400,3 @@ def _protocol(value: Value, reader: _Reader) -> int:
 
 def _or(value: int | None, default: int) -> int:
     return default if value is None else value
-
-
-# -- reading fields --------------------------------------------------------------------------------
-
-
-def _load(text: str, path: str) -> Fields:
-    prefix = f"{path}: " if path else ""
-    try:
-        if len(text) > MAX_FILE:
-            raise InvalidEntry(f"longer than {MAX_FILE >> 10} KiB")
-        return yaml.load(text.removeprefix("\ufeff"), depth=_DEPTH, typed=True)
-    except InvalidEntry as error:
-        raise InvalidEntry(
-            f"{prefix}{error}", path=path, problems=[str(error)]
-        ) from None
-
-
-class _Reader:
-    """The fields of one mapping, taken by name and kind. Problems are collected and raised at the
-    end."""
-
-    def __init__(
-        self,
-        fields: Value,
-        path: str,
-        prefix: str = "",
-        problems: list[str] | None = None,
-    ) -> None:
-        self.path = path
-        self.where = f"{path}: " if path else ""
-        self.prefix = prefix
-        self.problems: list[str] = [] if problems is None else problems
-        self.fields: Fields = fields if isinstance(fields, dict) else {}
-        if not isinstance(fields, dict):
-            self.problems.append(f"{prefix or 'the file: '}expected `key: value` lines")
-
-    def unfold(self, name: str) -> None:
-        """Take the fields of a block as if they stood beside it."""
-        block = self.fields.pop(name, None)
-        if isinstance(block, dict):
-            self.fields = {**self.fields, **block}
-        elif block is not None:
-            self._wrong(name, "a block of `key: value` lines")
-
-    def text(self, name: str) -> str | None:
-        value = self.fields.get(name)
-        if isinstance(value, dict | list):
-            self._wrong(name, "one text")
-            return None
-        return None if value is None else yaml.text_of(value)
-
-    def number(self, name: str) -> int | None:
-        value = self.fields.get(name)
-        if value is None or (isinstance(value, int) and not isinstance(value, bool)):
-            return value
-        if (
-            isinstance(value, str)
-            and value.isascii()
-            and value.isdigit()
-            and len(value) < 10
-        ):
-            return int(value)
-        self._wrong(name, "a whole number")
-        return None
-
-    def flag(self, name: str) -> bool:
-        value = self.fields.get(name)
-        text = "false" if value is None else str(value).lower()
-        if text not in ("true", "yes", "on", "false", "no", "off"):
-            self._wrong(name, "true or false")
-        return text in ("true", "yes", "on")
-
-    def many(self, name: str) -> tuple[str, ...] | None:
-        value = self.fields.get(name)
-        if value is None:
-            return None
-        items: Iterable[Value] = (
-            value if isinstance(value, list) else yaml.text_of(value).split(",")
-        )
-        if isinstance(value, dict) or any(
-            isinstance(item, dict | list) for item in items
-        ):
-            self._wrong(name, "a list such as [one, two]")
-            return None
-        return words([yaml.text_of(item) for item in items if item is not None])
-
-    def pairs(self, name: str) -> tuple[tuple[str, str], ...]:
-        value = self.fields.get(name)
-        block = {} if value is None else value
-        if not isinstance(block, dict) or any(
-            item is None or isinstance(item, dict | list) for item in block.values()
-        ):
-            self._wrong(name, "a block of `key: value` lines")
-            return ()
-        return tuple((key, yaml.text_of(item)) for key, item in block.items())
-
-    def mappings(self, name: str) -> list[Fields]:
-        value = self.fields.get(name)
-        blocks = (
-            [item for item in value if isinstance(item, dict)]
-            if isinstance(value, list)
-            else []
-        )
-        if value is not None and (
-            not isinstance(value, list) or len(blocks) < len(value)
-        ):
-            self._wrong(name, "a list of blocks")
-        return blocks
-
-    def check(self, settings: Settings) -> None:
-        """Note what is wrong with settings that were read."""
-        try:
-            settled_settings(settings)
-        except InvalidEntry as error:
-            self.problems.append(str(error))
-
-    def finish(self) -> None:
-        if self.problems:
-            message = self.where + "; ".join(self.problems)
-            raise InvalidEntry(message, path=self.path, problems=list(self.problems))
-
-    def _wrong(self, name: str, want: str) -> None:
-        self.problems.append(f"{self.prefix}{name} is not valid: write {want}")

@@ -83,7 +83,8 @@ SETTINGS: Mapping[str, str] = {
     "prices.*.call": "dollars for each call",
     "engines.*.kind": "which engine this name of yours stands for",
     "engines.*.*": "an option of that engine",
-    "tools.*.shares": "true, false or whole: the same call of this tool gives the same result to anyone",
+    "tools.*.shares": "true, false or whole: the same call of this tool gives the same result"
+    " to anyone",
     "tools.*.lifetime": "how long a result holds: 30m, 1h, 7d; else 1h",
     "tools.*.files": "a list of the arguments that name files which it reads",
     "schedule.zone": "where the time of `schedule.defrag` is; else UTC",
@@ -136,7 +137,8 @@ TEAM: Mapping[str, str] = {
     "max_tokens": "tokens for all of it together",
     "max_usd": "dollars for all of it together",
     "memory_tools": "auto, always or never: when agents are offered the memory's tools",
-    "tools.*.shares": "true, false or whole: the same call of this tool gives the same result to anyone",
+    "tools.*.shares": "true, false or whole: the same call of this tool gives the same result"
+    " to anyone",
     "tools.*.lifetime": "how long a result holds: 30m, 1h, 7d; else 1h",
     "tools.*.files": "a list of the arguments that name files which it reads",
 }

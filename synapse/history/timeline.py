@@ -75,7 +75,7 @@ def agent_acts(
     """Return what an agent wrote, decided and ran: the newest so many, oldest first."""
     if me.store.agent(agent) is None:
         raise me.store.unregistered(agent)
-    me.store.fresh()
+    me.store.look()
     acts = visible_acts(lambda size: me.store.acts(agent, None, since, size), me, limit)
     return [
         Moment(
@@ -113,7 +113,9 @@ def timeline(
 
 def _runs(me: AgentMemory, project: str, floor: int | None) -> Iterator[Moment]:
     """Yield when the runs of a project began and ended. Their tasks stand in their entries."""
-    for run in me.store.index.query.runs(project=project):
+    with me.store.snapshot() as snap:
+        runs = snap.runs(project=project)
+    for run in runs:
         times = {
             "began" + (f" for {run['parent']}" if run.get("parent") else ""): run["at"]
         }

@@ -41,7 +41,7 @@ _CALLED = frozenset(
 
 
 def by_piece(authors: Iterable[tuple[int, str]]) -> dict[str, frozenset[int]]:
-    """The numbers of the authors whose names hold a word, by that word."""
+    """Return the numbers of the authors whose names hold a word, by that word."""
     found: dict[str, set[int]] = {}
     for number, name in authors:
         for piece in _PIECE.findall(name.lower()):

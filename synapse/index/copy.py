@@ -12,7 +12,7 @@ import sqlite3
 import time
 
 from synapse.errors import StoreError
-from synapse.index.db import INDEX, Database
+from synapse.index.database import INDEX, Database
 
 _TRIES = 6
 # ns; the clock of a file system ticks in milliseconds: a younger change may not be the last one

@@ -8,21 +8,21 @@ import json
 from collections.abc import Sequence
 
 from synapse.authority import SEALED
-from synapse.index.query import Filter, Query
-from synapse.index.search import Search
+from synapse.index.full_text import Search
+from synapse.index.snapshot import Filter, Snapshot
 from synapse.model.agents import Agent
 from synapse.model.entry import NEVER
 from synapse.system.typed import Any
 
 
 def texts(
-    query: Query, floor: int, cursor: int, limit: int
+    snap: Snapshot, floor: int, cursor: int, limit: int
 ) -> tuple[dict[int, str], int]:
-    """The texts of the next entries after a place, by seq, and how far that goes. What is sealed
-    has none.
+    """Return the texts of the next entries after a place, by seq, and how far that goes. What is
+    sealed has none.
     """
     values = {"floor": floor, "cursor": cursor, "never": NEVER, "limit": limit}
-    rows = query.db.run("embeddable", values).fetchall()
+    rows = snap.db.run("embeddable", values).fetchall()
     found = {
         seq: text
         for seq, head, body in rows
@@ -32,30 +32,30 @@ def texts(
 
 
 def text_of(head: dict[str, Any], body: str) -> str | None:
-    """What is embedded of an entry: who says it, and what. None for what is sealed: it is to be
-    nowhere else.
+    """Return what is embedded of an entry: who says it, and what. None for what is sealed: it is to
+    be nowhere else.
     """
     if head.get("scope") in SEALED or head.get("pii"):
         return None
     return f"{head['author']}: {body}"
 
 
-def count(query: Query, floor: int) -> int:
-    """How many entries after a place may have to be embedded."""
+def count(snap: Snapshot, floor: int) -> int:
+    """Return how many entries after a place may have to be embedded."""
     return int(
-        query.db.run("embeddable_count", {"floor": floor, "never": NEVER}).fetchone()[0]
+        snap.db.run("embeddable_count", {"floor": floor, "never": NEVER}).fetchone()[0]
     )
 
 
-def refiled(query: Query, floor: int) -> bool:
-    """Whether entries were filed away, brought back or changed after a place in the log."""
-    return query.db.run("refiled", {"floor": floor}).fetchone() is not None
+def refiled(snap: Snapshot, floor: int) -> bool:
+    """Return whether entries were filed away, brought back or changed after a place in the log."""
+    return snap.db.run("refiled", {"floor": floor}).fetchone() is not None
 
 
 def among(
-    query: Query, seqs: Sequence[int], agent: Agent | None, wanted: Filter, now: int
+    snap: Snapshot, seqs: Sequence[int], agent: Agent | None, wanted: Filter, now: int
 ) -> dict[int, tuple[int, int, int]]:
     """Of these entries those that the agent may see and the filter lets through, each as seq, rec
     and rev.
     """
-    return {row[0]: row[:3] for row in Search(query, agent, wanted, now).rows(seqs)}
+    return {row[0]: row[:3] for row in Search(snap, agent, wanted, now).rows(seqs)}

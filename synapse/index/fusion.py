@@ -18,8 +18,8 @@ def fused(
     meaning: Mapping[int, float],
     near: Sequence[int],
 ) -> list[tuple[int, float]]:
-    """Every seq of the words' ranking, and of those near, with its score: the best first, of equals
-    the newest. `meaning` has the cosines of both, as far as they are known.
+    """Return every seq of the words' ranking, and of those near, with its score: the best first, of
+    equals the newest. `meaning` has the cosines of both, as far as they are known.
     """
     scores = dict(words)
     most, nearest = (

@@ -1,10 +1,10 @@
-"""What the projection knows of knowledge beside its entries: links between atoms, how often items
-were asked for, and which ids begin alike.
+"""Questions about knowledge beside its entries: links between atoms, how often items were asked
+for, and which ids begin alike.
 """
 
 from __future__ import annotations
 
-from synapse.index.query import Query
+from synapse.index.snapshot import Snapshot
 from synapse.system.typed import NamedTuple
 
 
@@ -19,22 +19,21 @@ class Link(NamedTuple):
     at: int
 
 
-def links(query: Query, id: str) -> list[Link]:
-    """The links from and to an atom, in the order in which they were made. For whoever may see both
-    ends.
+def links(snap: Snapshot, id: str) -> list[Link]:
+    """Return the links from and to an atom, in the order in which they were made. For whoever may
+    see both ends.
     """
-    return [Link(*row) for row in query.db.run("links_of", {"id": id})]
+    return [Link(*row) for row in snap.db.run("links_of", {"id": id})]
 
 
-def uses(query: Query, id: str) -> int:
+def uses(snap: Snapshot, id: str) -> int:
     """About how often an item was asked for."""
-    row = query.db.run("uses_of", {"id": id}).fetchone()
+    row = snap.db.run("uses_of", {"id": id}).fetchone()
     return int(row[0]) if row else 0
 
 
-def alike(query: Query, start: str) -> list[str]:
-    """The ids that begin so. For whoever asks of each whether its reader may see it."""
+def alike(snap: Snapshot, start: str) -> list[str]:
+    """Return the ids that begin so. For whoever asks of each whether its reader may see it."""
     return [
-        row[0]
-        for row in query.db.run("ids_alike", {"start": start, "end": f"{start}g"})
+        row[0] for row in snap.db.run("ids_alike", {"start": start, "end": f"{start}g"})
     ]

@@ -11,7 +11,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 
-from synapse.index.query import Query, Reach
+from synapse.index.names import Reach
+from synapse.index.snapshot import Snapshot
 from synapse.model.agents import Agent
 from synapse.model.entry import NEVER, Entry
 from synapse.model.message import Mark
@@ -33,83 +34,85 @@ class Row(NamedTuple):
     last: int
 
 
-def waiting(query: Query, agent: Agent, now: int) -> int:
-    """How many messages of others this agent has not read."""
-    reach = query.reach(agent)
+def waiting(snap: Snapshot, agent: Agent, now: int) -> int:
+    """Return how many messages of others this agent has not read."""
+    reach = snap.names.reach(agent)
     values = {"me": reach.me, "now": now, "never": NEVER}
-    count, lapsed = query.db.run(
+    count, lapsed = snap.db.run(
         "poll", values, nids=reach.nids, audiences=reach.audiences
     ).fetchone()
     return int(count - lapsed)
 
 
-def unread(
-    query: Query, agent: Agent, now: int, cursor: int
-) -> list[tuple[int, int, int]]:
-    """Where the unread messages are, the oldest first. As far back as the count says that there are
-    any.
+def unread(snap: Snapshot, agent: Agent, now: int) -> list[tuple[int, int, int]]:
+    """Return where the unread messages are, the oldest first. As far back as the count says that
+    there are any.
     """
-    reach, count = query.reach(agent), waiting(query, agent, now)
+    reach, count = snap.names.reach(agent), waiting(snap, agent, now)
     if count <= 0:
         return []
-    values = {"me": reach.me, "now": now, "cursor": cursor, "limit": count}
-    rows = query.db.run(
+    values = {"me": reach.me, "now": now, "cursor": snap.cursor, "limit": count}
+    rows = snap.db.run(
         "inbox", values, nids=reach.nids, audiences=reach.audiences
     ).fetchall()
     return rows[::-1]
 
 
 def history(
-    query: Query,
+    snap: Snapshot,
     agent: Agent | None,
     thread: str,
     now: int,
-    cursor: int,
     limit: int,
     before: int | None = None,
 ) -> list[Entry]:
-    """The newest messages of a thread that this reader may see, or those before a place, the oldest
-    first. Filed away or not; those that were replaced are left out.
+    """Return the newest messages of a thread that this reader may see, or those before a place, the
+    oldest first. Filed away or not; those that were replaced are left out.
     """
-    reach = query.reach(agent)
+    reach = snap.names.reach(agent)
     values = {
         "me": reach.me,
         "now": now,
-        "cursor": cursor,
+        "cursor": snap.cursor,
         "thread": thread,
         "limit": limit,
         "before": before or NEVER,
     }
-    rows = query.db.run(
+    rows = snap.db.run(
         "history", values, nids=reach.nids, audiences=reach.audiences
     ).fetchall()
-    return query.load(rows[::-1], now, reach)
+    return snap.load(rows[::-1], now, reach)
 
 
 def threads(
-    query: Query, agent: Agent | None, status: str | None, tag: str | None, limit: int
+    snap: Snapshot, agent: Agent | None, status: str | None, tag: str | None, limit: int
 ) -> list[Row]:
-    """The threads that this reader may see something of, the liveliest first."""
-    reach = query.reach(agent)
+    """Return the threads that this reader may see something of, the liveliest first."""
+    reach = snap.names.reach(agent)
     values = {"me": reach.me, "limit": limit, "tag": tag, "status": status}
     name = "threads_active" if status == "active" else "threads_any"
     tids = tuple(
         tid
-        for (tid,) in query.db.run(
+        for (tid,) in snap.db.run(
             name, values, nids=reach.nids, audiences=reach.audiences
         )
     )
-    return sorted(_rows(query, reach, tids), key=lambda row: -row.last)
+    return sorted(_rows(snap, reach, tids), key=lambda row: -row.last)
 
 
-def thread(query: Query, agent: Agent | None, id: str) -> Row | None:
+def thread(snap: Snapshot, agent: Agent | None, id: str) -> Row | None:
     """One thread; None where there is none that this reader may see anything of."""
-    row = query.db.run("thread_of", {"id": id}).fetchone()
-    return next(iter(_rows(query, query.reach(agent), row)), None) if row else None
+    row = snap.db.run("thread_of", {"id": id}).fetchone()
+    return next(iter(_rows(snap, snap.names.reach(agent), row)), None) if row else None
 
 
-def _rows(query: Query, reach: Reach, tids: Sequence[int]) -> list[Row]:
-    found = query.db.run(
+def is_known(snap: Snapshot, id: str) -> bool:
+    """Return whether there is such a thread, whoever may see anything of it."""
+    return snap.db.run("thread_of", {"id": id}).fetchone() is not None
+
+
+def _rows(snap: Snapshot, reach: Reach, tids: Sequence[int]) -> list[Row]:
+    found = snap.db.run(
         "thread_rows",
         {"me": reach.me},
         tids=tids,
@@ -122,27 +125,29 @@ def _rows(query: Query, reach: Reach, tids: Sequence[int]) -> list[Row]:
     ]
 
 
-def marks(query: Query, seqs: Iterable[int]) -> dict[str, dict[int, tuple[Mark, ...]]]:
-    """Who read these messages, acknowledged them, reacted to them; each in the order of the agents'
-    names.
+def marks(
+    snap: Snapshot, seqs: Iterable[int]
+) -> dict[str, dict[int, tuple[Mark, ...]]]:
+    """Return who read these messages, acknowledged them, reacted to them; each in the order of the
+    agents' names.
     """
     found: dict[str, dict[int, tuple[Mark, ...]]] = {}
     for name in ("receipts_of", "acks_of", "reactions_of"):
         by_seq: dict[int, tuple[Mark, ...]] = {}
-        for seq, agent, at, text in query.db.run(name, seqs=list(seqs)):
+        for seq, agent, at, text in snap.db.run(name, seqs=list(seqs)):
             by_seq[seq] = (*by_seq.get(seq, ()), Mark(agent, at, text))
         found[name.removesuffix("_of")] = by_seq
     return found
 
 
-def idle(query: Query, since: int) -> tuple[str, ...]:
-    """The messages, not filed away, of threads in which nobody has written since this
+def idle(snap: Snapshot, since: int) -> tuple[str, ...]:
+    """Return the messages, not filed away, of threads in which nobody has written since this
     microsecond.
     """
-    return tuple(id for (id,) in query.db.run("idle", {"since": since, "never": NEVER}))
+    return tuple(id for (id,) in snap.db.run("idle", {"since": since, "never": NEVER}))
 
 
-def places(query: Query, seqs: Iterable[int], now: int) -> dict[int, Entry]:
-    """The entries at places that a gated statement gave."""
-    rows = query.db.run("places", seqs=list(seqs)).fetchall()
-    return {entry.seq: entry for entry in query.load(rows, now, query.reach(None))}
+def places(snap: Snapshot, seqs: Iterable[int], now: int) -> dict[int, Entry]:
+    """Return the entries at places that a gated statement gave."""
+    rows = snap.db.run("places", seqs=list(seqs)).fetchall()
+    return {entry.seq: entry for entry in snap.load(rows, now, snap.names.reach(None))}

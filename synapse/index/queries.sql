@@ -313,12 +313,12 @@ e.hidden <= :now and e.expires > :now and (e.archived = 0 or e.kind = 1)
 
 -- name: search
 select e.seq, e.prio from words cross join entries e on e.seq = words.rowid
-where words match :word and {seen} and {found}
+where words match :word and {found} and {seen}
 order by words.rowid desc limit :limit
 
 -- name: search_archived
 select e.seq, e.prio from words cross join entries e on e.seq = words.rowid
-where words match :word and {seen} and e.archived = 1
+where words match :word and e.archived = 1 and {seen}
 order by words.rowid desc limit :limit
 
 -- name: search_within

@@ -9,6 +9,7 @@ which of them it holds.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
@@ -27,7 +28,7 @@ REACH = 2 * len(
 
 
 def rarity(count: int, of: int) -> float:
-    """How much a word tells that so many entries hold, of so many that there are."""
+    """Return how much a word tells that so many entries hold, of so many that there are."""
     return math.log(1 + (max(of, count) - count + 0.5) / (count + 0.5))
 
 
@@ -44,7 +45,7 @@ class Threads:
             self.before[other], self.after[one] = one, other
 
     def near(self, seq: int) -> tuple[int, int, int, int]:
-        """The two before it and the two after it, the nearer first."""
+        """Return the two before it and the two after it, the nearer first."""
         before, after = self.before.get(seq, 0), self.after.get(seq, 0)
         return before, self.before.get(before, 0), after, self.after.get(after, 0)
 
@@ -55,23 +56,37 @@ def seeds(
     rarities: Sequence[float],
     limit: int,
 ) -> list[int]:
-    """The entries whose own words are the rarest, of equals the weightiest, then the newest."""
-    groups: dict[int, list[int]] = {}
+    """Return the entries whose own words are the rarest, of equals the weightiest, then the
+    newest.
+    """
+    groups: defaultdict[int, list[int]] = defaultdict(list)
     for seq, mask in masks.items():
-        groups.setdefault(mask, []).append(seq)
+        groups[mask].append(seq)
     worth = {
-        mask: sum(each for bit, each in enumerate(rarities) if mask >> bit & 1)
+        mask: sum(rare for bit, rare in enumerate(rarities) if mask >> bit & 1)
         for mask in groups
     }
-    found: list[int] = []
+    chosen: list[int] = []
     for mask in sorted(groups, key=worth.__getitem__, reverse=True):
-        equals = groups[mask]
-        if len(equals) > limit - len(found):
-            equals.sort(key=lambda seq: (prios.get(seq, 0), -seq))
-        found += equals[: limit - len(found)]
-        if len(found) >= limit:
+        equals, room = groups[mask], limit - len(chosen)
+        chosen += equals if len(equals) <= room else _weightiest(equals, prios, room)
+        if len(chosen) >= limit:
             break
-    return found
+    return chosen
+
+
+def _weightiest(seqs: Sequence[int], prios: Mapping[int, int], room: int) -> list[int]:
+    """Return so many of these, the weightiest, of these the newest. They come newest first as a
+    rule, which makes the sorting of each priority one look at it.
+    """
+    by_priority: tuple[list[int], ...] = ([], [], [])
+    for seq in seqs:
+        by_priority[prios.get(seq, 0)].append(seq)
+    chosen: list[int] = []
+    for equals in by_priority:
+        equals.sort(reverse=True)
+        chosen += equals[: room - len(chosen)]
+    return chosen
 
 
 class Scores:
@@ -85,8 +100,8 @@ class Scores:
     def of(
         self, seq: int, near: tuple[int, int, int, int], about: int, length: int
     ) -> float:
-        """The score of an entry beside these, that is about these words beside its text, and so
-        many words long.
+        """Return the score of an entry beside these, that is about these words beside its text, and
+        so many words long.
         """
         mask = self.masks.get
         one, two, three, four = near

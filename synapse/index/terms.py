@@ -52,8 +52,8 @@ def folded(text: str) -> str:
 
 
 def sought(text: str) -> list[str]:
-    """The distinct words of a question that say what it is about; where none of them does, all of
-    them. Quotes, operators and signs of any kind only separate.
+    """Return the distinct words of a question that say what it is about; where none of them does,
+    all of them. Quotes, operators and signs of any kind only separate.
     """
     plain = unicodedata.normalize("NFC", text[:MAX_TEXT]).lower().replace("ё", "е")
     words = list(dict.fromkeys(_WORD.findall(plain)))
@@ -75,7 +75,7 @@ def forms(text: str) -> frozenset[str]:
 
 
 def places(text: str, words: frozenset[str]) -> list[tuple[int, int]]:
-    """Where words of a text stand that are forms of these, as nearly as endings tell."""
+    """Return where words of a text stand that are forms of these, as nearly as endings tell."""
     forms, pattern = _forms(words)
     return [
         found.span()
@@ -86,14 +86,14 @@ def places(text: str, words: frozenset[str]) -> list[tuple[int, int]]:
 
 @lru_cache(64)
 def _forms(words: frozenset[str]) -> tuple[frozenset[str], re.Pattern[str]]:
-    """The roots of words, and what finds every word that begins like one of them."""
+    """Return the roots of words, and what finds every word that begins like one of them."""
     forms = frozenset(map(form, words))
     starts = "|".join(sorted(each.replace("е", "[её]") for each in forms))
     return forms, re.compile(rf"(?<![^\W_])(?:{starts})[^\W_]*", re.IGNORECASE)
 
 
 def form(word: str) -> str:
-    """The root of a word of a question, whose Russian ending is cut already."""
+    """Return the root of a word of a question, whose Russian ending is cut already."""
     return root(word) if word.isascii() else word
 
 
@@ -142,7 +142,7 @@ _SUPERLATIVE = re.compile("ейше?$")
 
 @lru_cache(16_384)
 def russian(word: str) -> str:
-    """The stem of a Russian word, in lower case; any other word as it is."""
+    """Return the stem of a Russian word, in lower case; any other word as it is."""
     parts = _REST.match(word)
     if parts is None or len(word) < 3:
         return word
@@ -157,7 +157,9 @@ def russian(word: str) -> str:
 
 
 def _inflection(rest: str) -> str:
-    """What is left of the part after the first vowel without the ending that grammar gave it."""
+    """Return what is left of the part after the first vowel without the ending that grammar gave
+    it.
+    """
     cut = _GERUND.sub("", rest)
     if cut != rest:
         return cut

@@ -16,7 +16,7 @@ from math import isfinite, sqrt
 from struct import pack
 
 from synapse.errors import EmbedderError
-from synapse.index.db import Database
+from synapse.index.database import Database
 from synapse.system.lock import Lock
 from synapse.system.typed import TYPE_CHECKING, NamedTuple, T
 
@@ -78,8 +78,8 @@ class Vectors:
         return self.db.run("models").fetchall()
 
     def amounts(self, name: str) -> tuple[int, int]:
-        """How many entries have been gone through for a model, and how many of those the embedder
-        refused.
+        """Return how many entries have been gone through for a model, and how many of those the
+        embedder refused.
         """
         model = self.model(name)
         return (
@@ -132,7 +132,7 @@ class Vectors:
     def nearest(
         self, name: str, vector: Sequence[float], count: int
     ) -> list[tuple[float, int]]:
-        """The entries nearest to a vector: cosine and seq, the nearest first."""
+        """Return the entries nearest to a vector: cosine and seq, the nearest first."""
         from synapse.index.nearest import Rows
 
         model = self.model(name)
@@ -190,7 +190,9 @@ class Vectors:
         self.db.set_meta("dropped", str(self._dropped() + 1))
 
     def _dropped(self) -> int:
-        """How often something was taken out: whoever holds rows in memory then reads them anew."""
+        """Return how often something was taken out: whoever holds rows in memory then reads them
+        anew.
+        """
         return int(self.db.meta("dropped") or 0)
 
     def _whole(self, section: Callable[[], None]) -> None:
@@ -205,7 +207,7 @@ class Vectors:
 
 
 def unit(vector: Sequence[float]) -> array[float]:
-    """The vector at length one. EmbedderError where it has none."""
+    """Return the vector at length one. EmbedderError where it has none."""
     length = sqrt(sum(each * each for each in vector))
     if not isfinite(length) or length == 0:
         raise EmbedderError("the embedder gave a vector without a direction")
@@ -213,8 +215,8 @@ def unit(vector: Sequence[float]) -> array[float]:
 
 
 def halves(vector: Sequence[float]) -> bytes:
-    """The vector at length one in half-precision floats: cosines are off by a ten-thousandth, in
-    half the space.
+    """Return the vector at length one in half-precision floats: cosines are off by a
+    ten-thousandth, in half the space.
     """
     return pack(f"<{len(vector)}e", *unit(vector))
 
@@ -229,7 +231,7 @@ def _other(name: str, before: int, now: int) -> EmbedderError:
 
 
 def path_beside(index: str) -> str:
-    """Where the vectors of an index are."""
+    """Return where the vectors of an index are."""
     return (
         index
         if index == ":memory:"

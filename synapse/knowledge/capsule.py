@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from synapse.index.search import excerpt
+from synapse.index.full_text import excerpt
 from synapse.index.terms import sought
 from synapse.model.clock import seconds
 from synapse.model.entry import Entry, minted

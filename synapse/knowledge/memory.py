@@ -129,7 +129,6 @@ def link(
         strength=float(strength),
         ids=ends,
     )
-    me.store.index.catch_up()
     return next(
         existing
         for existing in links_of(me, ends[0])
@@ -141,7 +140,8 @@ def link(
 def links_of(me: AgentMemory, id: str) -> list[Link]:
     """Return the links from and to an atom, if this agent may see both ends."""
     own = _entry_of_kind(me, id, (ATOM,)).id
-    rows = links(me.store.index.query, own)
+    with me.store.snapshot() as snap:
+        rows = links(snap, own)
     return [
         row for row in rows if sees(me, row.effect if row.cause == own else row.cause)
     ]
@@ -167,8 +167,8 @@ def forget(
 def uses_of(me: AgentMemory, id: str) -> int:
     """Return about how often the item was asked for; long-lived processes note it once an hour."""
     entry = _entry_of_kind(me, id, KNOWN)
-    me.store.index.catch_up()
-    return uses(me.store.index.query, entry.id) + me.store.used.get(entry.id, 0)
+    with me.store.snapshot() as snap:
+        return uses(snap, entry.id) + me.store.used.get(entry.id, 0)
 
 
 def used(me: AgentMemory, ids: Iterable[str]) -> None:
@@ -195,7 +195,7 @@ def harvest(me: AgentMemory, message: Entry) -> list[Entry]:
     """
     if message.kind != MESSAGE or message.author != me.id:
         raise Forbidden(
-            f"{message.id} is no message of {me.id}'s",
+            f"{message.id} is not a message of {me.id}",
             agent=me.id,
             action="keep what it names",
         )
@@ -210,15 +210,15 @@ def harvest(me: AgentMemory, message: Entry) -> list[Entry]:
 
 def parse_tags(body: str) -> list[tuple[str, str]]:
     """Return the tags of a message, each with the rest of its line."""
-    tags_ = []
+    tags = []
     for line in body.split("\n"):
         tag, _, text = line.strip().partition(" ")
         columns = [column for column in text.split("|") if column.strip()]
         if (tag in _TAGS and text.strip()) or (
             tag == "@atom" and len(columns) in (3, 4)
         ):
-            tags_.append((tag, text.strip()))
-    return tags_
+            tags.append((tag, text.strip()))
+    return tags
 
 
 def _write_tagged(
@@ -340,9 +340,10 @@ def _draft(
 ) -> Draft:
     agent, sources = _agent(me), words(cites)
     runs = tuple(source for source in sources if not is_id(source))
-    for run in runs:
-        if me.store.index.query.run(run) is None:
-            raise NotFound(f"there is no entry and no run {run} to cite", id=run)
+    with me.store.snapshot() as snap:
+        unknown = next((run for run in runs if snap.run(run) is None), None)
+    if unknown is not None:
+        raise NotFound(f"there is no entry and no run {unknown} to cite", id=unknown)
     extra = {**own, "cites": runs} if runs else own
     entry_id = id or new_id(kind, me.store.draw(6))
     from_entries = tuple(source for source in sources if is_id(source))
@@ -370,7 +371,7 @@ def _entry_of_kind(me: AgentMemory, id: str, kinds: tuple[str, ...]) -> Entry:
     entry = resolve_reference(me, id)
     if entry.kind not in kinds:
         raise NotFound(
-            f"{id} is no {' and no '.join(kinds)}, it is of the kind {entry.kind}",
+            f"{id} is not of the kind {' or '.join(kinds)} but {entry.kind}",
             id=id,
         )
     return entry

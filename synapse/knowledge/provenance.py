@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from synapse.agent_memory import AgentMemory
 from synapse.errors import NotFound
 from synapse.index.links import links
+from synapse.index.snapshot import Snapshot
 from synapse.knowledge.memory import sees
 from synapse.knowledge.references import resolve_reference
 from synapse.model import clock
@@ -37,18 +38,19 @@ class Step(NamedTuple):
 def why(me: AgentMemory, id: str, depth: int = DEPTH) -> Step:
     """Return the whole trail of an item or a run, as far as this agent may see it. A step that
     occurred before, or lies too deep, is named and `cut`."""
-    trail = _Trail(me)
-    if me.store.index.query.run(id) is not None:
-        return trail.run("asked for", id, depth)
-    return trail.entry("asked for", resolve_reference(me, id).id, depth)
+    with me.store.snapshot(look=True) as snap:
+        trail = _Trail(me, snap)
+        if snap.run(id) is not None:
+            return trail.run("asked for", id, depth)
+        return trail.entry("asked for", resolve_reference(me, id).id, depth)
 
 
 class _Trail:
     """One walk: what it has been to."""
 
-    def __init__(self, me: AgentMemory) -> None:
+    def __init__(self, me: AgentMemory, snap: Snapshot) -> None:
         self.me = me
-        self.query = me.store.index.query
+        self.snap = snap
         self.been: set[str] = set()
 
     def entry(self, how: str, id: str, depth: int) -> Step:
@@ -67,7 +69,7 @@ class _Trail:
         return self._walk(head, depth, lambda: self._sources_of(entry, depth - 1))
 
     def run(self, how: str, id: str, depth: int) -> Step:
-        run = self.query.run(id)
+        run = self.snap.run(id)
         if run is None:
             return Step(how, "run", id)
         head = Step(
@@ -98,7 +100,7 @@ class _Trail:
         for id in entry.replaces:
             yield self.entry("took the place of", id, depth)
         if entry.kind == ATOM:
-            for link in links(self.query, entry.id):
+            for link in links(self.snap, entry.id):
                 if link.effect == entry.id and sees(self.me, link.cause):
                     yield self.entry(
                         f"{link.type} it ({link.strength:g})", link.cause, depth
@@ -110,7 +112,7 @@ class _Trail:
         """Yield what the prompt of a run showed, and the run that spawned it."""
         rendered = [
             delivery
-            for delivery in self.query.deliveries(run=id)
+            for delivery in self.snap.deliveries(run=id)
             if delivery["state"] == "rendered"
         ]
         if rendered:

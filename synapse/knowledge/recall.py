@@ -48,7 +48,8 @@ def search(
         if places != ()
         else Hits(())
     )
-    version = me.store.index.horizon
+    with me.store.snapshot(late=True) as snap:
+        version = snap.cursor
     result = capsule(
         hits[:top_k], max(hits.ranked, len(hits)), query, max_capsule_bytes, version
     )
@@ -144,15 +145,18 @@ def version_by(me: AgentMemory, fact_id: str) -> int:
 def _expect_version(me: AgentMemory, reference: str, version: int | None) -> Seen:
     """Return the item with the version that it must still have; by default the current one."""
     entry = resolve_reference(me, reference)
-    precondition = Seen(entry, me.store.index.horizon if version is None else version)
+    if version is None:
+        with me.store.snapshot(late=True) as snap:
+            version = snap.cursor
+    precondition = Seen(entry, version)
     if me.fate(entry.id) or _version(me, entry) > precondition.version:
         raise _change_conflict(me, precondition)
     return precondition
 
 
 def _version(me: AgentMemory, entry: Entry) -> int:
-    me.store.index.catch_up()
-    touched = me.store.index.keyed(f"item:{entry.id}")
+    with me.store.snapshot() as snap:
+        touched = snap.keyed(f"item:{entry.id}")
     return max((record.seq for record in touched), default=entry.seq)
 
 
@@ -170,7 +174,6 @@ def _as_conflict(me: AgentMemory, seen: Seen, error: Conflict) -> Conflict:
 
 
 def _change_conflict(me: AgentMemory, seen: Seen) -> Conflict:
-    me.store.index.catch_up()
     entry, fate, version = seen.entry, me.fate(seen.entry.id), _version(me, seen.entry)
     change = (
         "changed"
@@ -197,8 +200,10 @@ def _name(me: AgentMemory, by: str) -> str:
 
 def _was_done(me: AgentMemory, once: str | None) -> bool:
     """Return whether this key was used for the act before."""
-    me.store.index.catch_up()
-    return once is not None and me.store.index.first(me.id, once) is not None
+    if once is None:
+        return False
+    with me.store.snapshot() as snap:
+        return snap.first(me.id, once) is not None
 
 
 def _whole(name: str, value: object, least: int, most: int) -> None:

@@ -38,9 +38,10 @@ def resolve_reference(me: AgentMemory, text: str) -> Entry:
 
 
 def _matching(me: AgentMemory, start: str) -> Entry:
-    me.store.fresh()
     matches: list[Entry] = []
-    for id in alike(me.store.index.query, start):
+    with me.store.snapshot(look=True) as snap:
+        ids = alike(snap, start)
+    for id in ids:
         try:
             matches.append(me.get(id))
         except NotFound:

@@ -96,11 +96,13 @@ class Scanner:
             changed = self._changed(folder)
             if changed is None or changed == self.seen.get(folder):
                 continue
-            below, names = self._strangers(folder, known if _is_place(folder) else None)
-            for found in below:
-                if found not in self.seen:
-                    self._add(found)
-                    waiting.append(found)
+            folders, names = self._strangers(
+                folder, known if _is_place(folder) else None
+            )
+            for child in folders:
+                if child not in self.seen:
+                    self._add(child)
+                    waiting.append(child)
             self._rouse(folder)
             if (
                 yield from self._files(folder, names, None, now)
@@ -143,16 +145,16 @@ class Scanner:
         if not self.begun:
             self.begun = True
             self._turn(int(now / SETTLED) * THREADS % max(1, len(self.turns)))
-        part = self._turn(THREADS)
-        return [*ROOTS, *self.places, *self.lively, *part]
+        turn = self._turn(THREADS)
+        return [*ROOTS, *self.places, *self.lively, *turn]
 
     def _turn(self, count: int) -> list[str]:
         """The next of the threads, which then are the last."""
-        part = list(islice(self.turns, count))
-        for folder in part:
+        turn = list(islice(self.turns, count))
+        for folder in turn:
             del self.turns[folder]
-        self.turns |= dict.fromkeys(part)
-        return part
+        self.turns |= dict.fromkeys(turn)
+        return turn
 
     def _add(self, folder: str) -> None:
         """A folder that nobody knew: not seen yet, so that one with an unfinished file is not
@@ -177,11 +179,11 @@ class Scanner:
         seem unchanged.
         """
         if self.seen.pop(folder, None) is not None:
-            for kept in (self.places, self.lively, self.turns):
-                kept.pop(folder, None)
-            above = os.path.dirname(folder)
-            if above in self.seen:
-                self.seen[above] = 0
+            for group in (self.places, self.lively, self.turns):
+                group.pop(folder, None)
+            parent = os.path.dirname(folder)
+            if parent in self.seen:
+                self.seen[parent] = 0
             self.unsaved = True
 
     def _strangers(
@@ -205,25 +207,25 @@ class Scanner:
             old = known(folder)
             names = [name for name in names if name not in old]
         names = [name for name in names if f"{folder}/{name}" not in self.seen]
-        below = {name for name in names if _is_folder(os.path.join(full, name))}
+        folders = {name for name in names if _is_folder(os.path.join(full, name))}
         files = (
             name for name in names if name.endswith(".md") and not name.startswith(".")
         )
-        return [f"{folder}/{name}" for name in below], sorted(
-            name for name in files if name not in below
+        return [f"{folder}/{name}" for name in folders], sorted(
+            name for name in files if name not in folders
         )
 
     def _files(
         self, folder: str, names: list[str], inbox: str | None, now: float
     ) -> Generator[Drop | Rejected, None, bool]:
-        """What these files hold; whether all of them were finished."""
+        """Yield what these files hold; return whether all of them were finished."""
         settled = True
         for name in names:
-            found = self._read(f"{folder}/{name}", inbox, now)
-            if found is None:
+            drop = self._read(f"{folder}/{name}", inbox, now)
+            if drop is None:
                 settled = False
             else:
-                yield found
+                yield drop
         return settled
 
     def _read(self, path: str, inbox: str | None, now: float) -> Drop | Rejected | None:
@@ -382,31 +384,35 @@ def threaded(draft: Draft, thread: str | None, text: str) -> Draft:
     """
     if draft.kind != kinds.MESSAGE:
         return draft
-    named = draft.more.get("thread")
-    if thread is not None and named not in (None, thread):
+    wanted_thread = draft.more.get("thread")
+    if thread is not None and wanted_thread not in (None, thread):
         raise InvalidEntry(
-            f"thread {named} does not fit the place of the file, which is {thread}"
+            f"thread {wanted_thread} does not fit the place of the file, which is {thread}"
         )
-    if not (named or thread) and "parent" in draft.more:
+    if not (wanted_thread or thread) and "parent" in draft.more:
         raise InvalidEntry(
             "thread is missing: an answer names the thread that it is in"
         )
-    found = thread or named or kinds.new_thread(bytes.fromhex(sha256(text.encode())))
+    identity = (
+        thread
+        or wanted_thread
+        or kinds.new_thread(bytes.fromhex(sha256(text.encode())))
+    )
     return draft._replace(
         namespace=draft.namespace or kinds.MAIL,
-        more=kinds.More({**draft.more, "thread": found}),
+        more=kinds.More({**draft.more, "thread": identity}),
     )
 
 
 def _is_place(folder: str) -> bool:
-    """Whether entries belong there. The name of any other folder is text that somebody else
+    """Return whether entries belong there. The name of any other folder is text that somebody else
     wrote.
     """
     return kinds.is_folder(folder)
 
 
 def _is_thread(folder: str) -> bool:
-    """Whether a folder is one of thousands."""
+    """Return whether a folder is one of thousands."""
     return folder.startswith("messages/")
 
 

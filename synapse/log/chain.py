@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from synapse.log.line import Line
 from synapse.model import clock
+from synapse.model.entry import mint, minted
 from synapse.model.records import Record
 from synapse.system.digest import sha256
 from synapse.system.json import dumps
@@ -16,6 +16,9 @@ _HEAD = len('{"chain":"') + 64 + len('",')
 _TEXT = b',"text":'
 _NOT_TEXT = b',"\\u0074ext":'  # the same key, of a mapping within the fields
 _loads = json.JSONDecoder().decode
+_quote = (
+    json.encoder.encode_basestring
+)  # what an encoder that keeps all characters uses for a text
 
 
 class Tail(NamedTuple):
@@ -30,50 +33,41 @@ class Tail(NamedTuple):
     start: int = -1  # where the last line begins, in the segment that is written to
 
 
-def encode(tail: Tail, at: int, line: Line) -> tuple[bytes, Record, Tail]:
-    """The bytes of the line that follows this tail, the record it holds, and the tail it leaves."""
-    day = clock.day(at)
-    n = line.n if line.n is not None else tail.n if tail.day == day else 0
-    seq = tail.seq + 1
-    text = None if line.text is None else line.text.encode()
-    sha = None if text is None else sha256(text)
-    pairs = {
-        "seq": seq,
-        "at": clock.iso(at),
-        "day": day,
-        "n": n,
-        "kind": line.kind,
-        "by": line.by,
-        "id": line.id,
-    }
-    pairs |= {
-        "path": line.path,
-        "once": line.once,
-        "key": line.key,
-        "f": line.fields or None,
-        "sha": sha,
-    }
-    head = dumps({name: value for name, value in pairs.items() if value is not None})[
-        1:-1
-    ].encode()
-    head = head.replace(_TEXT, _NOT_TEXT)
-    chain = link(tail.chain, head)
-    body = b"" if line.text is None else _TEXT + dumps(line.text).encode()
-    raw = b'{"chain":"' + chain.encode() + b'",' + head + body + b"}\n"
-    record = Record(
-        seq,
-        at,
-        line.kind,
-        line.by,
-        line.id,
-        line.fields,
-        line.text,
-        line.path,
-        line.once,
-        line.key,
-        sha,
+def encode(tail: Tail, at: int, record: Record) -> tuple[bytes, Record, Tail]:
+    """Return the line of a new record behind this tail, the record as it stands there, and the tail
+    after it.
+    """
+    moment, seq = clock.iso(at), tail.seq + 1
+    day = moment[:10]
+    count = _ids_minted(tail, day, record.id)
+    names = ("kind", "by", "id", "path", "once", "key")
+    values = (record.kind, record.by, record.id, record.path, record.once, record.key)
+    pairs = zip(names, values, strict=True)
+    texts = "".join(
+        [f',"{name}":{_quote(text)}' for name, text in pairs if text is not None]
     )
-    return raw, record, Tail(seq, chain, at, day, n, tail.end + len(raw), tail.end)
+    head = f'"seq":{seq},"at":"{moment}","day":"{day}","n":{count}{texts}'
+    if record.fields:
+        head += f',"f":{dumps(record.fields)}'
+    sha, body = None, b""
+    if record.text is not None:
+        sha = sha256(record.text.encode())
+        head += f',"sha":"{sha}"'
+        body = _TEXT + _quote(record.text).encode()
+    covered = head.encode().replace(_TEXT, _NOT_TEXT)
+    chain = sha256(tail.chain.encode(), covered)
+    raw = b'{"chain":"%b",%b%b}\n' % (chain.encode(), covered, body)
+    placed = record._replace(seq=seq, at=at, sha=sha, entry=None)
+    return raw, placed, Tail(seq, chain, at, day, count, tail.end + len(raw), tail.end)
+
+
+def _ids_minted(tail: Tail, day: str, id: str | None) -> int:
+    """Return how many ids of the day are used up, with this one."""
+    count = tail.n if tail.day == day else 0
+    if id == mint(day, count + 1):
+        return count + 1
+    own = minted(id) if id is not None and id.startswith("syn-") else None
+    return max(count, own[1]) if own and own[0] == day else count
 
 
 def link(chain: str, head: bytes) -> str:
@@ -81,7 +75,7 @@ def link(chain: str, head: bytes) -> str:
 
 
 def decode(raw: bytes) -> Record | None:
-    """The record on a line, or None for one that is torn."""
+    """Return the record on a line, or None for one that is torn."""
     try:
         got = _loads(raw.decode())
         get, at = got.get, clock.micros(got["at"])
@@ -94,17 +88,17 @@ def decode(raw: bytes) -> Record | None:
 
 
 def decode_head(raw: bytes) -> Record | None:
-    """The record without its text: most of a line, for who only asks what it is about."""
+    """Return the record without its text: most of a line, for who only asks what it is about."""
     head, mark, _ = raw.partition(_TEXT)
     return decode(head + b"}" if mark else raw)
 
 
 def seq_of(raw: bytes) -> int:
-    """What a line says that its place is, without a look at the rest of it; 0 where it says nothing
-    of the kind.
+    """Return the place that a line says it has, without a look at the rest of it; 0 where it says
+    nothing of the kind.
     """
-    said = raw[_HEAD : raw.find(b",", _HEAD)]
-    return int(said[6:]) if said.startswith(b'"seq":') and said[6:].isdigit() else 0
+    pair = raw[_HEAD : raw.find(b",", _HEAD)]
+    return int(pair[6:]) if pair.startswith(b'"seq":') and pair[6:].isdigit() else 0
 
 
 def is_whole(raw: bytes) -> bool:
@@ -112,7 +106,9 @@ def is_whole(raw: bytes) -> bool:
 
 
 def split(raw: bytes) -> tuple[str, bytes, bytes]:
-    """A line's chain, the bytes that the chain covers, and the JSON of its text, empty for none."""
+    """Return a line's chain, the bytes that the chain covers, and the JSON of its text, empty for
+    none.
+    """
     inner = raw[_HEAD:].rstrip(b"\n").removesuffix(b"}")
     head, mark, text = inner.partition(_TEXT)
     return raw[10:74].decode("ascii", "replace"), head, text if mark else b""
@@ -123,10 +119,13 @@ def chain_of(raw: bytes) -> str:
 
 
 def tail_of(raw: bytes, start: int) -> Tail | None:
-    head, mark, _ = raw.partition(_TEXT)
+    """Return the tail that a whole line leaves, which begins at this offset; None for one that is
+    torn.
+    """
     try:
-        got = json.loads(head + b"}" if mark else head)
-        at, end = clock.micros(got["at"]), start + len(raw)
-        return Tail(got["seq"], got["chain"], at, got["day"], got["n"], end, start)
-    except (ValueError, KeyError, TypeError):
+        line = _loads(raw.decode()) if raw.endswith(b"\n") else {}
+        line["kind"], line["by"]  # every whole line has both
+        at, end = clock.micros(line["at"]), start + len(raw)
+        return Tail(line["seq"], line["chain"], at, line["day"], line["n"], end, start)
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None

@@ -12,7 +12,7 @@ from synapse.system.typed import T
 
 
 def sync(fd: int) -> None:
-    """Everything written to the file is on the disk, its cache included, when this returns."""
+    """Return when everything written to the file is on the disk, its cache included."""
     if sys.platform == "darwin":
         fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
     else:
@@ -28,14 +28,14 @@ def sync_directory(path: str) -> None:
 
 
 def write_all(fd: int, raw: bytes) -> None:
-    """All of it, in one write where the system agrees; a short write goes on."""
+    """Write all of it, in one call where the system agrees; a short write goes on."""
     view = memoryview(raw)
     while view:
         view = view[os.write(fd, view) :]
 
 
 def line_before(fd: int, end: int) -> tuple[int, bytes]:
-    """The line that ends at this offset (with or without its newline), and where it starts."""
+    """Return the line that ends at this offset, newline or not, and where it starts."""
     step = 4096
     while True:
         start = max(0, end - step)
@@ -61,8 +61,8 @@ def last_line(fd: int, end: int, whole: Callable[[bytes], bool]) -> tuple[int, b
 def line_from(
     fd: int, offset: int, end: int, number: Callable[[bytes], int]
 ) -> tuple[int, int] | None:
-    """Offset and number of the first whole line that starts at or after the offset, before the end,
-    and has one.
+    """Return offset and number of the first whole line that starts at or after the offset, before
+    the end, and has one.
     """
     step = 4096
     while True:
@@ -70,9 +70,9 @@ def line_from(
         start = block.find(b"\n") + 1
         stop = block.find(b"\n", start) if start else -1
         while stop >= 0:
-            found = number(block[start : stop + 1])
-            if found:
-                return offset + start, found
+            seq = number(block[start : stop + 1])
+            if seq:
+                return offset + start, seq
             start, stop = stop + 1, block.find(b"\n", stop + 1)
         if offset + len(block) >= end:
             return None
@@ -80,17 +80,17 @@ def line_from(
 
 
 def whole_lines(fd: int, offset: int) -> Iterator[bytes]:
-    """The lines from here on that have their newline, read in pieces: small at first, for most who
-    ask are at the end, or stop soon.
+    """Yield the lines from here on that have their newline, read in pieces: small at first, for
+    most who ask are at the end, or stop soon.
     """
-    rest, chunk = b"", 1 << 15
+    partial_line, chunk = b"", 1 << 15
     while True:
         block = os.pread(fd, chunk, offset)
         if not block:
             return
         offset, chunk = offset + len(block), min(2 * chunk, 1 << 20)
-        lines = (rest + block).split(b"\n")
-        rest = lines.pop()
+        lines = (partial_line + block).split(b"\n")
+        partial_line = lines.pop()
         for line in lines:
             yield line + b"\n"
 
@@ -127,3 +127,8 @@ def readable(look: Callable[[], T]) -> T:
 def unreadable(error: OSError) -> StoreError:
     """Return the error of a journal that cannot be read."""
     return StoreError(f"the journal could not be read: {error}")
+
+
+def unwritten(error: OSError) -> StoreError:
+    """Return the error of a journal that cannot be written."""
+    return StoreError(f"the journal could not be written, nothing was stored: {error}")

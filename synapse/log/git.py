@@ -47,10 +47,10 @@ def is_work_tree(root: str) -> bool:
     """Return whether a folder lies in a work tree of git, without asking git."""
     folder = os.path.realpath(root)
     while not os.path.lexists(os.path.join(folder, ".git")):
-        above = os.path.dirname(folder)
-        if above == folder:
+        parent = os.path.dirname(folder)
+        if parent == folder:
             return False
-        folder = above
+        folder = parent
     return True
 
 

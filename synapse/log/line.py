@@ -1,5 +1,6 @@
-"""What a pending record puts on the next line of a log. Pure: id and time are decided by the
-log.
+"""Records made ready for their line: an entry under its id, the declaration of an agent. Pure.
+
+The log decides id and time and calls this under its lock. The bytes of a line are made in `chain`.
 """
 
 from __future__ import annotations
@@ -7,79 +8,53 @@ from __future__ import annotations
 from synapse.model import clock
 from synapse.model.agents import Agent
 from synapse.model.entry import is_id
-from synapse.model.records import Pending, fields_of
-from synapse.system.digest import sha256
-from synapse.system.typed import Any, NamedTuple
+from synapse.model.records import Record, fields_of
+from synapse.system.typed import Any
 
 
-class Line(NamedTuple):
-    """The content of a line; the log adds its place, its time and its proof."""
-
-    kind: str
-    by: str
-    fields: dict[str, Any]
-    id: str | None = None
-    text: str | None = None
-    path: str | None = None
-    once: str | None = None
-    key: str | None = None
-    n: int | None = None
-
-
-def prepare(pending: Pending) -> None:
-    """Load what the line will need. Under the log's lock everybody else would wait for a writer's
-    first import.
+def load() -> None:
+    """Load what rendering an entry needs. Under the log's lock all others would wait for a first
+    import.
     """
-    sha256()
-    if pending.entry is not None:
-        from synapse.formats import codec as codec
+    from synapse.formats import codec as codec
 
 
-def act_line(pending: Pending, once: str | None) -> Line:
-    return Line(
-        pending.kind, pending.by, dict(pending.fields), once=once, key=pending.key
-    )
-
-
-def entry_line(
-    pending: Pending, at: int, id: str, n: int, once: str | None, alias_free: bool
-) -> Line:
-    """An entry under its id: rendered, unless it came as a text of its own, which is then kept as
-    it is.
+def entry_record(record: Record, at: int, id: str, alias_free: bool) -> Record:
+    """Return a new entry's record under its id. An entry that came as a text of its own keeps that
+    text.
     """
     from synapse.formats import codec
 
-    assert pending.entry is not None
-    wanted = pending.fields.get("alias")
+    assert record.entry is not None
+    wanted = record.fields.get("alias")
     alias = wanted if alias_free and wanted and wanted != id and is_id(wanted) else None
-    entry = pending.entry._replace(
-        id=id, timestamp=pending.entry.timestamp or clock.seconds(at), alias=alias
-    )
-    text = codec.render(entry) if pending.text is None else pending.text
-    fields = fields_of(entry) | {
-        name: value for name, value in pending.fields.items() if name != "alias"
-    }
-    if pending.text is None:
+    timestamp = record.entry.timestamp or clock.seconds(at)
+    entry = record.entry._replace(id=id, timestamp=timestamp, alias=alias)
+    fields = fields_of(entry)
+    for name, value in record.fields.items():
+        if name != "alias":
+            fields[name] = value
+    text = record.text
+    if text is None:
+        text = codec.render(entry)
         fields["start"] = len(text) - len(entry.body) - 1
-    return Line(
-        pending.kind, pending.by, fields, id, text, pending.path, once, pending.key, n
-    )
+    return record._replace(id=id, fields=fields, text=text)
 
 
-def agent_pending(
+def agent_record(
     agent: Agent,
     by: str,
     was: Agent | None,
     how: str = "registered",
     sha: str | None = None,
-) -> Pending:
-    """The declaration of an agent, with what it was before, and the digest of the file that
-    declares it.
+) -> Record:
+    """Return the record that declares an agent, with what it was before, and the digest of the file
+    that declares it.
     """
     fields = {"agent": _declared(agent), "how": how} | (
         {"was": _declared(was)} if was else {}
     )
-    return Pending("agent", by, fields | ({"sha": sha} if sha else {}))
+    return Record.new("agent", by, fields | ({"sha": sha} if sha else {}))
 
 
 def _declared(agent: Agent) -> dict[str, Any]:

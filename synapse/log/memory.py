@@ -8,13 +8,16 @@ from _thread import RLock
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from synapse.errors import Conflict, NotFound, StoreError
-from synapse.log.line import act_line, agent_pending, entry_line
+from synapse.log.line import agent_record, entry_record
 from synapse.model import clock, kinds
 from synapse.model.agents import Agent
-from synapse.model.entry import mint, minted
-from synapse.model.protocols import State
-from synapse.model.records import Guard, Lost, Pending, Record, demand
+from synapse.model.entry import Entry, mint, minted
+from synapse.model.records import Guard, Lost, Record, demand
 from synapse.model.settings import Settings
+from synapse.system.typed import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from synapse.index.index import Index
 
 
 class MemoryLog:
@@ -31,51 +34,38 @@ class MemoryLog:
         self.declared_settings = settings or Settings()
         self.lock = RLock()
         self.day = ("", 0)
-        self.state: State | None = None
+        self.state: Index | None = None
 
     def append(
-        self, pending: Pending, *, once: str | None = None, unless: Guard | None = None
+        self, record: Record, *, once: str | None = None, unless: Guard | None = None
     ) -> Record:
         with self.lock:
             if (
                 once is not None
-                and (first := self._derived().first(pending.by, once)) is not None
+                and (first := self._derived().first(record.by, once)) is not None
             ):
                 return self.at(first)
             if unless is not None:
                 demand(unless, self._derived().keyed)
             at = max(self.clock(), self.records[-1].at + 1 if self.records else 0)
-            if pending.entry is None:
-                line = act_line(pending, once)
-            else:
-                line = entry_line(
-                    pending, at, *self._claim(at, pending), once, alias_free=False
+            if record.entry is not None:
+                record = entry_record(
+                    record, at, self._claim(at, record.entry), alias_free=False
                 )
-            record = Record(
-                len(self.records) + 1,
-                at,
-                line.kind,
-                line.by,
-                line.id,
-                line.fields,
-                line.text,
-                line.path,
-                once,
-                line.key,
-            )
+            seq = len(self.records) + 1
+            record = record._replace(seq=seq, at=at, once=once, entry=None)
             self.records.append(record)
             return record
 
     def append_all(
-        self, batch: Mapping[str, Pending], *, unless: Guard | None = None
+        self, batch: Mapping[str, Record], *, unless: Guard | None = None
     ) -> list[Record]:
         with self.lock:
             state = self._derived()
-            if unless is not None and any(
-                state.first(each.by, once) is None for once, each in batch.items()
-            ):
+            firsts = [state.first(record.by, once) for once, record in batch.items()]
+            if None in firsts:
                 demand(unless, state.keyed)
-            return [self.append(pending, once=once) for once, pending in batch.items()]
+            return [self.append(record, once=once) for once, record in batch.items()]
 
     def get(self, id: str) -> Record:
         seq = self._derived().holder(id)
@@ -128,14 +118,16 @@ class MemoryLog:
         self, ids: Collection[str], by: str, reason: str, unless: Guard | None = None
     ) -> Record:
         return self.append(
-            Pending("archive", by, {"ids": list(ids), "reason": reason}), unless=unless
+            Record.new("archive", by, {"ids": list(ids), "reason": reason}),
+            unless=unless,
         )
 
     def restore(
         self, ids: Collection[str], by: str, reason: str, unless: Guard | None = None
     ) -> Record:
         return self.append(
-            Pending("restore", by, {"ids": list(ids), "reason": reason}), unless=unless
+            Record.new("restore", by, {"ids": list(ids), "reason": reason}),
+            unless=unless,
         )
 
     def agents(self) -> Iterable[Agent]:
@@ -146,36 +138,40 @@ class MemoryLog:
 
     def register(self, agent: Agent, by: str, was: Agent | None = None) -> Record:
         self.declared[agent.id] = agent
-        return self.append(agent_pending(agent, by, was))
+        return self.append(agent_record(agent, by, was))
 
     def close(self) -> None:
         pass
 
     def recover(self, records: Iterable[Record]) -> None:
-        """Begin as the copy of another log."""
+        """Become the copy of another log."""
         with self.lock:
             self.records.extend(records)
-            taken = [own for record in self.records if (own := minted(record.id or ""))]
-            self.day = max(taken, default=self.day)
+            numbers = [
+                own for record in self.records if (own := minted(record.id or ""))
+            ]
+            self.day = max(numbers, default=self.day)
 
-    def _claim(self, at: int, pending: Pending) -> tuple[str, int]:
-        day = clock.day(at)
-        if pending.entry is not None and pending.entry.kind != kinds.ENTRY:
-            id = pending.entry.id
+    def _claim(self, at: int, entry: Entry) -> str:
+        """Return the id of an entry: the next of the day, or the writer's own for what is no plain
+        entry.
+        """
+        if entry.kind != kinds.ENTRY:
             if (
-                kinds.kind_of(id) != pending.entry.kind
-                or self._derived().holder(id) is not None
+                kinds.kind_of(entry.id) != entry.kind
+                or self._derived().holder(entry.id) is not None
             ):
                 raise Conflict(
-                    f"{id!r} is taken, or is no id of {pending.entry.kind}s: nothing was written",
-                    id=id,
+                    f"{entry.id!r} is taken, or is no id of {entry.kind}s: nothing was written",
+                    id=entry.id,
                 )
-            return id, self.day[1] if self.day[0] == day else 0
-        n = self.day[1] + 1 if self.day[0] == day else 1
-        self.day = (day, n)
-        return mint(day, n), n
+            return entry.id
+        day = clock.day(at)
+        number = self.day[1] + 1 if self.day[0] == day else 1
+        self.day = (day, number)
+        return mint(day, number)
 
-    def _derived(self) -> State:
+    def _derived(self) -> Index:
         if self.state is None:
             raise StoreError("the log was opened without its index")
         self.state.catch_up()

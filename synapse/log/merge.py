@@ -24,7 +24,6 @@ from synapse.log.chain import (
     split,
     tail_of,
 )
-from synapse.log.line import Line
 from synapse.model import clock, kinds
 from synapse.model.entry import is_id, mint, minted
 from synapse.model.records import Record, entry_of
@@ -68,7 +67,7 @@ def sides(lines: Iterable[bytes]) -> Sides:
     StoreCorrupt where a line follows from none that is there.
     """
     ours: list[bytes] = []
-    left: list[bytes] = []
+    remaining: list[bytes] = []
     chain, own = GENESIS, {GENESIS}
     for raw in lines:
         if decode(raw) is None:
@@ -78,23 +77,21 @@ def sides(lines: Iterable[bytes]) -> Sides:
             chain = chain_of(raw)
             own.add(chain)
         else:
-            left.append(raw)
-    found = {chain_of(raw): raw for raw in left if chain_of(raw) not in own}
+            remaining.append(raw)
+    raws = {chain_of(raw): raw for raw in remaining if chain_of(raw) not in own}
     while following := next(
-        (raw for raw in found.values() if _follows(raw, chain)), None
+        (raw for raw in raws.values() if _follows(raw, chain)), None
     ):
         ours.append(following)  # it stands before the line that it follows
         chain = chain_of(following)
-        del found[chain]
-    return Sides(ours, list(_placed(ours, found)) if found else [])
+        del raws[chain]
+    return Sides(ours, list(_placed(ours, raws)) if raws else [])
 
 
 def _placed(
     ours: Sequence[bytes], left: dict[str, bytes]
 ) -> Iterator[tuple[str, bytes]]:
-    """Each line of the others behind the one that it follows, a way to its end before the next
-    one.
-    """
+    """Yield each line of the others behind the one that it follows, one branch after another."""
     by_seq: dict[int, list[str]] = {0: [GENESIS]}
     for raw in (*ours, *left.values()):
         by_seq.setdefault(_seq(raw), []).append(chain_of(raw))
@@ -172,34 +169,34 @@ class _Merge:
         }
         voided = self._voided()
         for before, raw in self.found.others:
-            way, chain = (
+            branch, chain = (
                 ways[before].copy() if self._forks(before) else ways[before],
                 chain_of(raw),
             )
-            ways[chain] = way
+            ways[chain] = branch
             record = _decoded(raw)
             if chain not in voided:
-                self._take(raw, record, way)
+                self._take(raw, record, branch)
         if self.records:
-            for line in self._declared():
-                self._put(line, self.tail.at + 1)
+            for declaration in self._declared():
+                self._put(declaration, self.tail.at + 1)
             fields = {
                 "records": self.records,
                 "head": chain_of(self.found.others[-1][1]),
                 "ids": self.ids,
             }
-            self._put(Line("merged", "log", fields), self.tail.at + 1)
+            self._put(Record.new("merged", "log", fields), self.tail.at + 1)
         return Merged(self.lines, self.records, self.ids, self.moved)
 
-    def _declared(self) -> Iterator[Line]:
-        """What ours says of agents that both sides declared: it is said once more, so that it
+    def _declared(self) -> Iterator[Record]:
+        """Yield what ours says of agents that both sides declared: it is said once more, so that it
         stays.
         """
         theirs = {_agent(_decoded(raw)) for _, raw in self.found.others}
         ours = {_agent(record): record for record in map(_decoded, self.found.ours)}
         for id, record in ours.items():
             if id and id in theirs:
-                yield Line("agent", record.by, dict(record.fields))
+                yield Record.new("agent", record.by, record.fields)
 
     def _forks(self, chain: str) -> bool:
         """Return whether more than one line follows, or one of ours does: what one way learns is
@@ -218,14 +215,14 @@ class _Merge:
         """The lines of the others that they took back themselves."""
         parents = {chain_of(raw): before for before, raw in self.found.others}
         lines = {chain_of(raw): _decoded(raw) for _, raw in self.found.others}
-        found = set()
+        voided = set()
         for chain, record in lines.items():
             if record.kind == "void":
                 before = parents[chain]
                 while before in lines and lines[before].seq > record.fields["seq"]:
                     before = parents[before]
-                found.add(before)
-        return found
+                voided.add(before)
+        return voided
 
     def _take(self, raw: bytes, record: Record, way: _Way) -> None:
         """Append one record of the others, unless ours has it already."""
@@ -237,32 +234,32 @@ class _Merge:
             if record.id and same[1] and record.id != same[1]:
                 way.ids[record.id] = same[1]
             return
-        line, at = self._line(raw, record, way), max(record.at, self.tail.at + 1)
-        added = self._put(line, at)
+        at = max(record.at, self.tail.at + 1)
+        added = self._put(self._translated(raw, record, way, at), at)
         way.seqs[record.seq] = added.seq
         self._learn(raw, record, added)
         self.records += 1
 
     def _done(self, record: Record) -> tuple[int, str | None] | None:
-        """What ours has already by the same key of the same author, if it says the same."""
-        found = (
+        """Return what ours has already by the same key of the same author, if it says the same."""
+        first = (
             self.once.get((record.by, record.once)) if record.once is not None else None
         )
-        return found[1:] if found and found[0] == _said(record) else None
+        return first[1:] if first and first[0] == _said(record) else None
 
-    def _put(self, line: Line, at: int) -> Record:
-        raw, record, self.tail = encode(self.tail, at, line)
+    def _put(self, record: Record, at: int) -> Record:
+        raw, placed, self.tail = encode(self.tail, at, record)
         self.lines.append(raw)
-        return record
+        return placed
 
     def _learn(self, raw: bytes, record: Record, ours: Record) -> None:
         """Note what a record takes up in ours: `record` is as its first writer had it, `ours` as it
         stands.
         """
-        place = (ours.seq, ours.id)
-        self.known[chain_of(raw)] = self.known[_identity(raw, record)] = place
+        position = (ours.seq, ours.id)
+        self.known[chain_of(raw)] = self.known[_identity(raw, record)] = position
         if ours.once is not None:
-            self.once.setdefault((ours.by, ours.once), (_said(record), *place))
+            self.once.setdefault((ours.by, ours.once), (_said(record), *position))
         self.taken.update(name for name in (ours.id, ours.fields.get("alias")) if name)
         if ours.path:
             self.paths.add(ours.path)
@@ -275,9 +272,11 @@ class _Merge:
 
     # -- one line ----------------------------------------------------------------------------------
 
-    def _line(self, raw: bytes, record: Record, way: _Way) -> Line:
-        at = max(record.at, self.tail.at + 1)
-        id, n = self._id(raw, record, clock.day(at))
+    def _translated(self, raw: bytes, record: Record, way: _Way, at: int) -> Record:
+        """Return a record of the others as ours will hold it: under its id there, and with theirs
+        as ours has them.
+        """
+        id = self._id(raw, record, clock.day(at))
         if record.id and id != record.id:
             way.ids[record.id] = self.ids[record.id] = id or ""
         fields = _mapped(dict(record.fields), way)
@@ -303,23 +302,19 @@ class _Merge:
         key = record.key
         if key and key.startswith("item:"):
             key = f"item:{way.ids.get(key[5:], key[5:])}"
-        return Line(record.kind, record.by, fields, id, text, path, record.once, key, n)
+        return record._replace(
+            seq=0, id=id, fields=fields, text=text, path=path, key=key
+        )
 
-    def _id(self, raw: bytes, record: Record, day: str) -> tuple[str | None, int]:
-        """The id that a record has in ours, its own where that is free, and how many of the day are
-        given out then.
-        """
-        n = self.tail.n if self.tail.day == day else 0
-        if record.id is None:
-            return None, n
-        own = minted(record.id)
-        if record.id not in self.taken:
-            return record.id, max(n, own[1]) if own and own[0] == day else n
+    def _id(self, raw: bytes, record: Record, day: str) -> str | None:
+        """Return the id that a record has in ours: its own where that is free."""
+        if record.id is None or record.id not in self.taken:
+            return record.id
         kind = record.fields.get("kind", kinds.ENTRY)
         if kind != kinds.ENTRY:
-            return self._random(kind, chain_of(raw)), n
-        n = max(n, self.counts.get(day, 0)) + 1
-        return mint(day, n), n
+            return self._random(kind, chain_of(raw))
+        number = self.tail.n if self.tail.day == day else 0
+        return mint(day, max(number, self.counts.get(day, 0)) + 1)
 
     def _random(self, kind: str, seed: str) -> str:
         turn = 0
@@ -346,11 +341,11 @@ def _mapped(value: Any, way: _Way, name: str = "") -> Any:
         return [way.seqs.get(seq, seq) for seq in value]
     if isinstance(value, dict):
         return {
-            way.ids.get(key, key): _mapped(each, way, key)
-            for key, each in value.items()
+            way.ids.get(key, key): _mapped(item, way, key)
+            for key, item in value.items()
         }
     if isinstance(value, list | tuple):
-        return [_mapped(each, way) for each in value]
+        return [_mapped(item, way) for item in value]
     return value
 
 
@@ -368,7 +363,9 @@ def _rendered(
 
 
 def _origin(raw: bytes, record: Record) -> dict[str, Any]:
-    """Where a record was first: the chain of its line there, its id, and when it was received."""
+    """Return where a record was first: the chain of its line there, its id, and when it was
+    received.
+    """
     first = record.fields.get("origin")
     if first:
         return dict(first)
@@ -379,12 +376,14 @@ def _origin(raw: bytes, record: Record) -> dict[str, Any]:
 
 
 def _identity(raw: bytes, record: Record) -> str:
-    """What is the same for a record and all its copies: the chain of the line that it was first."""
+    """Return what is the same for a record and all its copies: the chain of the line that it was
+    first.
+    """
     return str((record.fields.get("origin") or {}).get("chain") or chain_of(raw))
 
 
 def _said(record: Record) -> str:
-    """What a record says, without where and when."""
+    """Return what a record says, without where and when."""
     return record.sha or repr(
         sorted(
             (name, value) for name, value in record.fields.items() if name != "origin"
@@ -398,8 +397,8 @@ def _agent(record: Record) -> str | None:
 
 
 def _follows(raw: bytes, chain: str) -> bool:
-    kept, head, _ = split(raw)
-    return link(chain, head) == kept
+    chain_kept, head, _ = split(raw)
+    return link(chain, head) == chain_kept
 
 
 def _seq(raw: bytes) -> int:

@@ -20,7 +20,7 @@ from synapse.system.digest import sha256
 from synapse.system.typed import NamedTuple
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_TMPFILE = getattr(os, "O_TMPFILE", 0)
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _OPEN = b"<!-- synapse:entry id="
 _MAX_OPEN = 64
 WRITTEN = ".index/written"
@@ -52,14 +52,20 @@ class Mirror:
         self.known: tuple[int, set[bytes]] = (0, set())  # as far as it was read
 
     def place(
-        self, path: str, text: bytes, *, replace: bool = False, mode: int = 0o644
+        self,
+        path: str,
+        text: bytes,
+        *,
+        replace: bool = False,
+        mode: int = 0o644,
+        sha: str | None = None,
     ) -> bool:
         """Put a file there, whole or not at all. False where a file of that name stands and is not
         to be replaced.
         """
         folder, name = os.path.split(path)
         if kinds.is_folder(folder):
-            self._note(_line(path, text))
+            self._note(_line(path, sha or sha256(text)))
         for attempt in (1, 2):
             directory = self._directory(folder)
             try:
@@ -91,23 +97,23 @@ class Mirror:
 
     def wrote(self, path: str, text: bytes) -> bool:
         """Return whether the log itself once put this file there."""
-        end, known = self.known
+        end, lines = self.known
         try:
             with open(os.path.join(self.root, WRITTEN), "rb") as file:
                 if os.fstat(file.fileno()).st_size < end:
-                    end, known = 0, set()
+                    end, lines = 0, set()
                 file.seek(end)
                 raw = file.read()
         except OSError:
             return False
-        whole = raw[: raw.rfind(b"\n") + 1]
-        known.update(whole.splitlines(keepends=True))
-        self.known = end + len(whole), known
-        return _line(path, text) in known
+        complete = raw[: raw.rfind(b"\n") + 1]
+        lines.update(complete.splitlines(keepends=True))
+        self.known = end + len(complete), lines
+        return _line(path, sha256(text)) in lines
 
     def read(self, path: str, limit: int = 1 << 22) -> bytes | None:
-        """The bytes of a regular file, None where there is none; never through a link, never a
-        device.
+        """Return the bytes of a regular file, None where there is none; never through a link, never
+        a device.
         """
         folder, name = os.path.split(path)
         try:
@@ -155,11 +161,14 @@ class Mirror:
         """
         folder, name = os.path.split(path)
         target, new = os.path.split(to)
-        here, there = self._directory(folder, create=False), self._directory(target)
-        os.rename(name, new, src_dir_fd=here, dst_dir_fd=there)
-        status = os.stat(new, dir_fd=there, follow_symlinks=False)
+        source, destination = (
+            self._directory(folder, create=False),
+            self._directory(target),
+        )
+        os.rename(name, new, src_dir_fd=source, dst_dir_fd=destination)
+        status = os.stat(new, dir_fd=destination, follow_symlinks=False)
         if stat.S_ISREG(status.st_mode) and status.st_nlink == 1:
-            os.chmod(new, mode, dir_fd=there)
+            os.chmod(new, mode, dir_fd=destination)
 
     def file_away(self, page: str, texts: Mapping[str, bytes]) -> None:
         """Add entries to an archive page, each once; only `repair` writes one anew."""
@@ -174,17 +183,17 @@ class Mirror:
         fd = os.open(name, flags, 0o644, dir_fd=self._directory(folder))
         try:
             status = os.fstat(fd)
-            inode, end, there = self.filed.get(page, (0, 0, set[str]()))
+            inode, end, ids = self.filed.get(page, (0, 0, set[str]()))
             if inode != status.st_ino or end > status.st_size:
-                end, there = 0, set()
+                end, ids = 0, set()
             os.lseek(fd, end, os.SEEK_SET)
             new = _read_all(fd, status.st_size - end)
-            there.update(found.id for found in pages(new) if found.whole)
-            more = b"".join(each for id, each in blocks.items() if id not in there)
-            if more:  # behind a block that was torn, on a line of its own
-                write_all(fd, more if new[-1:] in (b"", b"\n") else b"\n" + more)
-            there.update(blocks)
-            self.filed[page] = (status.st_ino, os.fstat(fd).st_size, there)
+            ids.update(entry.id for entry in pages(new) if entry.whole)
+            added = b"".join(text for id, text in blocks.items() if id not in ids)
+            if added:  # behind a block that was torn, on a line of its own
+                write_all(fd, added if new[-1:] in (b"", b"\n") else b"\n" + added)
+            ids.update(blocks)
+            self.filed[page] = (status.st_ino, os.fstat(fd).st_size, ids)
         finally:
             os.close(fd)
 
@@ -198,22 +207,13 @@ class Mirror:
     def _place(
         self, directory: int, name: str, text: bytes, replace: bool, mode: int
     ) -> bool:
-        if _TMPFILE and not replace:
-            try:
-                return _link_unnamed(directory, name, text, mode)
-            except OSError as error:
-                if isinstance(error, FileNotFoundError | FileExistsError):
-                    raise
+        """Write a hidden draft and name it once it is whole. A file without a name needs no
+        draft, but costs a busy ext4 ten times as much, because each passes its list of orphans.
+        """
         draft = f".{name}.{os.getpid()}.{os.urandom(3).hex()}"
-        fd = os.open(
-            draft,
-            os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC,
-            mode,
-            dir_fd=directory,
-        )
+        fd = os.open(draft, _NEW, mode, dir_fd=directory)
         try:
-            with os.fdopen(fd, "wb") as file:
-                file.write(text)
+            write_all(fd, text)
             if replace:
                 os.rename(draft, name, src_dir_fd=directory, dst_dir_fd=directory)
                 return True
@@ -224,39 +224,55 @@ class Mirror:
                 dst_dir_fd=directory,
                 follow_symlinks=False,
             )
+            return True
         except FileExistsError:
             return False
         finally:
+            os.close(fd)
             try:
                 os.unlink(draft, dir_fd=directory)
             except FileNotFoundError:
                 pass
-        return True
+
+    def sweep(self, path: str) -> None:
+        """Remove the drafts of a file that writers left behind who died while they wrote it."""
+        folder, name = os.path.split(path)
+        try:
+            directory = self._directory(folder, create=False)
+            names = [
+                draft
+                for draft in os.listdir(directory)
+                if draft.startswith(f".{name}.")
+            ]
+        except OSError:
+            return  # there is no such folder
+        for draft in names:
+            self.remove(f"{folder}/{draft}")
 
     def _directory(self, folder: str, create: bool = True) -> int:
-        """An open directory below the root, made where needed, no link followed on the way."""
+        """Return an open directory below the root, made where needed; no link is followed."""
         if folder in self.open:
             return self.open[folder]
         fd = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            for part in filter(None, folder.split("/")):
-                if part in (".", ".."):
+            for name in filter(None, folder.split("/")):
+                if name in (".", ".."):
                     raise StoreError(
-                        f"{folder}: {part!r} is not a directory of this workspace"
+                        f"{folder}: {name!r} is not a directory of this workspace"
                     )
                 if create:
                     try:
-                        os.mkdir(part, 0o755, dir_fd=fd)
+                        os.mkdir(name, 0o755, dir_fd=fd)
                     except FileExistsError:
                         pass
                 try:
-                    below = os.open(part, _DIRECTORY, dir_fd=fd)
+                    child = os.open(name, _DIRECTORY, dir_fd=fd)
                 except NotADirectoryError as error:
                     raise StoreError(
-                        f"{folder}: {part!r} is not a directory of this workspace"
+                        f"{folder}: {name!r} is not a directory of this workspace"
                     ) from error
                 os.close(fd)
-                fd = below
+                fd = child
         except BaseException:
             os.close(fd)
             raise
@@ -266,12 +282,12 @@ class Mirror:
         return fd
 
 
-def _line(path: str, text: bytes) -> bytes:
-    return f"{sha256(text)[:32]} {path}\n".encode()
+def _line(path: str, sha: str) -> bytes:
+    return f"{sha[:32]} {path}\n".encode()
 
 
 def path_of(record: Record) -> str:
-    """Where the file of an entry's record stands while it is live."""
+    """Return where the file of an entry's record stands while it is live."""
     if record.path:
         return record.path
     if record.fields.get("staged"):
@@ -280,8 +296,8 @@ def path_of(record: Record) -> str:
 
 
 def block(id: str, text: bytes) -> bytes:
-    """An entry as an archive page holds it: a marker with its length and hash, the text, an end
-    mark.
+    """Return an entry as an archive page holds it: a marker with its length and hash, the text, an
+    end mark.
     """
     digest = sha256(text)
     head = f"<!-- synapse:entry id={id} bytes={len(text)} sha256={digest} -->\n"
@@ -289,8 +305,8 @@ def block(id: str, text: bytes) -> bytes:
 
 
 def pages(raw: bytes) -> Iterator[Page]:
-    """The entries of an archive page, each read by its length: a body may hold anything, markers
-    too.
+    """Yield the entries of an archive page, each read by its length: a body may hold anything,
+    markers too.
     """
     at = 0
     while (at := raw.find(_OPEN, at)) >= 0:
@@ -310,19 +326,6 @@ def pages(raw: bytes) -> Iterator[Page]:
             sha256(text).encode() == head[2][7:],
         )
         at = start + size
-
-
-def _link_unnamed(directory: int, name: str, text: bytes, mode: int) -> bool:
-    """A file without a name until it is whole; then it is there at once, and never over another."""
-    fd = os.open(".", os.O_WRONLY | _TMPFILE | os.O_CLOEXEC, mode, dir_fd=directory)
-    try:
-        write_all(fd, text)
-        os.link(f"/proc/self/fd/{fd}", name, dst_dir_fd=directory, follow_symlinks=True)
-    except FileExistsError:
-        return False
-    finally:
-        os.close(fd)
-    return True
 
 
 def _read_all(fd: int, size: int) -> bytes:

@@ -60,11 +60,11 @@ class Proof:
             self._found(
                 "journal", "holds two histories: `synapse merge` makes them one"
             )
-        for kept in heads:
+        for pages_left in heads:
             self._found(
                 "journal",
                 (
-                    f"does not hold the record {kept[:24]}… that was its head before: it"
+                    f"does not hold the record {pages_left[:24]}… that was its head before: it"
                     f" was cut or rewritten"
                 ),
             )
@@ -90,7 +90,7 @@ class Proof:
             self._state(record)
 
     def stands(self) -> bool:
-        """Whether every file is what the records say that came by."""
+        """Return whether every file is what the records say that came by."""
         self._tree()
         return not self.problems
 
@@ -120,11 +120,11 @@ class Proof:
         chain, head, text = split(raw)
         if self.torn:
             self._sealed(record)
-        what = self._wrong(record, raw, chain, head, text)
-        if what:
+        problem = self._wrong(record, raw, chain, head, text)
+        if problem:
             self._found(
                 f"record {record.seq} ({record.id or record.kind})",
-                f"{what} (line {number} of the journal)",
+                f"{problem} (line {number} of the journal)",
             )
         else:
             self._state(record)
@@ -174,7 +174,7 @@ class Proof:
         self.torn = []
 
     def _state(self, record: Record) -> None:
-        """Where the files should be after this record."""
+        """Return where the files should be after this record."""
         fields = record.fields
         if record.kind == "entry" and record.id:
             self.places[record.id] = (
@@ -232,11 +232,11 @@ class Proof:
             if records:
                 self._found(path, "is missing", mendable=True)
             return
-        found = {page.id: page.whole for page in pages(raw)}
+        whole_by_id = {page.id: page.whole for page in pages(raw)}
         for record in records:
-            if not found.get(record.id or ""):
-                what = "was changed" if record.id in found else "is missing"
-                self._found(path, f"{record.id} {what}", mendable=True)
+            if not whole_by_id.get(record.id or ""):
+                problem = "was changed" if record.id in whole_by_id else "is missing"
+                self._found(path, f"{record.id} {problem}", mendable=True)
         self._between(path, raw)
 
     def _between(self, path: str, raw: bytes) -> None:
@@ -254,7 +254,7 @@ def mend(proof: Proof) -> tuple[list[str], list[str]]:
     """Put every file back as its line says; the ids whose files were put back, and those that could
     not be.
     """
-    put: list[str] = []
+    restored: list[str] = []
     lost: list[str] = []
     archived: dict[str, list[Record]] = {page: [] for page in proof.paged}
     for id, (record, state) in proof.places.items():
@@ -264,10 +264,12 @@ def mend(proof: Proof) -> tuple[list[str], list[str]]:
             path = live_path(record) if state == "live" else path_of(record)
             text = (record.text or "").encode()
             if proof.mirror.read(path) != text:
-                _replace(proof.mirror, path, text, id, put, lost)
+                _replace(proof.mirror, path, text, id, restored, lost)
     for path, records in archived.items():
-        proof.mirror.alone(partial(_mend_page, proof.mirror, path, records, put, lost))
-    return put, lost
+        proof.mirror.alone(
+            partial(_mend_page, proof.mirror, path, records, restored, lost)
+        )
+    return restored, lost
 
 
 def _mend_page(
@@ -284,8 +286,8 @@ def _mend_page(
         {page.id: page for page in pages(raw or b"")},
         {record.id for record in records},
     )
-    kept = [page for page in old.values() if page.whole and page.id not in ids]
-    text = b"".join(block(page.id, page.text) for page in kept) + text
+    pages_left = [page for page in old.values() if page.whole and page.id not in ids]
+    text = b"".join(block(page.id, page.text) for page in pages_left) + text
     if raw != text and (raw or text):
         _replace(mirror, path, text, path, put, lost)
 

@@ -8,7 +8,6 @@ import fcntl
 import os
 import time
 from collections.abc import Callable, Collection, Iterable
-from itertools import groupby
 
 from synapse.errors import StoreError
 from synapse.log.adopt import Rejected
@@ -16,7 +15,7 @@ from synapse.log.journal import Journal
 from synapse.log.mirror import Mirror, path_of
 from synapse.model import clock, kinds
 from synapse.model.entry import SECOND
-from synapse.model.records import Pending, Record, filings
+from synapse.model.records import Record, filings
 from synapse.system.digest import sha256
 
 Find = Callable[[Collection[str]], Iterable[Record]]
@@ -33,24 +32,27 @@ def follow(mirror: Mirror, records: Iterable[Record], find: Find) -> None:
     """Bring the tree in line with these records. Doing it twice changes nothing. What is only filed
     away is, all of it, in one go.
     """
-    for archives, found in groupby(
-        records, key=lambda record: record.kind == "archive"
-    ):
-        if archives:
-            _file_away(
-                mirror, find([id for record in found for id, _ in filings(record)])
-            )
-        else:
-            for record in found:
-                _follow(mirror, record, find)
+    filed: list[str] = []  # by the archive records since the last other one
+    for record in records:
+        if record.kind == "archive":
+            filed += [id for id, _ in filings(record)]
+            continue
+        if filed:
+            _file_away(mirror, find(filed))
+            filed = []
+        if record.kind != "entry":
+            _follow(mirror, record, find)
+        elif record.text is not None:
+            if record.path is not None and mirror.read(record.path) is not None:
+                continue  # an adopted file is still where it was dropped
+            mirror.place(path_of(record), record.text.encode(), sha=record.sha)
+    if filed:
+        _file_away(mirror, find(filed))
 
 
 def _follow(mirror: Mirror, record: Record, find: Find) -> None:
-    """One record. An act may speak of what never was: the record stands, and moves no file."""
-    if record.kind == "entry" and record.text is not None:
-        if record.path is None or mirror.read(record.path) is None:
-            mirror.place(path_of(record), record.text.encode())
-    elif record.kind in ("approve", "reject"):
+    """Follow one act. It may name what never was: the record stands, and moves no file."""
+    if record.kind in ("approve", "reject"):
         for entry in find((record.fields["entry"],)):
             if record.kind == "approve":
                 mirror.place(live_path(entry), (entry.text or "").encode())
@@ -65,11 +67,11 @@ def _file_away(mirror: Mirror, entries: Iterable[Record]) -> None:
     by_page: dict[str, list[Record]] = {}
     for entry in entries:
         by_page.setdefault(page_path(entry), []).append(entry)
-    for page, found in by_page.items():
+    for page, records in by_page.items():
         mirror.file_away(
-            page, {entry.id or "": (entry.text or "").encode() for entry in found}
+            page, {entry.id or "": (entry.text or "").encode() for entry in records}
         )
-        paths = [live_path(entry) for entry in found]
+        paths = [live_path(entry) for entry in records]
         for path in paths:
             mirror.remove(path)
         for folder in {
@@ -79,20 +81,21 @@ def _file_away(mirror: Mirror, entries: Iterable[Record]) -> None:
 
 
 def live_path(record: Record) -> str:
-    """Where the entry's file stands once it is neither staged nor archived."""
+    """Return where the entry's file stands once it is neither staged nor archived."""
     return record.path or kinds.place(record.id or "", record.fields)
 
 
 def page_path(record: Record) -> str:
-    """The archive page of the month in which the entry was received."""
+    """Return the archive page of the month in which the entry was received."""
     return f"archive/{clock.day(record.at)[:7]}.md"
 
 
-def quarantine(mirror: Mirror, found: Rejected) -> Pending | None:
+def quarantine(mirror: Mirror, found: Rejected) -> Record | None:
     """Put a file that can never be adopted aside, readable by its owner alone, with the reason
     beside it.
     """
-    name = f"{time.strftime('%Y%m%dT%H%M%S')}-{digest(found.path)}-{_plain(os.path.basename(found.path))}"
+    moment, base = time.strftime("%Y%m%dT%H%M%S"), os.path.basename(found.path)
+    name = f"{moment}-{digest(found.path)}-{_plain(base)}"
     target, path = f"quarantine/{name}", _readable(found.path)
     try:
         mirror.move(found.path, target, 0o600)
@@ -100,7 +103,9 @@ def quarantine(mirror: Mirror, found: Rejected) -> Pending | None:
         return None  # gone meanwhile, or this process may not move it
     reason = _readable(found.reason)
     mirror.place(f"{target}.reason.txt", f"{path}\n{reason}\n".encode(), mode=0o600)
-    return Pending("quarantine", "log", {"path": path, "to": target, "reason": reason})
+    return Record.new(
+        "quarantine", "log", {"path": path, "to": target, "reason": reason}
+    )
 
 
 def set_aside(mirror: Mirror, path: str, raw: bytes) -> None:
@@ -118,14 +123,14 @@ def set_aside(mirror: Mirror, path: str, raw: bytes) -> None:
 
 
 def _plain(name: str) -> str:
-    """A name for a file of ours, made of one that may be anything."""
+    """Return a name for a file of ours, made of one that may be anything."""
     return "".join(
         char if char.isascii() and char.isprintable() else "_" for char in name
     )[-100:]
 
 
 def _readable(text: str) -> str:
-    """Bytes of a name that are no text as escapes, so that the rest can be stored and shown."""
+    """Return a name with escapes for the bytes that are no text, so that it can be stored."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
@@ -153,7 +158,7 @@ def finish(
 
 
 def _only_one(root: str) -> int:
-    """An open lock, or -1 where another process is at it or this one may not write."""
+    """Return an open lock, or -1 where another process is at it or this one may not write."""
     try:
         fd = os.open(
             os.path.join(root, _PLACED + ".lock"),
@@ -179,27 +184,27 @@ def _finish(
     limit: int | None,
 ) -> int:
     seq, at, before = _placed(root)
-    now, here = journal.clock(), boot()
-    start = at - _UNSYNCED if before != here else at
-    checked, limit = 0, limit if before == here else None
-    floor = seq if before in (here, _ANEW) else max(0, seq - 200_000)
+    now, boot_id = journal.clock(), boot()
+    start = at - _UNSYNCED if before != boot_id else at
+    checked, limit = 0, limit if before == boot_id else None
+    floor = seq if before in (boot_id, _ANEW) else max(0, seq - 200_000)
     for record in journal.since(floor, texts=False):
         young = record.at > now - _GRACE and before not in (_ANEW, "")
         if young or (limit is not None and checked >= limit):
             break
         if record.at >= start:
             ids = _ids(record)
-            if not _stands(mirror, record, rebooted=before != here):
-                _settle(mirror, ids, find, place, rebooted=before != here)
+            if ids and not _stands(mirror, record, rebooted=before != boot_id):
+                _settle(mirror, ids, find, place, rebooted=before != boot_id)
             checked += len(ids) or 1
         seq, at = record.seq, record.at
-    if checked or before != here:
-        _note(root, f"{seq} {at} {here}")
+    if checked or before != boot_id:
+        _note(root, f"{seq} {at} {boot_id}")
     return checked
 
 
 def _stands(mirror: Mirror, record: Record, rebooted: bool) -> bool:
-    """Whether an entry's file is where its record put it: so it is with nearly all, and that is
+    """Return whether an entry's file is where its record put it: nearly all are, and that is
     seen at once.
     """
     if record.kind != "entry" or record.sha is None:
@@ -212,7 +217,7 @@ def _stands(mirror: Mirror, record: Record, rebooted: bool) -> bool:
 
 
 def _ids(record: Record) -> Collection[str]:
-    """The entries whose files a record may have moved."""
+    """Return the entries whose files a record may have moved."""
     if record.kind == "entry":
         return (record.id,) if record.id else ()
     if record.kind in ("approve", "reject"):
@@ -228,12 +233,12 @@ def _settle(
     """
     try:
         placed = [(entry, place(entry.id or "")) for entry in find(ids)]
-        _file_away(mirror, [entry for entry, where in placed if where == "archived"])
+        _file_away(mirror, [entry for entry, state in placed if state == "archived"])
     except (OSError, StoreError):
         return  # `verify` names what could not be put
-    for entry, where in placed:
+    for entry, state in placed:
         try:
-            _put(mirror, entry, where, rebooted)
+            _put(mirror, entry, state, rebooted)
         except (OSError, StoreError):
             pass
 
@@ -244,16 +249,17 @@ def _put(mirror: Mirror, entry: Record, where: str, rebooted: bool) -> None:
         mirror.remove(path_of(entry))
     if where in ("live", "staged"):
         path = path if where == "live" else path_of(entry)
-        there = mirror.read(path) if rebooted else None
-        changed = there not in (None, text)
-        if changed and there is not None and mirror.wrote(path, there):
-            set_aside(mirror, path, there)
+        raw = mirror.read(path) if rebooted else None
+        changed = raw not in (None, text)
+        if changed and raw is not None and mirror.wrote(path, raw):
+            set_aside(mirror, path, raw)
         if changed or not mirror.exists(path):
+            mirror.sweep(path)
             mirror.place(path, text, replace=changed)
 
 
 def restart(root: str, floor: int) -> None:
-    """Have the file of every record after the floor compared with it again: the journal is another
+    """Note that files after the floor are to be compared with their records: the journal is another
     one from there on, and its tree is yet to follow.
     """
     _note(root, f"{min(floor, _placed(root)[0])} 0 {_ANEW}")
@@ -288,8 +294,8 @@ def _note(root: str, text: str) -> None:
 
 
 def boot() -> str:
-    """What names this run of the machine; where the system has no name for it, one that never
-    changes.
+    """Return what names this run of the machine; where the system has no name for it, one that
+    never changes.
     """
     try:
         with open("/proc/sys/kernel/random/boot_id") as file:

@@ -19,7 +19,7 @@ from synapse.system.digest import sha256
 from synapse.system.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from synapse.model.protocols import State
+    from synapse.index.index import Index
     from synapse.model.records import Record
 
 AHEAD = 200  # lines that may be read at once to save the index the catching up
@@ -33,17 +33,18 @@ class Taken:
         self.journal = journal
         self.floor = self.read = 0
         self.ids: set[str] = set()
-        self.own: deque[tuple[int, tuple[str, ...]]] = deque(maxlen=AHEAD)
+        self.own: deque[Record] = deque(maxlen=AHEAD)
 
     def wrote(self, records: Iterable[Record]) -> None:
-        """Lines of this process, noted outside the lock: the next one who asks takes them in."""
-        self.own.extend((record.seq, _names(record)) for record in records)
+        """Note the lines of this process, outside the lock: whoever asks next takes them in."""
+        for record in records:
+            self.own.append(record)
 
-    def holds(self, state: State, tail: Tail, id: str) -> bool:
-        """Whether the id is somebody's, be it as another name of an entry."""
-        seen = state.cursor()
-        if not self.floor <= seen <= self.read or len(self.ids) > KEPT:
-            self.floor, self.read, self.ids = seen, seen, set()
+    def holds(self, state: Index, tail: Tail, id: str) -> bool:
+        """Return whether the id is somebody's, be it as another name of an entry."""
+        cursor = state.cursor()
+        if not self.floor <= cursor <= self.read or len(self.ids) > KEPT:
+            self.floor, self.read, self.ids = cursor, cursor, set()
         if tail.seq - self.read > AHEAD:
             state.catch_up()
             self.floor, self.read, self.ids = tail.seq, tail.seq, set()
@@ -51,11 +52,11 @@ class Taken:
         return id in self.ids or state.holder(id) is not None
 
     def _read_on(self, end: int) -> None:
-        while self.own and self.own[0][0] <= self.read + 1:
-            seq, names = self.own.popleft()
-            if seq == self.read + 1:
-                self.ids.update(names)
-                self.read = seq
+        while self.own and self.own[0].seq <= self.read + 1:
+            record = self.own.popleft()
+            if record.seq == self.read + 1:
+                self.ids.update(_names(record))
+                self.read = record.seq
         if self.read >= end:
             return
         with closing(self.journal.since(self.read, texts=False)) as records:  # type: ignore[type-var]
@@ -65,15 +66,15 @@ class Taken:
 
 
 def _names(record: Record) -> tuple[str, ...]:
-    """What nothing else may be called because of this record."""
+    """Return what nothing else may be called because of this record."""
     return tuple(name for name in (record.id, record.fields.get("alias")) if name)
 
 
 def claim(
     kind: str, wanted: str, seed: str, dropped: bool, held: Callable[[str], bool]
 ) -> str:
-    """The id of what is no plain entry: the writer's own, which must be free. A dropped file that
-    has none, or a taken one, gets what follows from the state of the log.
+    """Return the id of what is no plain entry: the writer's own, which must be free. A dropped file
+    that has none, or a taken one, gets what follows from the state of the log.
     """
     if kinds.kind_of(wanted) == kind and not held(wanted):
         return wanted

@@ -27,14 +27,16 @@ def unite(
     lines = [raw for raw in journal.raw_lines() if is_whole(raw)]
     before = len(lines)
     own = sides(lines).end
-    found = sides([*lines, *more])
-    merged = merge(found)
-    whole = [*found.ours, *merged.lines]
-    if merged.lines or len(found.ours) != before:
+    histories = sides([*lines, *more])
+    merged = merge(histories)
+    all_lines = [*histories.ours, *merged.lines]
+    if merged.lines or len(histories.ours) != before:
         _leave(mirror, merged.moved)
-        _rewrite(journal, whole, os.path.join(root, ".index", f"merge-{os.getpid()}"))
+        _rewrite(
+            journal, all_lines, os.path.join(root, ".index", f"merge-{os.getpid()}")
+        )
         settle.restart(root, 0)
-    return merged._replace(records=merged.records + found.end - own)
+    return merged._replace(records=merged.records + histories.end - own)
 
 
 def begin(journal: Journal, raws: Sequence[bytes]) -> None:
@@ -65,16 +67,16 @@ def _rewrite(journal: Journal, lines: Sequence[bytes], aside: str) -> None:
     """Make these lines the journal, from the first file on that says anything else. The rename is
     the commit; a crash right after it leaves lines twice, which the next merge sorts out.
     """
-    start, kept = _untouched(journal, lines)
+    start, count = _untouched(journal, lines)
     with open(aside, "wb") as file:
-        file.writelines(lines[kept:])
+        file.writelines(lines[count:])
         file.flush()
         sync(file.fileno())
     os.rename(aside, journal._path(start))
     sync_directory(journal.directory)
-    for other in journal._list():
-        if other > start:
-            os.unlink(journal._path(other))
+    for segment in journal._list():
+        if segment > start:
+            os.unlink(journal._path(segment))
     sync_directory(journal.directory)
     journal._look_again()
     journal._forget()
@@ -82,12 +84,12 @@ def _rewrite(journal: Journal, lines: Sequence[bytes], aside: str) -> None:
 
 def _untouched(journal: Journal, lines: Sequence[bytes]) -> tuple[int, int]:
     """Return the file to write, and how many of the lines stand in those before it."""
-    kept = 0
+    count = 0
     for start in journal._list():
-        there = [raw for raw in whole_lines(journal._fd(start), 0) if is_whole(raw)]
-        if start != kept + 1:
+        raws = [raw for raw in whole_lines(journal._fd(start), 0) if is_whole(raw)]
+        if start != count + 1:
             return 1, 0
-        if there != list(lines[kept : kept + len(there)]):
-            return start, kept
-        kept += len(there)
-    return kept + 1, kept
+        if raws != list(lines[count : count + len(raws)]):
+            return start, count
+        count += len(raws)
+    return count + 1, count

@@ -45,10 +45,10 @@ def explain(root: str, journal: Journal, lost: Lost) -> str:
 
 
 def _message(root: str, lost: Lost) -> str:
-    gone = _records(lost.seen - lost.end)
-    where = f"ends at record {lost.end}" if lost.end else "is gone or empty"
+    records = _records(lost.seen - lost.end)
+    ending = f"ends at record {lost.end}" if lost.end else "is gone or empty"
     return (
-        f"the journal {where}, but {lost.seen} were seen: {gone} lost. Bring journal/"
+        f"the journal {ending}, but {lost.seen} were seen: {records} lost. Bring journal/"
         f" back (from a backup, or with `git -C {root} checkout -- journal`), or accept"
         f" what is there with `synapse rebuild`"
     )

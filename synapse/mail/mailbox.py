@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from synapse.agent_memory import AgentMemory, Names
 from synapse.errors import Conflict, Forbidden, InvalidEntry, NotFound
 from synapse.index import mailbox
-from synapse.index.query import Query
+from synapse.index.snapshot import Snapshot
 from synapse.mail import messages
 from synapse.model import kinds
 from synapse.model.agents import OPERATOR, Agent
@@ -29,7 +29,7 @@ from synapse.model.message import (
     attachment,
     said_at,
 )
-from synapse.model.records import Pending
+from synapse.model.records import Record
 from synapse.system.checks import checked
 from synapse.system.typed import Any
 
@@ -125,7 +125,9 @@ class Mail:
 
     def poll(self, agent: str | None = None) -> int:
         """Return the number of unread messages, without loading them."""
-        return mailbox.waiting(self._query(), self._owner(agent), self.store.clock())
+        owner = self._owner(agent)
+        with self.store.snapshot(look=True) as snap:
+            return mailbox.waiting(snap, owner, self.store.clock())
 
     def inbox(
         self, limit: int | None = None, *, agent: str | None = None, mark: bool = False
@@ -134,17 +136,15 @@ class Mail:
         owner = self._owner(agent)
         if mark and owner.id != self.seat.id:
             raise Forbidden(
-                "what another agent has waiting can be looked at, not marked as read",
+                "only the agent itself can mark its mail as read",
                 action="mark",
             )
-        query, now = self._query(), self.store.clock()
-        rows = mailbox.unread(query, owner, now, self.store.index.horizon)
-        entries = query.load(
-            rows[: max(limit, 0)] if limit is not None else rows,
-            now,
-            query.reach(owner),
-        )
-        messages = self._as_messages(entries)
+        with self.store.snapshot(look=True) as snap:
+            now = self.store.clock()
+            rows = mailbox.unread(snap, owner, now)
+            rows = rows[: max(limit, 0)] if limit is not None else rows
+            entries = snap.load(rows, now, snap.names.reach(owner))
+            messages = self._as_messages(entries)
         if mark and entries:
             self.seat.pen.act("receipt", ids=[entry.id for entry in entries])
             self._refresh_mirror()
@@ -154,9 +154,9 @@ class Mail:
         """Note that these messages were read; those of them that had not been."""
         messages = [self._message(id) for id in words(ids)]
         self._owner(None)
-        read = mailbox.marks(self._query(), [entry.seq for entry in messages])[
-            "receipts"
-        ]
+        with self.store.snapshot(look=True) as snap:
+            marks = mailbox.marks(snap, [entry.seq for entry in messages])
+        read = marks["receipts"]
         new = [
             entry.id
             for entry in messages
@@ -165,7 +165,7 @@ class Mail:
         ]
         if new:
             self.seat.pen.write(
-                Pending("receipt", self.seat.id, {"ids": new}), once=once
+                Record.new("receipt", self.seat.id, {"ids": new}), once=once
             )
             self._refresh_mirror()
         return new
@@ -183,14 +183,11 @@ class Mail:
             )
         body = kinds.text("acknowledgement", body) if body else None
         self.seat.pen.write(
-            Pending("acked", self.seat.id, {"entry": id, "body": body}), once=once
+            Record.new("acked", self.seat.id, {"entry": id, "body": body}), once=once
         )
-        states = {
-            delivery["state"]
-            for delivery in self.store.index.query.deliveries(
-                agent=self.seat.id, entry=id
-            )
-        }
+        with self.store.snapshot(late=True) as snap:
+            deliveries = snap.deliveries(agent=self.seat.id, entry=id)
+        states = {delivery["state"] for delivery in deliveries}
         if states and "acked" not in states:
             self.seat.pen.delivery("acked", [id], "said so")
         self._refresh_mirror()
@@ -224,18 +221,19 @@ class Mail:
             raise InvalidEntry(
                 f"status {status!r} is not one of {', '.join(STATUSES)}", status=status
             )
-        return self._threads(
-            mailbox.threads(self._query(), self._reader(), status, tag, max(limit, 0))
-        )
+        with self.store.snapshot(look=True) as snap:
+            rows = mailbox.threads(snap, self._reader(), status, tag, max(limit, 0))
+            return self._threads(snap, rows)
 
     def thread(self, id: str) -> Thread:
         """Return one thread, if this agent may see any of it."""
-        row = mailbox.thread(self._query(), self._reader(), self._thread_id(id))
-        if row is None:
-            raise NotFound(
-                f"there is no thread {id} that {self.seat.id} may see", id=id
-            )
-        return self._threads([row])[0]
+        with self.store.snapshot(look=True) as snap:
+            row = mailbox.thread(snap, self._reader(), self._thread_id(id))
+            if row is None:
+                raise NotFound(
+                    f"there is no thread {id} that {self.seat.id} may see", id=id
+                )
+            return self._threads(snap, [row])[0]
 
     def history(
         self, thread: str, limit: int = 100, *, before: str | None = None
@@ -244,12 +242,16 @@ class Mail:
         archived ones too."""
         thread = self.thread(thread).id
         before_seq = None if before is None else self._message(before).seq
-        query, now, cursor = self._query(), self.store.clock(), self.store.index.horizon
-        messages = self._as_messages(
-            mailbox.history(
-                query, self._reader(), thread, now, cursor, max(limit, 0), before_seq
+        with self.store.snapshot(look=True) as snap:
+            entries = mailbox.history(
+                snap,
+                self._reader(),
+                thread,
+                self.store.clock(),
+                max(limit, 0),
+                before_seq,
             )
-        )
+            messages = self._as_messages(entries)
         return sorted(
             messages, key=lambda message: message.created
         )  # a new version stands where the first one stood
@@ -329,10 +331,6 @@ class Mail:
             else self._as_messages([entry])[0]
         )
 
-    def _query(self) -> Query:
-        self.store.fresh()
-        return self.store.index.query
-
     def _reader(self) -> Agent | None:
         return self.seat.agent
 
@@ -363,7 +361,7 @@ class Mail:
         entry = self.seat.get(id)
         if entry.kind != kinds.MESSAGE:
             raise InvalidEntry(
-                f"{id} is no message but of the kind {entry.kind}", id=id
+                f"{id} is not a message: its kind is {entry.kind}", id=id
             )
         return entry
 
@@ -371,7 +369,9 @@ class Mail:
         """Return the addressees as `to` has them. Raises NotFound for a name that nobody has."""
         names = words(to) if to is not None else ("all",)
         if not names:
-            raise InvalidEntry("to whom? Name an agent, a team, several, or all")
+            raise InvalidEntry(
+                "the message has no addressee: name an agent, a team, several, or all"
+            )
         return (
             ("all",)
             if {"all", "*"} & {*names}
@@ -379,7 +379,8 @@ class Mail:
         )
 
     def _addressee(self, name: str) -> str:
-        declared = self.store.index.query.declared
+        with self.store.snapshot(late=True) as snap:
+            declared = snap.declared
         if (
             (id := name.removeprefix("agent:")) in declared
             or id == OPERATOR
@@ -401,11 +402,10 @@ class Mail:
         if kinds.is_thread(name):
             return name
         taken_over = kinds.thread_from(name)
-        return (
-            name
-            if mailbox.thread(self._query(), None, taken_over) is None
-            else taken_over
-        )
+        with self.store.snapshot(look=True) as snap:
+            return (
+                name if mailbox.thread(snap, None, taken_over) is None else taken_over
+            )
 
     def _check_open(self, thread: str) -> None:
         """Refuse a message to a thread that its author does not see, or that is closed."""
@@ -414,14 +414,12 @@ class Mail:
                 f"{thread!r} is not a thread's id, which is thr_ and a UUID",
                 thread=thread,
             )
-        query = self.store.index.query
-        if query.db.run("thread_of", {"id": thread}).fetchone() is None:
-            self.store.index.catch_up()
-        row = mailbox.thread(query, self._reader(), thread)
-        if (
-            row is None
-            and query.db.run("thread_of", {"id": thread}).fetchone() is not None
-        ):
+        with self.store.snapshot(late=True) as snap:
+            known = mailbox.is_known(snap, thread)
+        with self.store.snapshot(late=known) as snap:
+            row = mailbox.thread(snap, self._reader(), thread)
+            known = mailbox.is_known(snap, thread)
+        if row is None and known:
             raise NotFound(
                 f"there is no thread {thread} that {self.seat.id} may see", id=thread
             )
@@ -438,9 +436,9 @@ class Mail:
         )
         return self.thread(id)
 
-    def _threads(self, rows: Sequence[mailbox.Row]) -> list[Thread]:
+    def _threads(self, snap: Snapshot, rows: Sequence[mailbox.Row]) -> list[Thread]:
         ends = mailbox.places(
-            self._query(),
+            snap,
             {seq for row in rows for seq in (row.first, row.last)},
             self.store.clock(),
         )

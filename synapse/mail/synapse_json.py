@@ -125,7 +125,9 @@ def _write_file(path: str, raw: bytes) -> None:
 def _imported_extras(store: Store) -> dict[str, Any]:
     """Return what the imported file held beside its messages."""
     extra: dict[str, Any] = {}
-    for record in reversed(store.index.query.acts(None, None, 0, None)):
+    with store.snapshot() as snap:
+        acts = snap.acts(None, None, 0, None)
+    for record in reversed(acts):
         if record.kind == "migrated":
             extra |= record.fields.get("rest", {})
     return extra

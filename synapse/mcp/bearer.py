@@ -83,7 +83,7 @@ def _status(path: str) -> os.stat_result:
         raise StoreError(f"{path} cannot be looked at: {error.strerror}") from error
     if stat.S_IMODE(status.st_mode) & 0o077:
         raise Forbidden(
-            f"{path} is open to others than its owner: chmod 600 {path}",
+            f"{path} can be used by other users: chmod 600 {path}",
             action="read tokens",
         )
     return status

@@ -49,8 +49,9 @@ class Changes(Follower):
     """A follower that gathers the records which change a resource, whosever they are."""
 
     def __init__(self, store: Store) -> None:
-        store.fresh()
-        super().__init__(store.log, lambda: None, store.current, store.index.cursor())
+        with store.snapshot(look=True) as snap:
+            cursor = snap.cursor
+        super().__init__(store.log, lambda: None, store.current, cursor)
         self._gathered: list[Record] = []
 
     def look(self) -> list[Record]:

@@ -49,7 +49,7 @@ def as_token(opened: Opened) -> Identify:
     def identify(caller: Caller) -> AgentMemory:
         if caller.agent is None:
             raise Forbidden(
-                "no token came with this request: nobody to act as", action="act"
+                "the request has no token, so there is no agent to act as", action="act"
             )
         return opened.memory().as_agent(caller.agent)
 
@@ -63,8 +63,8 @@ def seat_of(memory: Memory, agent: str, run: str | None) -> AgentMemory:
         return memory.as_agent(agent)
     name, colon, epoch = run.partition(":")
     if not colon:
-        memory.store.fresh()
-        record = memory.store.index.query.run(name)
+        with memory.store.snapshot(look=True) as snap:
+            record = snap.run(name)
         if record is None:
             raise NotFound(
                 f"there is no run {name}; `orchestrator ps` lists them", id=name

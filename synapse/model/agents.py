@@ -170,23 +170,25 @@ def settled(agent: Agent) -> Agent:
 
 
 def authority_in(agent: Agent, namespace: str, flat: bool = False) -> int:
-    """Return the agent's authority in a namespace: its skill's there, else its own; flat is 60 for
-    all but a CTO."""
+    """Return the agent's authority in a namespace: its skill's there, else its own; where it is
+    flat, 60 for all but a CTO.
+    """
+    if flat or not agent.skills:
+        return general_authority(agent, flat)
     skilled = [
         skill.authority
         for skill in agent.skills
         if ns.matches_any(skill.namespaces, namespace)
     ]
-    if flat or not skilled:
-        return general_authority(agent, flat)
-    return _shifted(max(skilled), agent.shift)
+    return _shifted(max(skilled), agent.shift) if skilled else general_authority(agent)
 
 
 def general_authority(agent: Agent, flat: bool = False) -> int:
-    """Return the agent's authority where no skill gives it another."""
-    return _shifted(
-        (100 if agent.role == "cto" else 60) if flat else agent.rank, agent.shift
-    )
+    """Return the agent's authority where no skill of its has another."""
+    authority = agent.authority or 0
+    if flat:
+        authority = 100 if agent.role == "cto" else 60
+    return _shifted(authority, agent.shift) if agent.shift else authority
 
 
 def _shifted(authority: int, shift: int) -> int:

@@ -4,6 +4,7 @@ clock."""
 from __future__ import annotations
 
 import time
+from functools import lru_cache
 
 from synapse.errors import InvalidEntry, InvalidQuery
 from synapse.model.entry import SECOND, parse_ttl
@@ -33,16 +34,22 @@ def now() -> int:
 
 def iso(us: int) -> str:
     """Return `2026-02-01T01:00:00.000000Z`; the text sorts as the time does."""
-    return f"{seconds(us)[:-1]}.{us % 1_000_000:06d}Z"
+    return f"{_second(us // 1_000_000)}.{us % 1_000_000:06d}Z"
 
 
 def seconds(us: int) -> str:
     """Return `2026-02-01T01:00:00Z`, the form of an entry's timestamp."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(us // 1_000_000))
+    return f"{_second(us // 1_000_000)}Z"
 
 
 def day(us: int) -> str:
-    return time.strftime("%Y-%m-%d", time.gmtime(us // 1_000_000))
+    """Return `2026-02-01`, the day in UTC."""
+    return _second(us // 1_000_000)[:10]
+
+
+@lru_cache(64)  # a busy writer asks for the same second hundreds of times
+def _second(seconds: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
 
 
 def micros(text: str) -> int:

@@ -31,10 +31,12 @@ WEEKDAYS = (
     "saturday",
     "sunday",
 )
-MONTHS = (
-    "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
-    "december",
-)  # fmt: skip
+MONTHS = tuple(
+    (
+        "january february march april may june july august september october november"
+        " december"
+    ).split()
+)
 _UNITS = {"second": "s", "minute": "m", "hour": "h", "day": "d", "week": "w"}
 _AGO = (
     r"(?:(?:the )?(?:last|past) )?(\d{1,6}|an?|one)"

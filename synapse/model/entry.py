@@ -142,36 +142,30 @@ def mint(day: str, number: int) -> str:
 
 def minted(id: str) -> tuple[str, int] | None:
     """Return the day and number of an id of our own form, else None."""
-    parts = id.split("-")
-    if (
-        len(parts) != 5
-        or not parts[4].isdigit()
-        or [len(p) for p in parts[:4]] != [3, 4, 2, 2]
-    ):
+    day, digits = id[4:14], id[15:]
+    if id.count("-") != 4 or day[4:5] != "-" or day[7:8] != "-":
         return None
-    day, number = "-".join(parts[1:4]), int(parts[4][:12])
+    if not (digits.isascii() and digits.isdigit()):
+        return None
+    number = int(digits[:12])
     return (day, number) if is_id(id) and mint(day, number) == id else None
 
 
 def addressees(to: str | Iterable[str] | None) -> tuple[str, ...]:
     """Return `to:` as a sorted tuple of `all`, `team:x`, `agent:y`; a bare name is an agent's. None
     is everybody; an empty list is a mistake, for all would read what was meant for somebody."""
+    if to in ("all", ("all",)):
+        return ("all",)
     names = [to] if isinstance(to, str) else list(to or ())
     if not all(isinstance(name, str) for name in names):
         raise InvalidEntry(
             f"to {names!r:.60} is not a list of names: write one such as ['eng-a', 'team:web']"
         )
-    unique = sorted(
-        {
-            _addressee(name_part.strip())
-            for name in names
-            for name_part in name.split(",")
-            if name_part.strip()
-        }
-    )
-    if to is not None and not unique:
+    parts = (part.strip() for name in names for part in name.split(","))
+    known = sorted({_addressee(part) for part in parts if part})
+    if to is not None and not known:
         raise InvalidEntry("to whom? Name an agent, a team, several, or all", to=to)
-    return ("all",) if not unique or "all" in unique else tuple(unique)
+    return ("all",) if not known or "all" in known else tuple(known)
 
 
 def _addressee(name: str) -> str:
@@ -189,7 +183,9 @@ def _addressee(name: str) -> str:
 
 def words(values: str | Iterable[str] | None) -> tuple[str, ...]:
     """Return a list given as `a, b` or as a sequence as a tuple without empties or repeats."""
-    items = values.split(",") if isinstance(values, str) else list(values or ())
+    if values is None or values == ():
+        return ()
+    items = values.split(",") if isinstance(values, str) else list(values)
     if not all(isinstance(item, str) for item in items):
         raise InvalidEntry(
             f"{items!r:.60} is not a list of texts: write one such as ['api', 'v2']"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 
 from synapse.errors import InvalidEntry
 from synapse.model import namespace as ns
@@ -30,15 +31,30 @@ URGENCY = {
 FIELDS: Mapping[str, Mapping[str, str]] = {
     ENTRY: {},
     MESSAGE: {
-        "thread": "text", "parent": "id", "subject": "text", "urgency": "text", "attachments": "json",
+        "thread": "text",
+        "parent": "id",
+        "subject": "text",
+        "urgency": "text",
+        "attachments": "json",
         "metadata": "json",
     },
-    FACT: {"categories": "list", "importance": "number", "confidence": "number", "source": "text", "cites": "list"},
-    ATOM: {
-        "subject": "text", "action": "text", "outcome": "text", "consequences": "text", "confidence": "number",
-        "source": "text", "cites": "list",
+    FACT: {
+        "categories": "list",
+        "importance": "number",
+        "confidence": "number",
+        "source": "text",
+        "cites": "list",
     },
-}  # fmt: skip
+    ATOM: {
+        "subject": "text",
+        "action": "text",
+        "outcome": "text",
+        "consequences": "text",
+        "confidence": "number",
+        "source": "text",
+        "cites": "list",
+    },
+}
 _ANY = frozenset(name for fields in FIELDS.values() for name in fields)
 _PREFIX = {"syn_": MESSAGE, "fact_": FACT, "atom_": ATOM}
 _HEX = frozenset("0123456789abcdef")
@@ -170,9 +186,10 @@ def check(kind: str, namespace: str, more: Mapping[str, Any], priority: str) -> 
     forms = FIELDS[kind]
     for name in more:
         if name not in forms:
+            known = ", ".join(forms) or "none"
+            article = "an" if kind[0] in "aeiou" else "a"
             raise InvalidEntry(
-                f"{name!r} is no field of {_a(kind)}; it has {', '.join(forms) or 'none'}",
-                field=name,
+                f"{name!r} is no field of {article} {kind}; it has {known}", field=name
             )
     checked = {
         name: _checked(name, forms[name], more[name])
@@ -246,10 +263,6 @@ def _json(name: str, value: Any) -> Any:
         return json.loads(text)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidEntry(f"{name} is not JSON: {error}", field=name) from error
-
-
-def _a(kind: str) -> str:
-    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 
 # -- front matter ----------------------------------------------------------------------------------
@@ -333,6 +346,7 @@ def texts(more: Mapping[str, Any]) -> Iterator[str]:
     yield from more.get("categories", ())
 
 
+@lru_cache(1_024)
 def is_folder(folder: str) -> bool:
     """Return whether files of entries stand in this folder, or in folders below it."""
     top, _, inner = folder.partition("/")

@@ -1,5 +1,4 @@
-"""The protocols with more than one implementation: the log, the state that it asks under its lock,
-the embedder."""
+"""The protocols with more than one implementation: the log, and what embeds texts."""
 
 from __future__ import annotations
 
@@ -7,47 +6,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Protocol, runtime_checkable
 
 from synapse.model.agents import Agent
-from synapse.model.records import Guard, Lost, Pending, Record
+from synapse.model.records import Guard, Lost, Record
 from synapse.model.settings import Settings
 
 Clock = Callable[[], int]
-
-
-class State(Protocol):
-    """What has been derived from a log so far. A log asks it under its own lock, after
-    `catch_up`.
-    """
-
-    def catch_up(self) -> None:
-        """Take in every record of the log that is there."""
-
-    def first(self, by: str, once: str) -> int | None:
-        """Return the seq of the first record that this agent wrote under this key."""
-
-    def keyed(self, key: str) -> Sequence[Record]:
-        """Return all records with this guard key, in order; seq and fields are filled in."""
-
-    def holder(self, id: str) -> int | None:
-        """Return the seq of the record that holds this id."""
-
-    def cursor(self) -> int:
-        """Return the seq of the last record taken in."""
-
-    def turns(self) -> int:
-        """Return how often the log was another one than what had been derived, by now."""
-
-    def fork(self, turn: int) -> int | None:
-        """Return the last record that all logs since this turn have in common; None where that is
-        not known."""
-
-    def hear(self, note: str) -> None:
-        """Keep this note for whoever has it open, to be shown at the next occasion."""
-
-    def whereabouts(self, id: str) -> str:
-        """Return where the entry under this id is now: `live`, `staged`, `archived`, or `gone`."""
-
-    def names(self, folder: str) -> set[str]:
-        """Return the names of the entry files that the log has put, or adopted, in this folder."""
 
 
 @runtime_checkable
@@ -80,12 +42,12 @@ class Log(Protocol):
     """
 
     def append(
-        self, pending: Pending, *, once: str | None = None, unless: Guard | None = None
+        self, record: Record, *, once: str | None = None, unless: Guard | None = None
     ) -> Record:
         """Commit one record and return it as stored."""
 
     def append_all(
-        self, batch: Mapping[str, Pending], *, unless: Guard | None = None
+        self, batch: Mapping[str, Record], *, unless: Guard | None = None
     ) -> list[Record]:
         """Commit these records, in their order, and return them as stored. The keys are what `once`
         is to each.

@@ -8,6 +8,7 @@ of the records after it, and is worked out by whoever reads them.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping
+from operator import itemgetter
 
 from synapse.errors import Conflict
 from synapse.model.entry import Entry, expiry
@@ -56,21 +57,13 @@ KINDS = frozenset(
 )
 
 
-class Pending(NamedTuple):
-    """A record on its way into the log: the log gives it seq, time and, for an entry, the id."""
-
-    kind: str
-    by: str
-    fields: Mapping[str, Any]
-    entry: Entry | None = None
-    text: str | None = None
-    path: str | None = None
-    key: str | None = None
-
-
 class Record(NamedTuple):
     """A line of the log. `at` is the microsecond of its receipt and never decreases; `key` is the
     guards'.
+
+    A new one has no `seq` and no `at` yet: the log gives it both, and to an `entry` its id and its
+    text. A record that is in the log has no `entry`: `entry_of` reads it from the fields and the
+    text.
     """
 
     seq: int
@@ -84,6 +77,23 @@ class Record(NamedTuple):
     once: str | None = None
     key: str | None = None
     sha: str | None = None
+    entry: Entry | None = None
+
+    @classmethod
+    def new(
+        cls,
+        kind: str,
+        by: str,
+        fields: Mapping[str, Any],
+        entry: Entry | None = None,
+        text: str | None = None,
+        path: str | None = None,
+        key: str | None = None,
+    ) -> Record:
+        """Return a record that is not in the log yet."""
+        return cls(
+            0, 0, kind, by, None, dict(fields), text, path, None, key, None, entry
+        )
 
 
 class Lost(NamedTuple):
@@ -110,14 +120,12 @@ class Guard(NamedTuple):
 
 
 def all_of(*guards: Guard | None) -> Guard | None:
-    """Return one guard that holds where each of these does; None where there is none."""
-    flat = [
-        single
-        for guard in guards
-        if guard
-        for single in (guard._replace(also=()), *guard.also)
-    ]
-    return flat[0]._replace(also=tuple(flat[1:])) if flat else None
+    """Return the one guard that holds where each of these does; None where there is none."""
+    single: list[Guard] = []
+    for guard in guards:
+        if guard is not None:
+            single += [guard._replace(also=()), *guard.also]
+    return single[0]._replace(also=tuple(single[1:])) if single else None
 
 
 def demand(guard: Guard | None, keyed: Callable[[str], Iterable[Record]]) -> None:
@@ -224,6 +232,18 @@ def unchanged(key: str, since: int) -> Guard:
     return Guard(key, f"unchanged({since})", holds)
 
 
+def act_of(
+    kind: str, by: str, fields: Mapping[str, object]
+) -> tuple[Record, Guard | None]:
+    """Return the record of an act that is no entry, and the guard that it needs: nobody rules twice
+    on an entry that waits for review.
+    """
+    if kind not in ("approve", "reject"):
+        return Record.new(kind, by, fields), None
+    counted = Record.new(kind, by, {**fields, "amount": -1}, key="staging")
+    return counted, unruled("staging", str(fields["entry"]))
+
+
 def filings(record: Record) -> list[tuple[str, bool]]:
     """Return the entries that an act files, each with whether it goes to the archive (True) or
     comes back from there."""
@@ -251,43 +271,53 @@ def touched_by(record: Record) -> list[str]:
 
 
 _DEFAULTS = Entry("", "", "", "", "", "", "")
-_FIELDS = frozenset(Entry._fields)
-_STORED = (
-    "author timestamp namespace priority ttl addressees tags related replaces topic"
-    " scope claim derived_from"
-    " evidence when authority trust alias claimed staged kind more run"
-).split()
+_DERIVED = frozenset(("id", "body", "seq", "at", "expires", "disputed", "archived"))
+_STORED = tuple(
+    name for name in Entry._fields if name not in _DERIVED
+)  # in the order of the line
+_STORED_NAMES = frozenset(_STORED)
+_LISTS = frozenset(("addressees", "tags", "related", "replaces", "derived_from"))
+_stored_of = itemgetter(*map(Entry._fields.index, _STORED))
+_STORED_DEFAULTS = _stored_of(_DEFAULTS)
 
 
 def fields_of(entry: Entry) -> dict[str, Any]:
     """Return an entry as the fields of its record: only what differs from the defaults."""
-    pairs = ((name, getattr(entry, name)) for name in _STORED)
-    return {name: value for name, value in pairs if value != getattr(_DEFAULTS, name)}
+    triples = zip(_STORED, _stored_of(entry), _STORED_DEFAULTS, strict=True)
+    return {name: value for name, value, default in triples if value != default}
 
 
 def entry_of(record: Record) -> Entry:
-    """Return the entry that a record of kind `entry` holds. Its body is the tail of the text, or
-    stands in the fields."""
-    fields = dict(record.fields)
-    start = fields.pop("start", 0)
-    body = fields.pop("body", None)
-    for name in ("addressees", "tags", "related", "replaces", "derived_from"):
-        if name in fields:
-            fields[name] = tuple(fields[name])
-    if "more" in fields:
-        fields["more"] = frozen(fields["more"])
-    ttl = fields["ttl"]
+    """Return the entry that a record of kind `entry` holds. Its body is the end of the text, or one
+    of the fields.
+    """
+    fields = record.fields
+    values: dict[str, Any] = {}
+    for name, value in fields.items():
+        if name in _LISTS:
+            values[name] = tuple(value)
+        elif name == "more":
+            values[name] = frozen(value)
+        elif name in _STORED_NAMES:
+            values[name] = value
+    body = fields.get("body")
+    if body is None:
+        body = canonical_body((record.text or "")[fields.get("start", 0) :])
+    origin = fields.get("origin") or {}
     return Entry(
         id=record.id or "",
-        body=canonical_body((record.text or "")[start:]) if body is None else body,
+        body=body,
         seq=record.seq,
         at=record.at,
-        expires=expiry(ttl, (fields.get("origin") or {}).get("at", record.at)),
-        **{name: value for name, value in fields.items() if name in _FIELDS},
+        expires=expiry(fields["ttl"], origin.get("at", record.at)),
+        **values,
     )
 
 
 def canonical_body(text: str) -> str:
-    """Return the body as it is stored and compared: unix line ends, no blank lines before it, no
-    white space after it."""
-    return text.replace("\r\n", "\n").replace("\r", "\n").lstrip("\n").rstrip()
+    """Return the body as it is stored: unix line ends, no blank lines before it, no white space
+    after it.
+    """
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return text.lstrip("\n").rstrip()

@@ -28,11 +28,10 @@ def unknown(role: str, root: str | None) -> str:
     if role in ROLES:
         return ""
     roles = [*ROLES, *own(root)]
-    return (
-        ""
-        if role in roles
-        else f"there is no role {role!r}: {hint(role, roles, f'it is one of {_listed(roles)}')}"
-    )
+    if role in roles:
+        return ""
+    advice = hint(role, roles, f"it is one of {', '.join(roles)}")
+    return f"there is no role {role!r}: {advice}"
 
 
 def refuse_typo(agent: Agent, root: str | None) -> None:
@@ -55,7 +54,3 @@ def refuse_typo(agent: Agent, root: str | None) -> None:
 def declares_all(agent: Agent) -> bool:
     """Return whether an agent is declared so that its role decides nothing."""
     return None not in (agent.authority, agent.read, agent.write)
-
-
-def _listed(roles: list[str]) -> str:
-    return ", ".join(roles)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from synapse.errors import InvalidQuery
-from synapse.index.query import Filter
+from synapse.index.snapshot import Filter
 from synapse.model import kinds
 from synapse.model.agents import Agent
 from synapse.model.dates import When, since, span, until
@@ -37,15 +37,16 @@ class Asked(NamedTuple):
 def find(
     store: Store, agent: Agent | None, text: str, asked: Asked, mode: str | None = None
 ) -> Hits:
-    """The entries of every kind that answer best, by words or by meaning, among those that the
-    agent may see.
+    """Return the entries of every kind that answer best, by words or by meaning, among those that
+    the agent may see.
     """
     if asked.limit < 0:
         raise InvalidQuery(f"limit {asked.limit} is negative", limit=asked.limit)
     now = store.clock()
     wanted, limit = _filter(asked, now), min(asked.limit, MOST)
     if mode == "words" or (mode is None and not store.settings.semantic.embedder):
-        return store.index.search(agent, text, wanted, now, limit)
+        with store.snapshot(words=True) as snap:
+            return snap.search(agent, text, wanted, now, limit)
     from synapse.search import semantic
 
     return semantic.search(store, agent, text, wanted, now, limit, mode)

@@ -14,10 +14,10 @@ from hashlib import sha256
 
 from synapse.errors import EmbedderError, InvalidQuery, Refused
 from synapse.index import embeddable, fusion
-from synapse.index.query import Filter
-from synapse.index.search import excerpt
+from synapse.index.full_text import excerpt
+from synapse.index.snapshot import Filter, Snapshot
 from synapse.index.terms import sought
-from synapse.index.vectors import Row
+from synapse.index.vectors import Row, Vectors
 from synapse.model.agents import Agent
 from synapse.model.entry import NEVER
 from synapse.model.protocols import Embedder
@@ -58,7 +58,7 @@ def embed(store: Store, limit: int | None = None) -> Queue:
     embedder = store.embedder
     done = refused = 0
     while limit is None or done < limit:
-        store.fresh()
+        store.look()
         most = BATCH if limit is None else min(BATCH, limit - done)
         count, failed, finished = store.vectors.alone(
             lambda most=most: _batch(store, embedder, most)  # type: ignore[misc]
@@ -81,21 +81,23 @@ def follow(store: Store) -> Iterator[Queue]:
 
 
 def waiting(store: Store) -> int:
-    """How many entries have not been gone through yet. At most: it may be found that they need no
-    vector.
+    """Return how many entries have not been gone through yet. At most: it may be found that they
+    need no vector.
     """
-    store.fresh()
     model = store.vectors.model(store.embedder.name)
-    return embeddable.count(store.index.query, model.reached if model else 0)
+    with store.snapshot(look=True) as snap:
+        return embeddable.count(snap, model.reached if model else 0)
 
 
 def _batch(store: Store, embedder: Embedder, most: int) -> tuple[int, int, bool]:
     """Go on by one batch: how many entries were embedded, how many refused, and whether the end was
     reached.
     """
-    vectors, horizon = store.vectors, store.index.cursor()
-    floor = _floor(store, embedder.name, horizon)
-    texts, top = embeddable.texts(store.index.query, floor, horizon, SCAN)
+    vectors = store.vectors
+    with store.snapshot() as snap:
+        horizon = snap.cursor
+        floor = _floor(vectors, embedder.name, snap)
+        texts, top = embeddable.texts(snap, floor, horizon, SCAN)
     digests = {seq: sha256(text.encode()).digest()[:16] for seq, text in texts.items()}
     missing = vectors.missing(embedder.name, floor, top, digests)
     now = missing[:most]
@@ -109,31 +111,28 @@ def _batch(store: Store, embedder: Embedder, most: int) -> tuple[int, int, bool]
     return len(now) - refused, refused, whole and top == horizon
 
 
-def _floor(store: Store, name: str, horizon: int) -> int:
-    """How far all has been gone through. Where entries were filed away, brought back or changed
-    since, or the log is another one, from the beginning: what was archived or redacted must leave,
-    and what is embedded already is only looked at.
+def _floor(vectors: Vectors, name: str, snap: Snapshot) -> int:
+    """Return how far all has been gone through. Where entries were filed away, brought back or
+    changed since, or the log is another one, from the beginning: what was archived or redacted must
+    leave, and what is embedded already is only looked at.
     """
-    model, turn = store.vectors.model(name), store.index.turns()
+    model, horizon = vectors.model(name), snap.cursor
     if model is None:
         return 0
-    if store.vectors.turn(name) != turn:
-        store.vectors.rewind(name, horizon)
-        store.vectors.note_turn(name, turn)
+    if vectors.turn(name) != snap.turn:
+        vectors.rewind(name, horizon)
+        vectors.note_turn(name, snap.turn)
         return 0
-    if (
-        not embeddable.refiled(store.index.query, model.filed)
-        and model.reached <= horizon
-    ):
+    if not embeddable.refiled(snap, model.filed) and model.reached <= horizon:
         return model.reached
-    store.vectors.rewind(name, horizon)
+    vectors.rewind(name, horizon)
     return 0
 
 
 def _embedded(
     embedder: Embedder, texts: dict[int, str], digests: dict[int, bytes]
 ) -> tuple[list[Row], int]:
-    """The rows of these entries, and how many of them the embedder refused."""
+    """Return the rows of these entries, and how many of them the embedder refused."""
     pieces = {seq: parts(text) for seq, text in texts.items()}
     flat = [
         (seq, number) for seq, found in pieces.items() for number in range(len(found))
@@ -153,7 +152,7 @@ def _embedded(
 def _vectors(
     embedder: Embedder, texts: Sequence[str]
 ) -> Sequence[Sequence[float] | None]:
-    """The texts' vectors; None for one that the embedder refuses, which must not hold up the
+    """Return the texts' vectors; None for one that the embedder refuses, which must not hold up the
     others.
     """
     try:
@@ -178,7 +177,9 @@ def parts(text: str) -> list[str]:
 
 
 def _cut(text: str) -> int:
-    """Where to cut: in the second half of the text, after the largest thing that ends there."""
+    """Return where to cut: in the second half of the text, after the largest thing that ends
+    there.
+    """
     for mark in ("\n\n", "\n", ". ", " "):
         place = text.rfind(mark, len(text) // 2)
         if place > 0:
@@ -198,8 +199,8 @@ def search(
     limit: int,
     mode: str | None = None,
 ) -> Hits:
-    """What matches best by words, by meaning or by both; without a mode, as the settings say. Where
-    nobody asked for meaning, an embedder that fails is only told of: full text answers.
+    """Return what matches best by words, by meaning or by both; without a mode, as the settings
+    say. Where nobody asked for meaning, an embedder that fails is only told of: full text answers.
     """
     if mode is not None and mode not in MODES:
         raise InvalidQuery(f"mode {mode!r} is not one of {', '.join(MODES)}", mode=mode)
@@ -207,19 +208,27 @@ def search(
     usual = BOTH if chosen.embedder and chosen.search else WORDS
     asked = mode or usual
     if asked == WORDS or not sought(text):
-        return store.index.search(agent, text, wanted, now, limit)
+        return _plain(store, agent, text, wanted, now, limit)
     try:
         found = _nearest(store, agent, text, wanted, now, max(limit, DEPTH))
     except EmbedderError as error:
         if mode is not None:
             raise
-        plain = store.index.search(agent, text, wanted, now, limit)
+        plain = _plain(store, agent, text, wanted, now, limit)
         return Hits(
             plain.hits, plain.partial, plain.ranked, f"searched by words alone: {error}"
         )
     if asked == MEANING:
         return Hits(_hits(store, agent, text, found.near[:limit], now))
     return _both(store, agent, text, wanted, now, limit, found)
+
+
+def _plain(
+    store: Store, agent: Agent | None, text: str, wanted: Filter, now: int, limit: int
+) -> Hits:
+    """Return what full text alone finds."""
+    with store.snapshot(words=True) as snap:
+        return snap.search(agent, text, wanted, now, limit)
 
 
 class Near(NamedTuple):
@@ -243,8 +252,8 @@ class Found(NamedTuple):
 def _nearest(
     store: Store, agent: Agent | None, text: str, wanted: Filter, now: int, count: int
 ) -> Found:
-    """The entries nearest to a text that the agent may see and the filter lets through; too far off
-    is not near.
+    """Return the entries nearest to a text that the agent may see and the filter lets through; too
+    far off is not near.
     """
     embedder = store.embedder
     (vector,) = embedder.embed([text], query=True)
@@ -274,8 +283,8 @@ def _through(
     now: int,
     count: int,
 ) -> tuple[list[Near], bool]:
-    """Those that pass the read gate, the nearest first, and whether what comes after them need not
-    be looked at.
+    """Return those that pass the read gate, the nearest first, and whether what comes after them
+    need not be looked at.
     """
     near: list[Near] = []
     for start in range(0, len(ranked), STEP):
@@ -293,10 +302,9 @@ def _seen(
     wanted: Filter,
     now: int,
 ) -> list[Near]:
-    """Those that pass the read gate and the filter, in their order."""
-    places = embeddable.among(
-        store.index.query, [seq for _, seq in ranked], agent, wanted, now
-    )
+    """Return those that pass the read gate and the filter, in their order."""
+    with store.snapshot() as snap:
+        places = embeddable.among(snap, [seq for _, seq in ranked], agent, wanted, now)
     return [Near(cosine, *places[seq]) for cosine, seq in ranked if seq in places]
 
 
@@ -309,8 +317,8 @@ def _both(
     limit: int,
     found: Found,
 ) -> Hits:
-    """The two rankings as one. What the words found keeps its excerpt."""
-    by_words = store.index.search(agent, text, wanted, now, max(limit, DEPTH))
+    """Return the two rankings as one. What the words found keeps its excerpt."""
+    by_words = _plain(store, agent, text, wanted, now, max(limit, DEPTH))
     hits = {hit.entry.seq: hit for hit in by_words}
     near = {each.seq: each for each in found.near}
     words = [(hit.entry.seq, hit.score) for hit in by_words]
@@ -325,10 +333,9 @@ def _both(
 def _hits(
     store: Store, agent: Agent | None, text: str, near: Sequence[Near], now: int
 ) -> tuple[Hit, ...]:
-    query = store.index.query
-    entries = query.load(
-        [(each.seq, each.rec, each.rev) for each in near], now, query.reach(agent)
-    )
+    rows = [(each.seq, each.rec, each.rev) for each in near]
+    with store.snapshot() as snap:
+        entries = snap.load(rows, now, snap.names.reach(agent))
     words = frozenset(sought(text))
     pairs = zip(entries, near, strict=True)
     return tuple(

@@ -134,8 +134,9 @@ def _wrapped(function: Any, skip: int = 0) -> Any:
 
     check_of = checks.get
 
-    def look(args: tuple[Any, ...], named: dict[str, Any]) -> None:
-        for name, value in named.items():
+    @wraps(function)
+    def call(*args: Any, **named: Any) -> Any:
+        for name, value in named.items():  # nearly all arguments have their names
             check = check_of(name)
             if check is not None and not check(value):
                 raise refused(name, value, annotations[name])
@@ -143,16 +144,11 @@ def _wrapped(function: Any, skip: int = 0) -> Any:
             for (name, check), value in zip(order, args[skip:], strict=False):
                 if not check(value):
                     raise refused(name, value, annotations[name])
-
-    @wraps(function)
-    def call(*args: Any, **named: Any) -> Any:
-        look(args, named)
         return function(*args, **named)
 
     @wraps(function)
     async def later(*args: Any, **named: Any) -> Any:
-        look(args, named)
-        return await function(*args, **named)
+        return await call(*args, **named)
 
     return later if code.co_flags & COROUTINE else call
 

@@ -1,35 +1,25 @@
-"""SHA-256 as hexadecimal text, by the cheaper of two implementations.
+"""SHA-256 as hexadecimal text, for every module that names bytes by their digest.
 
-A process that writes one line uses Python's own: OpenSSL takes longer to load than the hashing
-takes. A process that hashes much has loaded OpenSSL, which is several times as fast.
+A process that writes one line uses Python's own implementation: OpenSSL takes longer to load than
+the hashing takes. A process that hashes much has loaded OpenSSL, which is several times as fast.
 """
 
 from __future__ import annotations
 
 import sys
 
-from synapse.system.typed import Any
-
 SHORT = 1 << 16
 
 
 def sha256(*parts: bytes) -> str:
-    """Return the digest of the parts, one after the other."""
-    total = _new(sum(map(len, parts)))
-    for part in parts:
-        total.update(part)
-    text: str = total.hexdigest()
-    return text
-
-
-def _new(size: int) -> Any:
-    if "_hashlib" not in sys.modules and size <= SHORT:
+    """Return the digest of the parts, joined."""
+    raw = b"".join(parts)
+    if "_hashlib" not in sys.modules and len(raw) <= SHORT:
+        name = "_sha256" if sys.version_info < (3, 12) else "_sha2"
         try:
-            return __import__(
-                "_sha256" if sys.version_info < (3, 12) else "_sha2"
-            ).sha256()
+            return str(__import__(name).sha256(raw).hexdigest())
         except ImportError:
-            pass  # a Python that has OpenSSL's alone
-    from hashlib import sha256 as new
+            pass  # this Python has OpenSSL's alone
+    import hashlib
 
-    return new()
+    return hashlib.sha256(raw).hexdigest()

@@ -11,15 +11,7 @@ from synapse.errors import Conflict, NotFound
 from synapse.model.agents import Agent, settled
 from synapse.model.entry import is_id
 from synapse.model.protocols import Log
-from synapse.model.records import (
-    Guard,
-    Pending,
-    Record,
-    all_of,
-    entry_of,
-    none_live,
-    sum_below,
-)
+from synapse.model.records import Guard, Record, all_of, entry_of, none_live, sum_below
 from synapse.model.settings import Settings
 from synapse.testing.tools import FrozenClock, draft_entry, refused, same, together
 
@@ -58,7 +50,7 @@ class LogContract:
     def test_seq_grows_by_one_per_record(self) -> None:
         log = self._log()
         seqs = [log.append(draft_entry(f"{n}")).seq for n in range(5)]
-        seqs += [log.append(Pending("shown", "eng-a", {"cursor": 5})).seq]
+        seqs += [log.append(Record.new("shown", "eng-a", {"cursor": 5})).seq]
         assert seqs == list(range(seqs[0], seqs[0] + 6))
         assert [record.seq for record in log.since(seqs[0] - 1)] == seqs
 
@@ -108,7 +100,7 @@ class LogContract:
 
     def test_readers_at_a_cursor_miss_nothing_and_get_nothing_twice(self) -> None:
         log = self._log()
-        start = log.append(Pending("shown", "eng-a", {"cursor": 0})).seq
+        start = log.append(Record.new("shown", "eng-a", {"cursor": 0})).seq
         until = monotonic() + 60
 
         def write(name: str) -> list[int]:
@@ -118,15 +110,11 @@ class LogContract:
             ]
 
         def read() -> list[int]:
-            seqs_read: list[int] = []
-            while (
-                not seqs_read or seqs_read[-1] < start + 100
-            ) and monotonic() < until:
-                seqs_read += [
-                    record.seq
-                    for record in log.since(seqs_read[-1] if seqs_read else start)
-                ]
-            return seqs_read
+            seqs, cursor = list[int](), start
+            while cursor < start + 100 and monotonic() < until:
+                seqs += [record.seq for record in log.since(cursor)]
+                cursor = seqs[-1] if seqs else start
+            return seqs
 
         writers = [
             lambda name=name: write(name)
@@ -135,8 +123,8 @@ class LogContract:
         results = together(*writers, read, read)
         written = sorted(seq for seqs in results[:4] for seq in seqs)
         assert written == list(range(start + 1, start + 101))
-        for seqs_read in results[4:]:
-            assert seqs_read == written, seqs_read
+        for seqs in results[4:]:
+            assert seqs == written, seqs
 
     def test_mark_grows_whenever_the_log_does(self) -> None:
         log = self._log()
@@ -145,7 +133,7 @@ class LogContract:
             log.append(
                 draft_entry(f"{n}")
                 if n % 2
-                else Pending("shown", "eng-a", {"cursor": n})
+                else Record.new("shown", "eng-a", {"cursor": n})
             )
             assert log.mark() == log.mark()
             marks.append(log.mark())
@@ -202,7 +190,7 @@ class LogContract:
         ]
         entries = [log.append(draft_entry(text)) for text in texts]
         acts = [
-            log.append(Pending("note", "eng-a", expected, key='a,"text":b'))
+            log.append(Record.new("note", "eng-a", expected, key='a,"text":b'))
             for expected in fields
         ]
         for view in self._views(log):
@@ -232,10 +220,8 @@ class LogContract:
         refused(ValueError, lambda: log.append(draft_entry("no", tags=("x" * 9_000,))))
         after = log.append(draft_entry("after"))
         for view in self._views(log):
-            assert [entry_of(r).body for r in view.since(before.seq - 1)] == [
-                "before",
-                "after",
-            ]
+            bodies = [entry_of(record).body for record in view.since(before.seq - 1)]
+            assert bodies == ["before", "after"]
         assert after.seq == before.seq + 1
 
     # -- ids ---------------------------------------------------------------------------------------
@@ -291,25 +277,14 @@ class LogContract:
         first = log.append(draft_entry("mine"), once="key")
         second = log.append(draft_entry("theirs", author="eng-b"), once="key")
         assert first.seq != second.seq
-        assert same(log.append(Pending("note", "eng-b", {}), once="key"), second)
+        assert same(log.append(Record.new("note", "eng-b", {}), once="key"), second)
 
     def test_once_comes_before_the_guard(self) -> None:
         log = self._log()
-        first = log.append(
-            Pending("note", "eng-a", {}, key="k"), once="key", unless=none_live("k")
-        )
-        assert same(
-            log.append(
-                Pending("note", "eng-a", {}, key="k"), once="key", unless=none_live("k")
-            ),
-            first,
-        )
-        refused(
-            Conflict,
-            lambda: log.append(
-                Pending("note", "eng-a", {}, key="k"), unless=none_live("k")
-            ),
-        )
+        note = Record.new("note", "eng-a", {}, key="k")
+        first = log.append(note, once="key", unless=none_live("k"))
+        assert same(log.append(note, once="key", unless=none_live("k")), first)
+        refused(Conflict, lambda: log.append(note, unless=none_live("k")))
 
     def test_once_holds_in_a_race(self) -> None:
         log = self._log()
@@ -329,7 +304,7 @@ class LogContract:
         batch = {
             "1": draft_entry("not this"),
             "2": draft_entry("two"),
-            "3": Pending("note", "eng-a", {"n": 3}, key="k"),
+            "3": Record.new("note", "eng-a", {"n": 3}, key="k"),
         }
         records = log.append_all(batch, unless=none_live("k"))
         assert [record.seq for record in records] == [
@@ -350,7 +325,7 @@ class LogContract:
 
     def test_append_all_writes_nothing_where_its_guard_does_not_hold(self) -> None:
         log = self._log()
-        log.append(Pending("note", "eng-a", {}, key="k"))
+        log.append(Record.new("note", "eng-a", {}, key="k"))
         mark = log.mark()
         batch = {"1": draft_entry("one"), "2": draft_entry("two")}
         refused(Conflict, lambda: log.append_all(batch, unless=none_live("k")))
@@ -358,7 +333,7 @@ class LogContract:
 
     def test_unless_raises_and_writes_nothing(self) -> None:
         log = self._log()
-        act = Pending("claim", "eng-a", {}, key="task")
+        act = Record.new("claim", "eng-a", {}, key="task")
         lease = log.append(act, unless=none_live("task"))
         for view in self._views(log):
             error = refused(
@@ -366,47 +341,49 @@ class LogContract:
             )
             assert "task" in str(error)
         assert next(iter(log.since(lease.seq)), None) is None
-        log.append(Pending("claim", "eng-a", {"end": True}, key="task"))
+        log.append(Record.new("claim", "eng-a", {"end": True}, key="task"))
         assert log.append(act, unless=none_live("task")).seq == lease.seq + 2
 
     def test_a_guard_sees_its_key_alone(self) -> None:
         log = self._log()
         for key in ("a", "b", "a", None):
-            log.append(Pending("note", "eng-a", {"amount": 2}, key=key))
+            log.append(Record.new("note", "eng-a", {"amount": 2}, key=key))
         amounts: list[list[Any]] = []
 
         def look(records: Iterable[Record]) -> bool:
             amounts.append([record.fields["amount"] for record in records])
             return False
 
-        pending = Pending("note", "eng-a", {})
+        pending = Record.new("note", "eng-a", {})
         refused(Conflict, lambda: log.append(pending, unless=Guard("a", "look", look)))
         assert amounts == [[2, 2]]
 
     def test_guards_hold_together(self) -> None:
         log = self._log()
-        first = log.append(Pending("note", "eng-a", {}, key="taken"))
+        first = log.append(Record.new("note", "eng-a", {}, key="taken"))
         free, claimed = none_live("free"), none_live("taken")
         for both in (all_of(free, claimed), all_of(None, claimed, free)):
             for view in self._views(log):
                 error = refused(
                     Conflict,
-                    partial(view.append, Pending("note", "eng-a", {}), unless=both),
+                    partial(view.append, Record.new("note", "eng-a", {}), unless=both),
                 )
                 assert "taken" in str(error)
             refused(Conflict, partial(log.archive, [], "eng-a", "why", both))
             refused(Conflict, partial(log.restore, [], "eng-a", "why", both))
         assert next(iter(log.since(first.seq)), None) is None
-        log.append(Pending("note", "eng-a", {"end": True}, key="taken"))
+        log.append(Record.new("note", "eng-a", {"end": True}, key="taken"))
         assert (
-            log.append(Pending("note", "eng-a", {}), unless=all_of(claimed, free)).seq
+            log.append(
+                Record.new("note", "eng-a", {}), unless=all_of(claimed, free)
+            ).seq
             == first.seq + 2
         )
 
     def test_a_guard_is_never_oversold(self) -> None:
         log = self._log()
         views = list(self._views(log)) * 4
-        act = Pending("reserve", "eng-a", {"amount": 3}, key="budget")
+        act = Record.new("reserve", "eng-a", {"amount": 3}, key="budget")
 
         def reserve(view: Log) -> int:
             count = 0

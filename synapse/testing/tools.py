@@ -9,7 +9,7 @@ from typing import Any
 
 from synapse.model.clock import micros
 from synapse.model.entry import Entry, parse_ttl
-from synapse.model.records import Pending, Record
+from synapse.model.records import Record
 
 
 class FrozenClock:
@@ -37,12 +37,12 @@ def draft_entry(
     namespace: str = "api/endpoints",
     author: str = "eng-a",
     **more: Any,
-) -> Pending:
+) -> Record:
     """Return an admitted entry on its way into a log."""
     entry = Entry(
         "", author, "2026-02-01T09:00:00Z", namespace, "info", body, "30d", authority=60
     )
-    return Pending("entry", author, {}, entry._replace(**more))
+    return Record.new("entry", author, {}, entry._replace(**more))
 
 
 def together(*tasks: Callable[[], Any]) -> list[Any]:

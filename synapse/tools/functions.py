@@ -15,7 +15,7 @@ from synapse.knowledge.references import resolve_reference
 from synapse.mail.mailbox import Mail
 from synapse.model.agents import OPERATOR
 from synapse.model.clock import seconds
-from synapse.model.entry import NEVER, Entry, words
+from synapse.model.entry import Entry, words
 from synapse.model.kinds import MESSAGE, kind_of
 from synapse.model.message import Message
 from synapse.tools.answer import CAPSULE, fill, fit
@@ -118,8 +118,8 @@ def _ids_under_key(seat: AgentMemory, once: str | None) -> list[str] | None:
     """
     if once is None:
         return None
-    seat.store.index.catch_up()
-    seq = seat.store.index.first(seat.id, once)
+    with seat.store.snapshot() as snap:
+        seq = snap.first(seat.id, once)
     return None if seq is None else list(seat.store.log.at(seq).fields["ids"])
 
 
@@ -127,12 +127,13 @@ def _mark_read(seat: AgentMemory, entry: Entry, once: str | None) -> None:
     """Mark an entry as shown that the agent has just been given to its end, where it was not
     before.
     """
-    agent, index = seat.store.agent(seat.id), seat.store.index
+    agent = seat.store.agent(seat.id)
     if agent is None or entry.author == agent.id or entry.staged:
         return
-    floor, already_seen = index.query.seen(agent, entry.seq, entry.seq, NEVER)
+    with seat.store.snapshot() as snap:
+        floor, already_seen = snap.seen(agent, entry.seq, entry.seq)
     if entry.seq > floor and not already_seen:
-        _mark(lambda: seat.pen.shown([entry.id], 1, index.horizon, "tool", once))
+        _mark(lambda: seat.pen.shown([entry.id], 1, snap.cursor, "tool", once))
 
 
 def _mark(note: Callable[[], object]) -> None:
@@ -254,7 +255,7 @@ def send(seat: AgentMemory, arguments: Arguments, once: str | None) -> str:
     else:
         if "to" not in arguments:
             raise InvalidEntry(
-                "to whom? Give to (an agent, a team, or all), or re (the message that this answers)"
+                "missing to (an agent, a team, or all), or re (the message that this answers)"
             )
         message = mail.send(
             arguments["to"],

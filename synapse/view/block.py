@@ -85,7 +85,7 @@ def pointer(entry: Entry, commands: bool = True) -> Block:
 
 
 def _quoted(text: str) -> str:
-    """Every line behind `>`, empty ones without a space after it."""
+    """Return every line behind `>`, empty ones without a space after it."""
     if "\n\n" in text or text[:1] in ("", "\n") or text[-1:] == "\n":
         return "".join(
             [f"  > {line}\n" if line else "  >\n" for line in text.split("\n")]
@@ -95,7 +95,7 @@ def _quoted(text: str) -> str:
 
 
 def _source(entry: Entry) -> str:
-    """Who said it, in terms that the text of an entry cannot change."""
+    """Return who said it, in terms that the text of an entry cannot change."""
     trust = "" if entry.trust == "local" else f", {entry.trust}"
     return f"from: {named(entry.author)}, authority {entry.authority}{trust}"
 
@@ -115,8 +115,8 @@ def named(author: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """The text with every hidden character as its code point, `<U+202E>`, and the first character
-    of what a model's server would obey, `<U+003C>|im_start|>`. Tab and line feed stay.
+    """Return the text with every hidden character as its code point, `<U+202E>`, and the first
+    character of what a model's server would obey, `<U+003C>|im_start|>`. Tab and line feed stay.
     """
     if "<" in text or "[" in text:
         text = _CONTROL.sub(_code_point, text)

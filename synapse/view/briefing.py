@@ -8,8 +8,8 @@ from operator import attrgetter
 
 from synapse.authority import visible
 from synapse.errors import InvalidQuery
-from synapse.index.projection import Index, in_memory
-from synapse.index.query import Filter
+from synapse.index.index import snapshot_of
+from synapse.index.snapshot import Filter, Snapshot
 from synapse.model.agents import Agent
 from synapse.model.clock import parse_since
 from synapse.model.conditions import is_for_a_moment
@@ -18,7 +18,6 @@ from synapse.model.namespace import is_component
 from synapse.model.records import Record
 from synapse.model.worth import Worth
 from synapse.store import Store
-from synapse.system.tokens import Tokens
 from synapse.view import clauses, view
 from synapse.view.view import About, LeftOut, View
 
@@ -63,88 +62,78 @@ def brief(
             f"worth is {worth!r:.60}: write what synapse.model.worth.Worth gives, or none",
             worth=str(worth),
         )
-    store.fresh()
-    now = store.clock()
-    index = store.index
-    if as_of is not None:
-        now = _moment(as_of, now)
-        index = past(store, now, until)
-        agent = (
-            index.query.declared.get(agent.id, agent).joined(project) if agent else None
+    with store.snapshot(look=True, words=bool(about)) as snap:
+        now = store.clock()
+        if as_of is not None:
+            now = _moment(as_of, now)
+            snap = past(store, now, until, words=bool(about))
+            agent = (
+                snap.declared.get(agent.id, agent).joined(project) if agent else None
+            )
+        entries = chosen(snap, agent, now)
+        matches: About = {}
+        if agent is not None and department is None and (about or worth):
+            entries, matches = _for_task(snap, agent, about, entries, now)
+        if department is not None:
+            entries = _common(snap, entries, _members(snap, department), now)
+        if without:
+            entries = [entry for entry in entries if entry.id not in without]
+        later: list[Entry] = []
+        if not moments:
+            later = [
+                entry for entry in entries if entry.when and is_for_a_moment(entry)
+            ]
+            seqs = {entry.seq for entry in later}
+            entries = (
+                [entry for entry in entries if entry.seq not in seqs]
+                if later
+                else entries
+            )
+        title = None if department is None else f"department {department}"
+        known = (
+            None
+            if agent is None or department is not None
+            else partial(_shown, snap, agent)
         )
-    cursor = index.horizon
-    entries = chosen(index, agent, now, cursor)
-    matches: About = {}
-    if agent is not None and department is None and (about or worth):
-        entries, matches = _for_task(index, agent, about, entries, now, cursor)
-    if department is not None:
-        entries = _common(index, entries, _members(index, department), now)
-    if without:
-        entries = [entry for entry in entries if entry.id not in without]
-    later: list[Entry] = []
-    if not moments:
-        later = [
-            entry
-            for entry in entries
-            if entry.when is not None and is_for_a_moment(entry)
-        ]
-        seqs = {entry.seq for entry in later}
-        entries = (
-            [entry for entry in entries if entry.seq not in seqs] if later else entries
+        made = view.build(
+            entries,
+            agent,
+            now,
+            store.tokens(encoding, quick=quick).measure,
+            budget,
+            title=title,
+            encoding=encoding,
+            only=only,
+            shown=known,
+            commands=commands,
+            about=matches,
+            worth=worth,
         )
-    tokens = Tokens(
-        encoding,
-        lambda digests: store.index.token_counts(encoding, digests),
-        lambda counts: store.index.keep_tokens(encoding, counts),
-        quick=quick,
-    )
-    title = None if department is None else f"department {department}"
-    known = (
-        None
-        if agent is None or department is not None
-        else partial(_shown, index, agent, cursor)
-    )
-    made = view.build(
-        entries,
-        agent,
-        now,
-        tokens.measure,
-        budget,
-        title=title,
-        encoding=encoding,
-        only=only,
-        shown=known,
-        commands=commands,
-        about=matches,
-        worth=worth,
-    )
     out = (*made.left_out, *(LeftOut(entry.id, AT_ITS_MOMENT) for entry in later))
-    return made._replace(cursor=cursor, at=now, left_out=out)
+    return made._replace(cursor=snap.cursor, at=now, left_out=out)
 
 
-def chosen(index: Index, agent: Agent | None, now: int, cursor: int) -> list[Entry]:
-    """What a view is made of, in the order of the log: all that is critical or important, and the
-    info of the last day. The day ends on a whole hour, so that entries leave together and a
+def chosen(snap: Snapshot, agent: Agent | None, now: int) -> list[Entry]:
+    """Return what a view is made of, in the order of the log: all that is critical or important,
+    and the info of the last day. The day ends on a whole hour, so that entries leave together and a
     prompt's beginning lasts.
     """
-    heavy = index.query.page(
-        agent, Filter(("critical", "important"), limit=WEIGHTY, mail=True), now, cursor
+    heavy = snap.page(
+        agent, Filter(("critical", "important"), limit=WEIGHTY, mail=True), now
     )
     since = (now - 24 * _HOUR) // (6 * _HOUR) * (6 * _HOUR)
-    light = index.query.page(
-        agent, Filter(("info",), since=since, limit=RECENT), now, cursor
-    )
+    light = snap.page(agent, Filter(("info",), since=since, limit=RECENT), now)
     return sorted((*heavy, *light), key=_BY_SEQ)
 
 
 def _for_task(
-    index: Index, agent: Agent, text: str, entries: list[Entry], now: int, cursor: int
+    snap: Snapshot, agent: Agent, text: str, entries: list[Entry], now: int
 ) -> tuple[list[Entry], About]:
     """Return the entries with those that a text's words find and those addressed to the agent, and
     what was found.
     """
-    found = clauses.matches(index, agent, text, now, cursor) if text else []
-    addressed = index.query.to_reader(agent, now, cursor, ADDRESSED)
+    found = clauses.matches(snap, agent, text, now) if text else []
+    addressed = snap.to_reader(agent, now, ADDRESSED)
     unique = {
         entry.seq: entry
         for entry in (*addressed, *(match.entry for match in found), *entries)
@@ -153,20 +142,20 @@ def _for_task(
     return sorted(unique.values(), key=_BY_SEQ), about
 
 
-def _shown(
-    index: Index, agent: Agent, cursor: int, entries: Sequence[Entry]
-) -> frozenset[int]:
+def _shown(snap: Snapshot, agent: Agent, entries: Sequence[Entry]) -> frozenset[int]:
     """Return the places of those of these entries that the agent wrote, or was shown as of a
     cursor.
     """
-    floor, seen = index.query.seen(agent, entries[0].seq, entries[-1].seq, cursor)
+    floor, seen = snap.seen(agent, entries[0].seq, entries[-1].seq)
     return seen.union(
         entry.seq for entry in entries if entry.seq <= floor or entry.author == agent.id
     )
 
 
-def past(store: Store, at: int, cursor: int | None = None) -> Index:
-    """The index as it was at a time, or a cursor, derived anew from the log up to there."""
+def past(
+    store: Store, at: int, cursor: int | None = None, *, words: bool = False
+) -> Snapshot:
+    """Return what the index was at a time, or a cursor, derived anew from the log up to there."""
 
     def until() -> Iterator[Record]:
         for record in store.log.since(0):
@@ -174,20 +163,20 @@ def past(store: Store, at: int, cursor: int | None = None) -> Index:
                 return
             yield record
 
-    return in_memory(store.log, until())
+    return snapshot_of(store.log, until(), words=words)
 
 
 def later(
     store: Store, agent: Agent | None, as_of: str | int, department: str | None
 ) -> list[Entry]:
-    """What has come since a time that would be seen now, oldest first."""
-    store.fresh()
-    now, index = store.clock(), store.index
-    found = index.query.page(
-        agent, Filter(since=_moment(as_of, now) + 1, limit=None), now, index.horizon
-    )
-    members = [] if department is None else _members(index, department)
-    return _common(index, found[::-1], members, now)
+    """Return what has come since a time that would be seen now, oldest first."""
+    with store.snapshot(look=True) as snap:
+        now = store.clock()
+        entries = snap.page(
+            agent, Filter(since=_moment(as_of, now) + 1, limit=None), now
+        )
+        members = [] if department is None else _members(snap, department)
+        return _common(snap, entries[::-1], members, now)
 
 
 def _moment(as_of: str | int, now: int) -> int:
@@ -197,16 +186,18 @@ def _moment(as_of: str | int, now: int) -> int:
 
 
 def _common(
-    index: Index, entries: list[Entry], members: list[Agent], now: int
+    snap: Snapshot, entries: list[Entry], members: list[Agent], now: int
 ) -> list[Entry]:
-    """Those of the entries, and of their disputes, that every one of these agents may see."""
+    """Return those of the entries, and of their disputes, that every one of these agents may
+    see.
+    """
 
     def shared(entry: Entry | None) -> bool:
         return entry is not None and all(visible(entry, agent) for agent in members)
 
     def told(entry: Entry) -> Entry:
         return entry._replace(
-            disputed=tuple(id for id in entry.disputed if shared(index.entry(id, now)))
+            disputed=tuple(id for id in entry.disputed if shared(snap.entry(id, now)))
         )
 
     return [
@@ -214,15 +205,13 @@ def _common(
     ]
 
 
-def _members(index: Index, department: str) -> list[Agent]:
+def _members(snap: Snapshot, department: str) -> list[Agent]:
     if not is_component(department):
         raise InvalidQuery(
             f"department {department!r} is not a valid name", department=department
         )
     members = [
-        agent
-        for agent in index.query.declared.values()
-        if agent.department == department
+        agent for agent in snap.declared.values() if agent.department == department
     ]
     if not members:
         raise InvalidQuery(

@@ -12,9 +12,9 @@ from itertools import combinations
 
 from synapse.authority import visible
 from synapse.index import terms
-from synapse.index.projection import Index
+from synapse.index.full_text import counted, together
 from synapse.index.ranking import rarity
-from synapse.index.search import counted, together
+from synapse.index.snapshot import Snapshot
 from synapse.model.agents import Agent
 from synapse.model.condense import specifics
 from synapse.model.entry import Entry
@@ -46,15 +46,14 @@ class Match(NamedTuple):
     best: bool
 
 
-def matches(
-    index: Index, agent: Agent | None, text: str, now: int, cursor: int
-) -> list[Match]:
-    """Return the entries that the clauses of a text find, as of a cursor, each once."""
-    index.fill_words()
-    asked = _Asked(index, agent, now, cursor)
+def matches(snap: Snapshot, agent: Agent | None, text: str, now: int) -> list[Match]:
+    """Return the entries that the clauses of a text find, each once. It takes a snapshot with
+    words.
+    """
+    asked = _Asked(snap, agent, now)
     chosen: dict[int, Match] = {}
     given = forms(text)
-    for entry in _named(index, agent, text, now, cursor):
+    for entry in _named(snap, agent, text, now):
         chosen[entry.seq] = Match(entry, 1.0, True)
     for clause in clauses(text):
         for match in asked.clause(clause):
@@ -66,26 +65,22 @@ def matches(
     return [chosen[seq] for seq in sorted(chosen)]
 
 
-def _named(
-    index: Index, agent: Agent | None, text: str, now: int, cursor: int
-) -> Iterator[Entry]:
+def _named(snap: Snapshot, agent: Agent | None, text: str, now: int) -> Iterator[Entry]:
     """Yield the live entries whose ids stand in a text, as far as its reader may see them."""
     for id in list(dict.fromkeys(_ID.findall(text)))[:IDS]:
-        entry = index.entry(id, now, agent)
-        if entry is None or entry.seq > cursor or not visible(entry, agent):
+        entry = snap.entry(id, now, agent)
+        if entry is None or entry.seq > snap.cursor or not visible(entry, agent):
             continue
-        if index.query.fate(entry, now) is None:
+        if snap.fate(entry, now) is None:
             yield entry
 
 
 class _Asked:
     """One text's lookups for one reader."""
 
-    def __init__(
-        self, index: Index, agent: Agent | None, now: int, cursor: int
-    ) -> None:
-        self.query, self.reach = index.query, index.query.reach(agent)
-        self.now, self.cursor, self.left = now, cursor, LOOKUPS
+    def __init__(self, snap: Snapshot, agent: Agent | None, now: int) -> None:
+        self.snap, self.reach = snap, snap.names.reach(agent)
+        self.now, self.cursor, self.left = now, snap.cursor, LOOKUPS
         self.counts: dict[str, int] = {}
 
     def clause(self, clause: str) -> list[Match]:
@@ -97,7 +92,7 @@ class _Asked:
             share, rows = self._parts(words)
         if not 0 < len(rows) <= FEW:
             return []
-        entries = self.query.load(rows, self.now, self.reach)
+        entries = self.snap.load(rows, self.now, self.reach)
         entries.sort(key=lambda entry: (-entry.authority, -entry.seq))
         kept = _on_topic(_distinct(entries, clause), forms(clause))[:KEPT]
         return [Match(entry, share, place == 0) for place, entry in enumerate(kept)]
@@ -136,12 +131,12 @@ class _Asked:
 
     def _rows(self, words: tuple[str, ...] | list[str]) -> list[Row]:
         self.left -= 1
-        return together(self.query, self.reach, words, self.now, self.cursor, FEW + 1)
+        return together(self.snap, self.reach, words, self.now, self.cursor, FEW + 1)
 
     def _weight(self, word: str) -> float:
         if word not in self.counts:
             self.left -= 1
-            self.counts[word] = counted(self.query, word, self.cursor)
+            self.counts[word] = counted(self.snap, word, self.cursor)
         telling = SPECIFIC if is_specific(word) else 1.0
         count = self.counts[word]
         return telling * rarity(count, self.cursor) if count or telling > 1 else UNKNOWN

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from synapse.errors import InvalidQuery, OverBudget
-from synapse.index.query import Filter
+from synapse.index.snapshot import Filter, Snapshot
 from synapse.model.agents import Agent
 from synapse.model.entry import PRIORITIES, Entry
 from synapse.model.kinds import MAIL
 from synapse.model.results import UnreadPage
 from synapse.store import Store
-from synapse.system.tokens import DEFAULT, Tokens
+from synapse.system.tokens import DEFAULT
 from synapse.view.block import pointer, whole
 
 _LEAST = 16  # tokens: no entry takes fewer, whole or as a pointer
@@ -41,15 +41,22 @@ def unread(
         raise InvalidQuery(
             "messages are not counted here: `synapse inbox` shows those that are unread"
         )
-    now, query, cursor = store.clock(), store.index.query, store.index.horizon
+    with store.snapshot() as snap:
+        return _unread(store, snap, agent, wanted, budget)
+
+
+def _unread(
+    store: Store, snap: Snapshot, agent: Agent, wanted: Filter, budget: int | None
+) -> UnreadPage:
+    now, cursor = store.clock(), snap.cursor
     if budget is not None:
         most = max(budget, 0) // _LEAST + 1
         wanted = wanted._replace(
             limit=most if wanted.limit is None else min(wanted.limit, most)
         )
-    rows, counts = query.fresh(agent, wanted, now, cursor)
-    load = partial(query.load, now=now, reach=query.reach(agent))
-    matched = query.count(agent, wanted, now, cursor)[0]
+    rows, counts = snap.unread_rows(agent, wanted, now)
+    load = partial(snap.load, now=now, reach=snap.names.reach(agent))
+    matched = snap.count(agent, wanted, now)[0]
 
     def page(
         entries: Sequence[Entry],
@@ -74,12 +81,7 @@ def unread(
 
     if budget is None:
         return page(load(rows))
-    counting = Tokens(
-        DEFAULT,
-        partial(store.index.token_counts, DEFAULT),
-        partial(store.index.keep_tokens, DEFAULT),
-    )
-    weigh = counting.count_all
+    weigh = store.tokens(DEFAULT).count_all
     total = sum(counts)
     (reserved,) = weigh([_shape(_foot(agent, total, total, matched, cursor, counts))])
     if reserved > budget:

@@ -84,7 +84,7 @@ class View(NamedTuple):
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """The ids of the entries whose text is in the view: a pointer is not the text."""
+        """Return the ids of the entries whose text is in the view: a pointer is not the text."""
         return tuple(each.id for each in self.included if each.form != POINTER)
 
     def markdown(self) -> str:
@@ -190,7 +190,7 @@ class Page:
         self._short: dict[int, Block] = {}
 
     def shown(self, priority: str) -> list[int]:
-        """The places of a section, oldest first; none where it was not asked for."""
+        """Return the places of a section, oldest first; none where it was not asked for."""
         return self._sections[priority] if priority in self._headings else []
 
     def divided(self, places: list[int]) -> tuple[list[int], list[int]]:
@@ -202,7 +202,7 @@ class Page:
         ] if known else []
 
     def everything(self, budget: int | None) -> View | None:
-        """The view of all entries, unless it takes more than the budget."""
+        """Return the view of all entries, unless it takes more than the budget."""
         places = [
             place
             for priority in self._headings
@@ -232,7 +232,7 @@ class Page:
         return next(self.offers([place]))
 
     def offers(self, places: list[int], share: int = 2) -> Iterator[Offer]:
-        """What each of these would take, the newest first."""
+        """Yield what each of these would take, the newest first."""
         weights = self._scale.weights
         for batch in _batches(places[::-1], 32):
             self._make(batch)
@@ -251,7 +251,7 @@ class Page:
                 )
 
     def frame(self) -> int:
-        """The tokens of the page without any entry, with the longest last line."""
+        """Return the tokens of the page without any entry, with the longest last line."""
         last = self._last_line([len(places) for places in self._by_priority()])
         frame = [
             self._head,
@@ -306,6 +306,8 @@ class Page:
 
     def _by_priority(self) -> list[list[int]]:
         """Return the places of all entries of each priority."""
+        if not self.for_task:
+            return list(self._sections.values())
         about = [
             [
                 place
@@ -347,7 +349,7 @@ class Page:
         return View(text, tokens, included, out, self._scale.bounded)
 
     def _left_out(self, places: Sequence[int]) -> Iterable[LeftOut]:
-        """Why each entry of a section is not there."""
+        """Return why each entry of a section is not there."""
         if not places:
             return ()
         if self.reasons:
@@ -443,7 +445,7 @@ class _Line(NamedTuple):
 
 
 def _batches(places: list[int], first: int) -> Iterator[list[int]]:
-    """The places in stretches, each twice as long as the one before."""
+    """Yield the places in stretches, each twice as long as the one before."""
     start = 0
     while start < len(places):
         yield places[start : start + first]

@@ -87,7 +87,7 @@ def build(
 
 
 def _cut(page: Page, budget: int) -> View:
-    """The best view within a budget that not everything fits."""
+    """Return the best view within a budget that not everything fits."""
     page.heavy = budget // 8
     room = budget - page.frame()
     while room >= 0:
@@ -254,8 +254,8 @@ class _Tier(NamedTuple):
 
 
 def _choose(page: Page, room: int) -> dict[int, Block]:
-    """The entries that fit, each in its form. Tier after tier; the first that must be cut is the
-    last.
+    """Return the entries that fit, each in its form. Tier after tier; the first that must be cut is
+    the last.
     """
     chosen: dict[int, Block] = {}
     for tier in _tiers(page, room):
@@ -328,9 +328,9 @@ def _upgrades(page: Page, places: list[int], room: int) -> _Tier:
 
 
 def _fit(tier: _Tier, room: int) -> list[Offer]:
-    """The newest offers that fit. One too large for its share of the room falls back; else it would
-    push out all that came before it. Nothing is looked at behind the first that does not fit in any
-    form.
+    """Return the newest offers that fit. One too large for its share of the room falls back; else
+    it would push out all that came before it. Nothing is looked at behind the first that does not
+    fit in any form.
     """
     offers: list[Offer] = []
     total = least = 0
@@ -351,7 +351,7 @@ def _fit(tier: _Tier, room: int) -> list[Offer]:
 
 
 def _first_kept(offers: list[Offer], room: int) -> int:
-    """Where to cut: the index of the oldest offer that stays.
+    """Return where to cut: the index of the oldest offer that stays.
 
     Anything between what must go and what may go, down to 70 % of the room, would do; the cut is
     made before the roundest seq in that range. It stays the roundest while entries are added one by
@@ -374,6 +374,6 @@ def _first_kept(offers: list[Offer], room: int) -> int:
 
 
 def _roundest(low: int, high: int) -> int:
-    """The number in (low, high] that the largest power of two divides."""
+    """Return the number in (low, high] that the largest power of two divides."""
     zeros = max((low ^ high).bit_length() - 1, 0)
     return high >> zeros << zeros

@@ -5,7 +5,7 @@ import pytest
 import synapse
 from synapse.errors import StoreError
 from synapse.log.memory import MemoryLog
-from synapse.model.records import Pending
+from synapse.model.records import Record
 from synapse.testing import FrozenClock, LogContract, draft_entry
 
 
@@ -51,15 +51,15 @@ class TestMemoryLog(Opened, LogContract):
 class Forgetful(MemoryLog):
     """A log that keeps an entry's id for the next one too."""
 
-    def _claim(self, at, pending):
-        return pending.entry.id or "syn-2026-02-01-001", 1
+    def _claim(self, at, entry):
+        return entry.id or "syn-2026-02-01-001"
 
 
 class Unguarded(MemoryLog):
     """A log that decides on a guard before its turn."""
 
-    def append(self, pending, *, once=None, unless=None):
-        return super().append(pending)
+    def append(self, record, *, once=None, unless=None):
+        return super().append(record)
 
 
 class Skewed(MemoryLog):
@@ -98,7 +98,7 @@ def test_the_contract_catches_a_log_that_breaks_it(kind, tests):
             log = synapse.open("memory:", clock=clock).store.log
             log.__class__ = kind
             log.append(draft_entry("old", timestamp="2031-01-01T00:00:00Z"))
-            log.append(Pending("shown", "eng-a", {"cursor": 1}))
+            log.append(Record.new("shown", "eng-a", {"cursor": 1}))
             return log
 
     for name in tests:

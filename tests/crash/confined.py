@@ -85,10 +85,10 @@ def watch(root, acks, reads, stale=False):
     all that was acknowledged before it began, and what is not whole.
     """
     import synapse
-    from synapse.index.projection import Index
+    from synapse.index.index import Index
 
     if stale:
-        Index.catch_up = Index._refresh
+        Index.take_in = lambda index: index._refresh(None)
     kept, missed, torn, most = synapse.open(root), 0, 0, 0
     for turn in range(int(reads)):
         with open(acks, encoding="utf-8") as file:

@@ -111,9 +111,9 @@ def wrong(way):
     if way == "keys":
         TurnLoop._carry_out = keyless
     elif way == "steps":
-        recovery._mend = forgetful
+        recovery._repair = forgetful
     elif way == "ledger":
-        recovery._mend = lambda folder: None
+        recovery._repair = lambda folder: None
     elif way == "fence":
         Writer._fenced = lambda self, what, unless, write: write(unless)
         Runs.over = lambda self, run, **known: None
@@ -142,7 +142,7 @@ async def looked(boss, log):
     """
     began, taken = time.time(), []
     try:
-        taken = (await boss.recover()).taken
+        taken = (await boss.recover()).runs
     except StoreBusy as busy:
         print(f"busy: {busy.pid}", flush=True)
     with Path(f"{log}.looks").open("a") as file:

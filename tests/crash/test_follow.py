@@ -22,8 +22,8 @@ import pytest
 import synapse
 from synapse import notify
 from synapse.log.journal import Journal
-from synapse.log.line import Line
 from synapse.model.clock import now
+from synapse.model.records import Record
 
 WRITERS = [f"eng-{n}" for n in range(8)]
 READERS = [f"reader-{n}" for n in range(6)]
@@ -264,7 +264,8 @@ def test_a_segment_that_ends_while_it_is_read_is_read_to_its_end(tmp_path):
 
     def write():
         for _ in range(3):
-            written.append([lambda tail, at: Line("note", "eng", {"n": tail.seq})])
+            seq = written.tail.seq if written.tail else 0
+            written.append([Record.new("note", "eng", {"n": seq})])
 
     write()
     cursor, seen = 0, []
@@ -291,7 +292,7 @@ def test_any_cursor_finds_its_place_and_passes_no_long_line_on_the_way_to_the_en
     log = Journal(str(tmp_path), clock=now)
     for number in range(600):
         text = "x" * (3_000_000 if number == 300 else number % 7 * 100)
-        log.append((lambda tail, at, text=text: Line("note", "a", {"text": text}),))
+        log.append([Record.new("note", "a", {"text": text})])
     for cursor in range(0, 601, 7):
         fresh = Journal(str(tmp_path), clock=now)
         assert next((record.seq for record in fresh.since(cursor)), None) == (

@@ -282,7 +282,7 @@ class Team:
 
     def faults(self, mem, held):
         """What is not as it must be: each a word of what, and of which token."""
-        mem.store.fresh(force=True)
+        mem.store.refresh(force=True)
         entries = everything(mem.store)
         by_id = {entry.id: entry for entry in entries}
         found, tokens = [], Counter(entry.body for entry in entries)
@@ -447,7 +447,7 @@ def test_git_itself_never_stops(two):
     with opened(root) as mem:
         notes = []
         mem.store.index.say = notes.append
-        mem.store.fresh(force=True)
+        mem.store.refresh(force=True)
         assert [entry.body for entry in everything(mem.store)] == [
             "first of 0",
             "second of 0",
@@ -504,9 +504,9 @@ def test_a_writer_merges_before_it_writes(two):
     with opened(root) as mem:
         new = mem.as_agent("ann").append("third of 0", "api/0")
         assert new.body == "third of 0"
-        mem.store.fresh()
+        mem.store.refresh(look=True)
         assert len(everything(mem.store)) == 5
-        mem.store.fresh(force=True)
+        mem.store.refresh(force=True)
         assert mem.verify().ok
 
 
@@ -519,7 +519,7 @@ def test_a_merge_may_end_where_another_branch_went_on(two):
     with opened(root) as mem:
         merge_in(mem.store, None)
         mem.as_agent("ann").append("third of 0", "api/0")
-        mem.store.fresh()
+        mem.store.refresh(look=True)
     commit(root)
     git(root, "checkout", "-q", "before")
     with opened(root) as mem:
@@ -537,7 +537,7 @@ def test_another_workspace_is_merged_without_git(two, tmp_path):
         with opened(ours) as mem:
             assert merge_in(mem.store, str(source)).records == expected
             assert len(everything(mem.store)) == 4
-            mem.store.fresh(force=True)
+            mem.store.refresh(force=True)
             assert mem.verify().ok
     size = (ours / "journal" / "000000000001.jsonl").stat().st_size
     with opened(ours) as mem:
@@ -552,7 +552,7 @@ def test_a_stranger_workspace_is_merged_whole(two, tmp_path):
         mem.as_agent("cyd").append("from outside", "api/x")
     with opened(two.roots[0]) as mem:
         assert merge_in(mem.store, str(tmp_path / "other")).records == 2
-        mem.store.fresh(force=True)
+        mem.store.refresh(force=True)
         assert {"from outside", "first of 0"} <= {
             entry.body for entry in everything(mem.store)
         }
@@ -635,10 +635,10 @@ def test_a_merge_that_dies_anywhere_is_whole_or_absent(two, tmp_path, monkeypatc
                 died = True
         mem.close()
         with opened(place) as mem:
-            mem.store.fresh()
+            mem.store.refresh(look=True)
             assert len(everything(mem.store)) in (2, 4)
             merge_in(mem.store, None)
-            mem.store.fresh(force=True)
+            mem.store.refresh(force=True)
             assert mem.verify().ok, at
         assert texts(place) == wanted, at
     assert at > 10

@@ -16,7 +16,7 @@ from synapse.testing import FrozenClock
 RACERS = 8
 RACER = """
 import json, sys, time, synapse
-from synapse.records import Pending, epoch_is, none_live, sum_below
+from synapse.model.records import Record, epoch_is, none_live, sum_below
 root, name, code = sys.argv[1:4]
 with synapse.open(root) as memory:
     log, me = memory.store.log, memory.as_agent(name)
@@ -103,7 +103,7 @@ def test_a_key_is_its_author_s_own(root):
 def test_a_budget_is_never_oversold(root):
     code = """
 for n in range(20):
-    act = Pending("reserve", name, {"amount": 7}, key="budget")
+    act = Record.new("reserve", name, {"amount": 7}, key="budget")
     attempt(lambda: log.append(act, unless=sum_below("budget", 100)).seq)
 """
     found = race(root, code)
@@ -118,9 +118,9 @@ def test_a_claim_has_one_holder_at_a_time(root):
     code = """
 for n in range(15):
     def claim():
-        seq = log.append(Pending("claim", name, {}, key="task"), unless=none_live("task")).seq
+        seq = log.append(Record.new("claim", name, {}, key="task"), unless=none_live("task")).seq
         time.sleep(0.0005)
-        log.append(Pending("claim", name, {"end": True}, key="task"))
+        log.append(Record.new("claim", name, {"end": True}, key="task"))
         return seq
     attempt(claim)
 """
@@ -151,7 +151,7 @@ def test_work_is_claimed_by_one_alone(root):
 def test_an_epoch_is_taken_once(root):
     code = """
 for n in range(10):
-    act = Pending("run", name, {"run": "r", "epoch": n + 1}, key="run:r")
+    act = Record.new("run", name, {"run": "r", "epoch": n + 1}, key="run:r")
     attempt(lambda: log.append(act, unless=epoch_is("run:r", n)).seq)
 """
     race(root, code)
@@ -242,7 +242,7 @@ def test_a_dropped_file_is_adopted_once_whoever_sees_it(root):
 from synapse.log import adopt
 adopt.SETTLED = -1
 for n in range(8):
-    memory.store.fresh(force=True)
+    memory.store.refresh(force=True)
     time.sleep(0.005)
 attempt(lambda: len(me.read()))
 """
@@ -272,10 +272,7 @@ attempt(lambda: len(me.read()))
 def test_files_are_named_and_journalled_once_by_agents_edited_at_once(root):
     """An edit of the operator's is noticed by everybody and journalled by one."""
     before = len(records(root, kind="agent"))
-    code = (
-        "time.sleep(0.3); memory.store.fresh(force=True); memory.agents();"
-        " attempt(lambda: len(memory.agents()))"
-    )
+    code = "time.sleep(0.3); memory.store.refresh(force=True); memory.agents(); attempt(lambda: len(memory.agents()))"
     with open(f"{root}/agents/eng-3.yaml") as file:
         text = file.read()
     with open(f"{root}/agents/eng-3.yaml", "w") as file:

@@ -36,7 +36,7 @@ while not select.select([0], [], [], 0)[0]:
             me.append(BODY.format(n=n), "api/x")
             os.write(acks, b"%d\\n" % n)
             if n % 5 == 0:
-                mem.store.fresh()
+                mem.store.refresh(look=True)
     n += 1
 """
 
@@ -177,7 +177,7 @@ def test_some_way_of_confinement_is_tried_here(root):
 def test_whatever_index_there_is_the_read_is_right(root, way, index):
     db = root / ".index/brain.db"
     with synapse.open(str(root)) as mem:
-        mem.store.fresh()
+        mem.store.refresh(look=True)
         mem.as_agent("eng-a").append("after the index", "api/x")
     held = None
     if index == "none":

@@ -53,9 +53,9 @@ def story(root, deaths, *options):
 def findings(root, deaths):
     """All that is wrong with what the supervisors left."""
     with synapse.open(str(root)) as memory:
-        memory.store.fresh()
+        memory.store.refresh(look=True)
         records = list(memory.store.log.since(0))
-        runs = memory.store.index.query.runs()
+        runs = memory.store.index.current.runs()
         wrong = [
             f"{run['run']} is {run['state']}, {run['status']}"
             for run in runs

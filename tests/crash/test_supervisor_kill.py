@@ -85,8 +85,8 @@ def at_times(seed, lives):
 def findings(root, log):
     """All that is wrong with what the supervisors left."""
     with synapse.open(str(root)) as memory:
-        memory.store.fresh()
-        runs = memory.store.index.query.runs()
+        memory.store.refresh(look=True)
+        runs = memory.store.index.current.runs()
         wrong = [*in_runs(memory, runs), *in_entries(memory)]
         for run in runs:
             wrong += in_files(Folder(str(root), run["run"]), runs)
@@ -108,7 +108,7 @@ def unproven(memory):
     """
     if problems := memory.verify().problems:
         time.sleep(2.1)
-        memory.store.fresh(force=True)
+        memory.store.refresh(force=True)
         problems = memory.verify().problems
     return list(map(str, problems))
 
@@ -353,8 +353,8 @@ class Two:
         return found.stat().st_mtime
 
     def running(self):
-        self.memory.store.fresh()
-        return self.memory.store.index.query.runs(state="running")
+        self.memory.store.refresh(look=True)
+        return self.memory.store.index.current.runs(state="running")
 
     def taken(self):
         return all(run["epoch"] == 2 for run in self.running())

@@ -125,8 +125,8 @@ ACTS = {
     "register": lambda memory: memory.register(
         synapse.Agent("new", department="backend")
     ),
-    "adopt": lambda memory: memory.store.fresh(force=True),
-    "adopt from an inbox": lambda memory: memory.store.fresh(force=True),
+    "adopt": lambda memory: memory.store.refresh(force=True),
+    "adopt from an inbox": lambda memory: memory.store.refresh(force=True),
 }
 
 

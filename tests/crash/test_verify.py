@@ -336,7 +336,7 @@ def test_repair_waits_for_who_adds_to_a_page(memory, root):
     """An archive page is written anew with what others filed away meanwhile, not with what was
     proven before.
     """
-    memory.store.fresh(force=True)  # so that nothing else waits for the lock
+    memory.store.refresh(force=True)  # so that nothing else waits for the lock
     page = next((root / "archive").iterdir())
     page.write_bytes(page.read_bytes().replace(b"body", b"b0dy"))
     opened, late = (

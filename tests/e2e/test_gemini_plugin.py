@@ -135,7 +135,7 @@ class Project:
 
     def record(self, run):
         with synapse.open(str(self.root)) as memory:
-            return memory.store.index.query.run(run)
+            return memory.store.index.current.run(run)
 
 
 @pytest.fixture

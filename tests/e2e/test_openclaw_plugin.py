@@ -191,7 +191,7 @@ class Claw:
     def record(self, agent):
         with synapse.open(str(self.root)) as memory:
             runs = [run.id for run in Runs(memory.store).all() if run.agent == agent]
-            return memory.store.index.query.run(runs[-1]) if runs else None
+            return memory.store.index.current.run(runs[-1]) if runs else None
 
     def bodies(self, namespace):
         with synapse.open(str(self.root)) as memory:

@@ -182,7 +182,7 @@ def run(root, count, channels):
         for start in range(0, count, 500):
             for number in range(start, min(start + 500, count)):
                 cames[number] = drop(root, chance, number, victims, channels)
-            memory.store.fresh(force=True)
+            memory.store.refresh(force=True)
         agents = {agent.id: agent for agent in memory.agents()}
         entries = memory.as_agent("operator")
         for record in memory.store.log.since():
@@ -276,7 +276,7 @@ def test_the_checker_catches_a_gate_that_believes_the_text(tmp_path, monkeypatch
 
 def believing(store, draft, channel):
     return synapse.authority.admit(
-        draft, store.index.query.declared.get(draft.author), store.settings
+        draft, store.index.current.declared.get(draft.author), store.settings
     )
 
 
@@ -290,7 +290,7 @@ def dropped(memory, text, uid=None, namespace="api/endpoints", name="x.md"):
         file.write(text)
     if uid is not None:
         os.chown(os.path.join(folder, name), uid, -1)
-    memory.store.fresh(force=True)
+    memory.store.refresh(force=True)
 
 
 def text_of(author, body, namespace="api/endpoints", **more):

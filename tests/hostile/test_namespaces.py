@@ -98,7 +98,7 @@ def memory(tmp_path):
     with synapse.init(str(tmp_path / "deep" / "memory")) as memory:
         memory.register(synapse.Agent("eng", read=["*"], write=["*"]))
         memory.as_agent("eng").append("what was there", "api/endpoints")
-        memory.store.fresh(force=True)
+        memory.store.refresh(force=True)
         yield memory
 
 
@@ -133,7 +133,7 @@ def test_none_is_accepted_from_a_file_in_an_inbox(memory, tmp_path):
         front = f"id: syn-x-{number}\nfrom: eng\ntimestamp: 2026-02-01T00:00:00Z\npriority: info\n"
         front += f"namespace: {json.dumps(name)}\n"
         (inbox / f"x{number}.md").write_text(f"---\n{front}---\n\nbody\n")
-    memory.store.fresh(force=True)
+    memory.store.refresh(force=True)
     assert everything(tmp_path) == before
     assert not list(inbox.iterdir())
     assert [entry.body for entry in memory.as_agent("eng").read()] == ["what was there"]
@@ -163,7 +163,7 @@ def test_none_is_accepted_as_a_folder(memory, tmp_path):
         with open(os.path.join(folder, b"x%d.md" % number), "w") as file:
             file.write(f"---\n{front}---\n\nbody\n")
         made += 1
-    memory.store.fresh(force=True)
+    memory.store.refresh(force=True)
     assert made > 300
     assert [entry.body for entry in memory.as_agent("eng").read()] == ["what was there"]
     assert len(memory.audit()) == 2 + made

@@ -73,7 +73,7 @@ class World:
 
         async def rest_of_it():
             async with other:
-                taken = (await other.recover()).taken
+                taken = (await other.recover()).runs
                 await other.hear()  # nobody is there to hear yet
                 return [await other.result(run) for run in taken]
 

@@ -233,7 +233,7 @@ def test_a_task_that_cannot_be_begun_says_why(memory, task, told):
     ):
         boss.run(task)
     assert told in str(caught.value)
-    assert not memory.store.index.query.runs()
+    assert not memory.store.index.current.runs()
 
 
 def test_the_values_that_are_right_pass(memory):

@@ -135,7 +135,7 @@ def test_it_goes_on_with_what_a_dead_supervisor_left(tmp_path, start):
     root = str(tmp_path / "w")
     with synapse.init(root) as memory:
         memory.register(synapse.Agent("eng-a"))
-        query = memory.store.index.query
+        query = memory.store.index.current
 
         def run():
             memory.store.index.catch_up()
@@ -171,10 +171,10 @@ def test_what_it_held_is_left_for_the_next(tmp_path, start):
         ask(root, "down")
         assert daemon.wait(10) == 0
         memory.store.index.catch_up()
-        (run,) = memory.store.index.query.runs()
+        (run,) = memory.store.index.current.runs()
         assert run["state"] == "running"
         with Supervisor(memory, engine=Scripted()) as boss:
-            assert [taken.id for taken in recover(boss.run_store).taken] == [run["run"]]
+            assert [taken.id for taken in recover(boss.run_store).runs] == [run["run"]]
 
 
 DROPPED = (

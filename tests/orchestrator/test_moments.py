@@ -13,7 +13,7 @@ from orchestrator.runs import steps
 from orchestrator.tools.functions import tool_of
 from orchestrator.wake import AT_ONCE
 from synapse.model.entry import Entry
-from synapse.model.records import Pending
+from synapse.model.records import Record
 
 TEXT = "Run the whole suite before a push."
 
@@ -82,7 +82,7 @@ def test_a_call_is_held_once_and_then_made(ground):
     assert "wake" in here.labels(result)
     states = {
         found["state"]
-        for found in here.mem.store.index.query.deliveries(
+        for found in here.mem.store.index.current.deliveries(
             entry=entry.id, run=result.run
         )
     }
@@ -208,7 +208,7 @@ def test_who_is_not_believed_holds_nothing(ground):
         when="run git push",
         trust="unverified",
     )
-    here.mem.store.log.append(Pending("entry", "eng-b", {}, fields))
+    here.mem.store.log.append(Record.new("entry", "eng-b", {}, fields))
     here.spawn("Push it", "eng-a", "web")
     assert len(made) == 1
 

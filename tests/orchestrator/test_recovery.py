@@ -111,7 +111,7 @@ def test_a_family_in_two_houses(world, cast):
     async def both():
         async with one, two:
             mine = one.run_store.runs.take(here.known(run), one.run_store.lease.name, 1)
-            (child,) = (await two.recover()).taken
+            (child,) = (await two.recover()).runs
             one._begin(mine)
             return child.agent, await one.result(mine)
 
@@ -457,9 +457,7 @@ def test_what_was_taken_over_is_begun_though_the_next_cannot_be(
         here.mem, engine=Scripted(in_two_steps), seed=8, inline=True
     ) as other:
         busy_once(monkeypatch, other.run_store.runs, "take", at=2)
-        taken = [
-            [run.agent for run in recover(other.run_store).taken] for _ in range(3)
-        ]
+        taken = [[run.agent for run in recover(other.run_store).runs] for _ in range(3)]
         assert taken == [["lead"], ["eng-a"], []]
         busy_once(monkeypatch, other.run_store.runs, "all")
         with pytest.raises(StoreBusy):
@@ -535,4 +533,4 @@ def test_a_run_of_another_workspace_is_left_to_it(tmp_path):
             assert (taken, list(left)) == ([], [run.id])
             assert "the workspace that it began in" in left[run.id]
             boss.run_store.runs.stop(run.id, "operator", "enough")
-            assert [mine.id for mine in recover(boss.run_store).taken] == [run.id]
+            assert [mine.id for mine in recover(boss.run_store).runs] == [run.id]

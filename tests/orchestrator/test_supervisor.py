@@ -120,7 +120,8 @@ def test_what_is_critical_interrupts_a_running_agent(world):
     assert here.time.elapsed < 20
     entry = here.mem.as_agent("boss").read(namespace="decisions/api")[0]
     states = [
-        each["state"] for each in here.mem.store.index.query.deliveries(entry=entry.id)
+        each["state"]
+        for each in here.mem.store.index.current.deliveries(entry=entry.id)
     ]
     assert states == ["rendered"]
     assert here.labels(result).count("wake") == 1
@@ -185,7 +186,8 @@ def test_news_is_acknowledged_a_turn_later(world):
     )
     entry = here.mem.as_agent("boss").read(namespace="decisions/api")[0]
     states = {
-        each["state"] for each in here.mem.store.index.query.deliveries(entry=entry.id)
+        each["state"]
+        for each in here.mem.store.index.current.deliveries(entry=entry.id)
     }
     assert states == {"rendered", "acked"}
 
@@ -201,9 +203,9 @@ def test_one_author_cannot_wake_everybody_for_ever(world):
 
     here = world(script)
     result = here.spawn("Work", "eng-a", also=[flood()])
-    woken = here.mem.store.index.query.deliveries(run=result.run)
+    woken = here.mem.store.index.current.deliveries(run=result.run)
     assert len({each["entry"] for each in woken}) == 10
-    held = here.mem.store.index.query.deliveries(agent="operator")
+    held = here.mem.store.index.current.deliveries(agent="operator")
     assert {each["state"] for each in held} == {"held"}
     assert len(held) == 30
 

@@ -97,7 +97,7 @@ def test_who_is_not_registered_is_found_out_before_anything_is_spent(mem, team):
 def test_without_a_cto_one_tree_holds_all_of_it(mem, team):
     """So that the team's limits hold for the report too."""
     report = act(mem, team._replace(cto=None, max_tokens=500_000), play)
-    runs = mem.store.index.query.runs()
+    runs = mem.store.index.current.runs()
     assert (report.status, len({run["root"] for run in runs}), len(runs)) == (
         "done",
         1,
@@ -147,7 +147,7 @@ def test_a_brief_goes_its_way(mem, team):
     )
     (plan,) = mem.as_agent("qa").read(namespace="projects/hello")
     assert (plan.id, plan.topic, plan.author) == (report.plan, "plan", "lead")
-    ids = {run.run: mem.store.index.query.run(run.run) for run in report.runs}
+    ids = {run.run: mem.store.index.current.run(run.run) for run in report.runs}
     assert [ids[run.run]["parent"] for run in report.runs] == [
         None, report.runs[0].run, *[report.runs[1].run] * 3, report.runs[0].run,
     ]  # fmt: skip
@@ -156,8 +156,8 @@ def test_a_brief_goes_its_way(mem, team):
 def test_its_report_is_nobodys_debt(mem, team, capsys):
     """The lead reports to whoever gave the brief, who is told of it here."""
     report = act(mem, team, play)
-    mem.store.fresh()
-    (told,) = mem.store.index.query.deliveries(entry=report.runs[-1].entry)
+    mem.store.refresh(look=True)
+    (told,) = mem.store.index.current.deliveries(entry=report.runs[-1].entry)
     assert (told["agent"], told["state"], told["run"]) == (
         "operator",
         "acked",
@@ -182,7 +182,7 @@ def test_engineers_work_side_by_side(mem, team):
         return Move(play(seen), takes=0.4 if ", an engineer" in seen.system else 0)
 
     report = act(mem, team, slow)
-    begun = [mem.store.index.query.run(run.run) for run in report.runs[2:4]]
+    begun = [mem.store.index.current.run(run.run) for run in report.runs[2:4]]
     assert max(run["at"] for run in begun) < min(run["ended_at"] for run in begun)
 
 

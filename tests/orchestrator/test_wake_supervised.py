@@ -20,7 +20,7 @@ from orchestrator import Supervisor, Task, supervisor, wake
 from orchestrator.engines.scripted import Move, Scripted
 from orchestrator.runs.folder import STEPS
 from synapse.errors import NotFound, StoreBusy
-from synapse.model.records import Pending
+from synapse.model.records import Record
 
 LISTENERS = ("eng-a", "eng-b", "eng-c")
 AGENTS = (
@@ -136,7 +136,7 @@ class Office:
     def runs(self, state):
         with synapse.open(self.root) as memory:
             memory.store.index.catch_up()
-            return memory.store.index.query.runs(state=state)
+            return memory.store.index.current.runs(state=state)
 
     def prompts(self, agent):
         """All that was said to an agent besides its tools' results: its first prompt, and what came
@@ -299,17 +299,16 @@ def listening(memory):
 
 def test_what_is_written_while_it_begins_to_listen_is_heard(monkeypatch):
     with synapse.open("memory:") as memory:
-        running, cursor = listening(memory), memory.store.index.cursor
+        running, follower = listening(memory), wake.Follower
 
-        def meanwhile():
-            found = cursor()
+        def meanwhile(*given):
             monkeypatch.undo()
             memory.as_agent("boss").append(
                 "Stop using v1.", "decisions/api", priority="critical"
             )
-            return found
+            return follower(*given)
 
-        monkeypatch.setattr(memory.store.index, "cursor", meanwhile)
+        monkeypatch.setattr(wake, "Follower", meanwhile)
         with Supervisor(memory, inline=True) as boss:
             assert [
                 run for run, _, _ in boss.run_store.deliveries.changes(running).news
@@ -328,7 +327,7 @@ def test_what_was_heard_before_a_look_failed_is_told_by_the_next():
         told = memory.as_agent("boss").append(
             "Stop using v1.", "decisions/api", priority="critical"
         )
-        memory.store.log.append(Pending("vouch", "operator", {"entry": later.id}))
+        memory.store.log.append(Record.new("vouch", "operator", {"entry": later.id}))
         boss.run_store.deliveries.feed._follower.entry = busy
         with pytest.raises(StoreBusy):
             boss.run_store.deliveries.changes(running)

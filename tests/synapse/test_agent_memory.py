@@ -14,7 +14,7 @@ from synapse import (
 )
 from synapse.model.agents import Agent
 from synapse.model.entry import Entry
-from synapse.model.records import Pending
+from synapse.model.records import Record
 from synapse.model.settings import Settings
 from synapse.testing import FrozenClock, together
 
@@ -310,7 +310,7 @@ def doubtful(mem):
         trust="unverified",
         claimed="critical",
     )
-    return mem.store.log.append(Pending("entry", "eng-a", {}, entry)).id
+    return mem.store.log.append(Record.new("entry", "eng-a", {}, entry)).id
 
 
 def test_a_voucher_makes_it_count(mem, doubtful):

@@ -25,7 +25,7 @@ def mem(tmp_path):
         me.append("newer", "api/x", supersedes=first.id)
         me.archive(me.append("filed away", "api/x").id)
         os.unlink(f"{mem.store.root}/agents/gone.yaml")
-        mem.store.fresh(force=True)
+        mem.store.refresh(force=True)
         yield mem
 
 
@@ -39,7 +39,7 @@ def copy_of(path, to):
 def test_a_restored_workspace_is_the_same(mem, tmp_path):
     with open(f"{mem.store.root}/agents/eng-a.yaml", "a") as file:
         file.write("# by hand\n")
-    mem.store.fresh(force=True)
+    mem.store.refresh(force=True)
     taken = backup.take(mem, str(tmp_path / "snapshots"))
     assert taken == backup.check(taken.path)
     assert taken.head == mem.verify().head

@@ -8,7 +8,7 @@ import synapse
 from synapse import Conflict, Forbidden, InvalidEntry, NotFound
 from synapse.claims import named
 from synapse.model.agents import Agent
-from synapse.model.records import Pending
+from synapse.model.records import Record
 from synapse.testing import FrozenClock
 
 
@@ -27,7 +27,7 @@ def mem(clock):
 
 def keep(mem, run, **fields):
     mem.store.log.append(
-        Pending(
+        Record.new(
             "run", "eng-a", {"run": run, "agent": "eng-a", **fields}, key=f"run:{run}"
         )
     )

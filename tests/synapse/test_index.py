@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 import synapse
 from synapse.core import Memory
 from synapse.errors import NotFound, StoreBusy, StoreError
-from synapse.index.db import Database, load_sql
-from synapse.index.projection import Index, in_memory
-from synapse.index.query import Filter
+from synapse.index.database import Database, load_sql
+from synapse.index.index import Index, snapshot_of
+from synapse.index.snapshot import Filter
 from synapse.log.memory import MemoryLog
 from synapse.model.agents import Agent, settled
 from synapse.model.entry import Entry
-from synapse.model.records import Pending
+from synapse.model.records import Record
 from synapse.store import Store
 from synapse.system.lock import Lock
 from synapse.testing import FrozenClock
@@ -107,7 +107,7 @@ class Story:
 
     def _append(self, entry, key=None):
         self.ids.append(
-            self.log.append(Pending("entry", entry.author, {}, entry, key=key)).id
+            self.log.append(Record.new("entry", entry.author, {}, entry, key=key)).id
         )
 
     def wait(self, span):
@@ -125,36 +125,36 @@ class Story:
             if kind == "vouch"
             else {}
         )
-        self.log.append(Pending(kind, "c", {"entry": self.id(place), **more}))
+        self.log.append(Record.new(kind, "c", {"entry": self.id(place), **more}))
 
     def shown(self, agent):
-        self.log.append(Pending("shown", agent, {"cursor": len(self.log.records)}))
+        self.log.append(Record.new("shown", agent, {"cursor": len(self.log.records)}))
 
     def agent(self, id, how):
         self.log.append(
-            Pending("agent", "operator", {"agent": Agent(id)._asdict(), "how": how})
+            Record.new("agent", "operator", {"agent": Agent(id)._asdict(), "how": how})
         )
 
     def void(self, place):
         if self.log.records:
             self.log.append(
-                Pending("void", "log", {"seq": place % len(self.log.records) + 1})
+                Record.new("void", "log", {"seq": place % len(self.log.records) + 1})
             )
 
     # -- what the index says -----------------------------------------------------------------------
 
     @property
     def index(self):
-        self.store.fresh()
+        self.store.refresh(look=True)
         return self.store.index
 
     def every(self):
         index = self.index
-        return index.query.all(index.cursor(), 0)
+        return index.current.all(0)
 
     def live(self, now):
         index = self.index
-        found = index.query.page(None, Filter(limit=None), now, index.cursor())
+        found = index.current.page(None, Filter(limit=None), now)
         return {entry.id: frozenset(entry.disputed) for entry in found}
 
 
@@ -214,7 +214,7 @@ def test_the_digest_depends_on_the_log_alone(acts, step):
     for start in range(0, len(acts), step):
         story.tell(acts[start : start + step]).index  # noqa: B018
     digest = story.index.digest()
-    assert in_memory(story.log, story.log.since(0)).digest() == digest
+    assert snapshot_of(story.log, story.log.since(0)).db.digest() == digest
     mem = Memory(story.store)
     assert mem.rebuild().digest == digest
     lines = [*mem.export()]
@@ -241,26 +241,23 @@ def test_counts_that_are_kept_are_what_a_look_at_every_entry_finds(acts, step, h
     story = Story()
     for start in range(0, len(acts), step):
         index = story.tell(acts[start : start + step]).index
-        now, cursor = story.clock.at + hours * 3_600_000_000, index.cursor()
+        now = story.clock.at + hours * 3_600_000_000
         for wanted in (
             Filter(limit=None),
             Filter(("critical",), ("api/x",), limit=None),
         ):
-            matched = len(index.query.page(None, wanted, now, cursor))
+            matched = len(index.current.page(None, wanted, now))
             for agent in READERS:
-                seen = index.query.page(agent, wanted, now, cursor)
-                assert index.query.count(agent, wanted, now, cursor) == (
-                    matched,
-                    len(seen),
-                )
+                seen = index.current.page(agent, wanted, now)
+                assert index.current.count(agent, wanted, now) == (matched, len(seen))
         for agent in READERS[1:]:
-            shown = index.query.shown(agent.id)
+            shown = index.current.shown(agent.id)
             fresh = [
                 entry
-                for entry in index.query.page(agent, Filter(limit=None), now, cursor)
+                for entry in index.current.page(agent, Filter(limit=None), now)
                 if entry.seq > shown
             ]
-            assert index.query.unread(agent, now)[0] == sum(
+            assert index.current.unread(agent, now)[0] == sum(
                 entry.author != agent.id for entry in fresh
             )
 
@@ -318,24 +315,22 @@ def test_a_vouch_gives_an_entry_its_say():
     assert [*story.live(story.clock.at)] == [story.ids[0]]
     story.tell([("vouch", 1)])
     assert [*story.live(story.clock.at)] == [story.ids[1]]
-    assert story.index.query.all(99, 0)[1].priority == "critical"
+    assert story.index.current.all(0)[1].priority == "critical"
 
 
 def test_a_page_of_more_than_the_cache_holds():
     story = Story()
     for n in range(4_200):
         entry = Entry("", "a", "", "api/x", "info", f"{n}", "30d")
-        story.log.append(Pending("entry", "a", {}, entry))
+        story.log.append(Record.new("entry", "a", {}, entry))
     index = story.index
-    newest = index.query.page(None, Filter(), story.clock.at, index.cursor())
-    everything = index.query.page(
-        None, Filter(limit=None), story.clock.at, index.cursor()
-    )
+    newest = index.current.page(None, Filter(), story.clock.at)
+    everything = index.current.page(None, Filter(limit=None), story.clock.at)
     assert [entry.body for entry in everything] == [
         str(n) for n in reversed(range(4_200))
     ]
     assert everything[:50] == newest
-    assert len(index.query.entries) <= 4_200
+    assert len(index.current.entries) <= 4_200
 
 
 def test_an_index_of_another_version_is_built_again(tmp_path):
@@ -371,7 +366,7 @@ def test_a_log_that_was_cut_is_noticed():
 def test_statements_are_named_once_and_whole():
     statements = load_sql("queries.sql")
     with open(
-        Index.__init__.__code__.co_filename.replace("projection.py", "queries.sql"),
+        Index.__init__.__code__.co_filename.replace("index.py", "queries.sql"),
         encoding="utf-8",
     ) as file:
         names = [line for line in file if line.startswith("-- name: ")]
@@ -405,7 +400,7 @@ def test_what_is_not_there_is_not_found():
     story = Story()
     with pytest.raises(NotFound):
         story.store.current("syn-2026-02-01-001")
-    assert story.index.entry("syn-2026-02-01-001", 0) is None
+    assert story.index.current.entry("syn-2026-02-01-001", 0) is None
 
 
 def is_held(lock):

@@ -30,7 +30,7 @@ from synapse.mcp.offer import instructions, offer
 from synapse.mcp.resources import Target
 from synapse.mcp.server import build
 from synapse.model.agents import Agent
-from synapse.model.records import Pending
+from synapse.model.records import Record
 from synapse.system.tokens import Tokens
 from synapse.testing import FrozenClock
 
@@ -470,7 +470,7 @@ def test_a_run_is_acted_for(command, root):
             "agent": "eng",
             "project": "shop",
         }
-        memory.store.log.append(Pending("run", "eng", fields, key="run:r"))
+        memory.store.log.append(Record.new("run", "eng", fields, key="run:r"))
 
     async def body():
         async with client(command(root, "--run", "r")) as me:

@@ -11,7 +11,7 @@ from synapse.authority import visible
 from synapse.errors import InvalidQuery
 from synapse.model.agents import Agent, settled
 from synapse.model.entry import Entry
-from synapse.model.records import Pending
+from synapse.model.records import Record
 from synapse.notify import Delivery, Follower, route
 from synapse.testing import FrozenClock
 
@@ -197,7 +197,7 @@ def test_a_voucher_is_told_of(mem):
         trust="unverified",
         claimed="critical",
     )
-    id = mem.store.log.append(Pending("entry", "eng-b", {}, doubtful)).id
+    id = mem.store.log.append(Record.new("entry", "eng-b", {}, doubtful)).id
     me = mem.as_agent("eng-a")
     assert bodies(me.follow(0, timeout=0)) == [("entry", "doubtful")]
     assert bodies(me.follow(0, critical=True, timeout=0)) == []

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 import synapse
 from synapse.authority import visible
 from synapse.errors import InvalidEntry, InvalidQuery
-from synapse.index.query import Filter
+from synapse.index.snapshot import Filter, Snapshot
 from synapse.log.memory import MemoryLog
 from synapse.model import namespace as ns
 from synapse.model.agents import Agent, settled
 from synapse.model.entry import NEVER, PRIORITIES, Entry
-from synapse.model.records import Pending
+from synapse.model.records import Record
 from synapse.store import Store
 from synapse.testing import FrozenClock
 
@@ -51,15 +51,18 @@ class Shelf:
         for _ in range(SIZE):
             self.add()
             self.clock.advance("2m")
-        self.store.fresh()
-        self.query = self.store.index.query
+        self.store.refresh(look=True)
         self.cursor = self.store.index.cursor()
-        self.entries = self.query.all(self.cursor, 0)
+        self.entries = self.query.all(0)
         self.hidden = dict(
             self.store.index.db.connection.execute(
                 "select seq, hidden from entries"
             ).fetchall()
         )
+
+    @property
+    def query(self):
+        return self.store.index.current
 
     def add(self):
         pick = self.chance
@@ -78,13 +81,13 @@ class Shelf:
             to, tuple(pick.sample(TAGS, pick.randint(0, 2))), authority=pick.choice((40, 60)),
             topic=pick.choice((None, None, None, "t1", "t2")), staged=pick.random() < 0.05,
         )  # fmt: skip
-        record = self.log.append(Pending("entry", entry.author, {}, entry))
+        record = self.log.append(Record.new("entry", entry.author, {}, entry))
         if entry.staged and pick.random() < 0.5:
-            self.log.append(Pending("approve", "lead", {"entry": record.id}))
+            self.log.append(Record.new("approve", "lead", {"entry": record.id}))
         if not entry.staged and pick.random() < 0.05:
             self.log.archive([record.id], "lead", "done")
         if not entry.staged and pick.random() < 0.05:
-            self.log.append(Pending("resolve", "lead", {"entry": record.id}))
+            self.log.append(Record.new("resolve", "lead", {"entry": record.id}))
 
     def matching(self, wanted, now, cursor):
         for entry in reversed(self.entries):
@@ -162,9 +165,10 @@ def test_a_page_is_what_brute_force_finds(shelf, agent, wanted, moment, cursor):
     )
     matching = [*shelf.matching(wanted, now, cursor)]
     seen = [entry for entry in matching if visible(entry, agent)]
-    page = shelf.query.page(agent, wanted, now, cursor)
+    snap = Snapshot(shelf.query.db, shelf.query.names, cursor)
+    page = snap.page(agent, wanted, now)
     assert bare(page) == bare(seen[: wanted.limit])
-    assert shelf.query.count(agent, wanted, now, cursor) == (len(matching), len(seen))
+    assert snap.count(agent, wanted, now) == (len(matching), len(seen))
     for entry in page:
         assert all(visible(shelf.query.entry(id, now), agent) for id in entry.disputed)
 
@@ -182,7 +186,7 @@ def test_the_plain_pages_too(shelf, agent, priorities, moment):
         for entry in shelf.matching(wanted, now, shelf.cursor)
         if visible(entry, agent)
     ]
-    assert bare(shelf.query.page(agent, wanted, now, shelf.cursor)) == bare(seen[:50])
+    assert bare(shelf.query.page(agent, wanted, now)) == bare(seen[:50])
 
 
 def test_every_path_is_walked(shelf):
@@ -194,9 +198,9 @@ def test_every_path_is_walked(shelf):
     wide = settled(Agent("eng-a", read=("*",)))
     for agent in (narrow, wide, None):
         for priorities in ((), ("critical",), ("critical", "important")):
-            shelf.query.page(agent, Filter(priorities), shelf.start, shelf.cursor)
+            shelf.query.page(agent, Filter(priorities), shelf.start)
         for namespaces in (("rare/*",), ("wide/*", "api/*")):
-            shelf.query.page(agent, Filter((), namespaces), shelf.start, shelf.cursor)
+            shelf.query.page(agent, Filter((), namespaces), shelf.start)
     connection.set_trace_callback(None)
     paths = "entries_critical entries_weighty entries_lane entries_author entries_audience".split()
     for mark in (*paths, "e.nid in (1"):
@@ -208,7 +212,7 @@ def test_every_path_is_walked(shelf):
 def test_unread_is_what_brute_force_counts(shelf, agent, moment, floor):
     now = shelf.start + moment
     if floor:
-        shelf.log.append(Pending("shown", agent.id, {"cursor": floor}))
+        shelf.log.append(Record.new("shown", agent.id, {"cursor": floor}))
         shelf.store.index.catch_up()
     floor = shelf.query.shown(agent.id)
     fresh = [
@@ -378,7 +382,7 @@ def test_an_agent_read_anew_reaches_what_its_new_globs_cover(mem):
 
 def run_record(mem, run, by="eng-a", **fields):
     return mem.store.log.append(
-        Pending("run", by, {"run": run, **fields}, key=f"run:{run}")
+        Record.new("run", by, {"run": run, **fields}, key=f"run:{run}")
     )
 
 
@@ -403,7 +407,7 @@ def runs_of(mem):
     run_record(mem, "kid-1", epoch=2, state="ended", status="done", summary="it works")
     run_record(mem, "kid-1", epoch=2, debt=True)
     mem.store.index.catch_up()
-    return mem.store.index.query
+    return mem.store.index.current
 
 
 def test_a_run_is_the_sum_of_its_records():
@@ -466,9 +470,9 @@ def test_deliveries_are_asked_for():
             fields = {"agent": agent, "state": state, "ids": ids, "how": "wake"} | (
                 {"run": run, "epoch": 1} if run else {}
             )
-            mem.store.log.append(Pending("delivery", agent, fields))
+            mem.store.log.append(Record.new("delivery", agent, fields))
         mem.store.index.catch_up()
-        query = mem.store.index.query
+        query = mem.store.index.current
 
         def told(**asked):
             return [
@@ -489,12 +493,12 @@ def test_runs_and_deliveries_are_derived_again_to_the_same_digest(tmp_path):
     with synapse.init(str(tmp_path / "memory")) as mem:
         runs_of(mem)
         mem.store.log.append(
-            Pending(
+            Record.new(
                 "delivery",
                 "eng-a",
                 {"agent": "eng-a", "state": "acked", "ids": ["syn-1"]},
             )
         )
-        before, runs = mem.digest(), mem.store.index.query.runs()
+        before, runs = mem.digest(), mem.store.index.current.runs()
         assert mem.rebuild().digest == before
-        assert mem.store.index.query.runs() == runs
+        assert mem.store.index.current.runs() == runs

@@ -14,13 +14,13 @@ from synapse.authority import visible
 from synapse.core import Memory
 from synapse.errors import Forbidden, InvalidQuery, OverBudget
 from synapse.history.sentences import Act, sentence
-from synapse.index.project import Projector
-from synapse.index.projection import in_memory
-from synapse.index.query import Filter
+from synapse.index.index import snapshot_of
+from synapse.index.projector import Projector
+from synapse.index.snapshot import Filter
 from synapse.log.memory import MemoryLog
 from synapse.model.agents import Agent, settled
 from synapse.model.entry import NEVER, PRIORITIES, RANK, Entry
-from synapse.model.records import Pending
+from synapse.model.records import Record
 from synapse.store import Store
 from synapse.system.tokens import Tokens
 from synapse.testing import FrozenClock
@@ -95,7 +95,7 @@ class Story:
 
     def put(self, entry, key=None):
         self.ids.append(
-            self.log.append(Pending("entry", entry.author, {}, entry, key=key)).id
+            self.log.append(Record.new("entry", entry.author, {}, entry, key=key)).id
         )
 
     def entry(self, author, namespace, priority, topic, olds, ttl, to):
@@ -137,7 +137,7 @@ class Story:
     def mark(self, agent, places, cursor):
         ids = [self.id(place) for place in sorted(places)]
         self.log.append(
-            Pending(
+            Record.new(
                 "shown",
                 agent,
                 {"cursor": cursor, "how": "read", "ids": ids, "of": len(ids)},
@@ -146,13 +146,13 @@ class Story:
 
     def everything(self, agent, cursor):
         self.log.append(
-            Pending("shown", agent, {"cursor": min(cursor, len(self.log.records))})
+            Record.new("shown", agent, {"cursor": min(cursor, len(self.log.records))})
         )
 
     def rendered(self, agent, places):
         ids = [self.id(place) for place in sorted(places)]
         self.log.append(
-            Pending(
+            Record.new(
                 "delivery",
                 agent,
                 {"agent": agent, "state": "rendered", "ids": ids, "run": "r"},
@@ -160,7 +160,7 @@ class Story:
         )
 
     def rule(self, kind, place):
-        self.log.append(Pending(kind, "c", {"entry": self.id(place)}))
+        self.log.append(Record.new(kind, "c", {"entry": self.id(place)}))
 
     def archive(self, places):
         self.log.archive([self.id(place) for place in sorted(places)], "c", "test")
@@ -173,7 +173,7 @@ class Story:
             Agent(id, read=reads, write=("*",), teams=("red",) if red else ())
         )
         self.log.append(
-            Pending(
+            Record.new(
                 "agent", "operator", {"agent": agent._asdict(), "how": "registered"}
             )
         )
@@ -183,7 +183,7 @@ class Story:
 
     def void(self, place):
         self.log.append(
-            Pending("void", "log", {"seq": place % len(self.log.records) + 1})
+            Record.new("void", "log", {"seq": place % len(self.log.records) + 1})
         )
 
     # -- the truth ---------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ class Story:
         """The entries that count, by definition: live, another's, seen by the agent, and no mark
         shows them.
         """
-        query, cursor = self.store.index.query, self.store.index.cursor()
+        query = self.store.index.current
         voids = {
             record.fields["seq"]
             for record in self.log.since(0)
@@ -218,7 +218,7 @@ class Story:
         }
         return {
             entry.seq: entry
-            for entry in query.page(None, Filter(limit=None), now, cursor)
+            for entry in query.page(None, Filter(limit=None), now)
             if entry.author != agent.id and visible(entry, agent) and entry.seq > floor
             if not any(id == entry.id and entry.seq < at for id, at in named)
         }
@@ -228,19 +228,23 @@ def faults(story):
     """Where the counts, and what is picked, differ from the definition: at the last record, before
     it and after it.
     """
-    story.store.fresh()
+    story.store.refresh(look=True)
     index = story.store.index
     for name in NAMES:
-        agent = index.query.declared.get(name)
+        agent = index.current.declared.get(name)
         for hours in (0, -2, 2, 24 * 40) if agent else ():
             now = story.clock.at + hours * HOUR
             due = story.unread(agent, now)
-            if index.query.unread(agent, now)[0] != len(due):
-                yield name, hours, "count", index.query.unread(agent, now)[0], len(due)
+            if index.current.unread(agent, now)[0] != len(due):
+                yield (
+                    name,
+                    hours,
+                    "count",
+                    index.current.unread(agent, now)[0],
+                    len(due),
+                )
             order = sorted(due, key=lambda seq: (RANK[due[seq].priority], seq))
-            rows, counts = index.query.fresh(
-                agent, Filter(limit=None), now, index.cursor()
-            )
+            rows, counts = index.current.unread_rows(agent, Filter(limit=None), now)
             if [seq for seq, *_ in rows] != order or sum(counts) != len(due):
                 yield name, hours, "rows", rows, order
             heavy = Filter(("critical", "important"), ("api/*",), limit=3)
@@ -249,7 +253,7 @@ def faults(story):
                 for seq in order
                 if due[seq].priority != "info" and due[seq].namespace != "status/p"
             ]
-            rows, counts = index.query.fresh(agent, heavy, now, index.cursor())
+            rows, counts = index.current.unread_rows(agent, heavy, now)
             if [seq for seq, *_ in rows] != picked[:3] or sum(counts) != len(picked):
                 yield name, hours, "filtered", rows, picked
 
@@ -271,9 +275,9 @@ def test_what_is_unread_is_what_no_mark_names(acts, step):
     for start in range(0, len(acts), step):
         story.tell(acts[start : start + step])
         assert next(faults(story), None) is None
-    story.store.fresh()
+    story.store.refresh(look=True)
     digest = story.store.index.digest()
-    assert in_memory(story.log, story.log.since(0)).digest() == digest
+    assert snapshot_of(story.log, story.log.since(0)).db.digest() == digest
     assert Memory(story.store).rebuild().digest == digest
     assert next(faults(story), None) is None
 
@@ -334,9 +338,9 @@ def test_a_count_looks_at_what_was_marked_and_not_at_everything():
             [("entry", "b", "api/x", "info", None, set(), "30d", ("all",))] * 200
         )
         story.mark("a", range(start, start + 20), len(story.log.records))
-    story.store.fresh()
+    story.store.refresh(look=True)
     index = story.store.index
-    me = index.query.declared["a"]
+    me = index.current.declared["a"]
     assert (
         max(
             len(str(record.fields))
@@ -349,7 +353,7 @@ def test_a_count_looks_at_what_was_marked_and_not_at_everything():
         1_000,
     )
     index.db.connection.set_progress_handler(lambda: steps.append(1), 100)
-    assert index.query.unread(me, story.clock())[0] == 50 * 180
+    assert index.current.unread(me, story.clock())[0] == 50 * 180
     index.db.connection.set_progress_handler(None, 0)
     assert (
         len(steps) < 20
@@ -679,6 +683,6 @@ def test_a_clock_that_stands_does_not_count_what_lapsed(mem, me, clock):
     assert me.unread() == len(me.read(unread=True)) == 1
     assert (
         NEVER
-        > mem.store.index.query.unread(me.store.agent("eng-a"), clock())[1]
+        > mem.store.index.current.unread(me.store.agent("eng-a"), clock())[1]
         > clock()
     )

@@ -37,7 +37,7 @@ def edit(root, path, text):
 
 
 def changes(mem, id):
-    mem.store.fresh(force=True)
+    mem.store.refresh(force=True)
     return [
         act
         for act in reversed(mem.audit())
@@ -116,7 +116,7 @@ def test_whoever_was_removed_acts_no_more_though_others_were_declared_later(mem,
 
 
 def test_whoever_was_removed_is_gone_for_a_new_process_at_once(mem, root):
-    mem.store.fresh(force=True)
+    mem.store.refresh(force=True)
     (root / "agents/eng-a.yaml").unlink()
     with synapse.open(str(root)) as other, pytest.raises(NotFound):
         other.as_agent("eng-a").append("more", "api/x")
@@ -171,7 +171,7 @@ def test_new_settings_count_at_once(mem, root):
             "authority: roles", "authority: flat"
         ),
     )
-    mem.store.fresh(force=True)
+    mem.store.refresh(force=True)
     entry = me.append("text", "api/x")
     assert (entry.ttl, mem.as_agent("lead").append("text", "api/x").authority) == (
         "5d",
@@ -185,7 +185,7 @@ def test_new_settings_count_at_once(mem, root):
 def test_settings_of_a_newer_version_stop_everything(mem, root):
     edit(root, "synapse.yaml", "protocol: 2\n")
     with pytest.raises(synapse.NewerProtocol, match="upgrade"):
-        mem.store.fresh(force=True)
+        mem.store.refresh(force=True)
 
 
 @pytest.mark.parametrize(
@@ -214,9 +214,9 @@ def test_settings_with_a_mistake_stop_nobody_and_are_said(mem, root, text, compl
         "synapse.yaml",
         good.replace("api/*: 30d", "api/*: 5d") + "reputation: off\n",
     )
-    mem.store.fresh(force=True)
+    mem.store.refresh(force=True)
     edit(root, "synapse.yaml", text)
-    mem.store.fresh(force=True)
+    mem.store.refresh(force=True)
     assert mem.as_agent("eng-a").append("text", "api/x").ttl == "5d"
     assert mem.store.settings.reputation in (
         "off",
@@ -233,7 +233,7 @@ def test_settings_with_a_mistake_stop_nobody_and_are_said(mem, root, text, compl
     with synapse.open(str(copy)) as fresh:
         assert [entry.body for entry in fresh.as_agent("eng-a").read()] == ["text"]
     edit(root, "synapse.yaml", good)
-    mem.store.fresh(force=True)
+    mem.store.refresh(force=True)
     assert mem.store.complaints == {}
 
 
@@ -243,7 +243,7 @@ def test_an_agents_file_with_a_mistake_is_not_taken_and_is_said(mem, root):
     (root / "agents/new.yaml").write_text(
         "agent: {id: new, rol: cto}\n", encoding="utf-8"
     )
-    mem.store.fresh(force=True)
+    mem.store.refresh(force=True)
     assert mem.store.agents()["eng-a"].read == ("api/*",), (
         "what was declared before holds"
     )
@@ -255,7 +255,7 @@ def test_an_agents_file_with_a_mistake_is_not_taken_and_is_said(mem, root):
         mem.as_agent("new").read()
     edit(root, "agents/eng-a.yaml", good)
     os.remove(root / "agents/new.yaml")
-    mem.store.fresh(force=True)
+    mem.store.refresh(force=True)
     assert mem.store.complaints == {}
 
 
@@ -303,7 +303,7 @@ def test_a_role_of_ones_own(mem, root):
     (root / "agents/old.yaml").write_text(
         "agent: {id: old, role: wizard}\n", encoding="utf-8"
     )
-    mem.store.fresh(force=True)
+    mem.store.refresh(force=True)
     assert mem.store.agents()["old"].authority == 60, (
         "a file with a role of another time goes on working"
     )
@@ -330,7 +330,7 @@ def drop(root, path, **fields):
 def test_a_drop_s_trust_is_that_of_what_it_is_made_of(mem, root):
     doubtful = mem.as_agent("lead").append("made", "api/x")
     mem.store.log.append(
-        synapse.model.records.Pending(
+        synapse.model.records.Record.new(
             "entry",
             "eng-a",
             {},
@@ -347,7 +347,7 @@ def test_a_drop_s_trust_is_that_of_what_it_is_made_of(mem, root):
         namespace="api/x",
         derived_from=f"[{source.id}]",
     )
-    mem.store.fresh(force=True)
+    mem.store.refresh(force=True)
     assert mem.as_agent("lead").get("syn-mine").trust == "unverified"
 
 
@@ -365,14 +365,14 @@ def test_dropped_work_of_a_reviewed_agent_waits_too_and_only_so_much_of_it(mem, 
             namespace="api/x",
             **{"from": "junior"},
         )
-    mem.store.fresh(force=True)
+    mem.store.refresh(force=True)
     lead = mem.as_agent("lead")
     assert len(lead.staged()) == 2
     assert len(os.listdir(root / "inbox/junior/new")) == 1
     with pytest.raises(synapse.QueueFull):
         mem.as_agent("junior").append("text", "api/x")
     lead.approve(lead.staged()[0].id)
-    mem.store.fresh(force=True)
+    mem.store.refresh(force=True)
     assert len(lead.staged()) == 2
     assert os.listdir(root / "inbox/junior/new") == []
     assert mem.verify().ok
@@ -393,9 +393,7 @@ def test_a_drop_is_taken_by_a_process_that_has_read_nothing_yet(tmp_path):
 
 @pytest.mark.parametrize("kind", ["files", "memory"])
 def test_threads_may_share_a_memory(tmp_path, kind):
-    """Each read shows all that was acknowledged before it began, also in namespaces that are
-    new.
-    """
+    """Each read shows all that was acknowledged before it began, also in namespaces that are new."""
     mem = (
         synapse.init(str(tmp_path / "w"))
         if kind == "files"
@@ -449,8 +447,18 @@ def test_a_page_goes_no_further_than_it_knows(tmp_path):
         me.append("one", "api/x")
         assert len(me.read()) == 1
         other.as_agent("eng-a").append("two", "new/space")
-        other.store.fresh()
-        page, _ = me._page(mem.store.clock(), None, (), (), None, None, None, False)
+        other.store.refresh(look=True)
+        page, _ = me._page(
+            mem.store.index.current,
+            mem.store.clock(),
+            None,
+            (),
+            (),
+            None,
+            None,
+            None,
+            False,
+        )
         later = {
             event.entry.body
             for event in mem.as_agent("operator").follow(page.cursor, timeout=0)
@@ -469,10 +477,10 @@ def test_a_memory_in_memory_needs_no_files(tmp_path, monkeypatch):
 
 
 def test_changed_settings_are_journalled_with_old_and_new_values(mem, root):
-    mem.store.fresh(force=True)
+    mem.store.refresh(force=True)
     edit(root, "synapse.yaml", "protocol: 1\nttl:\n  api/*: 5d\n")
     assert [problem.where for problem in mem.verify().problems] == ["synapse.yaml"]
-    mem.store.fresh(force=True)
+    mem.store.refresh(force=True)
     act = next(record for record in mem.audit() if record.kind == "settings")
     assert (act.by, act.fields["settings"]["ttl"]) == ("operator", [["api/*", "5d"]])
     assert act.fields["was"]["ttl"] != act.fields["settings"]["ttl"]

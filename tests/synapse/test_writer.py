@@ -8,14 +8,14 @@ import pytest
 import synapse
 from synapse import Conflict, Forbidden, InvalidEntry, QueueFull
 from synapse.model.agents import Agent
-from synapse.model.records import Pending, fence, unclaimed
+from synapse.model.records import Record, fence, unclaimed
 from synapse.testing import FrozenClock
 from synapse.writer import incarnation
 
 
 def keep(mem, run, by="eng", **fields):
     return mem.store.log.append(
-        Pending("run", by, {"run": run, **fields}, key=f"run:{run}")
+        Record.new("run", by, {"run": run, **fields}, key=f"run:{run}")
     )
 
 
@@ -134,7 +134,7 @@ def test_a_stale_incarnation_rules_on_nothing(mem, act):
     waiting = mem.as_agent("junior").append("x", "api/x")
     if act == "vouch":
         entry = waiting._replace(id="", staged=False, trust="unverified")
-        waiting = mem.store.log.append(Pending("entry", "junior", {}, entry))
+        waiting = mem.store.log.append(Record.new("entry", "junior", {}, entry))
     keep(mem, "s", "lead", epoch=2)
     with pytest.raises(Conflict, match="epoch 2"):
         getattr(me, act)(waiting.id)
@@ -199,7 +199,7 @@ def test_an_incarnation_that_cannot_be_read_is_nobody(monkeypatch, text):
 
 
 def kept(*fields):
-    return [Pending("run", "a", each) for each in fields]
+    return [Record.new("run", "a", each) for each in fields]
 
 
 def test_fence():

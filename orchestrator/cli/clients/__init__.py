@@ -1,1 +1,1 @@
-"""Verbs that give a coding client the memory, and look whether it has it."""
+"""Verbs that give a coding client the memory, take it out again, and check whether it has it."""

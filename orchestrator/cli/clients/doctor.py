@@ -1,6 +1,7 @@
-"""`orchestrator doctor`: whether coding clients are given the memory, and what hinders them.
+"""`orchestrator doctor`: check whether coding clients are given the memory, and say what hinders
+them.
 
-`synapse doctor` looks at the workspace and the machine; this at the clients.
+`synapse doctor` checks the workspace and the machine; this verb checks the clients.
 """
 
 from __future__ import annotations

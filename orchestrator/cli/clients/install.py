@@ -1,4 +1,4 @@
-"""`orchestrator install | uninstall`: a coding client gets the shared memory, or loses it again."""
+"""`orchestrator install | uninstall`: give a coding client the shared memory, or take it away."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`orchestrator resume`: the runs that dead processes left, gone on with."""
+"""`orchestrator resume`: go on with the runs whose process died."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def resume(call: Call) -> int:
     from orchestrator.cli.frame.live import run_and_show
 
     args = call.args
-    with open_supervisor(call, choose_engine(args.engine)) as boss:
-        work = with_servers(boss, args.mcp, lambda: _resume_all(boss))
-        ending = run_and_show(boss, work, quiet=args.quiet or call.json)
+    with open_supervisor(call, choose_engine(args.engine)) as supervisor:
+        work = with_servers(supervisor, args.mcp, lambda: _resume_all(supervisor))
+        ending = run_and_show(supervisor, work, quiet=args.quiet or call.json)
     results, waiting = ending.value
     lines = [describe_result(result) for result in results]
     lines += [clean(f"{run}: {why}") for run, why in waiting.items()]
@@ -47,7 +47,7 @@ def resume(call: Call) -> int:
     return ending.code(not waiting and all(result.done for result in results))
 
 
-async def _resume_all(boss: Supervisor) -> tuple[list[Result], dict[str, str]]:
+async def _resume_all(supervisor: Supervisor) -> tuple[list[Result], dict[str, str]]:
     """Return what came of the runs that were gone on with, and what the others wait for."""
-    resumed, waiting = await boss.recover()
-    return [await boss.result(run) for run in resumed], waiting
+    resumed, waiting = await supervisor.recover()
+    return [await supervisor.result(run) for run in resumed], waiting

@@ -1,14 +1,14 @@
-"""`orchestrator stop`: the kill switch. It is a record; whoever holds the run hears of it."""
+"""`orchestrator stop`: end runs. The stop is a record that the process of the run reads."""
 
 from __future__ import annotations
 
-from orchestrator.cli.frame.describe import find_run, find_runs
+from orchestrator.cli.frame.describe import Fields, find_run, find_runs
 from orchestrator.runs.lease import lives
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options, Usage
 from synapse.errors import Conflict
 from synapse.model.agents import OPERATOR
-from synapse.model.records import Pending
+from synapse.model.records import Record
 
 LEFT = "; its process is gone: `orchestrator resume` writes its end"
 
@@ -33,22 +33,20 @@ def stop_options(parser: Options) -> None:
 def stop(call: Call) -> None:
     args = call.args
     if bool(args.runs) == args.all:
-        raise Usage("which? Name runs, or give --all")
-    targets = (
-        [find_run(call, name) for name in args.runs]
-        if args.runs
-        else find_runs(call, state="running")
-    )
-    if ended := [
-        str(run["run"]) for run in targets if run["state"] != "running" and args.runs
-    ]:
-        raise Conflict(f"{', '.join(ended)} ended before", runs=ended)
+        raise Usage("name the runs to stop, or give --all")
+    targets: list[Fields]
+    if args.all:
+        targets = [*find_runs(call, state="running")]
+    else:
+        targets = [find_run(call, name) for name in args.runs]
+        ended = [str(run["run"]) for run in targets if run["state"] != "running"]
+        if ended:
+            raise Conflict(f"{', '.join(ended)} ended before", runs=ended)
     ids = [str(run["run"]) for run in targets]
     for id in ids:
         fields = {"run": id, "reason": args.reason}
-        call.memory.store.log.append(
-            Pending("stop", OPERATOR, fields, key=f"stop:{id}")
-        )
+        record = Record.new("stop", OPERATOR, fields, key=f"stop:{id}")
+        call.memory.store.write(record)
     root = call.memory.store.root or call.root
     orphans = {
         str(run["run"]) for run in targets if not lives(root, str(run.get("holder")))

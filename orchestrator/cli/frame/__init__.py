@@ -1,1 +1,1 @@
-"""Formatting and options that the verbs of the orchestrator share. No verb."""
+"""Formatting, options and engines that the verbs of the orchestrator share. No verb."""

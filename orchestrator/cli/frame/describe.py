@@ -1,5 +1,5 @@
-"""Runs as they are told: from their records, and from their ledgers while they run. Reads, and
-decides nothing.
+"""Runs as rows for people and programs: from their records, and from their ledgers while they run.
+Reads, and decides nothing. Called by the verbs.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from orchestrator.cli.frame.figures import format_money, format_overhead, format_tokens
 from orchestrator.engines.protocol import Usage
 from orchestrator.runs import ledger
 from orchestrator.runs.folder import LEDGER, Folder
 from orchestrator.runs.lease import lives
-from orchestrator.runs.ledger import Overhead
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.show import WIDTH, clean, first
 from synapse.errors import Conflict, NotFound
@@ -50,8 +50,8 @@ class RunRow(NamedTuple):
 
     @property
     def state(self) -> str:
-        """`running`; `orphaned` where its supervisor is gone, `closed` where the client that it is
-        a session of is, and its figures are still to come; or how it ended.
+        """Return `running`, or how the run ended. A run is `orphaned` where its supervisor is gone,
+        and `closed` where its client is gone and its figures are still to come.
         """
         if self.running:
             lost = "closed" if self.fields.get("attached") else "orphaned"
@@ -59,34 +59,25 @@ class RunRow(NamedTuple):
         return str(self.fields.get("status") or "ended")
 
     def json(self) -> dict[str, Any]:
-        took = {
+        fields = {
+            **self.fields,
+            "turns": self.turns,
             "tokens": self.tokens,
             "estimated": self.usage.estimated,
             "cost": self.cost,
-        }
-        waits = {"waits": self.waits} if self.waits else {}
-        seconds = self.took / 1_000_000
-        return {
-            **self.fields,
-            "turns": self.turns,
-            **took,
-            "seconds": seconds,
+            "seconds": self.took / 1_000_000,
             "state": self.state,
-            **waits,
         }
+        return {**fields, "waits": self.waits} if self.waits else fields
 
 
 def run_rows(call: Call, runs: Iterable[Fields]) -> list[RunRow]:
     now = call.memory.store.clock()
     rows = [_run_row(call, run, now) for run in runs]
-    waits = (
-        _missing_needs(call)
-        if any(row.running and not row.held for row in rows)
-        else {}
-    )
-    return [
-        row._replace(waits=waits[row.id]) if row.id in waits else row for row in rows
-    ]
+    if all(row.held for row in rows if row.running):
+        return rows
+    waits = _missing_needs(call)
+    return [row._replace(waits=waits.get(row.id)) for row in rows]
 
 
 def _missing_needs(call: Call) -> dict[str, str]:
@@ -103,14 +94,14 @@ def _missing_needs(call: Call) -> dict[str, str]:
     offer = Offer(lambda name: declared(engines, name), os.environ, {}, {}, version)
 
     def lacks(run: Fields) -> tuple[str, ...]:
-        missing = (
-            (ELSEWHERE,)
-            if is_elsewhere(root, str(run["run"]), run)
-            else lacking(run.get("needs"), offer)
-        )
+        if is_elsewhere(root, str(run["run"]), run):
+            missing: tuple[str, ...] = (ELSEWHERE,)
+        else:
+            missing = lacking(run.get("needs"), offer)
         return () if missing and records.over(run_of(run), known=True) else missing
 
-    running = store.index.query.runs(state="running")
+    with store.snapshot() as snap:
+        running = snap.runs(state="running")
     orphans = [
         run
         for run in running
@@ -134,29 +125,29 @@ def _run_row(call: Call, run: Fields, now: int) -> RunRow:
     if usage is None:
         lines = ledger.read(run_folder(call, run["run"]).lines(LEDGER))
         usage, cost = ledger.spent(lines)
-        is_held = run["state"] != "running" or lives(
-            call.memory.store.root or call.root, str(run.get("holder"))
-        )
+        root = call.memory.store.root or call.root
+        is_held = run["state"] != "running" or lives(root, str(run.get("holder")))
         return RunRow(run, len(lines), usage, cost, duration, is_held)
     return RunRow(run, run.get("turns", 0), Usage(**usage), run.get("cost"), duration)
 
 
-def find_runs(call: Call, **wanted: Any) -> list[dict[str, Any]]:
-    """The newest first."""
-    call.memory.store.fresh()
-    return call.memory.store.index.query.runs(**wanted)
+def find_runs(call: Call, **fields: Any) -> list[dict[str, Any]]:
+    """Return the runs with these fields, newest first."""
+    with call.memory.store.snapshot(look=True) as snap:
+        return snap.runs(**fields)
 
 
 def find_run(call: Call, name: str) -> Fields:
     """Return the run of this name, else the only one whose name begins so, else the one that the
     agent of this name is at.
     """
-    call.memory.store.fresh()
-    query = call.memory.store.index.query
-    found = query.run(name)
-    if found is not None:
-        return found
-    matches = [run for run in query.runs() if name and str(run["run"]).startswith(name)]
+    with call.memory.store.snapshot(look=True) as snap:
+        record = snap.run(name)
+        if record is not None:
+            return record
+        matches = [
+            run for run in snap.runs() if name and str(run["run"]).startswith(name)
+        ]
     if not matches:
         raise NotFound(
             f"there is no run {name}; `orchestrator ps --all` lists them", id=name
@@ -177,7 +168,7 @@ def run_folder(call: Call, run: str) -> Folder:
 
 
 def describe_outcome(row: RunRow) -> str:
-    """What came of it in a line, or what it is at."""
+    """Return in a line what came of a run, or its task."""
     fields = row.fields
     names = ("summary", "why") if fields.get("status") == "done" else ("why", "summary")
     return first(
@@ -186,7 +177,9 @@ def describe_outcome(row: RunRow) -> str:
 
 
 def by_parent(runs: Iterable[Fields]) -> dict[str | None, list[Fields]]:
-    """The runs by their parents, oldest first; under None those whose parent is not among them."""
+    """Return the runs by their parents, oldest first; under None those whose parent is not among
+    them.
+    """
     ordered = sorted(runs, key=lambda run: int(run["seq"]))
     ids = {run["run"] for run in ordered}
     children: dict[str | None, list[Fields]] = {}
@@ -201,7 +194,7 @@ def clean_text(text: str) -> str:
 
 
 def describe_result(result: Result) -> str:
-    """How it ended and what it took, in a line or two."""
+    """Return in a line or two how a run ended and what it took."""
     repeated = ", as it did before (--force repeats it)" if result.repeated else ""
     lines = [
         f"{result.run or 'not begun'}: {result.status}{repeated}; {format_tokens(result.usage)}"
@@ -210,45 +203,3 @@ def describe_result(result: Result) -> str:
     ]
     lines += [result.why] if result.why else []
     return clean("\n".join(lines).replace("\n", "; "))
-
-
-# -- figures as people read them -------------------------------------------------------------------
-
-
-def format_money(cost: float | None) -> str:
-    if cost is None:
-        return "-"
-    return f"${cost:.2f}" if cost >= 1 or cost == 0 else f"${cost:.4f}"
-
-
-def format_tokens(usage: Usage) -> str:
-    """All that were taken; `~` where some of it is our own count, for nobody reported it."""
-    return mark_estimate(
-        format_count(usage.input_tokens + usage.output_tokens), usage.estimated
-    )
-
-
-def mark_estimate(figure: str, estimated: bool) -> str:
-    return f"~{figure}" if estimated else figure
-
-
-def format_overhead(overhead: Overhead) -> str:
-    return mark_estimate(f"{overhead.billed:.1%}", overhead.counting != "exact")
-
-
-def format_count(count: int) -> str:
-    """With separators; from a million on as 1.2M."""
-    return f"{count:,}" if count < 1_000_000 else f"{count / 1_000_000:.1f}M"
-
-
-def format_duration(micros: int) -> str:
-    seconds = max(micros, 0) / 1_000_000
-    if seconds < 1:
-        return f"{seconds * 1_000:.0f}ms"
-    if seconds < 60:
-        return f"{seconds:.1f}s"
-    minutes, seconds_left = divmod(int(seconds), 60)
-    if minutes < 60:
-        return f"{minutes}m{seconds_left:02}s"
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}h{minutes:02}m" if hours < 48 else f"{hours // 24}d"

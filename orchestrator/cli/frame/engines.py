@@ -1,5 +1,5 @@
-"""Which engine a run gets where nobody names one: the one there is a key for, else the scripted
-one.
+"""Engines that the options of a verb name, and a supervisor with them. Without a name it is the
+engine that there is a key for, else the scripted one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MODELS = {"anthropic": "claude-sonnet-5", "openai": "gpt-5.4-mini"}
 
 
 def choose_engine(name: str | None, env: Mapping[str, str] = os.environ) -> str:
-    """The engine of this name; for `auto`, or none, the first that there is a key for."""
+    """Return the engine of this name; for `auto`, or none, the first that there is a key for."""
     if name not in (None, "auto"):
         return str(name)
     return next((engine for engine, key in KEYS if env.get(key)), "scripted")
@@ -37,7 +37,7 @@ def model_of(
 
 
 def make_engine(engine: str, script: str | None) -> str | Engine:
-    """The engine by its name; the scripted one with its script, where one is given."""
+    """Return the engine by its name; the scripted one with its script, where one is given."""
     if engine != "scripted" or not script:
         return engine
     from orchestrator.engines.scripted import Scripted
@@ -46,8 +46,8 @@ def make_engine(engine: str, script: str | None) -> str | Engine:
 
 
 def takes_tools(name: str) -> bool:
-    """Whether agents on engines of this kind call tools; asked of its class, for making one may
-    take a key.
+    """Tell whether agents on engines of this kind call tools. The class says it: making an engine
+    may take a key.
     """
     from orchestrator.engines.protocol import kind_of
 
@@ -55,7 +55,9 @@ def takes_tools(name: str) -> bool:
 
 
 def import_function(dotted: str) -> Any:
-    """`package.module:name`, from the installed packages or from the current directory."""
+    """Return the function `package.module:name`, from the installed packages or from the current
+    directory.
+    """
     import sys
     from importlib import import_module
 
@@ -71,7 +73,7 @@ def import_function(dotted: str) -> Any:
 
 
 def open_supervisor(call: Call, engine: str) -> Supervisor:
-    """A supervisor of this workspace, with what the options say."""
+    """Return a supervisor of this workspace, with what the options say."""
     from orchestrator.supervisor import Supervisor
 
     args = call.args
@@ -82,7 +84,9 @@ def open_supervisor(call: Call, engine: str) -> Supervisor:
     )
 
 
-async def with_servers(boss: Supervisor, servers: list[str] | None, work: Work[T]) -> T:
+async def with_servers(
+    supervisor: Supervisor, servers: list[str] | None, work: Work[T]
+) -> T:
     """Return what comes of the work, done while the servers of its tools run."""
     if not servers:
         return await work()
@@ -92,9 +96,9 @@ async def with_servers(boss: Supervisor, servers: list[str] | None, work: Work[T
 
     async with AsyncExitStack() as stack:
         for server in servers:
-            names = [tool.tool.name for tool in boss.user_tools]
+            names = [tool.tool.name for tool in supervisor.user_tools]
             address = server if "://" in server else shlex.split(server)
-            boss.user_tools += await stack.enter_async_context(
+            supervisor.user_tools += await stack.enter_async_context(
                 mcp_tools(address, taken=names)
             )
         return await work()

@@ -1,5 +1,5 @@
-"""Tables of figures: on a terminal one line a row, the last column cut to what is left; elsewhere
-whole and plain.
+"""Tables of figures: on a terminal a row is one line, and the last column is cut; elsewhere all of
+it is printed.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ STYLES = {
 
 
 def grid(headers: Sequence[str], rows: Rows, right: Sequence[str] = ()) -> str:
-    """`right` are the headers of the columns of numbers, which are never cut: where there is too
-    little room, the last column gives way, or where that is a number, the blanks between the
-    columns and then the first.
+    """Return a table. `right` are the headers of the columns of numbers, which are never cut: where
+    there is too little room, the last column gives way, or where that is a number, the blanks
+    between the columns and then the first column.
     """
     if sys.stdout.isatty():
         return _draw(headers, rows, right)

@@ -1,6 +1,4 @@
-"""Work that goes on while somebody watches: what happens is shown as it happens, and Ctrl-C ends it
-in order.
-"""
+"""Runs in an event loop of this process, with their progress shown; Ctrl-C ends them in order."""
 
 from __future__ import annotations
 
@@ -33,23 +31,23 @@ class Ending(NamedTuple):
 
 
 def run_and_show(
-    boss: Supervisor, work: Coroutine[Any, Any, Any], *, quiet: bool = False
+    supervisor: Supervisor, work: Coroutine[Any, Any, Any], *, quiet: bool = False
 ) -> Ending:
-    """Do it to its end, in an event loop of its own."""
+    """Do the work to its end in an event loop of its own, and return what came of it."""
     progress = Progress(sys.stderr, quiet=quiet)
     with progress:
-        return asyncio.run(_run(boss, work, progress))
+        return asyncio.run(_run(supervisor, work, progress))
 
 
 async def _run(
-    boss: Supervisor, work: Coroutine[Any, Any, Any], progress: Progress
+    supervisor: Supervisor, work: Coroutine[Any, Any, Any], progress: Progress
 ) -> Ending:
     interrupted = asyncio.Event()
-    async with boss:
+    async with supervisor:
         task = asyncio.create_task(work)
         watchers = [
-            asyncio.create_task(_show_progress(boss, progress)),
-            asyncio.create_task(_stop_when_asked(boss, interrupted)),
+            asyncio.create_task(_show_progress(supervisor, progress)),
+            asyncio.create_task(_stop_when_asked(supervisor, interrupted)),
         ]
         loop = asyncio.get_running_loop()
         for which in (signal.SIGINT, signal.SIGTERM):
@@ -65,30 +63,28 @@ async def _run(
             for watcher in watchers:
                 watcher.cancel()
             await asyncio.gather(*watchers, return_exceptions=True)
-        await _update(boss, progress)
+        await _update(supervisor, progress)
     return Ending(value, interrupted.is_set())
 
 
-async def _stop_when_asked(boss: Supervisor, interrupted: asyncio.Event) -> None:
-    """Asked to end: all that runs here is stopped, and says so in the memory. Asked twice, it is
-    cut off.
-    """
+async def _stop_when_asked(supervisor: Supervisor, interrupted: asyncio.Event) -> None:
+    """Stop all runs of this process once it is asked to end. A second signal cancels the work."""
     await interrupted.wait()
     while True:  # what was about to begin is stopped too
-        for root in {session.run.root for session in boss.sessions.values()}:
-            await boss.stop(root, REASON)
+        for root in {session.run.root for session in supervisor.sessions.values()}:
+            await supervisor.stop(root, REASON)
         await asyncio.sleep(WATCH_EVERY)
 
 
-async def _show_progress(boss: Supervisor, progress: Progress) -> None:
+async def _show_progress(supervisor: Supervisor, progress: Progress) -> None:
     while True:
         await asyncio.sleep(WATCH_EVERY)
-        await _update(boss, progress)
+        await _update(supervisor, progress)
 
 
-async def _update(boss: Supervisor, progress: Progress) -> None:
+async def _update(supervisor: Supervisor, progress: Progress) -> None:
     progress.show(
-        await boss.memory_thread(
-            progress.look, boss.run_store.store, boss.run_store.lease.name
+        await supervisor.memory_thread(
+            progress.look, supervisor.run_store.store, supervisor.run_store.lease.name
         )
     )

@@ -1,5 +1,5 @@
-"""The progress of runs, from their records and files: on a terminal one live block, elsewhere a
-line a step.
+"""The progress of runs, from their records and files: one live block on a terminal, elsewhere a
+line for each step.
 """
 
 from __future__ import annotations
@@ -7,12 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
-from orchestrator.cli.frame.describe import (
-    Fields,
-    by_parent,
-    format_duration,
-    format_tokens,
-)
+from orchestrator.cli.frame.describe import Fields, by_parent
+from orchestrator.cli.frame.figures import format_duration, format_tokens
 from orchestrator.cli.frame.grid import STYLES
 from orchestrator.cli.frame.steps import format_end, format_step, turn_usage
 from orchestrator.engines.protocol import Usage
@@ -89,19 +85,17 @@ class Progress:
     # -- looking -----------------------------------------------------------------------------------
 
     def look(self, store: Store, holder: str) -> list[RunProgress]:
-        """The trees in which this supervisor holds runs, or held some, parents first."""
-        store.index.catch_up()
-        own_runs = (
-            run
-            for run in store.index.query.runs(limit=NEWEST)
-            if run.get("holder") == holder
-        )
+        """Return the trees in which this supervisor holds runs, or held some, parents first."""
+        with store.snapshot() as snap:
+            newest = snap.runs(limit=NEWEST)
+        own_runs = (run for run in newest if run.get("holder") == holder)
         self._roots.update(
             dict.fromkeys(str(run["root"]) for run in reversed([*own_runs]))
         )
         rows: list[RunProgress] = []
         for root in self._roots:
-            children = by_parent(store.index.query.runs(root=root))
+            with store.snapshot(late=True) as snap:
+                children = by_parent(snap.runs(root=root))
             rows += self._tree(store, children.get(None, ()), children, 0)
         return rows
 
@@ -152,7 +146,7 @@ class Progress:
                 print(line, file=self.out, flush=True)
 
     def _news(self, row: RunProgress) -> Iterator[str]:
-        """What is new of a run, a line each."""
+        """Yield a line for each new step of a run, and one for its end."""
         id = str(row.run["run"])
         for step in row.fresh:
             for line in format_step(step):
@@ -163,7 +157,7 @@ class Progress:
 
 
 def _table(rows: list[RunProgress], width: int, height: int) -> Any:
-    """The runs as a table of one line each, as many of the newest as fit."""
+    """Return the runs as a table of one line each, as many of the newest as fit."""
     from rich.table import Table
     from rich.text import Text
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
-from orchestrator.cli.frame.describe import (
-    Fields,
+from orchestrator.cli.frame.describe import Fields
+from orchestrator.cli.frame.figures import (
     format_count,
     format_money,
     format_tokens,
@@ -19,8 +18,8 @@ from synapse.cli.frame.show import clean, to_json
 
 
 def format_step(step: Step) -> Iterator[str]:
-    """A step as people read it: what was said to the model, what it said, what it called, what that
-    gave.
+    """Yield the lines of a step: what the model was given, what it said, what it called, and the
+    results.
     """
     lead, fields = f"{step.n:>4}  ", step.fields
     if step.kind == "prompt":
@@ -34,13 +33,14 @@ def format_step(step: Step) -> Iterator[str]:
     elif step.kind == "result":
         yield f"{lead}{'failed ' if fields['failed'] else 'result '}  {_one_line(fields['text'])}"
     elif step.kind == "message":
-        yield f"{lead}{fields.get('why', 'said'):<7}  {_one_line(_format_ids(fields) + fields['text'])}"
+        text = _one_line(_format_ids(fields) + fields["text"])
+        yield f"{lead}{fields.get('why', 'said'):<7}  {text}"
     elif step.kind == "attempt":
         yield f"{lead}taken over, attempt {fields.get('attempts', '?')}"
 
 
 def turn_usage(fields: Fields) -> Usage:
-    """What a turn took, as its line for the ledger has it."""
+    """Return what a turn used, from its line for the ledger."""
     return used(load(fields["ledger"]))
 
 
@@ -59,13 +59,12 @@ def _format_turn(lead: str, turn: Fields, usage: Usage) -> Iterator[str]:
 
 
 def _format_arguments(arguments: Fields) -> str:
-    return ", ".join(
-        f"{name}={_format_value(value)}" for name, value in arguments.items()
-    )
-
-
-def _format_value(value: Any) -> str:
-    return repr(value) if isinstance(value, str) else to_json(value)
+    values = [
+        repr(value) if isinstance(value, str) else to_json(value)
+        for value in arguments.values()
+    ]
+    pairs = zip(arguments, values, strict=True)
+    return ", ".join(f"{name}={value}" for name, value in pairs)
 
 
 def _format_ids(fields: Fields) -> str:
@@ -80,7 +79,7 @@ def _task_line(text: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    """The lines of a text that say something, in one."""
+    """Return the lines of a text that are not empty, in one line."""
     return " ".join(clean(line.strip()) for line in text.splitlines() if line.strip())
 
 
@@ -89,7 +88,5 @@ def format_end(run: Fields) -> str:
         return "      still running"
     usage = Usage(**(run.get("usage") or {}))
     why = run.get("why") or run.get("summary") or ""
-    return (
-        f"      {run.get('status')}: {format_tokens(usage)} tokens, {format_money(run.get('cost'))} "
-        f" {_one_line(str(why))}"
-    )
+    figures = f"{format_tokens(usage)} tokens, {format_money(run.get('cost'))}"
+    return f"      {run.get('status')}: {figures}  {_one_line(str(why))}"

@@ -1,4 +1,4 @@
-"""`orchestrator receipt | replay`: what went into the prompt of a run, and the prompt."""
+"""`orchestrator receipt | replay`: show what went into a run's prompt, and the prompt."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def replay_options(parser: Options) -> None:
 
 
 def replay(call: Call) -> None:
-    """Byte for byte; on a terminal, what could move its cursor is spelled out."""
+    """Print the prompt byte for byte. On a terminal, control characters are spelled out."""
     run = find_run(call, call.args.run)
     prompt = _prompt(call, run)
     if call.json:
@@ -60,7 +60,7 @@ def replay(call: Call) -> None:
 
 
 def _prompt(call: Call, run: Fields) -> Prompt:
-    """The prompt whose hash the log holds: as the run's folder has it, else made again from the
+    """Return the prompt whose hash the log holds: from the run's folder, else made again from the
     log.
     """
     id, digest = str(run["run"]), _journalled_digest(call, run)
@@ -73,7 +73,7 @@ def _prompt(call: Call, run: Fields) -> Prompt:
 
 
 def _stored_prompt(files: Folder) -> Prompt | None:
-    """As the run's folder has it; None where it is gone or damaged."""
+    """Return the prompt in the run's folder; None where it is gone or damaged."""
     try:
         first = next(iter(steps.read(files.lines(STEPS))), None)
         return (
@@ -86,7 +86,7 @@ def _stored_prompt(files: Folder) -> Prompt | None:
 
 
 def _derive_prompt(call: Call, run: Fields) -> Prompt:
-    """Made once more, by its receipt."""
+    """Make the prompt again by its receipt."""
     from orchestrator.prompts.fence import secret
     from orchestrator.prompts.receipt import derive
     from orchestrator.prompts.render import Assignment
@@ -102,9 +102,8 @@ def _derive_prompt(call: Call, run: Fields) -> Prompt:
     memory, root = call.memory, call.memory.store.root or call.root
     seat = memory.as_agent(receipt.agent, str(run["run"]), int(run["epoch"]))
     agent = memory.store.agents()[receipt.agent]
-    parent = (
-        memory.store.index.query.run(str(run["parent"])) if run.get("parent") else None
-    )
+    with memory.store.snapshot() as snap:
+        parent = snap.run(str(run["parent"])) if run.get("parent") else None
     options = run.get("asked") or {}
     task = Assignment(
         str(run["task"]),
@@ -118,7 +117,7 @@ def _derive_prompt(call: Call, run: Fields) -> Prompt:
 
 
 def _journalled_digest(call: Call, run: Fields) -> str | None:
-    """The hash of the prompt that the log holds."""
+    """Return the hash of the prompt that the log holds."""
     for record in call.memory.store.acts(str(run["agent"]), None, run["at"], None):
         fields = record.fields
         if record.kind == "shown" and (fields.get("how"), fields.get("run")) == (

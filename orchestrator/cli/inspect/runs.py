@@ -1,4 +1,4 @@
-"""`orchestrator ps | tree`: which runs there are, and who spawned whom."""
+"""`orchestrator ps | tree`: list the runs, and show who spawned whom."""
 
 from __future__ import annotations
 
@@ -13,12 +13,10 @@ from orchestrator.cli.frame.describe import (
     describe_outcome,
     find_run,
     find_runs,
-    format_duration,
-    format_money,
-    format_tokens,
     run_rows,
     waiting_lines,
 )
+from orchestrator.cli.frame.figures import format_duration, format_money, format_tokens
 from orchestrator.cli.frame.grid import grid
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options
@@ -178,7 +176,7 @@ def _format_trees(
 
 
 def _trees(call: Call) -> dict[str | None, list[Fields]]:
-    """The runs below the one that was asked for, or the newest trees; by parent."""
+    """Return the runs below the one that was asked for, or the newest trees; by parent."""
     if call.args.run:
         top = find_run(call, call.args.run)
         children = by_parent(find_runs(call, root=top["root"]))
@@ -203,9 +201,10 @@ def format_tree(
     lead: str = "",
     turn: str = "",
 ) -> Iterator[str]:
-    """The lines of a tree: each run with its state, and what it left or is at."""
+    """Yield the lines of a tree: each run with its state, and its result or its task."""
     row = rows[top]
-    figures = f"{format_tokens(row.usage)} tokens, {format_money(row.cost)}, {format_duration(row.took)}"
+    cost, duration = format_money(row.cost), format_duration(row.took)
+    figures = f"{format_tokens(row.usage)} tokens, {cost}, {duration}"
     yield short(
         f"{lead}{turn}{top}  {row.state}  {figures}  {describe_outcome(row)}", width
     )

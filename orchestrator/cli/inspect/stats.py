@@ -1,4 +1,4 @@
-"""`orchestrator stats`: what the runs of a department, an agent, a project took."""
+"""`orchestrator stats`: sum up what the runs of a department, an agent, a project took."""
 
 from __future__ import annotations
 
@@ -6,15 +6,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from orchestrator.cli.frame.describe import (
-    RunRow,
-    find_runs,
-    format_count,
-    format_money,
-    mark_estimate,
-    run_folder,
-    run_rows,
-)
+from orchestrator.cli.frame.describe import RunRow, find_runs, run_folder, run_rows
+from orchestrator.cli.frame.figures import format_count, format_money, mark_estimate
 from orchestrator.cli.frame.grid import grid
 from orchestrator.runs import ledger
 from orchestrator.runs.folder import LEDGER
@@ -113,7 +106,11 @@ def _format_stats(by: str, sums: list[Sum], total: Sum) -> str:
     about_overhead = (
         f"\n{OVERHEAD}" if any(group.overhead is not None for group in sums) else ""
     )
-    note = "\n~: nobody reported or could count some of it" if total.estimated else ""
+    note = (
+        "\n~: some of it was not reported, or could not be counted"
+        if total.estimated
+        else ""
+    )
     return grid((by, *HEADERS), rows, HEADERS) + about_overhead + note
 
 
@@ -160,13 +157,11 @@ def _sum(call: Call, name: str, rows: list[RunRow], blockers: int | None) -> Sum
 
 
 def _blockers(call: Call, by: str, since: int) -> Counter[str]:
-    """How many critical entries there are in `blockers/`, by the project that they are in or by
-    their author.
-    """
+    """Count the critical entries in `blockers/`, by their project or their author."""
     agents, counts = call.memory.store.agents(), Counter[str]()
-    for namespace, author, count in call.memory.store.index.query.db.run(
-        "blockers", {"since": since}
-    ):
+    with call.memory.store.snapshot() as snap:
+        blockers = snap.blockers(since)
+    for namespace, author, count in blockers:
         agent = agents.get(author)
         whose = {"project": namespace.partition("/")[2], "agent": author}
         if agent is not None:
@@ -176,7 +171,7 @@ def _blockers(call: Call, by: str, since: int) -> Counter[str]:
 
 
 def _overhead(call: Call, row: RunRow) -> Overhead | None:
-    """From the record of its end, or from the ledger while it runs."""
+    """Return the overhead of a run: by the record of its end, by the ledger while it runs."""
     if not row.running:
         return Overhead(*row.fields["overhead"]) if row.fields.get("overhead") else None
     return ledger.overhead(ledger.read(run_folder(call, row.id).lines(LEDGER)))

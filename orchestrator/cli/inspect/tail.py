@@ -1,4 +1,4 @@
-"""`orchestrator tail`: the steps of a run as they come, each on one line."""
+"""`orchestrator tail`: print the steps of a run as they come, each on one line."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def tail_options(parser: Options) -> None:
 
 
 def tail(call: Call) -> None:
-    """Ends when the run does, or when nobody reads any more."""
+    """Print until the run ends, or until nobody reads the output any more."""
     run = find_run(call, call.args.run)
     with Interruptible():
         for step in _steps(call, str(run["run"])):
@@ -49,7 +49,7 @@ def tail(call: Call) -> None:
 
 
 def _steps(call: Call, id: str) -> Iterator[Step]:
-    """The steps so far, and with --follow those to come, until the run has ended."""
+    """Yield the steps so far, and with --follow those to come, until the run has ended."""
     grown = Tail(call.memory.store.root or call.root, id, STEPS)
     while True:
         is_last = (

@@ -9,11 +9,10 @@ from orchestrator.cli.frame.describe import (
     RunRow,
     describe_outcome,
     find_runs,
-    format_money,
-    format_tokens,
     run_folder,
     run_rows,
 )
+from orchestrator.cli.frame.figures import format_money, format_tokens
 from orchestrator.cli.frame.grid import grid
 from orchestrator.runs import steps
 from orchestrator.runs.folder import STEPS
@@ -95,13 +94,13 @@ def unread_runs(call: Call, records: list[dict[str, object]]) -> list[Fields]:
     if not candidates:
         return []
     delivered = _delivered(call, by_id)
-    deliveries = call.memory.store.index.query.deliveries
-    return [
-        run
-        for run in candidates
-        if not {run["run"], run.get("entry")} & delivered
-        and not deliveries(entry=str(run.get("entry")))
-    ]
+    with call.memory.store.snapshot() as snap:
+        return [
+            run
+            for run in candidates
+            if not {run["run"], run.get("entry")} & delivered
+            and not snap.deliveries(entry=str(run.get("entry")))
+        ]
 
 
 def _delivered(call: Call, ids: Iterable[str]) -> set[object]:

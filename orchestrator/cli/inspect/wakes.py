@@ -1,13 +1,11 @@
-"""`orchestrator wakes`: how far each critical entry got on its way into whose prompts, and how
-fast.
-"""
+"""`orchestrator wakes`: show how far critical entries got on their way into prompts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from orchestrator.cli.frame.describe import format_duration
+from orchestrator.cli.frame.figures import format_duration
 from orchestrator.cli.frame.grid import grid
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options
@@ -85,19 +83,16 @@ def _row(wake: Wake) -> list[str]:
 
 
 def _find_wakes(call: Call, since: str) -> Iterable[Wake]:
-    """The newest entries first."""
+    """Yield the wakes of the newest entries first."""
     store = call.memory.store
-    store.fresh()
-    now, query = store.clock(), store.index.query
+    now = store.clock()
+    with store.snapshot(look=True) as snap:
+        entries = [entry for entry in snap.all(now) if entry.priority == "critical"]
+        runs = snap.runs(state="running")
     floor = parse_since(since, now) or 0
-    entries = [
-        entry
-        for entry in query.all(store.index.horizon, now)
-        if entry.priority == "critical"
-    ]
     reached = _delivery_times(store.acts(None, None, floor, None))
     running: dict[str, list[str]] = {}
-    for run in query.runs(state="running"):
+    for run in runs:
         running.setdefault(str(run["agent"]), []).append(str(run["project"]))
     agents = [
         _joined(agent, running.get(agent.id, ())) for agent in store.agents().values()
@@ -139,8 +134,8 @@ def _wake(
 def _delivery_times(
     acts: Iterable[Record],
 ) -> dict[tuple[str, str], dict[str, tuple[int, str | None]]]:
-    """When each entry first came to each state with each agent, and in which run: by wakes, and by
-    spawn prompts.
+    """Return when each entry first came to each state with each agent, and in which run: by wakes,
+    and by the prompts of new runs.
     """
     times: dict[tuple[str, str], dict[str, tuple[int, str | None]]] = {}
     for record in sorted(acts, key=lambda record: record.seq):

@@ -1,6 +1,4 @@
-"""`orchestrator completion`: the script of the memory's shell, with these verbs and the names of
-runs.
-"""
+"""`orchestrator completion`: print the completion script, with verbs and the names of runs."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ from synapse.cli.frame.options import Options
 
 _PLACES = """\
         tree|tail|receipt|replay|stop)
-            [[ $cur == -* ]] || words="$words $(cd "$(_orchestrator_root)/runs" 2>/dev/null && printf '%s\\n' *)" ;;"""
+            [[ $cur == -* ]] || words="$words $(cd "$(_orchestrator_root)/runs" 2>/dev/null && printf '%s\\n' *)" ;;"""  # noqa: E501
 
 
 def completion_options(parser: Options) -> None:

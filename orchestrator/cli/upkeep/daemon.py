@@ -1,4 +1,4 @@
-"""`orchestrator up | down | status`: the one daemon of a workspace."""
+"""`orchestrator up | down | status`: start, end and ask the one daemon of a workspace."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def up(call: Call) -> None:
         return _detach(call)
     import asyncio
 
-    with open_supervisor(call, choose_engine(call.args.engine)) as boss:
-        asyncio.run(_served(call, boss))
+    with open_supervisor(call, choose_engine(call.args.engine)) as supervisor:
+        asyncio.run(_served(call, supervisor))
     return None
 
 
-async def _served(call: Call, boss: Supervisor) -> None:
-    """Until it is asked to go down, or told to by a signal."""
+async def _served(call: Call, supervisor: Supervisor) -> None:
+    """Serve until the daemon is asked to go down, or gets a signal."""
     import asyncio
     import signal
 
@@ -52,12 +52,10 @@ async def _served(call: Call, boss: Supervisor) -> None:
     from orchestrator.plugin.install.clients import agents_md
 
     plan = plan_of(call.memory.store.settings)
-    snapshots_of(
-        call.memory.store.settings
-    )  # what is wrong with it is said now, not at night
+    snapshots_of(call.memory.store.settings)  # an error in it is raised now, not later
     jobs = [*nightly(_root(call), plan), *agents_md.nightly(_root(call), plan)]
     alarm = Alarm(jobs, zone_of(plan.zone), call.memory.store.clock, call.note)
-    daemon = Daemon(_root(call), boss, alarm, call.note)
+    daemon = Daemon(_root(call), supervisor, alarm, call.note)
     for which in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(which, daemon.down.set)
     call.note(f"up as process {os.getpid()}; `orchestrator down` ends it")
@@ -92,8 +90,8 @@ def _detach(call: Call) -> None:
 def _await_status(
     call: Call, process: subprocess.Popen[bytes], began: int
 ) -> dict[str, Any]:
-    """What the new daemon says, once it does; where it does not, the last that it wrote to its
-    log.
+    """Return what the new daemon says of itself. Where it does not come up, raise StoreError with
+    the last line of its log.
     """
     from orchestrator.daemon import ask
     from synapse.errors import NotFound
@@ -118,7 +116,7 @@ def _await_status(
 
 
 def down_options(parser: Options) -> None:
-    """None of its own."""
+    """Add nothing: the verb has no options of its own."""
 
 
 def down(call: Call) -> None:
@@ -141,7 +139,7 @@ def down(call: Call) -> None:
 
 
 def status_options(parser: Options) -> None:
-    """None of its own."""
+    """Add nothing: the verb has no options of its own."""
 
 
 def status(call: Call) -> None:

@@ -1,5 +1,5 @@
-"""`orchestrator defrag-agent`: an agent's own folder, tidied; and the block that makes its cycle
-call ours.
+"""`orchestrator defrag-agent`: tidy an agent's own folder, and have its own cycle call `synapse
+defrag`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`orchestrator propose`: have an engine propose merges and summaries now; what passes waits for
+"""`orchestrator propose`: have an engine propose merges and summaries now; the valid ones wait for
 approval.
 """
 
@@ -66,13 +66,13 @@ def propose(call: Call) -> int:
         )
     report = consolidate(call.memory, clock.day(store.clock()), options, by_hand=True)
     if not report.ran:
-        raise Conflict("somebody is at it just now; look again later")
+        raise Conflict("another process is proposing just now; try again later")
     call.show(lambda: report, lambda: _format_report(report))
     return NOT_DONE if report.stopped else 0
 
 
 def _options(call: Call) -> Wanted | None:
-    """What the settings say, with what was asked for in its place."""
+    """Return what the settings say, with what the command line says in its place."""
     from orchestrator.nightly.semantic import Wanted, wanted
 
     args, declared = call.args, wanted(call.memory.store.settings)

@@ -1,5 +1,5 @@
-"""`orchestrator schedule`: when the nightly job runs and ran; it, now, where it is due; units that
-run it.
+"""`orchestrator schedule`: show when the nightly job runs and ran, run it where it is due, print
+units that run it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from textwrap import wrap
 from typing import Any
 
-from orchestrator.cli.frame.describe import format_duration
+from orchestrator.cli.frame.figures import format_duration
 from orchestrator.cli.frame.grid import grid
 from orchestrator.nightly.job import Past, past, spend
 from orchestrator.nightly.schedule import (
@@ -32,6 +32,7 @@ from synapse.model import clock
 HEADERS = ("date", "job", "state", "began", "took", "by", "what came of it")
 HELD = 5
 LONGEST_HOST = 12
+NO_JOB = "there is no nightly job: synapse.yaml says `schedule: {defrag: off}`"
 
 
 def schedule_options(parser: Options) -> None:
@@ -72,23 +73,20 @@ def schedule(call: Call) -> int:
 
 
 def _run_due(call: Call, plan: Plan) -> int:
-    """What is due, in this process. 5 where somebody else is at it."""
+    """Run what is due, in this process; 5 where another process runs it."""
     store = call.memory.store
     if plan.defrag is None:
-        raise NotFound(
-            "there is no nightly job: synapse.yaml says `schedule: {defrag: off}`"
-        )
+        raise NotFound(NO_JOB)
     on = due(plan.defrag, zone_of(plan.zone), store.clock())
     before = {job.state for job in past(store, plan, 1)}
     done = spend(call.memory, on)
-    text = (
-        f"the night of {on} was done before"
-        if before == {"done"}
-        else f"the night of {on} is done"
-    )
+    was_done = before == {"done"}
+    text = f"the nightly run of {on} is done"
     if not done:
-        text = f"the night of {on} is being run by somebody else"
-    if not (call.args.quiet and before == {"done"}):
+        text = f"another process is at the nightly run of {on}"
+    elif was_done:
+        text = f"the nightly run of {on} was done before"
+    if not (call.args.quiet and was_done):
         call.show({"date": on.isoformat(), "done": done}, text)
     return 0 if done else HELD
 
@@ -100,9 +98,7 @@ def _unit(call: Call, plan: Plan) -> str:
     if call.args.cron:
         return cron(root, sys.executable)
     if plan.defrag is None:
-        raise NotFound(
-            "there is no nightly job: synapse.yaml says `schedule: {defrag: off}`"
-        )
+        raise NotFound(NO_JOB)
     name = "synapse-night-" + "".join(
         c if c.isalnum() or c in "-_" else "-" for c in os.path.basename(root)
     )
@@ -136,41 +132,35 @@ def _run_json(job: Past) -> dict[str, Any]:
 
 def _format_schedule(call: Call, plan: Plan) -> str:
     if plan.defrag is None:
-        return "no nights: synapse.yaml says `schedule: {defrag: off}`"
+        return NO_JOB
     on, at = _next(call, plan)
     wait = format_duration(at - call.memory.store.clock())
     pid = _daemon(call)
-    who = (
-        f"the daemon, process {pid}"
-        if pid
-        else "nobody: start `orchestrator up`, or see --systemd and --cron"
-    )
-    next_run = (
-        f"next: the night of {on}, at {_local(at, plan):%Y-%m-%d %H:%M} {plan.zone}, in"
-        f" {wait}, by {who}"
-    )
-    width = columns()
-    lines = (
-        wrap(next_run, width, break_long_words=False, break_on_hyphens=False)
-        if width
-        else [next_run]
-    )
+    who = "no process yet: start `orchestrator up`, or see --systemd and --cron"
+    if pid:
+        who = f"the daemon, process {pid}"
+    local = f"{_local(at, plan):%Y-%m-%d %H:%M} {plan.zone}"
+    next_run = f"next: the nightly run of {on}, at {local}, in {wait}, by {who}"
+    lines, width = [next_run], columns()
+    if width:
+        lines = wrap(next_run, width, break_long_words=False, break_on_hyphens=False)
     rows = [_row(job, plan) for job in past(call.memory.store, plan, call.args.days)]
-    return "\n".join([*lines, *([grid(HEADERS, rows, ("took",))] if rows else [])])
+    if rows:
+        lines.append(grid(HEADERS, rows, ("took",)))
+    return "\n".join(lines)
 
 
 def _row(job: Past, plan: Plan) -> list[str]:
     began = f"{_local(job.began, plan):%m-%d %H:%M}" if job.began else "-"
     took = _seconds(job)
-    pairs = [
-        (name, value)
+    counts = [
+        f"{name} {_format_figure(value)}"
         for name, value in job.told.items()
-        if name not in ("cursor", "after")
+        if name not in ("cursor", "after") and value is not None
     ]
-    figures_text = ", ".join(
-        f"{name} {_format_figure(value)}" for name, value in pairs if value is not None
-    )
-    result = figures_text or (f"in phase {job.phase}" if job.phase else "-")
+    result = f"in phase {job.phase}" if job.phase else "-"
+    if counts:
+        result = ", ".join(counts)
     figures = [began, "-" if took is None else format_duration(int(took * 1_000_000))]
     return [
         job.date,
@@ -183,9 +173,7 @@ def _row(job: Past, plan: Plan) -> list[str]:
 
 
 def _format_figure(value: object) -> str:
-    """Return a value of a job's record as a person reads it; of a list of rows, how many there
-    are.
-    """
+    """Return a value of a job's record as people read it; of a list of rows their count."""
     if not isinstance(value, list | tuple):
         return str(value)
     rows = any(isinstance(item, list | tuple | dict) for item in value)
@@ -193,23 +181,17 @@ def _format_figure(value: object) -> str:
 
 
 def _format_holder(holder: str) -> str:
-    """Return the pid of a process of this machine, and of another machine the first label of its
-    name.
-    """
+    """Return the pid of a process of this machine, else the first label of the host's name."""
     host, _, pid = holder.rpartition(":")
-    return (
-        pid
-        if host == os.uname().nodename
-        else short(host.partition(".")[0], LONGEST_HOST)
-    )
+    if host == os.uname().nodename:
+        return pid
+    return short(host.partition(".")[0], LONGEST_HOST)
 
 
 def _seconds(job: Past) -> float | None:
-    return (
-        None
-        if job.began is None or job.ended is None
-        else (job.ended - job.began) / 1_000_000
-    )
+    if job.began is None or job.ended is None:
+        return None
+    return (job.ended - job.began) / 1_000_000
 
 
 def _next(call: Call, plan: Plan) -> tuple[str, int]:
@@ -224,12 +206,11 @@ def _local(at: int, plan: Plan) -> datetime:
 
 
 def _daemon(call: Call) -> int | None:
-    """The process that will ring, if there is one."""
+    """Return the process of the daemon that will run the job; None where none is up."""
     from orchestrator.daemon import ask
 
     try:
-        return int(
-            ask(os.path.abspath(call.memory.store.root or call.root), "status")["pid"]
-        )
+        root = os.path.abspath(call.memory.store.root or call.root)
+        return int(ask(root, "status")["pid"])
     except NotFound:
         return None

@@ -1,4 +1,4 @@
-"""What makes a system run the nightly job without a daemon: texts for systemd and cron."""
+"""Texts for systemd and cron by which a system runs the nightly job without a daemon."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CRON = """\
 
 
 def systemd(root: str, python: str, name: str, at: time, zone: str) -> str:
-    """A service and a timer. Whatever else runs nights may go on: each local date has one."""
+    """Return a service and a timer. Other nightly jobs may go on: each local date has one run."""
     escaped = " ".join(
         f'"{argument}"' if " " in argument else argument
         for argument in _words(root, python)

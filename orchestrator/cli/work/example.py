@@ -1,4 +1,6 @@
-"""The example workspace that `orchestrator init` writes. Texts."""
+"""The texts of the example workspace that `orchestrator init` writes. No code."""
+
+# ruff: noqa: E501  (files of the user keep their lines)
 
 SETTINGS = """\
 

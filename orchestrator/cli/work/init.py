@@ -1,4 +1,4 @@
-"""`orchestrator init`: an example workspace with a team that runs at once."""
+"""`orchestrator init`: write an example workspace with a team that runs at once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def init_options(parser: Options) -> None:
 
 
 def init(call: Call) -> None:
-    """What is there already stays as it is."""
+    """Keep the files that are there already."""
     from synapse import core
 
     root = call.new_root()
@@ -44,7 +44,7 @@ def init(call: Call) -> None:
     except OSError as error:
         raise StoreError(f"{root} cannot be written: {error}") from error
     with core.open(root) as memory:
-        memory.store.fresh(force=True)
+        memory.store.look(force=True)
     shown_root = (
         os.path.relpath(root) if call.args.directory is None else call.args.directory
     )

@@ -1,12 +1,12 @@
-"""`orchestrator run | resume`: a task for an agent, from its prompt to its result; what dead
-processes left.
+"""`orchestrator run`: give a task to an agent, and wait for its result; with --dry-run, show its
+prompt and its price.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.cli.frame.describe import clean_text, describe_result, format_money
+from orchestrator.cli.frame.describe import clean_text, describe_result
 from orchestrator.cli.frame.engines import (
     choose_engine,
     model_of,
@@ -14,6 +14,7 @@ from orchestrator.cli.frame.engines import (
     takes_tools,
     with_servers,
 )
+from orchestrator.cli.frame.figures import format_money
 from orchestrator.cli.frame.options import engine_options, read_text, tool_options
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options
@@ -109,9 +110,9 @@ def run(call: Call) -> int:
             "no key is set (ANTHROPIC_API_KEY, OPENAI_API_KEY): a scripted agent only"
             " repeats its task"
         )
-    with open_supervisor(call, engine) as boss:
-        work = with_servers(boss, args.mcp, lambda: boss.spawn(task))
-        ending = run_and_show(boss, work, quiet=args.quiet or call.json)
+    with open_supervisor(call, engine) as supervisor:
+        work = with_servers(supervisor, args.mcp, lambda: supervisor.spawn(task))
+        ending = run_and_show(supervisor, work, quiet=args.quiet or call.json)
     result: Result = ending.value
     call.show(result.fields, lambda: clean_text(result.text))
     if not args.quiet or not result.done:
@@ -137,15 +138,12 @@ def _dry_run(call: Call, task: Task, engine: str) -> int:
     from orchestrator.preview import preview
 
     agent = call.memory.store.agents().get(task.agent)
-    engine = (
-        engine if call.args.engine or not agent or not agent.engine else agent.engine
-    )
-    task = task._replace(
-        model=call.args.model if not agent or not agent.model else None
-    )
-    kind, options = declared(
-        dict(call.memory.store.settings.other).get("engines"), engine
-    )
+    if agent and agent.engine and not call.args.engine:
+        engine = agent.engine
+    has_model = agent is not None and bool(agent.model)
+    task = task._replace(model=None if has_model else call.args.model)
+    engines = dict(call.memory.store.settings.other).get("engines")
+    kind, options = declared(engines, engine)
     model = model_of(engine, call.args.model) or options.get("model")
     estimate = preview(call.memory, task, engine, takes_tools(kind), model)
     call.show(
@@ -179,13 +177,14 @@ def _estimate(estimate: Preview) -> str:
             else "not known, for no model is named"
         )
     else:
+        turns = "1 turn"
+        if round(estimate.turns) != 1:
+            turns = f"{estimate.turns:.0f} turns"
         price = (
-            f"the first turn at most {format_money(estimate.turn)}; {format_money(estimate.run)} for a run"
-            f" of about {_turns(estimate.turns)}"
+            f"the first turn at most {format_money(estimate.turn)};"
+            f" {format_money(estimate.run)} for a run of about {turns}"
         )
     explanation = explain(estimate.receipt).rstrip("\n")
-    return f"{'-' * 78}\nNothing was called and nothing was written.\n\n{explanation}\n\nPrice: {price}"
-
-
-def _turns(turns: float) -> str:
-    return "1 turn" if round(turns) == 1 else f"{turns:.0f} turns"
+    line = "-" * 78
+    note = "Nothing was called and nothing was written."
+    return f"{line}\n{note}\n\n{explanation}\n\nPrice: {price}"

@@ -1,4 +1,4 @@
-"""`orchestrator team`: a brief for a whole team."""
+"""`orchestrator team`: give a brief to a whole team, and wait for its report."""
 
 from __future__ import annotations
 
@@ -6,13 +6,9 @@ import os
 from textwrap import fill
 from typing import TYPE_CHECKING
 
-from orchestrator.cli.frame.describe import (
-    clean_text,
-    describe_result,
-    format_money,
-    format_tokens,
-)
+from orchestrator.cli.frame.describe import clean_text, describe_result
 from orchestrator.cli.frame.engines import choose_engine, make_engine, model_of
+from orchestrator.cli.frame.figures import format_money, format_tokens
 from orchestrator.cli.frame.grid import grid
 from orchestrator.cli.frame.options import engine_options, read_text
 from synapse.cli.frame.call import Call
@@ -47,17 +43,14 @@ def team(call: Call) -> int:
     from orchestrator.team import Team
 
     args, brief = call.args, read_text(call.args.brief)
-    who = Team.from_yaml(
-        args.file or os.path.join(call.memory.store.root or call.root, "team.yaml")
-    )
-    engine = choose_engine(args.engine or who.engine)
-    model, acts = (
-        model_of(engine, args.model, who.models),
-        make_engine(engine, args.script or who.script),
-    )
-    with Supervisor(call.memory, engine=acts, model=model) as boss:
-        work = who.run(boss, brief, args.project, args.force)
-        ending = run_and_show(boss, work, quiet=args.quiet or call.json)
+    root = call.memory.store.root or call.root
+    members = Team.from_yaml(args.file or os.path.join(root, "team.yaml"))
+    engine = choose_engine(args.engine or members.engine)
+    model = model_of(engine, args.model, members.models)
+    kind = make_engine(engine, args.script or members.script)
+    with Supervisor(call.memory, engine=kind, model=model) as supervisor:
+        work = members.run(supervisor, brief, args.project, args.force)
+        ending = run_and_show(supervisor, work, quiet=args.quiet or call.json)
     report: Report = ending.value
     call.show(lambda: _as_json(report), lambda: _format_report(report))
     for result in report.runs:
@@ -80,7 +73,8 @@ def _as_json(report: Report) -> dict[str, object]:
 def _format_report(report: Report) -> str:
     rows = [_row(result) for result in report.runs]
     end = f"The project is {report.status}{f': {clean_text(report.why)}' if report.why else ''}."
-    return f"{clean_text(report.text)}\n\n{grid(HEADERS, rows, ('tokens', 'cost'))}\n\n{fill(end, WIDTH)}"
+    table = grid(HEADERS, rows, ("tokens", "cost"))
+    return f"{clean_text(report.text)}\n\n{table}\n\n{fill(end, WIDTH)}"
 
 
 def _row(result: Result) -> list[str]:

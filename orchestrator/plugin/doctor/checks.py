@@ -1,8 +1,7 @@
-"""What `orchestrator doctor` looks at: each coding client that has the memory, from its program to
-what the plugin costs.
+"""The checks of one coding client that has the memory, from its program to what the plugin costs.
 
-Every check answers with findings and never raises: a doctor is called for what is broken. Called by
-the shell, which tells whether the daemon is up; `programs` starts them.
+Every check yields findings and never raises: a doctor is called for what is broken. Called by the
+shell, which tells whether the daemon is up; `programs` starts the programs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The plugin's programs started for the doctor: the hook on a workspace that is thrown away, the
+"""The plugin's programs as the doctor starts them: the hook on a workspace that is thrown away, the
 MCP server for the list of its tools.
 
-Nothing is written in the user's own workspace, and no run begins there.
+Nothing is written in the user's own workspace, and no run begins there. Called by `checks`.
 """
 
 from __future__ import annotations

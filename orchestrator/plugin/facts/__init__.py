@@ -1,5 +1,8 @@
-"""What is known of each coding client, from `facts/CLIENT.json`: its events and what each can take,
-its fields, its tools, the forms of its answers, and the version all this was seen in."""
+"""The facts of each coding client, from `facts/CLIENT.json`: its events, fields and tools, what
+each event can take, and the version that all this was seen in.
+
+Reads files of this package only. Called wherever a client's own names are needed.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Events of coding clients and what is answered, between each client's JSON and ours. Pure.
+"""An event of a client and the reply to it, read from and written as that client's JSON. Pure.
 
-What a client calls its events, fields and tools stands in its facts file and nowhere else.
+The names of a client's events, fields and tools stand in its facts file and nowhere else. Called by
+the hooks.
 """
 
 from __future__ import annotations

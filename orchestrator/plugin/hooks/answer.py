@@ -1,7 +1,7 @@
-"""From a client's JSON to ours and back, in one workspace: by the hook's own process, or by the
+"""The answer to one event as JSON, in one workspace. Called by the hook's own process, or by the
 daemon.
 
-What a second hook of a start is to add lies in a file beside the session's until it is taken.
+The text for the second hook of a start lies in a file beside the session's until it is taken.
 """
 
 from __future__ import annotations

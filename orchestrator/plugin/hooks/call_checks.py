@@ -1,5 +1,7 @@
-"""The look before and after a call of a client's tool: what is for this moment, what another agent
-has found, is at or is editing. Each thing is told once.
+"""Checks of the memory before and after a call of a client's tool: entries for this call, results
+of other agents, who is editing the same files.
+
+A worker is told of each of them once. Called by `respond`.
 """
 
 from __future__ import annotations
@@ -50,7 +52,7 @@ class CallChecks:
     # -- before a call -----------------------------------------------------------------------------
 
     def before(self, worker: Worker, event: Event) -> Reply:
-        """Return what a worker is told before a call, if anything: instead of it, or beside it."""
+        """Return the reply before a call: instead of it, or beside it, or nothing."""
         if text := self._moment(worker, event):
             return Reply(deny=text)
         if event.kind in SHARED and (reply := self._shared(worker, event)):
@@ -67,21 +69,18 @@ class CallChecks:
         return Reply(context="\n".join(filter(None, (*lines, text))))
 
     def _moment(self, worker: Worker, event: Event) -> str:
-        """Return what is for the moment before this call; nothing where it was given before."""
+        """Return the text of the entries for the moment before this call that the worker has not."""
         call = SPAWN if event.kind == "spawn" else event.tool
         arguments = event.arguments
-        if (
-            event.kind == "read"
-        ):  # it may be a command; `edit` is for what changes files
+        # A read may be a command; the entries for edits are for what changes files.
+        if event.kind == "read":
             arguments = {
                 name: value
                 for name, value in arguments.items()
                 if name.lower() in COMMANDS
             }
-        seen_ids = frozenset(worker.seen)
-        entries = self.findings.entries_for_call(
-            self.workers.seat(worker), call, arguments, seen_ids
-        )
+        seat, seen_ids = self.workers.seat(worker), frozenset(worker.seen)
+        entries = self.findings.entries_for_call(seat, call, arguments, seen_ids)
         entries = entries[:AT_ONCE]  # the others at the next call
         worker.add("seen", [entry.id for entry in entries])
         return self.context.render_moment(worker, entries) if entries else ""
@@ -105,16 +104,14 @@ class CallChecks:
         return None
 
     def _edited(self, worker: Worker, event: Event) -> Iterator[str]:
-        """Yield who else is editing these files; each is this worker's for a while where nobody
-        is.
-        """
+        """Yield who else is editing these files; claim those that no other agent is editing."""
         for path in self._paths(event):
-            yield from self._edited_one(worker, path)
+            yield from self._claim_file(worker, path)
 
-    def _edited_one(self, worker: Worker, path: str) -> Iterator[str]:
+    def _claim_file(self, worker: Worker, path: str) -> Iterator[str]:
+        """Claim a file for a while, or yield who else is editing it."""
         work = claims.named(f"edit {path[-180:]}")
         now, seat = self.store.clock(), self.workers.seat(worker)
-        self.store.index.catch_up()
         holder = claims.holder(self.store, work, now)
         if holder is not None and holder.run == worker.run:
             if holder.until - now > EDIT_MINUTES * _MINUTE // 2:
@@ -142,35 +139,29 @@ class CallChecks:
     ) -> Iterator[tuple[str, Entry | None]]:
         """Yield which runs do what a spawn asks for, or did it, with what they left."""
         agent, now = self.workers.reader(worker), self.store.clock()
-        for run in self.store.index.query.runs(project=self.workers.project, limit=50):
-            same = (
-                run["run"] != worker.run
-                and similar(str(run["task"])[:LONGEST], event.prompt[:LONGEST]) >= ALIKE
-            )
+        with self.store.snapshot(late=True) as snap:
+            runs = snap.runs(project=self.workers.project, limit=50)
+        for run in runs:
             key = f"alike {run['run']} {run['state']}"
-            done = (
+            task = str(run["task"])[:LONGEST]
+            is_known = run["run"] == worker.run or key in worker.told
+            if is_known or similar(task, event.prompt[:LONGEST]) < ALIKE:
+                continue
+            who, holder = f"(run {run['run']}", str(run.get("holder"))
+            if run["state"] == "running" and lives(self.workers.root, holder):
+                worker.add("told", [key])
+                yield f"{run['agent']} is at work on the same {who}).", None
+            elif (
                 run["state"] == "ended"
                 and run.get("status") == "done"
                 and run.get("summary")
-            )
-            live = run["state"] == "running" and lives(
-                self.workers.root, str(run.get("holder"))
-            )
-            if not same or key in worker.told or not (done or live):
-                continue
-            worker.add("told", [key])
-            if live:
-                yield f"{run['agent']} is at work on the same (run {run['run']}).", None
-            else:
-                entry = self.store.index.entry(str(run.get("entry")), now)
+            ):
+                worker.add("told", [key])
+                with self.store.snapshot(late=True) as snap:
+                    entry = snap.entry(str(run.get("entry")), now)
                 result = entry if entry is not None and visible(entry, agent) else None
-                yield (
-                    (
-                        f"{run['agent']} has done the same (run {run['run']}, entry"
-                        f" {run.get('entry')})."
-                    ),
-                    result,
-                )
+                line = f"{run['agent']} has done the same {who}, entry {run.get('entry')})."
+                yield line, result
 
     def _concerning(self, worker: Worker, event: Event) -> list[Entry]:
         """Return the entries that name the file or address of a call, that the worker was not
@@ -193,21 +184,15 @@ class CallChecks:
         name = os.path.basename(path)
         names = (path, name) if "." in name else (path,)
         agent, now = self.workers.reader(worker), self.store.clock()
-        self.store.index.catch_up()
-        for entry, *_ in clauses.matches(
-            self.store.index, agent, path, now, self.store.index.horizon
-        ):
+        with self.store.snapshot(words=True) as snap:
+            matches = clauses.matches(snap, agent, path, now)
+        for entry, *_ in matches:
             text = f"{entry.topic or ''}\n{entry.body}"
-            is_known = (
-                entry.id in worker.seen
-                or entry.author == worker.agent
-                or entry.trust == "unverified"
-            )
-            if (
-                not is_known
-                and visible(entry, agent)
-                and any(name in text for name in names)
-            ):
+            if entry.id in worker.seen or entry.author == worker.agent:
+                continue
+            if entry.trust == "unverified" or not visible(entry, agent):
+                continue
+            if any(name in text for name in names):
                 yield entry
 
     def _paths(self, event: Event) -> Iterator[str]:

@@ -1,8 +1,7 @@
-"""What a conversation is given of the memory: its view at the start, and the news since. Text
-within a client's cap.
+"""The texts that a conversation is given of the memory: its view at the start, and the news since.
 
-Whole entries and pointers only: what does not fit is a part of its own, or waits for the next
-event.
+Each is as long as the client takes. Entries are whole or pointers: what does not fit is a part of
+its own, or waits for the next event. Called by `respond` and the doctor.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from synapse.agent_memory import AgentMemory
 from synapse.errors import OverBudget
 from synapse.model.agents import Agent
 from synapse.model.entry import Entry
-from synapse.model.records import Pending
+from synapse.model.records import Record
 from synapse.view.block import POINTER, Block, pointer, whole
 from synapse.view.view import View
 
@@ -146,8 +145,9 @@ class Context:
         return sorted(waiting, key=lambda item: order.index(item.tier))
 
     def _is_result(self, entry: Entry, worker: Worker) -> bool:
-        """Tell whether a sub-agent of this conversation left an entry, at its end or on the way. The
-        client gives the conversation the sub-agent's report, which has what matters of it.
+        """Tell whether a sub-agent of this conversation left an entry, at its end or before.
+
+        The client gives the conversation the sub-agent's report, which has what matters of it.
         """
         workers = self.workers.session.workers
         is_note = entry.priority == "info" and entry.addressees == ("all",)
@@ -195,7 +195,7 @@ class Context:
                 "state": "rendered",
             }
             self.workers.seat(worker).pen.write(
-                Pending("delivery", worker.agent, fields | {"ids": whole_ids})
+                Record.new("delivery", worker.agent, fields | {"ids": whole_ids})
             )
         return text
 

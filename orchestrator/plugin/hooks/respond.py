@@ -28,7 +28,7 @@ from synapse.tools import blocker_of
 
 def respond(memory: Memory, facts: Facts, event: Event) -> tuple[Reply, str]:
     """Return the reply to an event, and the text of the second hook of a start."""
-    memory.store.fresh()
+    memory.store.refresh(look=True)
     if memory.store.readonly:
         return _reply_readonly(memory, facts, event), ""
     if event.name == "start":
@@ -271,7 +271,7 @@ class _Answer:
     # -- ends --------------------------------------------------------------------------------------
 
     def _agent_stop(self) -> Reply:
-        """Answer a sub-agent that would end: with news it has to know, else write what it leaves."""
+        """Answer a sub-agent that would end: with news it has to know, or write its result."""
         worker = self.workers.of(self.event)
         if text := self._pressing_news(worker):
             return Reply(again=text)

@@ -1,7 +1,8 @@
-"""Plans of clients carried out on the disk: everything is planned first, then written or not.
+"""An installation carried out on the disk: all of it is planned first, then written whole or not at
+all.
 
 `prepare` reads and decides, `carry_out` writes files, runs the clients' commands and keeps the
-record. Called by the shell's verbs and by the nightly refresh of AGENTS.md.
+record. Called by `installer` and by the nightly refresh of AGENTS.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The plugin's own files: templates of `assets/CLIENT/`, filled in, and the programs in `bin/`.
+"""The plugin's own files: templates of `assets/CLIENT/`, filled in, and the launchers in `bin/`.
 
 Called by the modules of the clients. Returns changes; writes nothing.
 """

@@ -1,8 +1,7 @@
-"""What an installation is made of: where it goes, and the changes that it makes to files and
-clients.
+"""The values of an installation: where it goes, and the changes that it makes to files and clients.
 
-Values only; nothing here reads or writes a file. The modules of the clients return these from
-`plan(target)`, `merge` carries them out on bytes, and `apply` on files.
+Nothing here reads or writes a file. The modules of the clients return these from `plan(target)`,
+`merge` carries them out on bytes, and `apply` on files.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`install` and `uninstall` as a whole: the workspace, the client's files, what git leaves out.
+"""The whole of `install` and `uninstall`: the workspace, the client's files, what git leaves out.
 
 Called by the shell. Returns what was done; prints nothing.
 """
@@ -69,7 +69,9 @@ def install(place: Place, dry_run: bool = False) -> Done:
     places.refuse_unmakeable(place)
     prepared = apply.prepare(target, module.plan(target))
     ignored = _ignored(place, prepared)
-    notes = [*prepared.notes, *_missing(place), *_of_module(module, "notes", place)]
+    notes = [*prepared.notes, *_missing(place)]
+    if hasattr(module, "notes"):
+        notes += module.notes(target)
     done = Done(place, prepared, ignored, notes)
     if dry_run or not done.changes:
         return done
@@ -161,8 +163,3 @@ def _missing(place: Place) -> list[str]:
     if find_spec("mcp_types") is None:
         notes.append(f"All but the memory's tools works; for those: {installation()}")
     return notes
-
-
-def _of_module(module: ModuleType, name: str, place: Place) -> list[str]:
-    function = getattr(module, name, None)
-    return [] if function is None else list(function(place.target))

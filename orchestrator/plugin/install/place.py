@@ -1,4 +1,4 @@
-"""Where a plugin is installed: the project, its workspace, and what of them has to be made first.
+"""The place of an installation: the project, its workspace, and what of them has to be made first.
 
 Called by the shell's verbs and by the doctor. `place` only looks; `make` makes what is missing.
 """
@@ -208,7 +208,7 @@ def exclude(place: Place, paths: Sequence[str]) -> list[Block]:
         f"/{os.path.relpath(path, top)}"
         for top in (tree.top, tree.main)
         for path in paths
-        if _is_in(path, top)
+        if path.startswith(top + os.sep)
     }
     done = record.read(target).get(record.key_of(target))
     for written in [] if done is None else done.files.values():
@@ -219,7 +219,3 @@ def exclude(place: Place, paths: Sequence[str]) -> list[Block]:
         }
     file = os.path.join(tree.directory, "info", "exclude")
     return [Block(file, "\n".join(sorted(lines)), "lines")] if lines else []
-
-
-def _is_in(path: str, folder: str) -> bool:
-    return path.startswith(folder + os.sep)

@@ -1,8 +1,8 @@
-"""What an installation did, so that it can be undone: one JSON file for each client.
+"""The record of an installation, so that it can be undone: one JSON file for each client.
 
-It lies in the workspace (`runs/.plugins/CLIENT.json`), for an installation of the user's among the
-user's own state. Called by `apply`; holds texts of ours and digests of others', never a copy of
-what others wrote.
+It lies in the workspace (`runs/.plugins/CLIENT.json`), or for an installation of the user's among
+the user's own state. It holds texts of ours and digests of others', never a copy of what others
+wrote. Called by `apply`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""What `install` and `uninstall` say: the differences of files, and at most twenty lines.
+"""The texts that `install` and `uninstall` print: the differences of files, and at most twenty
+lines.
 
-Pure: from what was done to text. Called by the shell.
+Pure, but for the current folder, by which paths are shortened. Called by the shell.
 """
 
 from __future__ import annotations

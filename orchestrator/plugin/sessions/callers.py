@@ -1,8 +1,9 @@
-"""Whose call a request of the protocol is: the conversation of a client's session, by what its
-hooks saw.
+"""The conversation that a request to the MCP server comes from, by what the session's hooks wrote
+down.
 
 A client starts one server for a session and its sub-agents, or one for each. Nothing that a model
-writes decides who it is: the client's own id of the call does, of its thread, or its process.
+writes decides who it is: the client's own id of the call or of its thread does, or its process.
+Called by `mcp.py`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def seat_of(
 ) -> AgentMemory:
     """Return the seat of the conversation that calls. Where no hook has told of one, the lead's, in
     no run: its client has no hooks that run."""
-    memory.store.fresh()
+    memory.store.refresh(look=True)
     conversation = _worker(memory, client, caller, pid)
     if conversation is None:
         is_registered = lead in memory.store.agents()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from orchestrator.plugin.sessions.state import Worker
-from orchestrator.wake import NewsFeed, News, Reader
+from orchestrator.wake import News, NewsFeed, Reader
 from synapse.model.agents import Agent
 from synapse.store import Store
 
@@ -39,9 +39,10 @@ def waiting_news(store: Store, worker: Worker) -> list[News]:
     """Return the entries that were read for the worker earlier, and that still wait."""
     now = store.clock()
     news = []
-    for item in worker.due:
-        tier, _, id = item.partition(" ")
-        entry = None if id in worker.seen else store.index.entry(id, now)
-        if entry is not None:
-            news.append(News(entry, 0, tier))
+    with store.snapshot(late=True) as snap:
+        for item in worker.due:
+            tier, _, id = item.partition(" ")
+            entry = None if id in worker.seen else snap.entry(id, now)
+            if entry is not None:
+                news.append(News(entry, 0, tier))
     return news

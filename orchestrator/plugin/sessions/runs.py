@@ -1,8 +1,9 @@
-"""The runs that a client's conversations are: begun with an agent of their own, ended with what
-they leave.
+"""The runs of a client's conversations: each begins with an agent of its own, and ends with what it
+leaves.
 
-Two conversations that run at once are never one agent: the second engineer is `engineer-2`. A run
-of a client is `attached`: its process holds it, and no supervisor goes on with it.
+Two conversations that run at once never have the same agent: the second engineer is `engineer-2`. A
+run of a client is `attached`: its process holds it, and no supervisor goes on with it. Called by
+the hooks and the MCP server.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ class ClientRuns:
         return worker
 
     def is_running(self, worker: Worker) -> bool:
-        run = self.store.index.query.run(worker.run)
+        with self.store.snapshot(late=True) as snap:
+            run = snap.run(worker.run)
         return (
             run is not None
             and run["state"] == "running"
@@ -67,17 +69,21 @@ class ClientRuns:
             parent = self.runs.get(self.of(event._replace(agent=None)).run)
         kind = None if key == MAIN else event.type or ""
         with state.hold_lock(os.path.join(self.root, state.FOLDER, ".agents.lock")):
-            self.store.index.catch_up()
+            self.store.refresh()
             run = self._running_run(event.client, key)
             if run is None:
                 run = self._begin_run(event, key, kind, text, parent)
-        worker = Worker(run.agent, run.id, run.epoch, kind, self.store.index.cursor())
+        worker = Worker(run.agent, run.id, run.epoch, kind, self._cursor())
         worker.transcript = event.transcript
         # A session that is gone on with has its earlier runs in the same transcript.
         if key == MAIN:
             worker.before = figures_of(spent(event.client, event.transcript))
         self.session.workers[key] = worker
         return worker
+
+    def _cursor(self) -> int:
+        with self.store.snapshot(late=True) as snap:
+            return snap.cursor
 
     def _begin_run(
         self, event: Event, key: str, kind: str | None, text: str, parent: Run | None
@@ -90,8 +96,7 @@ class ClientRuns:
         agent = self._free_agent(agent_name, key == MAIN)
         text = text[: state.LONGEST] or f"A session of {event.client}"
         task = Task(text, agent.id, project=self.project)
-        cursor = self.store.index.cursor()
-        id = name(agent.id, event.client, event.session, key, cursor)
+        id = name(agent.id, event.client, event.session, key, self._cursor())
         fields = {"engine": event.client, "model": None, "host": HOST}
         fields |= {"attached": event.session, "conversation": key}
         holder = self.session.holder
@@ -107,7 +112,9 @@ class ClientRuns:
             "conversation": key,
             "holder": self.session.holder,
         }
-        for run in self.store.index.query.runs(state="running"):
+        with self.store.snapshot(late=True) as snap:
+            running = snap.runs(state="running")
+        for run in running:
             if all(run.get(name) == value for name, value in fields.items()):
                 return self.runs.get(str(run["run"]))
         return None
@@ -120,7 +127,8 @@ class ClientRuns:
         model = agents.get(base) or member(base, main, self.project)
         for number in range(1, MOST + 1):
             id = base if number == 1 else f"{base[:56]}-{number}"
-            running = self.store.index.query.runs(state="running", agent=id)
+            with self.store.snapshot(late=True) as snap:
+                running = snap.runs(state="running", agent=id)
             if any(lives(self.root, str(run.get("holder"))) for run in running):
                 continue
             agent = agents.get(id)

@@ -1,5 +1,6 @@
-"""Who a client's agents are in the memory: `clients:` in synapse.yaml, and the defaults without it.
-Pure.
+"""The agents that a client's conversations are: `clients:` in synapse.yaml, and the defaults. Pure.
+
+Called by sessions, hooks and installations.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Sub-agents of a client that tells of them as calls of a tool alone: no event says that one begins
-or ends.
+"""Sub-agents of a client whose only trace is a call of a tool: no event says that one begins or
+ends.
 
 The call is the sub-agent: it begins with its view in its prompt, and ends with the call's result.
-Its own calls bear no name of it: while one call is open they are its, while several are, nobody can
-say whose they are. Called by `respond.py` for a client whose facts say `"agents": "calls"`.
+Its own calls do not name it: while one call is open they are its calls; while several are open,
+nobody can know. Called by `respond` for a client whose facts say `"agents": "calls"`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What is kept of a client's session between its hooks: a file in `runs/.clients/`, held by a lock.
+"""The state of a client's session between its hooks: a file in `runs/.clients/`, held by a lock.
 
-Every hook is a process of its own, and several run at once. Nothing here reads the memory; what is
-lost with a file is that an entry may be given once more.
+Every hook is a process of its own, and several run at once. Nothing here reads the memory; where a
+file is lost, an entry may be given once more. Called by everything that knows of sessions.
 """
 
 from __future__ import annotations

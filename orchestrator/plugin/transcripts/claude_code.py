@@ -1,4 +1,4 @@
-"""What a session's or sub-agent's JSONL of Claude Code says of tokens. Called by `transcripts`."""
+"""The usage in a session's or sub-agent's JSONL of Claude Code. Called by `transcript`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What Codex's rollout files say that a conversation used. Reads files of Codex, writes none.
+"""The usage in Codex's rollout files. Reads files of Codex, writes none. Called by `transcript`.
 
 Each conversation, a sub-agent's too, has a file of its own in `$CODEX_HOME/sessions`. Each reply of
-the model leaves a `token_usage_record` in it. Called by `transcripts`.
+the model leaves a `token_usage_record` in it.
 """
 
 from __future__ import annotations

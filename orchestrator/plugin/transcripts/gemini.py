@@ -1,7 +1,8 @@
-"""What a chat of Gemini CLI used: `~/.gemini/tmp/PROJECT/chats/*.jsonl`, and a folder for its
+"""The usage in a chat of Gemini CLI: `~/.gemini/tmp/PROJECT/chats/*.jsonl`, and a folder for its
 sub-agents.
 
-A reply stands in the file again when its calls are done: the last of an id counts.
+A reply stands in the file again when its calls are done: the last of an id counts. Called by
+`transcript`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
-"""What a session of OpenClaw used. It has its sessions in a database, so our plugin writes a line
-for each reply.
+"""The usage of a session of OpenClaw, from a file that our plugin writes: OpenClaw keeps sessions
+in a database.
+
+The file has a line for each reply. Called by `transcript`.
 """
 
 from __future__ import annotations

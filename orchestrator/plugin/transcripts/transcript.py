@@ -1,9 +1,9 @@
-"""What a client's own transcript says that a conversation used. Reads files of clients, writes
+"""The usage of a conversation, from its client's own transcript. Reads files of clients, writes
 none.
 
-A transcript may be torn, huge, or no file at all: what cannot be read is passed over, and a usage
-that is not of all of it says that it is an estimate. Each client's form is a module of its own,
-`transcripts_CLIENT.py` with `usage(path)`. Called where a worker's run ends.
+A transcript may be torn, huge, or no file at all. What cannot be read is left out, and the usage
+then says that it is an estimate. Each client has a module `CLIENT.py` with `usage(path)` in this
+folder. Called where a worker's run ends.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Wakes a session of Codex that waits for its user: the text starts a turn of it. Called by the
-daemon.
+"""The wake of a session of Codex that waits for its user: the text starts a turn of it. Called by
+the daemon.
 
-A session at work needs no wake: its hooks tell it at its next call, and at its end. Codex queues
-the text (`codex queue`); whoever holds the session takes it at once, the window or the background
-server.
+A session at work needs no wake: its hooks give it the news at its next call, and at its end. Codex
+queues the text (`codex queue`); whoever holds the session takes it at once, the window or the
+background server.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Which idle sessions have to be woken, and for what: of what wakes their agent, that no hook has
-given them.
+"""The idle sessions that have to be woken, and the entries for it: those that no hook has given.
 
-`watch.py` asks for the session that started it. The daemon asks for all whose client is woken from
-outside, by its module `wakes_CLIENT.py`. An entry wakes a session once; its text is given by the
-hooks of the turn that begins.
+`watch` asks for the session that started it. The daemon asks for all sessions whose client is woken
+from outside, by its module `CLIENT.py` in this folder. An entry wakes a session once; the hooks of
+the turn that begins give its text.
 """
 
 from __future__ import annotations
@@ -76,7 +75,7 @@ def due(memory: Memory, session: ClientSession) -> list[Entry]:
     worker, store = session.workers.get(MAIN), memory.store
     if worker is None:
         return []
-    store.fresh()
+    store.look()
     agent = store.agents().get(worker.agent)
     if agent is None:
         return []

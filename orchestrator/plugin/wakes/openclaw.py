@@ -1,7 +1,8 @@
-"""Wakes a session of OpenClaw that waits: it gets a turn, and its plugin gives it what came.
+"""The wake of a session of OpenClaw that waits: it gets a turn, and its plugin gives it the
+entries.
 
-Through the gateway's own address for wakes where its configuration has one, else through a file
-that our plugin in the gateway takes. The log stays the durable side: who calls this tries again
+It goes through the gateway's own address for wakes where its configuration has one, else through a
+file that our plugin in the gateway takes. Nothing is lost where it fails: the daemon tries again
 until the entry was given.
 """
 
@@ -27,7 +28,7 @@ MAIN = ":main"
 def wake(
     session: str, text: str, folder: str, env: Mapping[str, str], pid: int | None = None
 ) -> bool:
-    """Have a session's gateway give it a turn with this text; False where no gateway took it.
+    """Ask a session's gateway for a turn with this text; return False where no gateway took it.
     `folder` is the plugin's, `session` the key of a main session such as agent:main:main.
     """
     return post(session, text, env) or drop_file(session, text, folder)

@@ -149,7 +149,7 @@ class Call:
         from synapse import core
 
         self._memory = core.open(self.root)
-        self._memory.store.index.say = self.note
+        self._memory.store.hear(self.note)
         return self._memory
 
     def who(self, named: str | None) -> str | None:

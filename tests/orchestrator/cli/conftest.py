@@ -13,7 +13,7 @@ from orchestrator.prompts.render import Prompt
 from orchestrator.runs import ledger, steps
 from orchestrator.runs.folder import LEDGER, OUTPUT, STEPS, Folder
 from orchestrator.runs.lease import Lease
-from synapse.model.records import Pending
+from synapse.model.records import Record
 
 
 class Ran(NamedTuple):
@@ -87,7 +87,7 @@ class Office:
             memory.register(agent)
 
     def record(self, kind, by, key=None, **fields):
-        self.memory.store.log.append(Pending(kind, by, fields, key=key))
+        self.memory.store.log.append(Record.new(kind, by, fields, key=key))
 
     def begin(
         self,

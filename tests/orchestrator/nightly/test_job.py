@@ -248,8 +248,8 @@ DAEMON = """
 import asyncio, sys, synapse
 from orchestrator import Supervisor
 from orchestrator.daemon import Daemon
-from orchestrator.nightly import nightly
-from orchestrator.schedule import Alarm, plan_of, zone_of
+from orchestrator.nightly.job import nightly
+from orchestrator.nightly.schedule import Alarm, plan_of, zone_of
 async def main(boss, mem):
     plan = plan_of(mem.store.settings)
     alarm = Alarm(nightly(sys.argv[1], plan), zone_of(plan.zone), mem.store.clock, print)
@@ -291,7 +291,7 @@ def test_a_misspelt_backup_is_told_once_the_night_is_done(mem, old, new):
         text = file.read()
     with open(path, "w") as file:
         file.write(text.replace(old, new))
-    mem.store.fresh(force=True)
+    mem.store.refresh(force=True)
     with pytest.raises(InvalidEntry, match="did you mean"):
         spend(mem, TODAY)
     assert states(mem) == [(NIGHT, "2026-02-01", "done")]

@@ -56,7 +56,7 @@ def mem(tmp_path):
 def configured(mem, text):
     with open(f"{mem.store.root}/synapse.yaml", "a") as file:
         file.write(text)
-    mem.store.fresh(force=True)
+    mem.store.refresh(force=True)
 
 
 def write(mem, *bodies, namespace="api/x"):

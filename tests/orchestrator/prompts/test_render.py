@@ -15,7 +15,6 @@ from orchestrator.prompts.render import (
     frame,
     prefix,
     render,
-    resumed,
     template_of,
     unread,
     wake,
@@ -169,11 +168,6 @@ def test_what_is_said_later(golden):
         "r-9", "eng-a", "blocked", "no access to the images", "syn-2026-02-01-009"
     )
     golden("prompt_blocked.md", blocked([stuck], READER, KEY, TEMPLATES))
-    golden(
-        "prompt_resumed.md",
-        resumed(READER, KEY, TEMPLATES, in_flight=["pay", "x\n## y"]),
-    )
-    golden("prompt_resumed_client.md", resumed(READER, KEY, TEMPLATES, earlier=HOSTILE))
 
 
 # -- What they cost --------------------------------------------------------------------

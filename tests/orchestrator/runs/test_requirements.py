@@ -262,9 +262,9 @@ def left(here, **options):
         here.mem, **({"engine": Scripted(), "seed": 8, "inline": True} | options)
     ) as other:
         looks = [recover(other.run_store) for _ in range(6)]
-    assert [each.taken for each in looks] == [[]] * 6
-    assert [each.left for each in looks] == [looks[0].left] * 6
-    return looks[0].left
+    assert [each.runs for each in looks] == [[]] * 6
+    assert [each.waiting for each in looks] == [looks[0].waiting] * 6
+    return looks[0].waiting
 
 
 def records(here):
@@ -442,7 +442,7 @@ def test_who_lives_waits_until_its_child_is_gone_on_with(family, world):
             one._begin(mine)
             await asyncio.sleep(60)
             assert here.known(child).epoch == 1
-            (taken,) = (await two.recover()).taken
+            (taken,) = (await two.recover()).runs
             return taken.id, await one.result(mine)
 
     with one, two:

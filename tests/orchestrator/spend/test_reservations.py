@@ -37,8 +37,8 @@ CALL = Amount(1, 1_000, 0.07, 1.5)
 # A process that reserves until it is refused, then says how often it was not.
 RESERVER = """
 import sys
-from orchestrator.limits import Amount, Limits, LimitReached, Scope
-from orchestrator.spending import Budget
+from orchestrator.spend.limits import Amount, Limits, LimitReached, Scope
+from orchestrator.spend.reservations import Budget
 budget, won = Budget(sys.argv[1]), 0
 print("ready", flush=True)
 sys.stdin.readline()
@@ -53,8 +53,8 @@ except LimitReached:
 # A process that spends without end, in two scopes, always the same in both.
 SPENDER = """
 import sys
-from orchestrator.limits import Amount, Limits, Scope
-from orchestrator.spending import Budget
+from orchestrator.spend.limits import Amount, Limits, Scope
+from orchestrator.spend.reservations import Budget
 budget = Budget(sys.argv[1])
 where = [Scope("run:a", Limits(tokens=10**9)), Scope("tree:a", Limits(usd=10.0**6))]
 print("ready", flush=True)
@@ -66,8 +66,8 @@ while True:
 # A process and its child that reserve through the same object.
 FORKER = """
 import os, sys
-from orchestrator.limits import Amount, Limits, Scope
-from orchestrator.spending import Budget
+from orchestrator.spend.limits import Amount, Limits, Scope
+from orchestrator.spend.reservations import Budget
 budget, where = Budget(sys.argv[1]), [Scope("run:a", Limits())]
 budget.reserve("a", "h", where, Amount(1))
 child = os.fork()

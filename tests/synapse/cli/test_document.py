@@ -116,7 +116,7 @@ def test_vectors_have_the_document_s_model_name(brain, embedding_server):
     embedding_server.reset()
     with open(f"{brain.memory.store.root}/synapse.yaml", "a") as file:
         file.write(f"semantic: {{embedder: ollama, url: '{embedding_server.url}'}}\n")
-    brain.memory.store.fresh(force=True)
+    brain.memory.store.refresh(force=True)
     brain.remember("the spread gate has no predictive power")
     semantic.embed(brain.memory.store)
     brain.tables.sync()

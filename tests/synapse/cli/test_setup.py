@@ -191,7 +191,9 @@ def test_to_register_again_and_say_nothing_wipes_nothing(team, run):
     before = json.loads(run("agents", "--json").out)
     done = run("register", "--id", "eng-backend")
     assert done.code == 64
-    assert "eng-backend is registered already: say what it is to be" in done.err
+    assert (
+        "eng-backend is registered already: give its role and rights again" in done.err
+    )
     assert "read" in done.err, "what would be lost is said"
     assert json.loads(run("agents", "--json").out) == before
     assert run("register", "--id", "eng-backend", "--role", "engineer").code == 0

@@ -7,7 +7,7 @@ import pytest
 
 import synapse
 from synapse.consolidate import run_nightly
-from synapse.model.records import Pending
+from synapse.model.records import Record
 
 
 def seen(run, who):
@@ -102,7 +102,7 @@ def test_ack(wrote, team, run):
         assert (done.code, done.out) == (0, f"acknowledged {id}\n")
         mem.store.index.catch_up()
         assert (
-            mem.store.index.query.deliveries(entry=id, limit=1)[0]["state"] == "acked"
+            mem.store.index.current.deliveries(entry=id, limit=1)[0]["state"] == "acked"
         )
     assert f"eng-frontend acknowledged {id}" in run("audit", "--entry", id).out
 
@@ -114,7 +114,7 @@ def acts(team):
 
         def keep(**fields):
             mem.store.log.append(
-                Pending("run", "eng-backend", {"run": "r", **fields}, key="run:r")
+                Record.new("run", "eng-backend", {"run": "r", **fields}, key="run:r")
             )
 
         keep(
@@ -131,7 +131,7 @@ def acts(team):
         me.pen.delivery("offered", [id], "wake")
         me.pen.delivery("rendered", [id], "wake")
         mem.store.log.append(
-            Pending(
+            Record.new(
                 "stop", "operator", {"run": "r", "reason": "too dear"}, key="stop:r"
             )
         )
@@ -181,10 +181,10 @@ def test_the_log_tells_who_was_given_and_woken_by_what(team, run):
         ).id
         about = {"cursor": 1, "how": "spawn", "run": "r", "epoch": 1}
         mem.store.log.append(
-            Pending("shown", "eng-backend", {**about, "ids": [public[0], secret]})
+            Record.new("shown", "eng-backend", {**about, "ids": [public[0], secret]})
         )
         mem.store.log.append(
-            Pending("shown", "eng-backend", {**about, "run": "s", "ids": public})
+            Record.new("shown", "eng-backend", {**about, "run": "s", "ids": public})
         )
         woken = {
             "agent": "eng-backend",
@@ -193,9 +193,9 @@ def test_the_log_tells_who_was_given_and_woken_by_what(team, run):
             "state": "rendered",
             "ids": [secret],
         }
-        mem.store.log.append(Pending("delivery", "eng-backend", woken))
+        mem.store.log.append(Record.new("delivery", "eng-backend", woken))
         mem.store.log.append(
-            Pending("delivery", "eng-backend", {**woken, "state": "acked"})
+            Record.new("delivery", "eng-backend", {**woken, "state": "acked"})
         )
         run_nightly(mem, "2026-02-01", mem.store.clock())
     backend = run("log", "--agent", "eng-backend").out

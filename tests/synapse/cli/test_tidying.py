@@ -78,7 +78,9 @@ def test_stats_tell_of_the_nights(run):
 
 def test_the_night_of_a_date_is_run_once(run):
     assert run.old in run("defrag", "--date", "2026-02-03")
-    assert "the night of 2026-02-03 is done" in run("defrag", "--date", "2026-02-03")
+    assert "the maintenance of 2026-02-03 is done" in run(
+        "defrag", "--date", "2026-02-03"
+    )
     assert run("defrag").startswith("nothing to file away")
     assert run("undo", "2026-02-03").startswith("undo")
     for words in (

@@ -147,7 +147,7 @@ def test_all_of_it_is_taken_over(mem, old):
         2.5,
         ("trading", "meta"),
     )
-    assert uses(mem.store.index.query, fact.id) == 7
+    assert uses(mem.store.index.current, fact.id) == 7
     halt = me.get("fact_aaaaaaaaaaaa")
     assert (halt.derived_from, json.loads(halt.evidence)) == (
         ("syn_0123456789ab",), {"content": "EV halt saves 3 %\n", "id": "stm_aaaaaaaaaaaa", "pinned": True},
@@ -245,15 +245,15 @@ def test_nothing_is_written_where_one_thing_cannot_be_kept(
     [
         ("stm.json", [{"content": "  "}], "no content"),
         ("stm.json", {"unknown": []}, "no list that is known"),
-        ("stm.json", [{"id": "a", "content": "x"}, {"id": "a", "content": "y"}], "says something else"),
+        ("stm.json", [{"id": "a", "content": "x"}, {"id": "a", "content": "y"}], "exists already with another content"),
         ("stm.json", [{"content": "x", "importance": "high"}], "importance 'high'"),
         ("atoms.json", {"atoms": [], "links": [{"from_id": "a", "to_id": "b"}]}, "no two atoms"),
         ("atoms.json", [{"subject": "a", "action": "", "outcome": "c"}], "lacks its subject"),
-        ("embeddings.json", [{"source_id": "stm_aaaaaaaaaaaa", "embedding": [1.0, 2.0]}], "nobody names"),
+        ("embeddings.json", [{"source_id": "stm_aaaaaaaaaaaa", "embedding": [1.0, 2.0]}], "unnamed model"),
         ("embeddings.json", [{"embedding": numbers(1)}], "does not say of what"),
         ("embeddings.json", [{"source_id": "a", "embedding": numbers(1), "model": "m"},
                              {"source_id": "b", "embedding": [1.0], "model": "m"}], "two models"),
-        ("embeddings.json", [{"source_id": "a", "embedding": [float("nan")] * 384}], "no number"),
+        ("embeddings.json", [{"source_id": "a", "embedding": [float("nan")] * 384}], "not a number"),
     ],
 )  # fmt: skip
 def test_knowledge_that_cannot_be_kept_is_refused(mem, old, tmp_path, name, data, why):
@@ -417,7 +417,7 @@ def test_a_folder_of_nothing_is_one(tmp_path):
 def settings(mem, tmp_path, until):
     with open(f"{mem.store.root}/synapse.yaml", "a", encoding="utf-8") as file:
         file.write(f"mirror: {{synapse_json: ../mirror.json{until}}}\n")
-    mem.store.fresh(force=True)
+    mem.store.refresh(force=True)
     return tmp_path / "mirror.json"
 
 

@@ -72,7 +72,7 @@ def test_a_root_is_opened_and_closed(tmp_path):
         assert [entry.body for entry in store.search("tea", agent="ann").shown] == [
             "tea"
         ]
-        with pytest.raises(synapse.InvalidQuery, match="name an agent"):
+        with pytest.raises(synapse.InvalidQuery, match="missing agent: name one"):
             store.search("tea")
 
 

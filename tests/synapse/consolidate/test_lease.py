@@ -11,7 +11,7 @@ import synapse
 from synapse.consolidate import claim, finish, lapsed, reach, run_nightly
 from synapse.consolidate.lease import FOLDER, is_dead
 from synapse.consolidate.nightly import LEASE
-from synapse.model.records import Pending
+from synapse.model.records import Record
 from synapse.testing import FrozenClock
 
 TODAY = "2026-02-03"
@@ -95,7 +95,7 @@ def test_of_another_machine_nothing_is_known(root):
         last = mem.store.index.keyed(KEY)[-1].fields
         assert is_dead(mem.store, KEY, last)
         elsewhere = last | {"holder": "elsewhere:" + last["holder"].rpartition(":")[2]}
-        mem.store.log.append(Pending("night", "consolidator", elsewhere, key=KEY))
+        mem.store.log.append(Record.new("night", "consolidator", elsewhere, key=KEY))
         assert not run_nightly(mem, TODAY, mem.store.clock()).ran
         assert run_nightly(mem, TODAY, mem.store.clock() + LEASE).ran
 

@@ -17,7 +17,7 @@ from synapse.consolidate.limits import (
 from synapse.consolidate.state import measure
 from synapse.errors import InvalidEntry
 from synapse.formats.declared import parse_settings, render_settings
-from synapse.index.unfiled import Sized
+from synapse.index.maintenance import Sized
 from synapse.model.agents import Agent
 from synapse.model.settings import Settings, parse_size
 from synapse.testing import FrozenClock
@@ -222,7 +222,7 @@ def test_what_breaks_other_limits_is_only_told_of(world):
     mem.as_agent("a").append("deep", "a/b/c/d")
     with open(f"{mem.store.root}/synapse.yaml", "a") as file:
         file.write("quota: {default: 1, b: off}\nnamespaces: [api/*]\n")
-    mem.store.fresh(force=True)
+    mem.store.refresh(force=True)
     settings = mem.store.settings._replace(
         sizes=(*mem.store.settings.sizes, ("per_entry", "1KB"))
     )

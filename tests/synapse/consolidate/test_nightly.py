@@ -24,7 +24,7 @@ from synapse.consolidate.state import plan_states
 from synapse.errors import Conflict, InvalidQuery, NotFound
 from synapse.model.agents import CONSOLIDATOR, Agent
 from synapse.model.entry import SECOND
-from synapse.model.records import Pending
+from synapse.model.records import Record
 from synapse.model.settings import Settings
 from synapse.notify import route
 
@@ -177,7 +177,7 @@ def test_what_came_beside_a_merge_that_was_begun_is_merged_in_the_same_night(wor
     )
     (act,) = todo(mem, clock()).acts
     record = mem.store.log.append(
-        Pending(
+        Record.new(
             "entry",
             CONSOLIDATOR,
             {"night": TODAY},
@@ -338,8 +338,8 @@ def places(mem):
     """Where every entry of an agent's own stands, with all that it says; and what else is to be
     seen.
     """
-    mem.store.fresh()
-    entries = mem.store.index.query.all(mem.store.index.horizon, mem.store.clock())
+    mem.store.refresh(look=True)
+    entries = mem.store.index.current.all(mem.store.clock())
     own = {entry.id: entry for entry in entries if entry.author != "consolidator"}
     return own, {id: entry.body for id, entry in live(mem).items()}
 

@@ -200,7 +200,7 @@ def test_switched_off_it_counts_no_more(world):
         text = file.read()
     with open(f"{mem.store.root}/synapse.yaml", "w") as file:
         file.write(text.replace("reputation: on", "reputation: off"))
-    mem.store.fresh(force=True)
+    mem.store.refresh(force=True)
     assert mem.as_agent("a").append("x", "api").authority == 60
 
 
@@ -240,7 +240,7 @@ def test_the_shift_is_no_part_of_what_is_declared(world):
     agent = mem.store.agent("a")
     assert (agent.shift < 0) is mem.on
     mem.register(agent._replace(name="A"))
-    assert mem.store.index.query.declared["a"].shift == 0
+    assert mem.store.index.current.declared["a"].shift == 0
     (record,) = [
         r
         for r in mem.audit(agent="operator")

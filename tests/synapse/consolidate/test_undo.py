@@ -18,14 +18,14 @@ TODAY = "2026-02-03"
 
 def standing(mem):
     """Every entry with what a reader is told of it: its place, its fate, its disputes."""
-    mem.store.fresh()
+    mem.store.refresh(look=True)
     now, index = mem.store.clock(), mem.store.index
-    entries = index.query.all(index.horizon, now)
+    entries = index.current.all(now)
     seen = {
         entry.id: entry.disputed
         for entry in mem.as_agent("operator").read(limit=None).entries
     }
-    fates = {entry.id: index.query.fate(entry, now) for entry in entries}
+    fates = {entry.id: index.current.fate(entry, now) for entry in entries}
     reasons = {id: fate and fate.reason for id, fate in fates.items()}
     return {
         entry.id: (entry.archived, seen.get(entry.id), reasons[entry.id])

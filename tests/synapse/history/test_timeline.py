@@ -8,7 +8,7 @@ import synapse
 from synapse.history import timeline
 from synapse.knowledge import memory
 from synapse.model.kinds import MAIL, new_id, new_thread
-from synapse.model.records import Pending
+from synapse.model.records import Record
 from synapse.testing.tools import FrozenClock
 
 
@@ -83,13 +83,13 @@ def test_how_a_project_went(mem):
         "project": "site",
         "state": "running",
     }
-    mem.store.log.append(Pending("run", "ann", fields, key="run:run-1"))
+    mem.store.log.append(Record.new("run", "ann", fields, key="run:run-1"))
     clock.advance("1s")
     ann.append("half done", "status/site")
     ann.append("of another one", "status/other")
     clock.advance("1s")
     mem.store.log.append(
-        Pending(
+        Record.new(
             "run",
             "ann",
             {"run": "run-1", "state": "ended", "status": "done"},

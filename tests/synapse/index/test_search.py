@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 import synapse
 from synapse.errors import InvalidEntry, InvalidQuery
-from synapse.index import search as full_text
-from synapse.index.query import Filter, Query
+from synapse.index import full_text
+from synapse.index.names import Names
+from synapse.index.snapshot import Filter, Snapshot
 from synapse.model import kinds
 from synapse.model.entry import Draft
 from synapse.testing.tools import FrozenClock
@@ -274,7 +275,9 @@ def test_what_is_counted_far_is_estimated_from_the_newest(mem, monkeypatch):
         me.append("often" + " seldom" * (place % 10 == 0), "api/x")
     me.search("often")
     store = mem.store
-    asked = full_text.Search(store.index.query, None, full_text.Filter(), store.clock())
+    asked = full_text.Search(
+        store.index.current, None, full_text.Filter(), store.clock()
+    )
     counts = {word.text: word.entries for word in asked.words("often seldom")}
     assert 90 <= counts["often"] <= 110
     assert 8 <= counts["seldom"] <= 130
@@ -318,8 +321,10 @@ def test_a_common_word_counts_the_same_for_whoever_asks_and_when(mem, monkeypatc
         me.search("alpha rare")
         index = mem.store.index
         size = index.db.run("last_entry").fetchone()[0]
-        kept = full_text.Search(index.query, None, Filter(), 0).words("alpha rare")
-        anew = full_text.Search(Query(index.db), None, Filter(), 0).words("alpha rare")
+        kept = full_text.Search(index.current, None, Filter(), 0).words("alpha rare")
+        anew = full_text.Search(
+            Snapshot(index.db, Names(index.db)), None, Filter(), 0
+        ).words("alpha rare")
         assert kept == anew
         counts = {word.text: word.entries for word in kept}
         assert counts["rare"] == max(0, place - 36)

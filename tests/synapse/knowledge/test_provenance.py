@@ -8,7 +8,7 @@ import synapse
 from synapse.knowledge import memory
 from synapse.knowledge.provenance import why
 from synapse.model.kinds import MAIL, new_id, new_thread
-from synapse.model.records import Pending
+from synapse.model.records import Record
 from synapse.testing.tools import FrozenClock
 
 
@@ -34,7 +34,7 @@ def begun(mem, run, agent, **more):
         "task": "Mend the login",
         **more,
     }
-    mem.store.log.append(Pending("run", agent, fields, key=f"run:{run}"))
+    mem.store.log.append(Record.new("run", agent, fields, key=f"run:{run}"))
     return mem.as_agent(agent, run, 1)
 
 
@@ -49,7 +49,7 @@ def test_six_steps_from_a_message_to_a_prompt(mem):
     shown = mem.as_agent("bob").append("the login is at /v2", "api/login")
     me = begun(mem, "run-1", "ann")
     me.pen.write(
-        Pending(
+        Record.new(
             "shown", "ann", {"cursor": 9, "run": "run-1", "epoch": 1, "ids": [shown.id]}
         )
     )

@@ -11,7 +11,7 @@ from synapse.knowledge import memory, recall
 from synapse.knowledge.capsule import LEAST, MOST, short
 from synapse.model import kinds
 from synapse.model.agents import Agent
-from synapse.model.records import Pending, unchanged
+from synapse.model.records import Record, unchanged
 from synapse.testing import FrozenClock
 
 AGENTS = (
@@ -200,7 +200,7 @@ def test_retries_write_once(mem, seats):
 def test_a_stale_run_writes_nothing(mem, seats):
     kept = recall.remember(seats["ann"], "tea", "agent")
     mem.store.log.append(
-        Pending("run", "ann", {"run": "r", "epoch": 2, "agent": "ann"}, key="run:r")
+        Record.new("run", "ann", {"run": "r", "epoch": 2, "agent": "ann"}, key="run:r")
     )
     stale = mem.as_agent("ann", run="r", epoch=1)
     for act in (
@@ -220,7 +220,7 @@ def test_what_is_recalled_counts_as_used(seats):
 
 def test_only_knowledge_is_forgotten(seats):
     entry = seats["ann"].append("tea", "agents/ann")
-    with pytest.raises(synapse.NotFound, match="is no fact and no atom"):
+    with pytest.raises(synapse.NotFound, match="is not of the kind fact or atom"):
         recall.forget(seats["ann"], entry.id)
 
 

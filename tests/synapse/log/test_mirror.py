@@ -2,8 +2,12 @@
 
 import os
 
+import pytest
+
 import synapse
 from synapse import Mail
+from synapse.log.mirror import Mirror
+from synapse.testing import FrozenClock
 
 
 def test_the_folder_of_a_thread_goes_with_its_messages_and_comes_back(tmp_path):
@@ -40,3 +44,34 @@ def test_a_folder_in_which_a_person_keeps_something_stays(tmp_path):
         note.write_text("mine")
         memory.as_agent("operator").archive(first.id)
         assert note.read_text() == "mine"
+
+
+def test_the_draft_of_a_killed_writer_goes_when_its_file_is_put(tmp_path):
+    clock = FrozenClock()
+    root = str(tmp_path / "shared")
+    with synapse.init(root, clock=clock) as memory:
+        memory.register(synapse.Agent("helios"))
+        entry = memory.as_agent("helios").append("one", "projects/x")
+    folder = tmp_path / "shared" / "entries" / "projects" / "x"
+    name = f"{entry.id}.md"
+    text = (folder / name).read_bytes()
+    (folder / name).unlink()
+    (folder / f".{name}.4711.abcdef").write_bytes(text[:9])
+    clock.advance("5s")
+    with synapse.open(root, clock=clock) as memory:
+        memory.as_agent("helios").read()
+    assert os.listdir(folder) == [name]
+    assert (folder / name).read_bytes() == text
+
+
+def test_a_file_that_cannot_be_written_leaves_no_draft(tmp_path, monkeypatch):
+    mirror = Mirror(str(tmp_path), lambda section: section())
+
+    def full(fd, raw):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("synapse.log.mirror.write_all", full)
+    with pytest.raises(OSError, match="No space"):
+        mirror.place("entries/x/syn-1.md", b"text")
+    assert os.listdir(tmp_path / "entries" / "x") == []
+    mirror.close()

@@ -11,7 +11,7 @@ import pytest
 import synapse
 from synapse import Conflict, Forbidden, InvalidEntry, Mail, NotFound
 from synapse.consolidate import run_nightly, undo
-from synapse.index.db import load_sql
+from synapse.index.database import load_sql
 from synapse.model import kinds
 from synapse.model.agents import Agent
 from synapse.model.clock import now
@@ -249,7 +249,7 @@ def test_what_was_delivered_is_done_when_it_is_acknowledged(post, mem):
     post["nova"].ack(sent.id)
     states = {
         found["state"]
-        for found in mem.store.index.query.deliveries(agent="nova", entry=sent.id)
+        for found in mem.store.index.current.deliveries(agent="nova", entry=sent.id)
     }
     assert states == {"offered", "acked"}
 
@@ -281,7 +281,7 @@ def test_nobody_looks_into_another_s_mail_but_the_operator(post, mem):
     assert operator.poll(agent="nova") == 1
     assert bodies(operator.inbox(agent="nova")) == ["for nova"]
     assert post["nova"].poll(agent="nova") == 1
-    with pytest.raises(Forbidden, match="marked as read"):
+    with pytest.raises(Forbidden, match="can mark its mail as read"):
         operator.inbox(agent="nova", mark=True)
     for ask in (operator.poll, operator.inbox):
         with pytest.raises(NotFound, match="no mail of its own"):
@@ -305,7 +305,7 @@ def test_an_entry_is_no_message(post, mem):
         lambda id: mail.react(id, "x"),
         lambda id: mail.reply(id, "x"),
     ):
-        with pytest.raises(InvalidEntry, match="is no message"):
+        with pytest.raises(InvalidEntry, match="is not a message"):
             act(entry.id)
 
 
@@ -529,11 +529,11 @@ def counted(mem, id):
     """The messages that were not replaced or resolved, by asking for each what became of it."""
     me, moment = mem.as_agent(id), mem.store.clock()
     entries = [
-        mem.store.index.entry(record.id, moment)
+        mem.store.index.current.entry(record.id, moment)
         for record in mem.store.log.since(0)
         if record.kind == "entry"
     ]
-    fates = {entry.id: mem.store.index.query.fate(entry, moment) for entry in entries}
+    fates = {entry.id: mem.store.index.current.fate(entry, moment) for entry in entries}
     gone = {each for each, fate in fates.items() if fate and fate.reason in _GONE}
     return len(
         [entry for entry in entries if _sees(me, entry.id) and entry.id not in gone]

@@ -458,7 +458,7 @@ def settle(mem, monkeypatch):
     monkeypatch.setattr(
         adopt, "SETTLED", 2.0**-30
     )  # a file is finished at once, also for the first look
-    mem.store.fresh(force=True)
+    mem.store.refresh(force=True)
 
 
 def test_dropped_mail_and_knowledge_is_adopted(tree, monkeypatch):
@@ -628,7 +628,7 @@ def test_a_drop_in_a_quiet_thread_among_many_is_taken(tree, monkeypatch):
         tree.store.log.look(tree.store.admit_drop)
     assert len(tree.as_agent("eng-b").read(namespace="mail")) == 1
     dropped(tree, f"{threads[8]}/x.md", front("message"))
-    tree.store.fresh(force=True)  # one look at the whole tree
+    tree.store.refresh(force=True)  # one look at the whole tree
     assert len(tree.as_agent("eng-b").read(namespace="mail")) == 2
 
 

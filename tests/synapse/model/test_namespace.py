@@ -143,7 +143,7 @@ def test_the_default_time_to_live_is_the_longest_prefix_s():
     names = ("blockers/x", "api", "decisions/a/b", "team/x", "projects/p", "plans")
     assert [*map(ns.default_ttl, names)] == ["7d", "30d", "90d", "14d", "30d", "90d"]
     assert ns.default_ttl("apis/x") == ns.default_ttl("elsewhere") == "7d"
-    declared = {"api/*": "1d", "api/v1": "2d", "*": "3d"}
+    declared = (("api/*", "1d"), ("api/v1", "2d"), ("*", "3d"))
     assert [
         ns.default_ttl(name, declared) for name in ("api/x", "api/v1/users", "team/x")
     ] == [

@@ -9,7 +9,6 @@ from synapse.log.memory import MemoryLog
 from synapse.model.entry import NEVER, Entry, expiry
 from synapse.model.records import (
     KINDS,
-    Pending,
     Record,
     canonical_body,
     entry_of,
@@ -136,7 +135,7 @@ def test_unruled():
 def test_guards_decide_on_the_log_s_own_state():
     log = MemoryLog(FrozenClock())
     Store(log, log.clock)
-    act = Pending("entry", "a", {"amount": 2}, draft_entry().entry, key="budget")
+    act = Record.new("entry", "a", {"amount": 2}, draft_entry().entry, key="budget")
     log.append(act, unless=sum_below("budget", 3))
     log.append(act, unless=sum_below("budget", 3))
     with pytest.raises(Conflict, match="sum_below"):

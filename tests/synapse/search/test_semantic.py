@@ -12,7 +12,7 @@ from synapse.errors import EmbedderError, InvalidQuery
 from synapse.index.embeddable import text_of
 from synapse.log.files import FilesLog
 from synapse.model.entry import Entry
-from synapse.model.records import Pending
+from synapse.model.records import Record
 from synapse.model.settings import Semantic
 from synapse.search import semantic
 from synapse.testing import FrozenClock
@@ -116,7 +116,7 @@ def test_what_was_turned_away_or_quarantined_is_never_embedded(
     (folder / "bad.md").write_text("---\nfrom: [\n---\nmalformed")
     os.utime(folder / "bad.md", (1, 1))
     time.sleep(0.25)
-    mem.store.fresh(force=True)
+    mem.store.refresh(force=True)
     assert list((tmp_path / "w/quarantine").rglob("*bad*"))
     semantic.embed(mem.store)
     assert told(embeddings) == []
@@ -143,7 +143,7 @@ def test_a_sealed_entry_in_the_log_is_passed_over(mem, embeddings):
         scope="private",
         authority=100,
     )
-    mem.store.log.append(Pending("entry", "cto", {}, entry))
+    mem.store.log.append(Record.new("entry", "cto", {}, entry))
     write(mem, "said to all")
     assert semantic.embed(mem.store)[1:] == (1, 0, 0)
     assert told(embeddings) == ["said to all"]
@@ -248,7 +248,7 @@ def test_another_model_begins_anew_and_finds_its_own(mem, embeddings, tmp_path, 
     semantic.embed(mem.store)
     path = tmp_path / "w/synapse.yaml"
     path.write_text(path.read_text().replace("model: words", "model: other"))
-    mem.store.fresh(force=True)
+    mem.store.refresh(force=True)
     embeddings.dimension = 32
     assert [*mem.as_agent("cto").search("deploys", mode="meaning")] == []
     assert semantic.embed(mem.store) == ("openai/other", 3, 0, 0)
@@ -425,7 +425,7 @@ def test_search_is_by_words_where_the_settings_say_so(mem, embeddings, tmp_path)
     semantic.embed(mem.store)
     with (tmp_path / "w/synapse.yaml").open("a") as file:
         file.write("  search: off\n")
-    mem.store.fresh(force=True)
+    mem.store.refresh(force=True)
     before = len(embeddings.heard)
     assert mem.as_agent("cto").search("deploys")[0].body == BODIES[0]
     assert len(embeddings.heard) == before

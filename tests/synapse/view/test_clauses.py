@@ -24,12 +24,9 @@ def mem():
 
 def found(mem, text, agent="eng"):
     """Return what the text finds, as (body, whether it is the best of a clause)."""
-    index, reader = mem.store.index, mem.store.agent(agent)
-    index.catch_up()
-    return [
-        (m.entry.body, m.best)
-        for m in matches(index, reader, text, mem.store.clock(), index.horizon)
-    ]
+    reader, now = mem.store.agent(agent), mem.store.clock()
+    with mem.store.snapshot(words=True) as snap:
+        return [(m.entry.body, m.best) for m in matches(snap, reader, text, now)]
 
 
 def say(mem, body, namespace="projects/x", who="lead", **more):
@@ -117,12 +114,12 @@ def test_what_may_not_be_seen_or_stands_no_more_is_never_found(mem, seal):
 
 
 def test_it_reads_no_further_than_its_cursor(mem):
-    index, reader = mem.store.index, mem.store.agent("eng")
-    index.catch_up()
-    before = index.horizon
+    reader = mem.store.agent("eng")
+    with mem.store.snapshot() as snap:
+        before = snap
     say(mem, "The retry limit of service 3 is r30.")
     assert len(found(mem, TASK)) == 1
-    assert matches(index, reader, TASK, mem.store.clock(), before) == []
+    assert matches(before, reader, TASK, mem.store.clock()) == []
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
-"""The block of AGENTS.md: what an agent is told that has a shell, and no hooks of ours.
+"""The block of AGENTS.md, for agents that have a shell and no hooks of ours.
 
-Only what stays true is in it: no entries, which would be stale by the next request and paid for in
-each. It is brought up to date by every installation and by the nightly job.
+It holds only what stays true: no entries, which would be stale by the next request and paid for in
+each. Every installation and the nightly job bring it up to date.
 """
 
 from __future__ import annotations
@@ -58,8 +58,9 @@ def refresh(target: Target) -> list[str]:
         project_target = target._replace(project=project)
         path = os.path.join(project, FILE)
         try:
-            if not _has_block(path):
-                continue
+            with open(path, encoding="utf-8") as file:
+                if "synapse:begin" not in file.read():
+                    continue
             prepared = apply.prepare(project_target, plan(project_target))
             if prepared.changes:
                 apply.carry_out(prepared)
@@ -79,8 +80,3 @@ def nightly(root: str, plan: Plan) -> list[Job]:
         return True
 
     return [] if plan.defrag is None else [Job(AGENTS_MD, plan.defrag, act)]
-
-
-def _has_block(path: str) -> bool:
-    with open(path, encoding="utf-8") as file:
-        return "synapse:begin" in file.read()

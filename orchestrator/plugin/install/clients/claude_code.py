@@ -127,7 +127,8 @@ def examine(target: Target) -> list[Finding]:
 
 def is_trusted(target: Target) -> bool:
     """Tell whether the user has told Claude Code to trust the project's folder, or one above it."""
-    projects = _at(_read(_state_path(target)), "projects")
+    config = target.env.get("CLAUDE_CONFIG_DIR") or target.home
+    projects = _at(_read(os.path.join(config, ".claude.json")), "projects")
     folder = os.path.realpath(target.project)
     while True:
         if _at(projects, folder).get("hasTrustDialogAccepted") is True:
@@ -136,11 +137,6 @@ def is_trusted(target: Target) -> bool:
         if parent == folder:
             return False
         folder = parent
-
-
-def _state_path(target: Target) -> str:
-    folder = target.env.get("CLAUDE_CONFIG_DIR") or target.home
-    return os.path.join(folder, ".claude.json")
 
 
 def _settings(target: Target) -> Iterator[tuple[str, dict[str, Any]]]:

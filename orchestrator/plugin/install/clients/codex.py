@@ -1,7 +1,7 @@
-"""Codex: its hooks, its MCP server, and what only its doctor can see.
+"""The installation for Codex: its hooks, its MCP server, and the checks of its doctor.
 
 In a project both go into `.codex/`, for the user into `$CODEX_HOME`. The hooks run once the user
-has trusted them, in Codex: that is theirs to say, so nothing here writes it.
+has trusted them in Codex; nothing here does that for the user.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ default_tools_approval_mode = "approve"
 
 def plan(target: Target) -> list[Change]:
     """Return what an installation changes: our programs, the hooks, the MCP server."""
-    folder = _folder(target)
+    folder = os.path.join(target.project, ".codex")
+    if target.user:
+        folder = _home(target)
     return [
         *programs(target),
         *assets(target),
@@ -79,10 +81,6 @@ def notes(target: Target) -> list[str]:
 def examine(target: Target) -> list[Finding]:
     """Return whether Codex will run the hooks, and where its shells may write."""
     return [*_trust(target), *_sandbox(target)]
-
-
-def _folder(target: Target) -> str:
-    return _home(target) if target.user else os.path.join(target.project, ".codex")
 
 
 def _home(target: Target) -> str:

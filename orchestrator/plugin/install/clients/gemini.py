@@ -1,8 +1,8 @@
-"""The plugin of Gemini CLI: an extension in its user's folder, at work in one project, or with
---user in all.
+"""The installation for Gemini CLI: an extension in its user's folder, for one project, or with
+--user for all.
 
-Each project has an extension of its own, and a rule that enables it there alone; nothing is written
-into the project itself, where others would get it with the next commit. Called by `installer.py`.
+Each project has an extension of its own, and a rule that enables it there alone. Nothing is written
+into the project itself, where others would get it with the next commit. Called by `installer`.
 """
 
 from __future__ import annotations

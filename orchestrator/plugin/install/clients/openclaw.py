@@ -1,7 +1,7 @@
-"""The plugin of OpenClaw: a native plugin that the gateway loads from its folder, and the memory
-tools.
+"""The installation for OpenClaw: a native plugin that the gateway loads from its folder, and the
+memory tools.
 
-Called by `installer.py`. The gateway takes a change of its configuration without a restart.
+The gateway takes a change of its configuration without a restart. Called by `installer`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Lines of ours in a text file that others write too, between two marked lines.
+"""A block of our lines in a text file that others write too, between two marked lines.
 
-Pure. Called by `merge`, and by `agents_md` to read the block that is there.
+Pure. Called by `merge`.
 """
 
 from __future__ import annotations
@@ -145,17 +145,13 @@ def _without_tables(text: str, body: str, lead: str | None) -> str:
         len(remaining) < len(_parts(text))
         and is_last
         and lead
-        and _ends_blank(result)
+        and result.replace("\r\n", "\n").endswith("\n\n")
         and result.endswith(lead)
     ):
         result = result[: -len(lead)]
     if result != text:
         _toml(result)
     return result
-
-
-def _ends_blank(text: str) -> bool:
-    return text.replace("\r\n", "\n").endswith("\n\n")
 
 
 def _parts(text: str) -> list[str]:

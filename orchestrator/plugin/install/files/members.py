@@ -1,7 +1,6 @@
-"""Our members of a JSON document that others write too: put in beside theirs, found again, and
-taken out.
+"""Our members of a JSON document that others write too: put in, found again, and taken out.
 
-Pure. Called by `merge`; `jsonc` does the cutting.
+Pure. Called by `merge`; `jsonc` finds and cuts the text.
 """
 
 from __future__ import annotations

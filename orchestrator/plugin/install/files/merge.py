@@ -1,7 +1,7 @@
-"""Changes carried out on the bytes of a file, and undone on them.
+"""Changes carried out on the bytes of one file, and undone on them.
 
-Pure: bytes in, bytes out, with what was put in as values that go into the record. What cannot be
-undone to the byte is refused before anything is written. Called by `apply`.
+Pure: bytes in, bytes out, with what was put in as values for the record. What cannot be undone to
+the byte is refused before anything is written. Called by `apply`.
 """
 
 from __future__ import annotations

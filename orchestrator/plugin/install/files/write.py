@@ -1,7 +1,7 @@
 """Files written together or not at all: each atomically, with its mode and its link kept, and all
 put back where one of them fails.
 
-Called by `apply`. Knows nothing of what is in the files.
+Knows nothing of what is in the files. Called by `apply`.
 """
 
 from __future__ import annotations
@@ -134,7 +134,9 @@ def write(edits: Sequence[Edit]) -> Wrote:
             f"{error.filename or edit.path} could not be written: {error.strerror}"
         ) from error
     for edit in done:
-        _prune(edit)
+        if edit.new is None:
+            for folder in reversed(edit.folders):
+                _remove_empty(folder)
     return Wrote(done, new_folders)
 
 
@@ -168,13 +170,6 @@ def _replace(edit: Edit) -> None:
     except BaseException:
         os.unlink(temporary)
         raise
-
-
-def _prune(edit: Edit) -> None:
-    """Remove the folders that were made for a file that is gone, where nothing else is in them."""
-    if edit.new is None:
-        for folder in reversed(edit.folders):
-            _remove_empty(folder)
 
 
 def _remove_empty(folder: str) -> None:

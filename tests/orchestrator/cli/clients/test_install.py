@@ -150,7 +150,7 @@ def test_a_client_that_is_not_known_or_not_named_is_met_with_those_that_are(run,
     done = run("install")
     assert (
         done.code,
-        "One of claude-code, codex, gemini, openclaw, agents-md" in done.err,
+        "one of claude-code, codex, gemini, openclaw, agents-md" in done.err,
     ) == (
         64,
         True,

@@ -29,10 +29,10 @@ def test_what_is_next_and_what_was(run, root):
     assert told["next"]["local"][11:16] == "03:15"
     first = run("schedule").out.splitlines()[0]
     assert first.startswith(
-        f"next: the night of {told['next']['date']}, at {told['next']['date']} 03:15 Europe/Berlin"
+        f"next: the nightly run of {told['next']['date']}, at {told['next']['date']} 03:15 Europe/Berlin"
     )
     assert first.endswith(
-        "by nobody: start `orchestrator up`, or see --systemd and --cron"
+        "by no process yet: start `orchestrator up`, or see --systemd and --cron"
     )
     done = run("schedule", "--run")
     assert (done.code, done.out.split()[-2:]) == (0, ["is", "done"])
@@ -73,7 +73,7 @@ def test_a_workspace_without_nights(run, root):
         file.write(text.replace('"03:15"', "off"))
     assert (
         run("schedule").out
-        == "no nights: synapse.yaml says `schedule: {defrag: off}`\n"
+        == "there is no nightly job: synapse.yaml says `schedule: {defrag: off}`\n"
     )
     assert run("schedule", "--json").json["next"] is None
     assert run("schedule", "--run").code == run("schedule", "--systemd").code == 3

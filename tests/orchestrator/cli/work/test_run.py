@@ -471,7 +471,9 @@ def test_what_nobody_reported_is_told_as_an_estimate(here, run):
     )
     assert f" {told} tokens" in run("tree").out
     assert run("tail", done.json["run"]).out.count("~") == 3
-    assert run("stats").out.endswith("\n~: nobody reported or could count some of it\n")
+    assert run("stats").out.endswith(
+        "\n~: some of it was not reported, or could not be counted\n"
+    )
     assert run("stats", "--json").json["all"]["estimated"]
 
 
@@ -691,7 +693,7 @@ def test_settings_that_are_spoiled_later_begin_no_more_runs(here):
         assert boss.run(Task("Work", "eng-backend")).status == "done"
         with (here / "synapse.yaml").open("a") as file:
             file.write("limit: {run: {usd: 0.01}}\n")
-        memory.store.fresh(force=True)
+        memory.store.refresh(force=True)
         with pytest.raises(synapse.InvalidEntry, match="did you mean limits"):
             boss.run(Task("Work more", "eng-backend"))
 

@@ -52,7 +52,7 @@ def context(reply):
 
 
 def runs(memory):
-    return {run["run"]: run for run in memory.store.index.query.runs(limit=20)}
+    return {run["run"]: run for run in memory.store.index.current.runs(limit=20)}
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -87,7 +87,7 @@ def test_each_event_is_answered_in_our_own_form(memory, tmp_path):
     )
     assert "Stop using v1." in told(memory, "stop", message="All done.")["again"]
     assert told(memory, "stop", message="All done.", going_on=True) == {}
-    runs = {run["agent"]: run for run in memory.store.index.query.runs(limit=9)}
+    runs = {run["agent"]: run for run in memory.store.index.current.runs(limit=9)}
     assert (runs["engineer"]["status"], runs["engineer"]["summary"]) == (
         "done",
         "It is 8 now.",

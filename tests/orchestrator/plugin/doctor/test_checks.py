@@ -81,7 +81,7 @@ def test_what_is_well_is_said_to_be(doctor: Doctor, target: Target) -> None:
 def test_asking_leaves_no_run_and_no_entry(doctor: Doctor, target: Target) -> None:
     doctor()
     with synapse.open(target.root or "") as memory:
-        assert memory.store.index.query.runs() == []
+        assert memory.store.index.current.runs() == []
         assert [
             record.kind
             for record in memory.store.log.since(0)

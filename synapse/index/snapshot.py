@@ -1,7 +1,8 @@
-"""Questions to the projection: pages, counts, single entries, what an agent has been shown.
+"""The questions that an index answers, as of one moment: pages, counts, single entries, runs, acts.
 
 Every statement that returns entries carries the read gate (`seen` in queries.sql), the twin of
-`authority.visible`.
+`authority.visible`. Nothing here writes. Whoever asks gets a snapshot from `Store.snapshot`; the
+questions of mail, knowledge and nightly maintenance stand in modules of their own and take one.
 """
 
 from __future__ import annotations
@@ -10,15 +11,13 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 
-from synapse.index.db import Database
-from synapse.index.declarations import Declared
-from synapse.index.declarations import agent_from as agent_from
-from synapse.index.project import entry_from, read_entry
-from synapse.model import namespace as ns
+from synapse.index.database import Database
+from synapse.index.names import EVERYONE, Declared, Names, Reach
+from synapse.index.projector import entry_from, read_entry
 from synapse.model.agents import MAIL, Agent
 from synapse.model.entry import NEVER, RANK, Entry
 from synapse.model.records import Record
-from synapse.model.results import Fate
+from synapse.model.results import Fate, Hits
 from synapse.system.typed import Any, NamedTuple
 
 CACHED = 4_096
@@ -26,7 +25,6 @@ _SPARSE = 0.02
 # so much mail for each entry, that it is passed by rather than read over
 _TALKATIVE = 1.0
 _ALL = 2**62
-_OPERATOR = -2
 _MESSAGE = 1
 
 
@@ -47,55 +45,48 @@ class Filter(NamedTuple):
     kinds: tuple[str, ...] = ()
 
 
-class Reach(NamedTuple):
-    """What one agent may see, in the numbers of the index: namespaces, the lists that name it,
-    itself.
+class Snapshot:
+    """What an index answers as of one moment. Threads may share it.
+
+    `cursor` is the last record that it knows: no page goes beyond it. `mark` names the moment, so
+    that an answer which was kept is known to be still true; `turn` says how often the log was
+    another one by then. Entries that were built once are kept: they never change but by a vouch or
+    the archive, which bump `rev`.
     """
 
-    nids: tuple[int, ...]
-    audiences: tuple[int, ...]
-    me: int
+    __slots__ = ("cursor", "db", "entries", "mark", "names", "turn")
 
-
-class Query:
-    """Reads one index. Entries that were built once are kept: they never change but by a vouch
-    or the archive, which bump `rev`."""
-
-    def __init__(self, db: Database) -> None:
+    def __init__(
+        self,
+        db: Database,
+        names: Names,
+        cursor: int = 0,
+        mark: object = None,
+        turn: int = -1,
+        entries: dict[tuple[int, int], Entry] | None = None,
+    ) -> None:
         self.db = db
-        self.entries: dict[tuple[int, int], Entry] = {}
-        self.names: dict[str, int] = {}
-        self.reaches: dict[Agent | None, Reach] = {}
-        self.weights: dict[tuple[Reach, tuple[int, ...]], tuple[int, int, int]] = {}
-        self.covered: dict[tuple[str, ...], tuple[int, ...]] = {}
-        self.declared = Declared(())
-        self.authors: dict[str, frozenset[int]] = {}
-        self.common: dict[
-            tuple[int, str], int
-        ] = {}  # by size of the store, how many entries hold a common word
-        self.version: object = None
+        self.names = names
+        self.cursor = cursor
+        self.mark = mark
+        self.turn = turn
+        self.entries: dict[tuple[int, int], Entry] = {} if entries is None else entries
 
-    def refresh(self, version: object) -> None:
+    @property
+    def declared(self) -> Declared:
         """Forget what was worked out from an older state of the index."""
-        if version != self.version:
-            names = {name: nid for nid, name in self.db.run("namespaces")}
-            self.declared = Declared(self.db.run("agents").fetchall())
-            self.names = names
-            # New ones, after the names: another thread may be filling the old ones with what it
-            # knew.
-            self.reaches, self.weights, self.covered, self.authors = {}, {}, {}, {}
-            self.version = version
+        return self.names.declared
 
     # -- pages -------------------------------------------------------------------------------------
 
-    def page(
-        self, agent: Agent | None, wanted: Filter, now: int, cursor: int
-    ) -> list[Entry]:
-        """The newest entries that the agent may see and the filter lets through, newest first."""
-        reach, prios = self.reach(agent), _prios(wanted.priorities)
+    def page(self, agent: Agent | None, wanted: Filter, now: int) -> list[Entry]:
+        """Return the newest entries that the agent may see and the filter lets through, newest
+        first.
+        """
+        reach, prios = self.names.reach(agent), _prios(wanted.priorities)
         values = {
             "floor": self.floor(wanted.since),
-            "cursor": cursor,
+            "cursor": self.cursor,
             "now": now,
             "me": reach.me,
         }
@@ -107,7 +98,7 @@ class Query:
             rows = self._filtered(reach, wanted, prios, values)
         elif wanted.namespaces:
             rows = self._narrow(
-                reach, self._within(wanted.namespaces), prios, values, wanted
+                reach, self.names.within(wanted.namespaces), prios, values, wanted
             )
         else:
             rows = self._wide(reach, prios, values)
@@ -116,12 +107,16 @@ class Query:
     def _wide(
         self, reach: Reach, prios: tuple[int, ...], values: dict[str, Any]
     ) -> list[tuple[int, int, int]]:
-        """All that an agent hears of: newest first through the order of the log, or, where it hears
-        of little, through its own few lanes.
+        """Return all that an agent hears of: newest first through the order of the log, or, where
+        it hears of little, through its own few lanes.
         """
-        total, mine, mail = self._weights(reach, prios)
-        if reach.me != _OPERATOR and mine < total * _SPARSE:
-            post = self.names.get(MAIL) if values["unless"] == _MESSAGE else None
+        total, mine, mail = self.names.weights(reach, prios)
+        if reach.me != EVERYONE and mine < total * _SPARSE:
+            post = (
+                self.names.namespaces.get(MAIL)
+                if values["unless"] == _MESSAGE
+                else None
+            )
             rows = self._lanes(
                 reach, [nid for nid in reach.nids if nid != post], prios, values
             )
@@ -162,8 +157,8 @@ class Query:
         prios: tuple[int, ...],
         values: dict[str, Any],
     ) -> set[tuple[int, int, int]]:
-        """The newest of these lanes, the fullest first: where it fills the page, the others are
-        read no deeper.
+        """Return the newest of these lanes, the fullest first: where it fills the page, the others
+        are read no deeper.
         """
         rows: set[tuple[int, int, int]] = set()
         limit, floor = values["limit"], values["floor"]
@@ -185,22 +180,22 @@ class Query:
         values: dict[str, Any],
     ) -> list[tuple[int, int, int]]:
         values = values | self._values(wanted)
-        lists = {"within": self._within(wanted.namespaces), "prios": prios}
+        lists = {"within": self.names.within(wanted.namespaces), "prios": prios}
         lists |= {"nids": reach.nids, "audiences": reach.audiences}
         return self.db.run("page_filtered", values, **lists).fetchall()
 
-    def count(
-        self, agent: Agent | None, wanted: Filter, now: int, cursor: int
-    ) -> tuple[int, int]:
-        """How many entries match the filter, and how many of those this agent may see."""
-        reach = self.reach(agent)
+    def count(self, agent: Agent | None, wanted: Filter, now: int) -> tuple[int, int]:
+        """Return how many entries match the filter, and how many of those this agent may see."""
+        reach = self.names.reach(agent)
         plain = not (wanted.author or wanted.tag or wanted.archived)
         if plain and wanted.since is None:
-            matched, heard, own, own_heard = self._census(reach, wanted, now, cursor)
+            matched, heard, own, own_heard = self._census(
+                reach, wanted, now, self.cursor
+            )
             return matched, heard + own - own_heard
         values = {
             "floor": self.floor(wanted.since),
-            "cursor": cursor,
+            "cursor": self.cursor,
             "now": now,
             "me": reach.me,
         }
@@ -211,7 +206,7 @@ class Query:
             counts = self.db.run("count_since", values, **lists)
         else:
             lists |= {
-                "within": self._within(wanted.namespaces),
+                "within": self.names.within(wanted.namespaces),
                 "prios": _prios(wanted.priorities),
             }
             counts = self.db.run("count", values | self._values(wanted), **lists)
@@ -226,7 +221,7 @@ class Query:
         what has changed since.
         """
         lists = {
-            "within": self._within(wanted.namespaces),
+            "within": self.names.within(wanted.namespaces),
             "prios": _prios(wanted.priorities),
         }
         values = {"now": now, "cursor": cursor, "me": reach.me}
@@ -238,14 +233,14 @@ class Query:
         )
 
     def _values(self, wanted: Filter) -> dict[str, Any]:
-        author = None if wanted.author is None else self._aid(wanted.author)
+        author = None if wanted.author is None else self.names.author(wanted.author)
         return {"author": author, "tag": wanted.tag, "archived": int(wanted.archived)}
 
     def unread(self, agent: Agent, now: int) -> tuple[int, int]:
         """Return how many live entries of others the agent was not shown, and when the next of all
         lapses.
         """
-        count, _, lapse = self._unread(self.reach(agent), now)
+        count, _, lapse = self._unread(self.names.reach(agent), now)
         return count, lapse
 
     def _unread(self, reach: Reach, now: int) -> tuple[int, int, int]:
@@ -257,7 +252,7 @@ class Query:
         """
         values = {"now": now, "me": reach.me}
         lists = {"nids": reach.nids, "audiences": reach.audiences}
-        total, _, mail = self._weights(reach, _prios(()))
+        total, _, mail = self.names.weights(reach, _prios(()))
         name = "unread_paged" if mail > total * _TALKATIVE else "unread"
         count, lapse, cursor, left, ahead = self.db.run(
             name, values, **lists
@@ -275,22 +270,26 @@ class Query:
             )
         return count - ahead + (left or 0), after if left else cursor, lapse
 
-    def fresh(
-        self, agent: Agent, wanted: Filter, now: int, cursor: int
+    def unread_rows(
+        self, agent: Agent, wanted: Filter, now: int
     ) -> tuple[list[tuple[int, int, int]], tuple[int, int, int]]:
         """Return the rows of entries that the agent was not shown, the most urgent first and of
         these the oldest, as many as the filter's limit; and how many there are in all: critical,
         important, info.
         """
-        reach = self.reach(agent)
+        reach = self.names.reach(agent)
         count, after, _ = self._unread(reach, now)
         if not count:
             return [], (0, 0, 0)
-        values = self._values(wanted) | {"now": now, "me": reach.me, "cursor": cursor}
+        values = self._values(wanted) | {
+            "now": now,
+            "me": reach.me,
+            "cursor": self.cursor,
+        }
         values |= {"floor": max(after, self.floor(wanted.since))}
         values |= {"limit": -1 if wanted.limit is None else wanted.limit}
         lists = {
-            "within": self._within(wanted.namespaces),
+            "within": self.names.within(wanted.namespaces),
             "prios": _prios(wanted.priorities),
         }
         lists |= {"nids": reach.nids, "audiences": reach.audiences}
@@ -299,29 +298,35 @@ class Query:
         return rows, (counts[0] or 0, counts[1] or 0, counts[2] or 0)
 
     def next_release(self, now: int) -> int:
-        """When the next hidden entry comes back because the one that outranked it lapses."""
+        """Return when the next hidden entry comes back because the one that outranked it lapses."""
         row = self.db.run("next_release", {"now": now}).fetchone()
         return NEVER if row is None else int(row[0])
+
+    def search(
+        self, agent: Agent | None, text: str, wanted: Filter, now: int, limit: int
+    ) -> Hits:
+        """Return what full text finds, the best first. For a snapshot with `words`."""
+        from synapse.index import full_text
+
+        return full_text.search(self, agent, text, wanted, now, limit)
 
     # -- single entries ----------------------------------------------------------------------------
 
     def load(
         self, rows: Sequence[tuple[int, int, int]], now: int, reach: Reach
     ) -> list[Entry]:
-        """The entries of these rows (seq, rec, rev), in their order, with the disputes that this
-        reader sees now.
+        """Return the entries of these rows (seq, rec, rev), in their order, with the disputes that
+        this reader sees now.
         """
         if not rows:
             return []
-        entries = self.entries
-        missing = [row for row in rows if (row[0], row[2]) not in entries]
-        if len(entries) + len(missing) > CACHED:
-            entries = self.entries = {}  # another thread may be reading the old one
-            missing = list(rows)
-        if missing:
-            self._read(missing, entries)
-        found = [entries[seq, rev] for seq, _, rev in rows]
-        ends = {"first": min(rows)[0], "last": max(rows)[0]}
+        known = self.entries.get
+        loaded = [known((seq, rev)) for seq, _, rev in rows]
+        found = [entry for entry in loaded if entry is not None]
+        if len(found) < len(rows):
+            found = self._load(rows)
+        seqs = [row[0] for row in rows]
+        ends = {"first": min(seqs), "last": max(seqs)}
         disputed = {seq for (seq,) in self.db.run("disputed_between", ends)}
         if disputed:
             return [
@@ -329,6 +334,16 @@ class Query:
                 for entry in found
             ]
         return found
+
+    def _load(self, rows: Sequence[tuple[int, int, int]]) -> list[Entry]:
+        """Return the entries of these rows, some of which were not built yet."""
+        entries = self.entries
+        missing = [row for row in rows if (row[0], row[2]) not in entries]
+        if len(entries) + len(missing) > CACHED:
+            entries = self.entries = {}  # another thread may be reading the old one
+            missing = list(rows)
+        self._read(missing, entries)
+        return [entries[seq, rev] for seq, _, rev in rows]
 
     def _read(
         self,
@@ -352,8 +367,9 @@ class Query:
         return entry._replace(disputed=peers)
 
     def entry(self, id: str, now: int, agent: Agent | None = None) -> Entry | None:
-        """The entry under an id, whatever became of it: live, hidden, archived or staged. Of its
-        disputes, those that the agent may see; whether it may see the entry is the caller's to ask.
+        """Return the entry under an id, whatever became of it: live, hidden, archived or staged. Of
+        its disputes, those that the agent may see; whether it may see the entry is the caller's to
+        ask.
         """
         row = self.db.run("id_of", {"id": id}).fetchone()
         if row is None:
@@ -366,23 +382,23 @@ class Query:
         return self._with_peers(
             entry_from(self.db.run("row", {"seq": seq}).fetchone()),
             now,
-            self.reach(agent),
+            self.names.reach(agent),
         )
 
-    def all(self, cursor: int, now: int) -> list[Entry]:
-        """Every entry that took effect, oldest first: live, hidden or archived."""
-        rows = self.db.run("every", {"cursor": cursor}).fetchall()
+    def all(self, now: int) -> list[Entry]:
+        """Return every entry that took effect, oldest first: live, hidden or archived."""
+        rows = self.db.run("every", {"cursor": self.cursor}).fetchall()
         found: list[Entry] = []
         for start in range(0, len(rows), 500):
-            found += self.load(rows[start : start + 500], now, self.reach(None))
+            found += self.load(rows[start : start + 500], now, self.names.reach(None))
         return found
 
-    def to_reader(self, agent: Agent, now: int, cursor: int, limit: int) -> list[Entry]:
+    def to_reader(self, agent: Agent, now: int, limit: int) -> list[Entry]:
         """Return the newest live info that is addressed to the agent or to a team of it."""
-        reach = self.reach(agent)
+        reach = self.names.reach(agent)
         values = {
             "floor": 0,
-            "cursor": cursor,
+            "cursor": self.cursor,
             "now": now,
             "limit": limit,
             "unless": -1,
@@ -392,14 +408,14 @@ class Query:
         )
         return self.load(rows.fetchall(), now, reach)
 
-    def keyed(
+    def entries_under(
         self, key: str, now: int, agent: Agent
     ) -> list[tuple[Entry, bool, dict[str, Any]]]:
         """Return the entries that were written under a key of a guard, newest first: each with
         whether it is live, and the fields of its record. Whether the agent may see it is the
         caller's to ask."""
         rows = self.db.run("keyed_entries", {"key": key, "now": now}).fetchall()
-        entries = self.load([row[:3] for row in rows], now, self.reach(agent))
+        entries = self.load([row[:3] for row in rows], now, self.names.reach(agent))
         return [
             (entry, bool(live), json.loads(fields))
             for entry, (*_, live, fields) in zip(entries, rows, strict=True)
@@ -413,21 +429,32 @@ class Query:
         """Return those of the entries at these places that are live, oldest first. Whether the
         agent may see them is the caller's to ask."""
         rows = self.db.run("standing", {"now": now}, seqs=tuple(seqs)).fetchall()
-        return self.load(rows, now, self.reach(agent))
+        return self.load(rows, now, self.names.reach(agent))
 
-    def addressed(self, name: str, now: int, cursor: int) -> list[Entry]:
-        """The live entries addressed to this name, newest first; whoever may see them."""
+    def addressed(self, name: str, now: int) -> list[Entry]:
+        """Return the live entries addressed to this name, newest first; whoever may see them."""
         lists = [
             num for num, listed in self.db.run("audiences") if name in listed.split(" ")
         ]
-        values = {"floor": 0, "cursor": cursor, "now": now, "limit": -1, "unless": -1}
+        values = {
+            "floor": 0,
+            "cursor": self.cursor,
+            "now": now,
+            "limit": -1,
+            "unless": -1,
+        }
         rows = self.db.run(
             "lane_addressed", values, prios=(0, 1, 2), audiences=lists
         ).fetchall()
-        return self.load(rows, now, self.reach(None))
+        return self.load(rows, now, self.names.reach(None))
+
+    def hidden_until(self, seq: int) -> int:
+        """Return the microsecond before which an entry is not shown; 0 where it is."""
+        (until,) = self.db.run("hidden", {"seq": seq}).fetchone()
+        return int(until)
 
     def staged(self) -> list[Entry]:
-        """What waits for review, oldest first."""
+        """Return what waits for review, oldest first."""
         return [
             self.staged_entry(rec, at) for rec, at in self.db.run("staged").fetchall()
         ]
@@ -458,29 +485,31 @@ class Query:
 
     def shown(self, agent: str) -> int:
         """Return the place up to which everything counts as shown to the agent, whatever it was."""
-        row = self.db.run("shown", {"me": self._aid(agent)}).fetchone()
+        row = self.db.run("shown", {"me": self.names.author(agent)}).fetchone()
         return 0 if row is None else row[0]
 
-    def seen(
-        self, agent: Agent, first: int, last: int, cursor: int
-    ) -> tuple[int, frozenset[int]]:
+    def seen(self, agent: Agent, first: int, last: int) -> tuple[int, frozenset[int]]:
         """Return the place up to which everything was shown to the agent, and the entries between
         two others that were shown to it by name, by what the log said up to a cursor.
         """
         values = {
-            "me": self.reach(agent).me,
+            "me": self.names.reach(agent).me,
             "first": first,
             "last": last,
-            "cursor": cursor,
+            "cursor": self.cursor,
         }
         return self.shown(agent.id), frozenset(
             seq for (seq,) in self.db.run("seen_between", values)
         )
 
+    def blockers(self, since: int) -> list[tuple[str, str, int]]:
+        """Return how many critical entries came in `blockers/`: namespace, author, count."""
+        return self.db.run("blockers", {"since": since}).fetchall()
+
     def acts(
         self, by: str | None, ref: str | None, at: int, limit: int | None
     ) -> list[Record]:
-        """Who did what, newest first: entries and every act on them."""
+        """Return who did what, newest first: entries and every act on them."""
         values = {
             "by": by,
             "ref": ref,
@@ -492,6 +521,30 @@ class Query:
             Record(seq, at, kind, by, id, json.loads(fields))
             for seq, at, kind, by, id, fields in rows
         ]
+
+    # -- what guards and retries go by -------------------------------------------------------------
+
+    def first(self, by: str, once: str) -> int | None:
+        """Return the seq of the first record that this agent wrote under this key."""
+        row = self.db.run("first_once", {"by": by, "key": once}).fetchone()
+        return None if row is None else row[0]
+
+    def keyed(self, key: str) -> list[Record]:
+        """Return all records with this guard key, in order; seq and fields are filled in."""
+        item = key.removeprefix("item:")
+        run = self.db.run
+        rows = (
+            run("keyed", {"key": key}) if item == key else run("touched", {"id": item})
+        )
+        return [
+            Record(seq, 0, "", "", None, json.loads(fields), key=key)
+            for seq, fields in rows
+        ]
+
+    def whereabouts(self, id: str) -> str:
+        """Return where an entry is now: `live`, `staged`, `archived`, or `gone`."""
+        row = self.db.run("place_of", {"id": id}).fetchone()
+        return "gone" if row is None else row[0]
 
     # -- runs --------------------------------------------------------------------------------------
 
@@ -511,7 +564,7 @@ class Query:
         limit: int | None = None,
         parent: str | None = None,
     ) -> list[dict[str, Any]]:
-        """The runs of which all of this is so, newest first."""
+        """Return the runs of which all of this is so, newest first."""
         values = {
             "state": state,
             "root": root,
@@ -525,7 +578,7 @@ class Query:
         ]
 
     def children(self, id: str) -> list[dict[str, Any]]:
-        """The runs that this one spawned, newest first."""
+        """Return the runs that this one spawned, newest first."""
         return self.runs(parent=id)
 
     def deliveries(
@@ -535,8 +588,8 @@ class Query:
         entry: str | None = None,
         limit: int | None = None,
     ) -> list[dict[str, Any]]:
-        """How far entries came on their way to agents, newest first: one for each state that each
-        reached.
+        """Return how far entries came on their way to agents, newest first: one for each state that
+        each reached.
         """
         rows = self._asked(
             "deliveries",
@@ -565,77 +618,17 @@ class Query:
         )
         return self.db.run(by, {**values, "limit": -1 if limit is None else limit})
 
-    # -- numbers -----------------------------------------------------------------------------------
-
-    def reach(self, agent: Agent | None) -> Reach:
-        reaches = self.reaches
-        if agent not in reaches:
-            reaches[agent] = self._reach(agent)
-        return reaches[agent]
-
-    def _reach(self, agent: Agent | None) -> Reach:
-        if agent is None:
-            return Reach(
-                tuple(self.names.values()),
-                tuple(num for num, _ in self.db.run("audiences")),
-                _OPERATOR,
-            )
-        nids = tuple(
-            nid for name, nid in self.names.items() if ns.matches_any(agent.reads, name)
-        )
-        names, lists = agent.names, self.db.run("audiences")
-        audiences = tuple(
-            num for num, listed in lists if not names.isdisjoint(listed.split(" "))
-        )
-        return Reach(nids, audiences, self._aid(agent.id))
-
-    def _aid(self, name: str) -> int:
-        row = self.db.run("aid_of", {"name": name}).fetchone()
-        return -1 if row is None else row[0]
-
-    def _within(self, globs: tuple[str, ...]) -> tuple[int, ...]:
-        covered = self.covered
-        if globs not in covered:
-            names = self.names.items()
-            named = any(glob.startswith(MAIL) for glob in globs)
-            found = (
-                (name, nid)
-                for name, nid in names
-                if not globs or ns.matches_any(globs, name)
-            )
-            covered[globs] = tuple(nid for name, nid in found if named or name != MAIL)
-        return covered[globs]
-
-    def _weights(self, reach: Reach, prios: tuple[int, ...]) -> tuple[int, int, int]:
-        """How many entries there are of these priorities, and in the agent's namespaces, mail left
-        out; and how many messages.
-        """
-        known = self.weights.get((reach, prios))
-        if known is None:
-            nids, wanted, mail = set(reach.nids), set(prios), self.names.get(MAIL)
-            rows = [
-                (nid, n)
-                for nid, prio, n in self.db.run("lane_counts")
-                if prio in wanted
-            ]
-            mine = sum(n for nid, n in rows if nid in nids and nid != mail)
-            known = (
-                sum(n for nid, n in rows if nid != mail),
-                mine,
-                sum(n for nid, n in rows if nid == mail),
-            )
-            self.weights[reach, prios] = known
-        return known
+    # -- places -----------------------------------------------------------------------------------
 
     def floor(self, since: int | None) -> int:
-        """The seq after which everything was received since this microsecond."""
+        """Return the seq after which everything was received since this microsecond."""
         if since is None:
             return 0
         row = self.db.run("floor_of", {"at": since}).fetchone()
         return _ALL if row is None else row[0]
 
     def ceiling(self, until: int | None) -> int:
-        """The seq of the last entry that was received before this microsecond."""
+        """Return the seq of the last entry that was received before this microsecond."""
         if until is None:
             return _ALL
         row = self.db.run("ceiling_of", {"at": until}).fetchone()

@@ -16,9 +16,10 @@ from functools import cached_property
 from synapse.errors import StoreError
 from synapse.index import terms
 from synapse.index.about import Days, by_piece, named
-from synapse.index.db import Database
-from synapse.index.query import Filter, Query, Reach, _prios
+from synapse.index.database import Database
+from synapse.index.names import Reach
 from synapse.index.ranking import LONG, REACH, Scores, Threads, rarity, seeds
+from synapse.index.snapshot import Filter, Snapshot, _prios
 from synapse.model import kinds
 from synapse.model import namespace as ns
 from synapse.model.agents import Agent
@@ -83,8 +84,8 @@ def fill(db: Database, floor: int, limit: int = BATCH) -> int:
 
 
 def _label(fields: dict[str, Any]) -> str:
-    """What is looked for in an entry beside its text. All messages stand in one namespace, which
-    tells nothing.
+    """Return what is looked for in an entry beside its text. All messages stand in one namespace,
+    which tells nothing.
     """
     where = fields["namespace"] if fields["namespace"] != kinds.MAIL else ""
     own = kinds.texts(fields.get("more", {}))
@@ -92,18 +93,19 @@ def _label(fields: dict[str, Any]) -> str:
 
 
 def _mark(masks: dict[int, int], said: Iterable[tuple[int, int]], place: int) -> None:
+    bit, known = 1 << place, masks.get
     for seq, _ in said:
-        masks[seq] = masks.get(seq, 0) | 1 << place
+        masks[seq] = known(seq, 0) | bit
 
 
 class Search:
     """One question of one reader, with what every statement of it is filled with."""
 
     def __init__(
-        self, query: Query, agent: Agent | None, wanted: Filter, now: int
+        self, snap: Snapshot, agent: Agent | None, wanted: Filter, now: int
     ) -> None:
-        self.query, self.db, self.now = query, query.db, now
-        self.reach = query.reach(agent)
+        self.snap, self.db, self.now = snap, snap.db, now
+        self.reach = snap.names.reach(agent)
         self.narrow = wanted != Filter(archived=wanted.archived, limit=wanted.limit)
         self.plainly = "search_archived" if wanted.archived else "search"
         self.values, self.lists = self._bound(wanted)
@@ -111,8 +113,8 @@ class Search:
     def _bound(
         self, wanted: Filter
     ) -> tuple[dict[str, Any], dict[str, tuple[int, ...]]]:
-        query = self.query
-        author = None if wanted.author is None else query._aid(wanted.author)
+        snap = self.snap
+        author = None if wanted.author is None else snap.names.author(wanted.author)
         values: dict[str, Any] = {
             "now": self.now,
             "me": self.reach.me,
@@ -121,8 +123,8 @@ class Search:
         }
         values |= {"tag": wanted.tag, "anywhere": int(not wanted.namespaces)}
         values |= {
-            "floor": query.floor(wanted.since),
-            "ceiling": query.ceiling(wanted.until),
+            "floor": snap.floor(wanted.since),
+            "ceiling": snap.ceiling(wanted.until),
         }
         lists = {
             "nids": self.reach.nids,
@@ -131,7 +133,7 @@ class Search:
         }
         within = (
             nid
-            for name, nid in query.names.items()
+            for name, nid in snap.names.namespaces.items()
             if ns.matches_any(wanted.namespaces, name)
         )
         lists["within"] = tuple(within) if wanted.namespaces else ()
@@ -141,7 +143,7 @@ class Search:
         return values, lists
 
     def words(self, text: str) -> list[Word]:
-        """The words of a question, the rarest first."""
+        """Return the words of a question, the rarest first."""
         found = terms.sought(text)
         if len(found) == 1:  # there is nothing to compare it with
             return [Word(found[0], 1)]
@@ -156,11 +158,11 @@ class Search:
         return row[0] or 0
 
     def _count(self, word: str) -> int:
-        """How many entries hold a word. Of a common one that is as it was when the store last had a
-        round size, the same for whoever asks: it hardly changes, and is counted once.
+        """Return how many entries hold a word. Of a common one that is as it was when the store
+        last had a round size, the same for whoever asks: it hardly changes, and is counted once.
         """
         end = self.size - self.size % STEP
-        common = self.query.common
+        common = self.snap.names.common
         if (end, word) in common:
             return common[end, word]
         few = self._counted(word, self.size, COMMON)[0]
@@ -177,7 +179,7 @@ class Search:
         return count
 
     def _counted(self, word: str, last: int, limit: int) -> tuple[int, int]:
-        """How many of the entries up to one hold a word, counted so far, and the oldest of
+        """Return how many of the entries up to one hold a word, counted so far, and the oldest of
         those.
         """
         rows = self._asked(
@@ -186,7 +188,7 @@ class Search:
         return rows[0] if rows else (0, 0)
 
     def look_up(self, words: Sequence[Word], limit: int) -> Found:
-        """Who says the words: the newest of each, the rarest words first, until there are
+        """Return who says the words: the newest of each, the rarest words first, until there are
         enough.
         """
         masks: dict[int, int] = {}
@@ -205,7 +207,7 @@ class Search:
         return Found(words, masks, wanted if self.narrow else masks, prios, left <= 0)
 
     def _saying(self, name: str, word: Word, limit: int) -> list[tuple[int, int]]:
-        """The newest entries with a word, and their priorities."""
+        """Return the newest entries with a word, and their priorities."""
         return self._asked(
             name, {**self.values, "word": f'"{word.text}"', "limit": limit}, self.lists
         )
@@ -216,7 +218,7 @@ class Search:
         return _run(self.db, name, values, lists or {})
 
     def by(self, aids: Iterable[int], limit: int) -> list[int]:
-        """The newest entries of these authors."""
+        """Return the newest entries of these authors."""
         lists = {**self.lists, "aids": tuple(aids)}
         return [
             seq
@@ -232,7 +234,7 @@ class Search:
         ).fetchall()
 
     def around(self, seqs: Sequence[int]) -> Threads:
-        """Who stands beside these in their threads."""
+        """Return who stands beside these in their threads."""
         threads = Threads()
         for before, after in self.db.run("around", {"reach": REACH}, seqs=list(seqs)):
             stretch = [
@@ -244,10 +246,10 @@ class Search:
 
 
 def search(
-    query: Query, agent: Agent | None, text: str, wanted: Filter, now: int, limit: int
+    snap: Snapshot, agent: Agent | None, text: str, wanted: Filter, now: int, limit: int
 ) -> Hits:
-    """The entries that answer best, of equals the weightiest, then the newest."""
-    asked = Search(query, agent, wanted, now)
+    """Return the entries that answer best, of equals the weightiest, then the newest."""
+    asked = Search(snap, agent, wanted, now)
     words = asked.words(text)
     if not words or not limit:
         return Hits(())
@@ -266,13 +268,15 @@ def search(
 
 
 def _ranked(asked: Search, found: Found, limit: int) -> list[Ranked]:
-    """All that may be seen of what the words led to and what stands beside it, the best first."""
+    """Return all that may be seen of what the words led to and what stands beside it, the best
+    first.
+    """
     words, size = (
         [word.text for word in found.words],
         asked.size if len(found.words) > 1 else 1,
     )
     rarities = [rarity(word.entries, size) for word in found.words]
-    authors, days = named(words, _authors(asked.query)), Days(words, asked.now)
+    authors, days = named(words, _authors(asked.snap)), Days(words, asked.now)
     chosen = seeds(found.wanted, found.prios, rarities, limit)
     context = seeds(found.masks, {}, rarities, limit) if asked.narrow else chosen
     threads = asked.around(
@@ -293,8 +297,8 @@ def _ranked(asked: Search, found: Found, limit: int) -> list[Ranked]:
 
 
 def _contenders(ranked: Sequence[Ranked], limit: int) -> Sequence[Ranked]:
-    """Those that can be among the best once authority is known: beside the first, who has the rank
-    of the last of them. Reading an entry is most of the work, so none is read in vain.
+    """Return those that can be among the best once authority is known: beside the first, who has
+    the rank of the last of them. Reading an entry is most of the work, so none is read in vain.
     """
     end = min(limit, len(ranked))
     while (
@@ -305,16 +309,16 @@ def _contenders(ranked: Sequence[Ranked], limit: int) -> Sequence[Ranked]:
     return ranked[:end]
 
 
-def _authors(query: Query) -> dict[str, frozenset[int]]:
-    if not query.authors:
-        query.authors = by_piece(query.db.run("authors"))
-    return query.authors
+def _authors(snap: Snapshot) -> dict[str, frozenset[int]]:
+    if not snap.names.pieces:
+        snap.names.pieces = by_piece(snap.db.run("authors"))
+    return snap.names.pieces
 
 
 def _settled(asked: Search, ranked: Sequence[Ranked]) -> list[tuple[float, Any]]:
     """Scores and entries; where scores and priorities are equal, by authority, then by age."""
     rows = [row[:3] for *_, row in ranked]
-    entries = asked.query.load(rows, asked.now, asked.reach)
+    entries = asked.snap.load(rows, asked.now, asked.reach)
     found = [
         (negated, prio, -entry.authority, -entry.seq, entry)
         for (negated, prio, _, _), entry in zip(ranked, entries, strict=True)
@@ -326,7 +330,12 @@ def _settled(asked: Search, ranked: Sequence[Ranked]) -> list[tuple[float, Any]]
 
 
 def together(
-    query: Query, reach: Reach, words: Iterable[str], now: int, cursor: int, limit: int
+    snap: Snapshot,
+    reach: Reach,
+    words: Iterable[str],
+    now: int,
+    cursor: int,
+    limit: int,
 ) -> list[tuple[int, int, int]]:
     """Return the newest live entries, up to a cursor, that hold all of these words and that the
     reader may see: seq, rec, rev."""
@@ -339,13 +348,13 @@ def together(
         "limit": limit,
     }
     lists = {"nids": reach.nids, "audiences": reach.audiences}
-    return _run(query.db, "search_together", values, lists) if said else []
+    return _run(snap.db, "search_together", values, lists) if said else []
 
 
-def counted(query: Query, word: str, cursor: int) -> int:
+def counted(snap: Snapshot, word: str, cursor: int) -> int:
     """Return how many entries up to a cursor hold a word, counted up to `COMMON`."""
     values = {"word": f'"{word}"', "limit": COMMON, "last": cursor}
-    rows = _run(query.db, "word_count", values, {})
+    rows = _run(snap.db, "word_count", values, {})
     return int(rows[0][0]) if rows else 0
 
 
@@ -365,7 +374,9 @@ def _run(
 def excerpt(
     body: str, words: frozenset[str], width: int = EXCERPT
 ) -> tuple[str, tuple[tuple[int, int], ...]]:
-    """The part of the body where most of the words stand, on one line, and where in it they do."""
+    """Return the part of the body where most of the words stand, on one line, and where in it they
+    do.
+    """
     flat = " ".join(body.split())
     found = terms.places(flat, words)
     start = max(0, _densest(found, width) - width // 4) if len(flat) > width else 0
@@ -378,7 +389,7 @@ def excerpt(
 
 
 def _densest(found: Sequence[tuple[int, int]], width: int) -> int:
-    """The place of the first of the most matches that fit into the width."""
+    """Return the place of the first of the most matches that fit into the width."""
     best, most = 0, 0
     for n, (start, _) in enumerate(found):
         count = sum(1 for _, end in found[n : n + 20] if end <= start + width * 3 // 4)

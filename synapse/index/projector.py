@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 
 from synapse.authority import Effect, judge
-from synapse.index.db import Database
+from synapse.index.database import Database
 from synapse.model.entry import NEVER, RANK, Entry
 from synapse.model.kinds import MESSAGE, NUMBER
 from synapse.model.records import Record, entry_of, filings, touched_by
@@ -139,7 +139,7 @@ class Projector:
             self._judge(entry, nid, olds)
 
     def _olds(self, new: Entry) -> list[int]:
-        """The earlier entries that it supersedes, by whichever of their ids."""
+        """Return the earlier entries that it supersedes, by whichever of their ids."""
         rows = (self.db.run("id_of", {"id": id}).fetchone() for id in new.replaces)
         return [
             row[1] for row in rows if row and row[1] is not None and row[1] < new.seq
@@ -193,7 +193,7 @@ class Projector:
         return int(row[0]) if row else NEVER
 
     def entry(self, seq: int) -> Entry:
-        """The entry at a place, as its text and its vouchers make it."""
+        """Return the entry at a place, as its text and its vouchers make it."""
         return entry_from(self.db.run("row", {"seq": seq}).fetchone())
 
     def _staged(self, rec: int, seq: int, at: int) -> Entry:
@@ -228,7 +228,7 @@ class Projector:
             step(record)
 
     def _steps(self) -> Mapping[str, Callable[[Record], None]]:
-        """What is done with an act that bears on what was taken in before it."""
+        """Return what is done with an act that bears on what was taken in before it."""
         steps: dict[str, Callable[[Record], None]] = {
             "link": self._link,
             "used": self._used,
@@ -441,7 +441,9 @@ class Projector:
         self.waiting.setdefault(name, []).append(row)
 
     def _number(self, kind: str, name: str) -> int:
-        """The small integer that stands for a name; numbers are given in the order of first use."""
+        """Return the small integer that stands for a name; numbers are given in the order of first
+        use.
+        """
         key = (kind, name)
         if key not in self.numbers:
             column, table, named = _NAMES[kind]
@@ -460,7 +462,7 @@ def read_entry(id: str, head: str, body: str, seq: int, at: int) -> Entry:
 
 
 def entry_from(row: tuple[int, int, int, int, str, str, str]) -> Entry:
-    """The entry of a row of the statement `rows`."""
+    """Return the entry of a row of the statement `rows`."""
     seq, at, _, archived, id, head, body = row
     entry = read_entry(id, head, body, seq, at)
     return entry._replace(archived=True) if archived else entry

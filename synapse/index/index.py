@@ -4,21 +4,18 @@ digest.
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
 from _thread import RLock
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from synapse.errors import StoreCorrupt
-from synapse.index.db import Database
-from synapse.index.project import BATCH, Projector
-from synapse.index.query import Filter, Query
+from synapse.index.database import Database
+from synapse.index.names import Names
+from synapse.index.projector import BATCH, Projector
+from synapse.index.snapshot import Snapshot
 from synapse.model import kinds
-from synapse.model.agents import Agent
-from synapse.model.entry import Entry
 from synapse.model.records import Lost, Record
-from synapse.model.results import Hits
 from synapse.system.lock import Lock
 from synapse.system.typed import TYPE_CHECKING, NamedTuple, T
 
@@ -30,7 +27,10 @@ FOLDERS = 500  # of which the names are kept in memory
 COUNTED = 8_192  # token counts of each encoding that are kept in memory
 UNKNOWN = (-1, -1, -1)
 Watch = Callable[[Sequence[Record]], object]
-_FOR_SPEED = frozenset(("meta", "tokens", "words", "long", "lanes", "swept"))
+_WORDLESS = "the snapshot around this one is without words: open that one with them"
+_INSIDE = (
+    "a snapshot is for questions: leave it before the log or the index is written to"
+)
 
 
 class Reached(NamedTuple):
@@ -44,6 +44,52 @@ class Reached(NamedTuple):
     seen: int = 0
     boot: str = "-"
     proof: str = ""
+
+
+class Reading:
+    """A `with` statement's way to a snapshot. Inside of another of the same thread it is that
+    one.
+    """
+
+    __slots__ = ("index", "late", "words")
+
+    def __init__(self, index: Index, words: bool, late: bool) -> None:
+        self.index = index
+        self.late = late
+        self.words = words
+
+    def __enter__(self) -> Snapshot:
+        index = self.index
+        db = index.db
+        act = db.local.act
+        if act.depth:
+            if self.words and not act.words:
+                raise RuntimeError(_WORDLESS)
+            act.depth += 1
+            assert act.snapshot is not None
+            return act.snapshot
+        if not self.late:
+            index.take_in()
+        if self.words:
+            index.fill_words()
+        # From the first statement on, one state of the file. In memory threads share a connection.
+        act.held, act.words = db.shared is None, self.words
+        act.depth = 1
+        act.snapshot = snapshot = index.current
+        return snapshot
+
+    def __exit__(self, *error: object) -> None:
+        act = self.index.db.local.act
+        act.depth -= 1
+        if act.depth:
+            return
+        act.held = False
+        if act.reading:
+            self.index.db.release(act)
+        if act.counts:
+            counts, act.counts = act.counts, []
+            for encoding, new in counts:
+                self.index.keep_tokens(encoding, new)
 
 
 def _unwatched(records: Sequence[Record]) -> None:
@@ -62,24 +108,30 @@ class Index:
         self.db = db or Database(path)
         self.lock = None if path == ":memory:" else Lock(f"{path}.lock", patience=30.0)
         self.mutex = RLock()
-        self.query = Query(self.db)
-        self.place, self.doubts, self.mark = (
-            (-1, -1),
-            0,
-            UNKNOWN,
-        )  # where it stands, and a mark of that for others
-        self.turn = -1
+        self.current = Snapshot(self.db, Names(self.db))
+        self.place, self.doubts = (-1, -1), 0  # where it stands
         self.notes: list[str] = []
         self.told = False
         self.say: Callable[[str], object] = _warn
         self.taken = 0  # batches since the last fold
-        self.horizon = 0  # how far pages go
         self.folders: dict[str, tuple[int, set[str]]] = {}
         self.counts: dict[str, dict[bytes, int]] = {}
+
+    @property
+    def held(self) -> bool:
+        """Return whether this thread is inside of a snapshot."""
+        return self.db.local.act.depth > 0
 
     # -- catching up -------------------------------------------------------------------------------
 
     def catch_up(self) -> None:
+        """Take in what the log has more. For the log, and for whoever opens a snapshot."""
+        if self.held:
+            raise RuntimeError(_INSIDE)
+        self.take_in()
+
+    def take_in(self) -> None:
+        """Catch up with the log, for who is not inside of a snapshot."""
         mark = self.log.mark()
         if mark == self.place and self.log.doubts == self.doubts:
             return
@@ -87,8 +139,8 @@ class Index:
             doubts = self.log.doubts
             if self._behind(mark):
                 self._reach(mark)
-            self._refresh()
-            self.place, self.doubts, self.mark = mark, doubts, (*mark, doubts)
+            self._refresh((*mark, doubts))
+            self.place, self.doubts = mark, doubts
         if self.log.forked and not self.told:
             self.notes.append(
                 "the journal holds two histories (a git merge?), and one is shown:"
@@ -110,16 +162,19 @@ class Index:
             or self.log.mark() < reached.mark
         )
 
-    def _refresh(self) -> None:
+    def _refresh(self, mark: object) -> None:
         """Learn the names first, so that no page reaches further than they do: other processes go
         on meanwhile.
         """
-        horizon, turn = self.cursor(), self._reached().turn
-        if turn != self.turn:
-            self.turn, self.query = turn, Query(self.db)
+        cursor, turn, known = self.cursor(), self._reached().turn, self.current
+        names, entries = known.names, known.entries
+        version = self.db.run("version").fetchone()
+        if turn != known.turn:
+            entries = {}
             self.folders.clear()
-        self.query.refresh(self.db.run("version").fetchone())
-        self.horizon = horizon
+        if turn != known.turn or version != names.version:
+            names = Names(self.db, version)
+        self.current = Snapshot(self.db, names, cursor, mark, turn, entries)
 
     def rebuild(self, watch: Watch = _unwatched) -> int:
         """Drop everything and derive it again; how many records the log holds. Others read on in
@@ -129,9 +184,10 @@ class Index:
         with self.mutex:
             self._alone(lambda: self._whole(lambda: self._given_up(watch)))
             self.fill_words()
-            query = Query(self.db)
-            query.refresh(self.db.run("version").fetchone())
-            self.query, self.place, self.mark = query, (-1, -1), UNKNOWN
+            names = Names(self.db, self.db.run("version").fetchone())
+            turn = self._reached().turn
+            self.current = Snapshot(self.db, names, self.cursor(), UNKNOWN, turn)
+            self.place = (-1, -1)
             return int(self.db.meta("seq") or 0)
 
     def _given_up(self, watch: Watch) -> bool:
@@ -147,7 +203,7 @@ class Index:
         return True
 
     def cursor(self) -> int:
-        """The seq of the last record taken in."""
+        """Return the seq of the last record taken in."""
         return int(self.db.meta("seq") or 0)
 
     def _reach(self, mark: tuple[int, int]) -> None:
@@ -156,8 +212,8 @@ class Index:
             pass
 
     def seen(self) -> int:
-        """The highest seq ever taken in, by this file of the index or by those that it was built
-        again from.
+        """Return the highest seq ever taken in, by this file of the index or by those that it was
+        built again from.
         """
         return max(self.cursor(), self._reached().seen)
 
@@ -181,6 +237,8 @@ class Index:
         )
 
     def _alone(self, section: Callable[[], T]) -> T:
+        if self.held:
+            raise RuntimeError(_INSIDE)
         try:
             if self.lock is None:
                 with self.mutex:  # threads share the one connection there is
@@ -207,7 +265,9 @@ class Index:
         return self._whole(lambda: not self._behind(mark) or self._batch(mark))
 
     def _whole(self, section: Callable[[], T]) -> T:
-        """All of it in one transaction, or nothing: nobody reads an index that is half derived."""
+        """Return all of it in one transaction, or nothing: nobody reads an index that is half
+        derived.
+        """
         run = self.db.connection.execute
         run("begin immediate")
         try:
@@ -349,28 +409,17 @@ class Index:
     # -- what a log asks ---------------------------------------------------------------------------
 
     def first(self, by: str, once: str) -> int | None:
-        row = self.db.run("first_once", {"by": by, "key": once}).fetchone()
-        return None if row is None else row[0]
+        return self.current.first(by, once)
 
     def keyed(self, key: str) -> Sequence[Record]:
-        item = key.removeprefix("item:")
-        rows = (
-            self.db.run("keyed", {"key": key})
-            if item == key
-            else self.db.run("touched", {"id": item})
-        )
-        return [
-            Record(seq, 0, "", "", None, json.loads(fields), key=key)
-            for seq, fields in rows
-        ]
+        return self.current.keyed(key)
 
     def holder(self, id: str) -> int | None:
         row = self.db.run("id_of", {"id": id}).fetchone()
         return None if row is None else row[0]
 
     def whereabouts(self, id: str) -> str:
-        row = self.db.run("place_of", {"id": id}).fetchone()
-        return "gone" if row is None else row[0]
+        return self.current.whereabouts(id)
 
     def names(self, folder: str) -> set[str]:
         """Kept between calls and added to: a busy folder of thousands is asked about several times
@@ -397,14 +446,6 @@ class Index:
 
     # -- full text and tokens ----------------------------------------------------------------------
 
-    def search(
-        self, agent: Agent | None, text: str, wanted: Filter, now: int, limit: int
-    ) -> Hits:
-        from synapse.index import search as full_text
-
-        self.fill_words()
-        return full_text.search(self.query, agent, text, wanted, now, limit)
-
     def fill_words(self) -> None:
         """Full text follows in batches of its own: inside the append, or the page, it would make
         their tails.
@@ -416,7 +457,7 @@ class Index:
         return int(self.db.meta("words") or 0)
 
     def _fill_words(self) -> None:
-        from synapse.index import search as full_text
+        from synapse.index import full_text
 
         run = self.db.connection.execute
         while True:
@@ -453,6 +494,12 @@ class Index:
         return found
 
     def keep_tokens(self, encoding: str, counts: Mapping[bytes, int]) -> None:
+        """Keep counts that were made; those of a snapshot are written when it is left."""
+        act = self.db.local.act
+        if act.depth:
+            self.counts.setdefault(encoding, {}).update(counts)
+            act.counts.append((encoding, counts))
+            return
         rows: list[tuple[object, ...]] = [
             (digest, encoding, n) for digest, n in counts.items()
         ]
@@ -462,32 +509,11 @@ class Index:
 
     def digest(self) -> str:
         """A hash of every derived row, equal for equal logs."""
-        from hashlib import sha256
-
-        run, total = self.db.connection.execute, sha256()
-        names = [
-            name
-            for (name,) in run(
-                "select name from sqlite_master where type = 'table' order by name"
-            )
-        ]
-        for name in names:
-            if name.partition("_")[0] not in _FOR_SPEED and not name.startswith(
-                "sqlite_"
-            ):
-                columns = len(run(f'select * from "{name}" limit 0').description)
-                order = ",".join(str(i + 1) for i in range(columns))
-                cursor = run(f'select * from "{name}" order by {order}')
-                while rows := cursor.fetchmany(1_000):
-                    total.update(repr((name, rows)).encode())
-        return total.hexdigest()
+        return self.db.digest()
 
     def check(self) -> str:
         """SQLite's own word on the file: `ok`, or what is wrong."""
         return str(self.db.connection.execute("pragma integrity_check").fetchone()[0])
-
-    def entry(self, id: str, now: int, agent: Agent | None = None) -> Entry | None:
-        return self.query.entry(id, now, agent)
 
     def close(self) -> None:
         self.db.close()
@@ -496,7 +522,7 @@ class Index:
 
 
 def _voids(records: Iterable[Record]) -> list[tuple[object, ...]]:
-    """The seqs of the records that were taken back."""
+    """Return the seqs of the records that were taken back."""
     return [
         (record.fields["seq"],)
         for record in records
@@ -504,14 +530,18 @@ def _voids(records: Iterable[Record]) -> list[tuple[object, ...]]:
     ]
 
 
-def in_memory(log: Log, records: Iterable[Record]) -> Index:
-    """An index over some records only: what could be known when the last of them was written."""
+def snapshot_of(
+    log: Log, records: Iterable[Record], *, words: bool = False
+) -> Snapshot:
+    """Return a snapshot of some records only: what could be known when the last was written."""
     index, records = Index(log, ":memory:"), list(records)
     index.db.many("put_void", _voids(records))
     last = Projector(index.db).take(records)
     index.db.set_meta("seq", str(last.seq if last else 0))
-    index._refresh()
-    return index
+    index._refresh(None)
+    if words:
+        index.fill_words()
+    return index.current
 
 
 def _warn(text: str) -> None:

@@ -8,18 +8,25 @@ from __future__ import annotations
 import os
 import sqlite3
 from _thread import _local, get_ident
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from synapse.errors import StoreError
+from synapse.system.typed import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from synapse.index.snapshot import Snapshot
 
 VERSION = "15"
 INDEX = ("schema.sql", "queries.sql", VERSION)
 KEPT = 500
+_FOR_SPEED = frozenset(("meta", "tokens", "words", "long", "lanes", "swept"))
 _HERE = os.path.dirname(__file__)
 
 
 def load_sql(name: str) -> dict[str, str]:
-    """The named statements of a file; fragments are written into the statements that use them."""
+    """Return the named statements of a file; fragments are written into the statements that use
+    them.
+    """
     with open(os.path.join(_HERE, name), encoding="utf-8") as file:
         parts = file.read().split("\n-- ")
     found: dict[str, dict[str, str]] = {"name": {}, "fragment": {}}
@@ -37,6 +44,34 @@ def load_sql(name: str) -> dict[str, str]:
     return statements
 
 
+class Act:
+    """What a thread is at: its connection, how deep it is inside of a snapshot, whether it wants a
+    read transaction and has one, and what it counted meanwhile.
+    """
+
+    __slots__ = (
+        "connection",
+        "counts",
+        "depth",
+        "held",
+        "reading",
+        "snapshot",
+        "words",
+    )
+
+    def __init__(self) -> None:
+        self.connection: sqlite3.Connection | None = None
+        self.depth = 0
+        self.held = self.reading = self.words = False
+        self.snapshot: Snapshot | None = None
+        self.counts: list[tuple[str, Mapping[bytes, int]]] = []
+
+
+class _Thread(_local):
+    def __init__(self) -> None:
+        self.act = Act()
+
+
 class Database:
     """One derived file, or one in memory: the index, unless another schema is named. Every thread
     has its own connection; a fork opens anew.
@@ -52,7 +87,7 @@ class Database:
         self.schema, queries, self.version = kind
         self.sql = load_sql(queries)
         self.filled: dict[tuple[object, ...], str] = {}
-        self.local = _local()
+        self.local = _Thread()
         self.pid = os.getpid()
         self.opened: dict[int, sqlite3.Connection] = {}
         self.shared = self._connect(copy) if path == ":memory:" else None
@@ -63,10 +98,11 @@ class Database:
         if self.shared is not None:
             return self.shared
         if self.pid != os.getpid():
-            self.pid, self.local, self.opened = os.getpid(), _local(), {}
-        found: sqlite3.Connection | None = getattr(self.local, "connection", None)
+            self.pid, self.local, self.opened = os.getpid(), _Thread(), {}
+        act = self.local.act
+        found = act.connection
         if found is None:
-            found = self.local.connection = self.opened[get_ident()] = self._connect()
+            found = act.connection = self.opened[get_ident()] = self._connect()
         return found
 
     def run(
@@ -74,15 +110,19 @@ class Database:
     ) -> sqlite3.Cursor:
         """Run a named statement; lists of integers take the place of `{name}`."""
         text = self._filled(name, lists) if lists else self.sql[name]
+        act = self.local.act
         try:
+            if act.held and not act.reading:
+                self.connection.execute("begin")
+                act.reading = True
             return self.connection.execute(text, values)  # type: ignore[arg-type]
         except sqlite3.DatabaseError as error:
             raise self.failed(error) from error
 
     def _filled(self, name: str, lists: dict[str, Iterable[int]]) -> str:
-        """The statement with its lists in it. What tuples fill is kept: an agent's reach is asked
-        for all day. An empty list becomes a number that nothing has: without any, SQLite knows no
-        way through an index it is told to use.
+        """Return the statement with its lists in it. What tuples fill is kept: an agent's reach is
+        asked for all day. An empty list becomes a number that nothing has: without any, SQLite
+        knows no way through an index it is told to use.
         """
         key = (
             (name, *lists.values())
@@ -102,12 +142,20 @@ class Database:
                 self.filled[key] = text
         return text
 
+    def release(self, act: Act) -> None:
+        """End the read transaction that a snapshot began."""
+        act.reading = False
+        if act.connection is not None:
+            act.connection.execute("commit")
+
     def many(self, name: str, rows: list[tuple[object, ...]]) -> None:
         if rows:
             self.connection.executemany(self.sql[name], rows)
 
     def failed(self, error: Exception) -> StoreError:
-        """The error as one of ours: the disk is full or read-only, or the file is damaged."""
+        """Return the error as one of ours: the disk is full or read-only, or the file is
+        damaged.
+        """
         return StoreError(
             f"the index {self.path} could not be used: {error}; if it is damaged,"
             f" delete it: it is derived"
@@ -119,6 +167,28 @@ class Database:
 
     def set_meta(self, key: str, value: str) -> None:
         self.run("set_meta", {"key": key, "value": value})
+
+    def digest(self) -> str:
+        """Return a hash of every derived row, equal for equal logs."""
+        from hashlib import sha256
+
+        run, total = self.connection.execute, sha256()
+        names = [
+            name
+            for (name,) in run(
+                "select name from sqlite_master where type = 'table' order by name"
+            )
+        ]
+        for name in names:
+            if name.partition("_")[0] not in _FOR_SPEED and not name.startswith(
+                "sqlite_"
+            ):
+                columns = len(run(f'select * from "{name}" limit 0').description)
+                order = ",".join(str(i + 1) for i in range(columns))
+                cursor = run(f'select * from "{name}" order by {order}')
+                while rows := cursor.fetchmany(1_000):
+                    total.update(repr((name, rows)).encode())
+        return total.hexdigest()
 
     def wipe(self) -> None:
         """Drop every table and make them again, within the transaction that is open."""
@@ -146,7 +216,7 @@ class Database:
         found = self.opened.pop(get_ident(), None)
         if found is not None:
             found.close()
-            self.local.connection = None
+            self.local.act.connection = None
 
     def close(self) -> None:
         for connection in [
@@ -154,7 +224,7 @@ class Database:
             *([self.shared] if self.shared else []),
         ]:
             connection.close()
-        self.opened, self.local = {}, _local()
+        self.opened, self.local = {}, _Thread()
 
     def _connect(self, copy: sqlite3.Connection | None = None) -> sqlite3.Connection:
         try:

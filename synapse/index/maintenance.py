@@ -1,5 +1,5 @@
-"""What a night asks of the projection: what is outdone, lapsed, comparable, and what was brought
-back. Reads only.
+"""Questions of nightly maintenance: what is superseded, lapsed or comparable, and what was brought
+back. Each takes a snapshot; nothing here writes.
 """
 
 from __future__ import annotations
@@ -7,8 +7,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from synapse.index.project import read_entry
-from synapse.index.query import Query
+from synapse.index.projector import read_entry
+from synapse.index.snapshot import Snapshot
 from synapse.model import namespace as ns
 from synapse.model.agents import OPERATOR
 from synapse.model.clock import DAY, day
@@ -71,26 +71,26 @@ class Busy(NamedTuple):
     entries: int
 
 
-def outdone(query: Query, now: int) -> tuple[Outdone, ...]:
-    return tuple(Outdone(*row[:3]) for row in query.db.run("outdone", {"now": now}))
+def outdone(snap: Snapshot, now: int) -> tuple[Outdone, ...]:
+    return tuple(Outdone(*row[:3]) for row in snap.db.run("outdone", {"now": now}))
 
 
-def lapsed(query: Query, now: int) -> tuple[Lapsed, ...]:
+def lapsed(snap: Snapshot, now: int) -> tuple[Lapsed, ...]:
     return tuple(
-        Lapsed(*row) for row in query.db.run("lapsed", {"now": now, "never": NEVER})
+        Lapsed(*row) for row in snap.db.run("lapsed", {"now": now, "never": NEVER})
     )
 
 
 def comparable(
-    query: Query, now: int, floor: int, own: str, gist: Callable[[str], object]
+    snap: Snapshot, now: int, floor: int, own: str, gist: Callable[[str], object]
 ) -> tuple[list[list[int]], list[int]]:
-    """The places of the live entries that may say the same, those that may together, in the
+    """Return the places of the live entries that may say the same, those that may together, in the
     namespaces in which anybody but this author wrote after a place in the log; and of all of this
     author's own there, and what it wrote since. No more is kept of an entry than its place, or two
     numbers: most are like no other.
     """
     first, alike, its = dict[int, int](), dict[int, list[int]](), list[int]()
-    for seq, nid, prio, audience, mine, body in query.db.run(
+    for seq, nid, prio, audience, mine, body in snap.db.run(
         "comparable", {"now": now, "floor": floor, "own": own}
     ):
         key = hash((nid, prio, audience, gist(body)))
@@ -102,33 +102,35 @@ def comparable(
     return sorted(alike.values()), its
 
 
-def entries(query: Query, places: Sequence[int], now: int) -> Iterator[Entry]:
-    """The entries at these places, some at a time."""
+def entries(snap: Snapshot, places: Sequence[int], now: int) -> Iterator[Entry]:
+    """Yield the entries at these places, some at a time."""
     for start in range(0, len(places), _AT_ONCE):
-        rows = query.db.run("places", seqs=places[start : start + _AT_ONCE]).fetchall()
-        yield from query.load(rows, now, query.reach(None))
+        rows = snap.db.run("places", seqs=places[start : start + _AT_ONCE]).fetchall()
+        yield from snap.load(rows, now, snap.names.reach(None))
 
 
-def mergeable(query: Query, now: int, floor: int, own: str, limit: int) -> list[Entry]:
-    """The newest live entries of the namespaces in which anybody but this author wrote after a
-    place in the log.
+def mergeable(
+    snap: Snapshot, now: int, floor: int, own: str, limit: int
+) -> list[Entry]:
+    """Return the newest live entries of the namespaces in which anybody but this author wrote after
+    a place in the log.
     """
     values = {"now": now, "floor": floor, "own": own, "limit": limit}
-    return query.load(
-        query.db.run("mergeable", values).fetchall(), now, query.reach(None)
+    return snap.load(
+        snap.db.run("mergeable", values).fetchall(), now, snap.names.reach(None)
     )
 
 
-def brought_back(query: Query) -> frozenset[tuple[str, str]]:
+def brought_back(snap: Snapshot) -> frozenset[tuple[str, str]]:
     """Entries with the phase that filed them away, where somebody brought them back from it."""
-    acts = _filing_acts(query.db.run("brought_back"))
+    acts = _filing_acts(snap.db.run("brought_back"))
     ids = {id for act in acts for id, away in filings(act) if not away}
-    return frozenset((id, phase) for id in ids for phase in _undone(query, id))
+    return frozenset((id, phase) for id in ids for phase in _undone(snap, id))
 
 
-def _undone(query: Query, id: str) -> Iterator[str]:
+def _undone(snap: Snapshot, id: str) -> Iterator[str]:
     phase = ""
-    for act in _filing_acts(query.db.run("filings_of", {"id": id})):
+    for act in _filing_acts(snap.db.run("filings_of", {"id": id})):
         moved = dict(filings(act))
         if id not in moved:
             continue  # an undo that only shows it again
@@ -138,39 +140,39 @@ def _undone(query: Query, id: str) -> Iterator[str]:
             yield phase
 
 
-def last_filing(query: Query, id: str) -> Record | None:
+def last_filing(snap: Snapshot, id: str) -> Record | None:
     """Return the last act that filed this entry away or brought it back, None where there is
     none.
     """
-    rows = query.db.run("filings_of", {"id": id}).fetchall()
+    rows = snap.db.run("filings_of", {"id": id}).fetchall()
     return next(
         (act for act in reversed(_filing_acts(rows)) if id in dict(filings(act))), None
     )
 
 
-def act(query: Query, seq: int) -> Record | None:
+def act(snap: Snapshot, seq: int) -> Record | None:
     """Return the record with this number as the index has it, None where there is none."""
-    return next(_records(query.db.run("act_of", {"seq": seq})), None)
+    return next(_records(snap.db.run("act_of", {"seq": seq})), None)
 
 
-def approvals(query: Query, id: str) -> list[Record]:
+def approvals(snap: Snapshot, id: str) -> list[Record]:
     """Return the approvals of an entry that waited for review."""
-    return [*_records(query.db.run("approvals_of", {"id": id}))]
+    return [*_records(snap.db.run("approvals_of", {"id": id}))]
 
 
-def last_ruling(query: Query, by: str) -> Record | None:
+def last_ruling(snap: Snapshot, by: str) -> Record | None:
     """Return the newest ruling or own entry of an agent; for the operator, the newest ruling of
     anybody, and among entries those of its own and of the nights.
     """
     values = {"by": by, "all": by == OPERATOR}
-    return next(_records(query.db.run("last_ruling", values)), None)
+    return next(_records(snap.db.run("last_ruling", values)), None)
 
 
-def held_by(query: Query, seq: int, *, lifted: bool) -> list[str]:
+def held_by(snap: Snapshot, seq: int, *, lifted: bool) -> list[str]:
     """Return the entries that a record hides, or, with `lifted`, would hide had it not been taken
     back.
     """
-    rows = query.db.run("held_by", {"seq": seq, "lifted": int(lifted), "never": NEVER})
+    rows = snap.db.run("held_by", {"seq": seq, "lifted": int(lifted), "never": NEVER})
     return [id for _, id, for_good in rows if for_good]
 
 
@@ -188,33 +190,37 @@ def _filing_acts(rows: Iterable[tuple[int, str, str, str]]) -> list[Record]:
     ]
 
 
-def weights(query: Query, now: int) -> tuple[Weight, ...]:
-    return tuple(Weight(*row) for row in query.db.run("weights", {"now": now}))
+def weights(snap: Snapshot, now: int) -> tuple[Weight, ...]:
+    return tuple(Weight(*row) for row in snap.db.run("weights", {"now": now}))
 
 
-def sized(query: Query, now: int, globs: tuple[str, ...]) -> tuple[Sized, ...]:
-    """The entries that are shown in these namespaces. What is counted of their use is what prompts'
-    receipts name.
+def sized(snap: Snapshot, now: int, globs: tuple[str, ...]) -> tuple[Sized, ...]:
+    """Return the entries that are shown in these namespaces. What is counted of their use is what
+    prompts' receipts name.
     """
-    within = [nid for name, nid in query.names.items() if ns.matches_any(globs, name)]
-    rows = query.db.run("sized", {"now": now, "never": NEVER}, within=within)
+    within = [
+        nid
+        for name, nid in snap.names.namespaces.items()
+        if ns.matches_any(globs, name)
+    ]
+    rows = snap.db.run("sized", {"now": now, "never": NEVER}, within=within)
     return tuple(Sized(*row) for row in rows)
 
 
-def long(query: Query, floor: int, size: int | None) -> tuple[tuple[str, int], ...]:
+def long(snap: Snapshot, floor: int, size: int | None) -> tuple[tuple[str, int], ...]:
     """Entries longer than a size that came after a place in the log and are not filed away."""
     return (
         ()
         if size is None
-        else tuple(query.db.run("long", {"floor": floor, "size": size}))
+        else tuple(snap.db.run("long", {"floor": floor, "size": size}))
     )
 
 
-def busy(query: Query, floor: int, besides: tuple[str, ...]) -> tuple[Busy, ...]:
-    """Who wrote how much on each day from that of a place in the log on."""
-    row = query.db.run("received", {"seq": floor}).fetchone()
+def busy(snap: Snapshot, floor: int, besides: tuple[str, ...]) -> tuple[Busy, ...]:
+    """Return who wrote how much on each day from that of a place in the log on."""
+    row = snap.db.run("received", {"seq": floor}).fetchone()
     since = row[0] // DAY * DAY if row and row[0] else 0
-    rows = query.db.run("busy", {"at": since, "day": DAY})
+    rows = snap.db.run("busy", {"at": since, "day": DAY})
     return tuple(
         Busy(author, day(date * DAY), count)
         for author, date, count in rows
@@ -222,39 +228,37 @@ def busy(query: Query, floor: int, besides: tuple[str, ...]) -> tuple[Busy, ...]
     )
 
 
-def written_by(query: Query, author: str, floor: int) -> list[Record]:
-    """What an agent wrote and did after a place in the log, oldest first."""
-    rows = query.db.run("of_night", {"by": author, "floor": floor})
+def written_by(snap: Snapshot, author: str, floor: int) -> list[Record]:
+    """Return what an agent wrote and did after a place in the log, oldest first."""
+    rows = snap.db.run("of_night", {"by": author, "floor": floor})
     return [*_records(rows)]
 
 
-def told(query: Query, since: int) -> Iterator[tuple[Record, Entry | None]]:
-    """All that was done since this microsecond, oldest first; with the entry where one took effect
-    at once.
+def told(snap: Snapshot, since: int) -> Iterator[tuple[Record, Entry | None]]:
+    """Yield all that was done since this microsecond, oldest first; with the entry where one took
+    effect at once.
     """
-    for seq, at, kind, by, id, fields, body in query.db.run(
-        "told", {"floor": query.ceiling(since), "at": since}
+    for seq, at, kind, by, id, fields, body in snap.db.run(
+        "told", {"floor": snap.ceiling(since), "at": since}
     ):
         entry = None if body is None else read_entry(id, fields, body, seq, at)
         yield Record(seq, at, kind, by, id, json.loads(fields)), entry
 
 
-def nights(query: Query) -> list[Record]:
-    """What was noted of nightly jobs, oldest first."""
-    rows = query.db.run("nights")
+def nights(snap: Snapshot) -> list[Record]:
+    """Return what was noted of nightly jobs, oldest first."""
+    rows = snap.db.run("nights")
     return [
         Record(seq, at, "night", by, None, json.loads(fields))
         for seq, at, by, fields in rows
     ]
 
 
-def written_since(query: Query, floor: int, own: str) -> int:
-    """How many entries anybody but this author wrote after a place in the log."""
-    return int(
-        query.db.run("written_since", {"floor": floor, "own": own}).fetchone()[0]
-    )
+def written_since(snap: Snapshot, floor: int, own: str) -> int:
+    """Return how many entries anybody but this author wrote after a place in the log."""
+    return int(snap.db.run("written_since", {"floor": floor, "own": own}).fetchone()[0])
 
 
-def disputed(query: Query, now: int) -> int:
-    """How many live entries are in open dispute."""
-    return int(query.db.run("in_dispute_now", {"now": now}).fetchone()[0])
+def disputed(snap: Snapshot, now: int) -> int:
+    """Return how many live entries are in open dispute."""
+    return int(snap.db.run("in_dispute_now", {"now": now}).fetchone()[0])

@@ -1,5 +1,5 @@
-"""What the projection knows of what became of entries: which lived, were superseded, were acted on.
-Reads only.
+"""Questions about what became of entries: which lived, were superseded, were acted on. They are
+asked for reputation; nothing here writes.
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 
-from synapse.index.query import Query
+from synapse.index.snapshot import Snapshot
 from synapse.model.agents import CONSOLIDATOR
 from synapse.model.entry import NEVER
 from synapse.model.records import Record
@@ -24,34 +24,34 @@ class Fact(NamedTuple):
     records: tuple[int, ...]
 
 
-def lived(query: Query, since: int, until: int) -> Iterator[Fact]:
+def lived(snap: Snapshot, since: int, until: int) -> Iterator[Fact]:
     """Entries whose time came to its end with nothing that was held against them; what a night
     filed away lived.
     """
     values = {"since": since, "until": min(until, NEVER - 1), "night": CONSOLIDATOR}
-    for seq, id, author, at, head in query.db.run("lived", values).fetchall():
+    for seq, id, author, at, head in snap.db.run("lived", values).fetchall():
         if _believed(json.loads(head)):
             yield Fact(id, author, at, "", (seq,))
 
 
-def superseded(query: Query, since: int, until: int) -> Iterator[Fact]:
+def superseded(snap: Snapshot, since: int, until: int) -> Iterator[Fact]:
     """Entries that another one took the place of before their time."""
     values = {"since": since, "until": until, "night": CONSOLIDATOR}
-    for seq, id, author, at, by, heir, head in query.db.run(
+    for seq, id, author, at, by, heir, head in snap.db.run(
         "superseded", values
     ).fetchall():
         if _believed(json.loads(head)):
             yield Fact(id, author, at, by, (seq, heir))
 
 
-def acted_on(query: Query, since: int, until: int) -> Iterator[Fact]:
+def acted_on(snap: Snapshot, since: int, until: int) -> Iterator[Fact]:
     """Critical entries that somebody resolved, acknowledged in so many words, or built upon; each
     with the first.
     """
     values = {"since": since, "until": until, "night": CONSOLIDATOR}
     found: dict[str, Fact] = {}
     for fact in sorted(
-        (*_acts(query, values), *_citations(query, values)),
+        (*_acts(snap, values), *_citations(snap, values)),
         key=lambda fact: fact.records[-1],
     ):
         if fact.by != fact.author:
@@ -59,20 +59,20 @@ def acted_on(query: Query, since: int, until: int) -> Iterator[Fact]:
     yield from found.values()
 
 
-def seen_by(query: Query, id: str, until: int) -> tuple[str, ...]:
-    """The agents whose prompts an entry was in by a time."""
+def seen_by(snap: Snapshot, id: str, until: int) -> tuple[str, ...]:
+    """Return the agents whose prompts an entry was in by a time."""
     return tuple(
-        agent for (agent,) in query.db.run("seen_by", {"id": id, "until": until})
+        agent for (agent,) in snap.db.run("seen_by", {"id": id, "until": until})
     )
 
 
-def reviews(query: Query) -> list[tuple[Record, bool]]:
-    """The reviews of reputation, oldest first, each with whether it stands: an undo may have taken
-    it back.
+def reviews(snap: Snapshot) -> list[tuple[Record, bool]]:
+    """Return the reviews of reputation, oldest first, each with whether it stands: an undo may have
+    taken it back.
     """
     found: dict[int, Record] = {}
     stands: dict[int, bool] = {}
-    for seq, at, kind, by, fields in query.db.run("reviews"):
+    for seq, at, kind, by, fields in snap.db.run("reviews"):
         record = Record(seq, at, kind, by, None, json.loads(fields))
         if kind == "review":
             found[seq], stands[seq] = record, True
@@ -80,17 +80,17 @@ def reviews(query: Query) -> list[tuple[Record, bool]]:
     return [(record, stands[seq]) for seq, record in found.items()]
 
 
-def shifts(query: Query) -> Mapping[str, int]:
+def shifts(snap: Snapshot) -> Mapping[str, int]:
     """By how much the reviews that stand have moved each agent's authority."""
     total: dict[str, int] = {}
-    for record, stands in reviews(query):
+    for record, stands in reviews(snap):
         for agent, move in record.fields["moves"].items() if stands else ():
             total[agent] = total.get(agent, 0) + int(move)
     return total
 
 
-def _acts(query: Query, values: Mapping[str, Any]) -> Iterator[Fact]:
-    for seq, id, author, act, at, by, kind, fields, head in query.db.run(
+def _acts(snap: Snapshot, values: Mapping[str, Any]) -> Iterator[Fact]:
+    for seq, id, author, act, at, by, kind, fields, head in snap.db.run(
         "critical_acts", values
     ).fetchall():
         given = json.loads(fields)
@@ -99,14 +99,14 @@ def _acts(query: Query, values: Mapping[str, Any]) -> Iterator[Fact]:
             yield Fact(id, author, at, by, (seq, act))
 
 
-def _citations(query: Query, values: Mapping[str, Any]) -> Iterator[Fact]:
-    for heir, at, by, head in query.db.run("citing", values).fetchall():
+def _citations(snap: Snapshot, values: Mapping[str, Any]) -> Iterator[Fact]:
+    for heir, at, by, head in snap.db.run("citing", values).fetchall():
         given = json.loads(head)
         cited = {*given.get("related", ()), *given.get("derived_from", ())} - {
             *given.get("replaces", ())
         }
         for id in cited if _believed(given) else ():
-            row = query.db.run("critical", {"id": id}).fetchone()
+            row = snap.db.run("critical", {"id": id}).fetchone()
             if row and row[0] < heir and _believed(json.loads(row[2])):
                 yield Fact(id, row[1], at, by, (row[0], heir))
 

@@ -1,0 +1,117 @@
+"""There is one way to ask the index and one way to write the log: no module goes past them.
+
+What the source says is read as a tree. A module that reaches the index, that writes inside of a
+snapshot, or that keeps one open across a `yield` fails here, whatever it is called.
+"""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("synapse", "orchestrator", "scenarios", "bench")
+# The read gate: what opens the index, and what is behind it. The log asks the index under its lock.
+BEHIND = ("synapse/index/", "synapse/log/", "synapse/store.py")
+EXEMPT = {
+    "bench/upkeep.py": {"store.index"},  # measures how fast the index alone is made
+    "synapse/core.py": {"log.catch_up"},  # the log's own, before its files are proven
+}
+WRITES = frozenset(
+    "append append_all archive restore register act write file delivery shown".split()
+)
+WRITERS = ("store", "_store", "pen", "log", "seat", "writer")
+
+
+def ends(node):
+    """Return the last name of an expression such as `self.memory.store`."""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def opens_snapshot(item):
+    call = item.context_expr
+    return isinstance(call, ast.Call) and ends(call.func) == "snapshot"
+
+
+def detours(tree):
+    """Yield what in a module goes past the gates."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            owner = ends(node.value)
+            if node.attr == "index" and owner in ("store", "_store"):
+                yield f"{owner}.index"
+            if node.attr == "query" and owner == "index":
+                yield "index.query"
+            if node.attr == "db" and owner in ("snap", "snapshot"):
+                yield f"{owner}.db"
+            if node.attr == "catch_up" and owner not in ("self", "state"):
+                yield f"{owner}.catch_up"
+        if isinstance(node, ast.With) and any(map(opens_snapshot, node.items)):
+            yield from held_too_long(node)
+
+
+def held_too_long(block):
+    """Yield what may not stand in the block of a snapshot: a yield, an await, a write."""
+    for statement in block.body:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Yield | ast.YieldFrom | ast.Await):
+                yield f"{type(node).__name__.lower()} in a snapshot"
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                owner, name = ends(node.func.value), node.func.attr
+                if name in WRITES and owner in WRITERS:
+                    yield f"{owner}.{name} in a snapshot"
+
+
+def modules():
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            name = path.relative_to(ROOT).as_posix()
+            if not name.startswith(BEHIND):
+                yield name
+
+
+@pytest.mark.parametrize("name", list(modules()))
+def test_no_module_goes_past_the_gates(name):
+    found = set(detours(ast.parse((ROOT / name).read_text(encoding="utf-8"))))
+    assert found - EXEMPT.get(name, set()) == set()
+
+
+def test_every_exemption_is_needed():
+    for name, allowed in EXEMPT.items():
+        assert (
+            set(detours(ast.parse((ROOT / name).read_text(encoding="utf-8"))))
+            >= allowed
+        )
+
+
+@pytest.mark.parametrize(
+    ("source", "detour"),
+    [
+        ("rows = store.index.current.page(None, Filter(), 0)", "store.index"),
+        ("self._store.index.fold(1)", "_store.index"),
+        ("index = mem.store.index", "store.index"),
+        ("index.query.runs()", "index.query"),
+        ("snap.db.run('rows')", "snap.db"),
+        ("index.catch_up()", "index.catch_up"),
+        (
+            "with store.snapshot() as snap:\n    seat.pen.act('resolve')",
+            "pen.act in a snapshot",
+        ),
+        (
+            "with store.snapshot() as snap:\n    store.log.append(x)",
+            "log.append in a snapshot",
+        ),
+        (
+            "def f():\n    with s.snapshot() as snap:\n        yield 1",
+            "yield in a snapshot",
+        ),
+        (
+            "async def f():\n    with s.snapshot(look=True) as snap:\n        await g()",
+            "await in a snapshot",
+        ),
+    ],
+)
+def test_a_module_that_goes_past_them_is_found(source, detour):
+    assert set(detours(ast.parse(source))) == {detour}

@@ -1,0 +1,125 @@
+"""A snapshot: one state for all questions of an act, caught up once, and nothing written inside."""
+
+import threading
+
+import pytest
+
+import synapse
+from synapse import Agent
+from synapse.index.snapshot import Filter
+
+
+@pytest.fixture(params=["files", "memory"])
+def mem(request, tmp_path):
+    root = str(tmp_path / "w")
+    opened = synapse.init(root) if request.param == "files" else synapse.open("memory:")
+    with opened:
+        opened.register(Agent("eng", read=("*",), write=("*",)))
+        yield opened
+
+
+def bodies(snap, now):
+    return [entry.body for entry in snap.page(None, Filter(), now)]
+
+
+def test_it_knows_what_was_written_before_it(mem):
+    mem.as_agent("eng").append("one", "api/x")
+    with mem.store.snapshot() as snap:
+        assert bodies(snap, mem.store.clock()) == ["one"]
+
+
+def test_inside_of_another_it_is_that_one(mem):
+    with mem.store.snapshot() as snap, mem.store.snapshot(look=True) as inner:
+        assert inner is snap
+
+
+def test_one_that_nothing_changed_for_is_the_same(mem):
+    with mem.store.snapshot() as snap:
+        pass
+    with mem.store.snapshot() as later:
+        assert later is snap
+    mem.as_agent("eng").append("one", "api/x")
+    with mem.store.snapshot() as later:
+        assert later.mark != snap.mark
+        assert later.cursor > snap.cursor
+
+
+def test_a_late_one_takes_nothing_in(mem):
+    with mem.store.snapshot() as snap:
+        before = snap.cursor
+    mem.as_agent("eng").append("one", "api/x")
+    with mem.store.snapshot(late=True) as snap:
+        assert snap.cursor == before
+
+
+def test_nothing_is_written_inside(mem):
+    me = mem.as_agent("eng")
+    me.append("one", "api/x")
+    with mem.store.snapshot(), pytest.raises(RuntimeError, match="leave it before"):
+        mem.store.refresh()
+    with mem.store.snapshot() as snap, pytest.raises(RuntimeError, match="leave it"):
+        mem.store.index.note("key", str(snap.cursor))
+
+
+def test_counts_that_are_made_inside_are_kept_when_it_is_left(mem):
+    with mem.store.snapshot():
+        made = mem.store.tokens("o200k_base").count("A text that nobody counted.")
+        assert (
+            mem.store.tokens("o200k_base").count("A text that nobody counted.") == made
+        )
+        assert stored(mem) == []
+    assert stored(mem) == [(made,)]
+
+
+def stored(mem):
+    return mem.store.index.db.connection.execute("select n from tokens").fetchall()
+
+
+def test_words_must_be_asked_for_outside(mem):
+    with (
+        mem.store.snapshot(),
+        pytest.raises(RuntimeError, match="without words"),
+        mem.store.snapshot(words=True),
+    ):
+        pass
+
+
+def test_others_who_write_meanwhile_are_not_seen(tmp_path):
+    """All questions of an act see one state of the file, filing and rulings too."""
+    root = str(tmp_path / "w")
+    with synapse.init(root) as mem, synapse.open(root) as other:
+        mem.register(Agent("eng", read=("*",), write=("*",)))
+        entry = mem.as_agent("eng").append("one", "api/x")
+        now = mem.store.clock()
+        with mem.store.snapshot() as snap:
+            assert bodies(snap, now) == ["one"]
+            other.as_agent("eng").archive(entry.id)
+            other.store.refresh()
+            with mem.store.snapshot() as inner:
+                assert bodies(inner, now) == ["one"]
+                assert not inner.entry(entry.id, now).archived
+        with mem.store.snapshot() as snap:
+            assert bodies(snap, now) == []
+
+
+def test_threads_hold_their_own(mem):
+    inside, written = threading.Event(), threading.Event()
+    states = []
+
+    def hold():
+        with mem.store.snapshot() as snap:
+            inside.set()
+            written.wait(10)
+            states.append(snap.cursor)
+
+    with mem.store.snapshot() as snap:
+        before = snap.cursor
+    thread = threading.Thread(target=hold)
+    thread.start()
+    assert inside.wait(10)
+    mem.as_agent("eng").append("one", "api/x")
+    with mem.store.snapshot() as snap:
+        assert snap.cursor == before + 1
+    written.set()
+    thread.join(10)
+    assert states == [before]
