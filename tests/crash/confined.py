@@ -53,14 +53,11 @@ def nobody():
     return True
 
 
-def preload():
-    """Import all that may be needed: whoever is confined may not even read the interpreter's own
-    files.
+def preload(*packages):
+    """Import all that may be needed of these packages: whoever is confined may not even read the
+    interpreter's own files.
     """
-    import orchestrator
-    import synapse
-
-    for package in (synapse, orchestrator):
+    for package in map(importlib.import_module, packages):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             if not re.search(
                 r"__main__|testing|embedders|conformance|\.mcp", module.name
@@ -70,13 +67,10 @@ def preload():
         importlib.import_module(name)
 
 
-def lines():
-    from orchestrator import cli as team
-    from synapse import cli
-
+def lines(commands):
     done = []
-    for words in json.load(sys.stdin):
-        main = team.main if words[0] == "orchestrator" else cli.main
+    for words in commands:
+        main = importlib.import_module(f"{words[0]}.cli").main
         with (
             redirect_stdout(io.StringIO()) as out,
             redirect_stderr(io.StringIO()) as err,
@@ -114,10 +108,11 @@ def watch(root, acks, reads, stale=False):
 
 if __name__ == "__main__":
     way, act, *rest = sys.argv[1:]
-    preload()
+    commands = json.load(sys.stdin) if act == "lines" else []
+    preload("synapse", *{words[0] for words in commands})
     if not {"landlock": landlock, "user": nobody, "none": lambda: True}[way]():
         raise SystemExit(77)
-    answer = lines() if act == "lines" else watch(*rest)
+    answer = lines(commands) if act == "lines" else watch(*rest)
     print(json.dumps(answer))
     sys.stdout.flush()
     os._exit(0)

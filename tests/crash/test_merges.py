@@ -32,6 +32,8 @@ GIT = (
     "-c",
     "gc.auto=0",
     "-c",
+    "maintenance.auto=false",
+    "-c",
     "init.defaultBranch=main",
 )
 ENVIRON = os.environ | {
@@ -41,6 +43,7 @@ ENVIRON = os.environ | {
 }
 AGENTS = ("ann", "bob")
 PLACES = ("api/x", "api/y", "team/z")
+CLONES = 2
 SHORT = 25  # histories in every run; `make soak` plays five hundred longer ones
 
 
@@ -80,24 +83,35 @@ def founded(folder):
     return root
 
 
+@pytest.fixture(scope="module")
+def clones(tmp_path_factory):
+    """Return a folder of clones of one repository, to be copied, each on a branch of its own."""
+    folder = tmp_path_factory.mktemp("clones")
+    roots = [founded(folder / "0")]
+    for number in range(1, CLONES):
+        git(folder, "clone", "-q", str(folder / "0"), str(folder / str(number)))
+        roots.append(folder / str(number) / "shared-memory")
+    for number, root in enumerate(roots):
+        git(root, "checkout", "-qb", f"b{number}")
+    return folder
+
+
 class Team:
-    """Clones of one repository. `facts` holds what every token is; `held` which of them each
+    """Copies of `clones`. `facts` holds what every token is; `held` which of them each
     working copy must have, `kept` each commit.
     """
 
-    def __init__(self, folder, seed, clones=2):
+    def __init__(self, clones, folder, seed):
         self.random = random.Random(seed)
         self.count = 0
         self.facts, self.acts = {}, {}
-        self.roots = [founded(folder / "0")]
-        for number in range(1, clones):
-            git(folder, "clone", "-q", str(folder / "0"), str(folder / str(number)))
-            self.roots.append(folder / str(number) / "shared-memory")
-        for number, root in enumerate(self.roots):
-            git(root, "checkout", "-qb", f"b{number}")
+        shutil.copytree(clones, folder)
+        self.roots = [
+            folder / str(number) / "shared-memory" for number in range(CLONES)
+        ]
         self.held = [set() for _ in self.roots]
-        self.kept = {f"b{number}": set() for number in range(clones)}
-        self.branches = [f"b{number}" for number in range(clones)]
+        self.kept = {f"b{number}": set() for number in range(CLONES)}
+        self.branches = [f"b{number}" for number in range(CLONES)]
 
     def token(self):
         self.count += 1
@@ -321,8 +335,8 @@ class Team:
         yield from (("act twice", token) for token, count in seen.items() if count > 1)
 
 
-def play(folder, seed, turns):
-    team = Team(folder, seed)
+def play(clones, folder, seed, turns):
+    team = Team(clones, folder, seed)
     for _ in range(turns):
         team.turn()
     for which in range(len(team.roots)):
@@ -331,19 +345,19 @@ def play(folder, seed, turns):
     shutil.rmtree(folder)
 
 
-def many(folder, count, turns):
+def many(clones, folder, count, turns):
     for seed in range(count):
-        play(folder / str(seed), seed, turns)
+        play(clones, folder / str(seed), seed, turns)
 
 
-def test_random_histories_are_merged_whole(tmp_path):
-    many(tmp_path, SHORT, 8)
+def test_random_histories_are_merged_whole(clones, tmp_path):
+    many(clones, tmp_path, SHORT, 8)
 
 
 @pytest.mark.soak
-def test_five_hundred_random_histories_are_merged_whole(tmp_path):
+def test_five_hundred_random_histories_are_merged_whole(clones, tmp_path):
     for seed in range(1_000, 1_500):
-        play(tmp_path / str(seed), seed, 20)
+        play(clones, tmp_path / str(seed), seed, 20)
 
 
 # -- the account can fail --------------------------------------------------------------------------
@@ -372,10 +386,10 @@ def misdirecting(monkeypatch):
 
 
 @pytest.mark.parametrize("wrong", [dropping, doubling, misdirecting])
-def test_a_wrong_merge_is_found(tmp_path, monkeypatch, wrong):
+def test_a_wrong_merge_is_found(clones, tmp_path, monkeypatch, wrong):
     wrong(monkeypatch)
     with pytest.raises(AssertionError, match=r"lost|twice|altered|misdirected|related"):
-        many(tmp_path, 12, 20)
+        many(clones, tmp_path, 12, 20)
 
 
 # -- two sides -------------------------------------------------------------------------------------
@@ -389,11 +403,13 @@ def texts(root):
         )
 
 
-@pytest.fixture
-def two(tmp_path):
-    """Two clones; both wrote an entry under the same id, a reference to it, and a ruling on it."""
-    team = Team(tmp_path / "repos", 0)
-    for which, root in enumerate(team.roots):
+@pytest.fixture(scope="module")
+def both(clones, tmp_path_factory):
+    """Return two clones, to be copied. Both wrote an entry under the same id, a reference to it,
+    and a ruling on it.
+    """
+    folder = tmp_path_factory.mktemp("two") / "repos"
+    for which, root in enumerate(Team(clones, folder, 0).roots):
         with opened(root) as mem:
             me = mem.as_agent(AGENTS[which])
             first = me.append(
@@ -403,7 +419,12 @@ def two(tmp_path):
             me.resolve(first.id, f"done by {which}")
             assert first.id.endswith("-001")
         commit(root)
-    return team
+    return folder
+
+
+@pytest.fixture
+def two(both, tmp_path):
+    return Team(both, tmp_path / "repos", 0)
 
 
 def pulled(team, which):

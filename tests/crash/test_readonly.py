@@ -314,7 +314,7 @@ def test_an_empty_workspace_reads_as_empty_until_somebody_writes(place):
 def test_python_refuses_writes_with_its_own_class(root):
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]); import confined, synapse;"
-        " confined.preload()\n"
+        " confined.preload('synapse')\n"
         "if not confined.landlock(): raise SystemExit(77)\n"
         "mem = synapse.open(sys.argv[2]); me = mem.as_agent('eng-a')\n"
         "print(mem.store.readonly, len(me.read()),"

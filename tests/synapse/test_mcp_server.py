@@ -34,6 +34,7 @@ from synapse.model.records import Record
 from synapse.system.tokens import Tokens
 from synapse.testing import FrozenClock
 
+WARM = str(Path(__file__).with_name("warm.py"))
 MODES = {"2026-07-28": "auto", "2025-11-25": "legacy"}
 WRITER = """
 import sys, synapse
@@ -74,18 +75,28 @@ def root(tmp_path):
     return path
 
 
-def command(root, *words, agent="eng"):
+def line(root, *words, agent="eng"):
     who = () if agent is None else ("--agent", agent)
-    return [
-        sys.executable,
-        "-m",
-        "synapse.cli",
-        "--root",
-        str(root),
-        "mcp",
-        *who,
-        *words,
-    ]
+    return ["--root", str(root), "mcp", *who, *words]
+
+
+def cold(root, *words, **more):
+    """Return a command line for a process that begins with nothing imported, as a user's does."""
+    return [sys.executable, "-m", "synapse.cli", *line(root, *words, **more)]
+
+
+@pytest.fixture(scope="module")
+def command(tmp_path_factory):
+    """Return a function like `cold`, whose processes have imported the MCP SDK already."""
+    address = str(tmp_path_factory.mktemp("warm") / "s")
+    words = [sys.executable, WARM, "serve", address]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, stdin=pipe, stdout=pipe, env=clean()) as server:
+        assert server.stdout.readline() == b"ready\n"
+        begin = [sys.executable, "-I", "-S", WARM, address]
+        yield lambda root, *words, **more: [*begin, *line(root, *words, **more)]
+        server.stdin.close()
+        server.wait(30)
 
 
 def clean(**more):
@@ -254,7 +265,7 @@ def test_the_words_of_the_tools_fit_what_they_take():
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_a_mistake_at_the_start_is_told(root, words, told):
+def test_a_mistake_at_the_start_is_told(command, root, words, told):
     done = subprocess.run(
         command(root, *words),
         capture_output=True,
@@ -269,7 +280,7 @@ def test_a_mistake_at_the_start_is_told(root, words, told):
     assert done.stdout == ""
 
 
-def test_whose_memory_it_is_must_be_said(root):
+def test_whose_memory_it_is_must_be_said(command, root):
     done = subprocess.run(
         command(root, agent=None),
         capture_output=True,
@@ -288,7 +299,7 @@ def test_whose_memory_it_is_must_be_said(root):
 @pytest.mark.parametrize("revision", MODES)
 def test_every_tool_is_called(root, revision):
     async def body():
-        async with client(command(root), MODES[revision]) as me:
+        async with client(cold(root), MODES[revision]) as me:
             assert me.protocol_version == revision
             assert me.server_info.name == "synapse"
             assert me.instructions.startswith("Synapse is the memory")
@@ -360,7 +371,7 @@ def test_every_tool_is_called(root, revision):
 
 
 @pytest.mark.parametrize("revision", MODES)
-def test_resources_and_the_prompt(root, revision):
+def test_resources_and_the_prompt(command, root, revision):
     async def body():
         with synapse.open(root) as memory:
             lead = memory.as_agent("lead")
@@ -409,7 +420,7 @@ def test_resources_and_the_prompt(root, revision):
     run(body())
 
 
-def test_the_operator_sees_every_view(root):
+def test_the_operator_sees_every_view(command, root):
     async def body():
         with synapse.open(root) as memory:
             memory.as_agent("lead").append("the secret", "vault/x", priority="critical")
@@ -431,7 +442,7 @@ def test_the_operator_sees_every_view(root):
     run(body())
 
 
-def test_older_names_are_served(root):
+def test_older_names_are_served(command, root):
     async def body():
         async with client(command(root, "--compat", "cortex")) as me:
             assert "cortex_add" in {tool.name for tool in (await me.list_tools()).tools}
@@ -450,7 +461,7 @@ def test_older_names_are_served(root):
     run(body())
 
 
-def test_a_run_is_acted_for(root):
+def test_a_run_is_acted_for(command, root):
     with synapse.open(root) as memory:
         fields = {
             "run": "r",
@@ -479,7 +490,7 @@ def test_a_run_is_acted_for(root):
 # -- who it is -------------------------------------------------------------------------------------
 
 
-def test_no_argument_makes_anybody_another(root):
+def test_no_argument_makes_anybody_another(command, root):
     """Neither arguments nor what a request says of itself."""
 
     async def body():
@@ -507,7 +518,7 @@ def test_no_argument_makes_anybody_another(root):
         } == {"eng"}
 
 
-def test_a_run_is_its_own_agent_alone(root):
+def test_a_run_is_its_own_agent_alone(command, root):
     words = command(root, agent="lead")
     env = clean(SYNAPSE_RUN="r", SYNAPSE_AGENT="eng")
     done = subprocess.run(
@@ -522,7 +533,7 @@ def test_a_run_is_its_own_agent_alone(root):
 
 
 @pytest.mark.parametrize("revision", MODES)
-def test_two_tokens_are_two_agents(root, tmp_path, revision):
+def test_two_tokens_are_two_agents(command, root, tmp_path, revision):
     path = tmp_path / "tokens"
 
     async def body():
@@ -599,7 +610,7 @@ HELLO = {
 LIST = {"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {}}
 
 
-def test_who_has_no_token_is_turned_away(root, tmp_path):
+def test_who_has_no_token_is_turned_away(command, root, tmp_path):
     path = tmp_path / "tokens"
     token, other = new_token(str(path), "eng"), new_token(str(path), "lead")
 
@@ -644,7 +655,7 @@ def test_who_has_no_token_is_turned_away(root, tmp_path):
     run(body())
 
 
-def test_without_tokens_the_host_is_checked_too(root):
+def test_without_tokens_the_host_is_checked_too(command, root):
     async def body():
         async with (
             served(command(root, "--http", "127.0.0.1:0")) as address,
@@ -805,7 +816,7 @@ VIEW = "synapse://view/eng"
 
 
 @asynccontextmanager
-async def connected(root, transport, mode, handler):
+async def connected(command, root, transport, mode, handler):
     if transport == "stdio":
         async with client(command(root), mode, handler) as me:
             yield me
@@ -842,7 +853,7 @@ async def listening(me, heard):
 
 @pytest.mark.parametrize("revision", MODES)
 @pytest.mark.parametrize("transport", ["stdio", "http"])
-def test_what_another_process_writes_is_told(root, transport, revision):
+def test_what_another_process_writes_is_told(command, root, transport, revision):
     """Fifty times; and of fifty at once, whoever reads after the last word of it has them all."""
 
     async def body():
@@ -854,7 +865,7 @@ def test_what_another_process_writes_is_told(root, transport, revision):
 
         async with (
             writer(root) as write,
-            connected(root, transport, MODES[revision], handler) as me,
+            connected(command, root, transport, MODES[revision], handler) as me,
             listening(me, heard),
         ):
             for number in range(50):
@@ -873,7 +884,7 @@ def test_what_another_process_writes_is_told(root, transport, revision):
     run(body())
 
 
-def test_what_cannot_be_seen_is_not_told(root):
+def test_what_cannot_be_seen_is_not_told(command, root):
     """Neither its writing nor its fate: whoever listens learns of nothing that it may not read."""
     heard = []
 
@@ -976,7 +987,7 @@ HOSTILE = (
 
 
 @pytest.mark.parametrize("mode", MODES.values())
-def test_wrong_types_and_hostile_texts_are_answers(root, mode):
+def test_wrong_types_and_hostile_texts_are_answers(command, root, mode):
     async def body():
         async with client(command(root), mode) as me:
             for given in HOSTILE:
@@ -1033,7 +1044,7 @@ def test_nothing_on_the_line_ends_the_server(root):
         b'{"jsonrpc":"2.0","method":"notifications/initialized"}',
         json.dumps(LIST | {"id": "last"}).encode(),
     ]
-    words, pipe = command(root), subprocess.PIPE
+    words, pipe = cold(root), subprocess.PIPE
     with subprocess.Popen(
         words, stdin=pipe, stdout=pipe, stderr=pipe, env=clean()
     ) as server:
@@ -1050,7 +1061,7 @@ def test_nothing_on_the_line_ends_the_server(root):
     assert {answer["jsonrpc"] for answer in answers} == {"2.0"}
 
 
-def test_a_workspace_may_come_later(tmp_path):
+def test_a_workspace_may_come_later(command, tmp_path):
     root = tmp_path / "later"
 
     async def body():
@@ -1078,10 +1089,9 @@ def test_where_nothing_may_be_written_reading_works(root, tmp_path):
 
         Mail(memory.as_agent("lead")).send("eng", "a letter")
     crash = str(Path(__file__).parents[1] / "crash")
-    words = [sys.executable, "-B", "-c", CONFINED, crash, *command(root)[3:]]
-    tried = subprocess.run(
-        words, input=b"", capture_output=True, timeout=60, env=clean()
-    )
+    words = [sys.executable, "-B", "-c", CONFINED, crash, *cold(root)[3:]]
+    probe = [*words[:5], "--version"]
+    tried = subprocess.run(probe, capture_output=True, timeout=60, env=clean())
     if tried.returncode == 77:
         pytest.skip(
             "this system has no Landlock to take the right to write from a process"
@@ -1111,7 +1121,7 @@ def test_where_nothing_may_be_written_reading_works(root, tmp_path):
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 def test_a_client_that_dies_leaves_no_server(root, how):
     with subprocess.Popen(
-        [sys.executable, "-c", HOST, *command(root)],
+        [sys.executable, "-c", HOST, *cold(root)],
         stdout=subprocess.PIPE,
         text=True,
         env=clean(),
@@ -1127,7 +1137,7 @@ def test_a_client_that_dies_leaves_no_server(root, how):
 def test_a_server_ends_when_it_is_told_though_its_client_stays(root, how):
     pipe = subprocess.PIPE
     with subprocess.Popen(
-        command(root), stdin=pipe, stdout=pipe, stderr=pipe, env=clean()
+        cold(root), stdin=pipe, stdout=pipe, stderr=pipe, env=clean()
     ) as server:
         server.stdin.write(json.dumps(HELLO).encode() + b"\n")
         server.stdin.flush()
@@ -1137,7 +1147,7 @@ def test_a_server_ends_when_it_is_told_though_its_client_stays(root, how):
         assert server.stderr.read() == b""
 
 
-def test_a_subscriber_that_dies_leaves_nothing(root):
+def test_a_subscriber_that_dies_leaves_nothing(command, root):
     """Its server ends with it, and takes its bell down."""
 
     async def body():
@@ -1153,7 +1163,7 @@ def test_a_subscriber_that_dies_leaves_nothing(root):
 
 
 def test_a_server_over_http_ends_when_it_is_told(root):
-    words = command(root, "--http", "0")
+    words = cold(root, "--http", "0")
     for how in (signal.SIGTERM, signal.SIGINT):
         with subprocess.Popen(
             words, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, env=clean()
