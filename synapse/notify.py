@@ -72,23 +72,23 @@ class Follower:
 
     def poll(self) -> Iterator[Event]:
         """Every event after the cursor, which moves on with each record, told of or not."""
-        place = self.log.mark(), self.log.doubts
-        if place == self.looked:
+        state = self.log.mark(), self.log.doubts
+        if state == self.looked:
             return
         agent = self.agent()
         self._rejoin()
         while True:
             batch, proof = self.log.batch(self.cursor, AHEAD, self.proof)
             if not batch:
-                self.looked = place
+                self.looked = state
                 return
             voids = {record.fields["seq"] for record in batch if record.kind == "void"}
             try:
                 for record in batch:
-                    found = None if record.seq in voids else self._event(record, agent)
+                    event = None if record.seq in voids else self._event(record, agent)
                     self.cursor = record.seq
-                    if found is not None:
-                        yield found
+                    if event is not None:
+                        yield event
             finally:  # whoever stops in the middle has seen so much, and no more
                 self.proof = (
                     proof
@@ -174,14 +174,14 @@ def follow(
     try:
         while True:
             yield from follower.poll()
-            left = (
+            remaining = (
                 RECONCILE if until is None else min(RECONCILE, until - time.monotonic())
             )
-            if left <= 0:
+            if remaining <= 0:
                 return
             if bell is None:
-                time.sleep(min(left, 0.01))
-            elif not bell.wait(left):
+                time.sleep(min(remaining, 0.01))
+            elif not bell.wait(remaining):
                 refresh()
     finally:
         if bell:

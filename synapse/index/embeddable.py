@@ -23,12 +23,12 @@ def texts(
     """
     values = {"floor": floor, "cursor": cursor, "never": NEVER, "limit": limit}
     rows = snap.db.run("embeddable", values).fetchall()
-    found = {
+    by_seq = {
         seq: text
         for seq, head, body in rows
         if (text := text_of(json.loads(head), body)) is not None
     }
-    return found, rows[-1][0] if len(rows) == limit else cursor
+    return by_seq, rows[-1][0] if len(rows) == limit else cursor
 
 
 def text_of(head: dict[str, Any], body: str) -> str | None:
