@@ -71,7 +71,7 @@ class Follower:
         self.looked: object = None  # where the log stood when there was no more to read
 
     def poll(self) -> Iterator[Event]:
-        """Every event after the cursor, which moves on with each record, told of or not."""
+        """Yield every event after the cursor, which moves on with each record, told of or not."""
         state = self.log.mark(), self.log.doubts
         if state == self.looked:
             return
@@ -97,8 +97,8 @@ class Follower:
                 )
 
     def _rejoin(self) -> None:
-        """Where the log is another one than was followed, as after a checkout, go on from where the
-        two part.
+        """Go on from where the two part if the log is another one than was followed, as after a
+        checkout.
         """
         self.log.mark()
         doubts, turn = self.log.doubts, self.log.turn()
@@ -149,8 +149,8 @@ class Follower:
 
 
 def _out_of_reach(record: Record, agent: Agent | None) -> bool:
-    """Whether the fields alone say that the agent cannot see it: most records of a busy log end
-    here.
+    """Return whether the fields alone say that the agent cannot see it: most records of a busy log
+    end here.
     """
     if agent is None:
         return False
@@ -166,8 +166,8 @@ def follow(
     refresh: Callable[[], None],
     timeout: float | None = None,
 ) -> Iterator[Event]:
-    """Events as they come. Rung or not, it looks again four times a second; `refresh` runs before
-    such a look.
+    """Yield events as they come. Rung or not, it looks again four times a second; `refresh` runs
+    before such a look.
     """
     bell = NotificationPipe(bells) if bells else None
     until = None if timeout is None else time.monotonic() + timeout

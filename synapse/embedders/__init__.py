@@ -17,8 +17,8 @@ __all__ = ["embedder_of"]
 
 
 def embedder_of(chosen: Semantic, root: str | None = None) -> Embedder:
-    """The embedder that the settings name; EmbedderError says what it lacks. Folders are looked for
-    from the root.
+    """Return the embedder that the settings name; EmbedderError says what it lacks. Folders are
+    looked for from the root.
     """
     if chosen.embedder == "ollama":
         from synapse.embedders import ollama
@@ -41,8 +41,8 @@ def embedder_of(chosen: Semantic, root: str | None = None) -> Embedder:
 
 
 def _key(variable: str | None) -> str | None:
-    """The key of a server stands in the environment, under the name that the settings give; never
-    in a file.
+    """Return the key of a server. It stands in the environment, under the name that the settings
+    give; never in a file.
     """
     if variable is None:
         return None

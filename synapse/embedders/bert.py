@@ -72,8 +72,8 @@ class Encoder:
         return int(self.words.shape[1])
 
     def encode(self, texts: Sequence[Sequence[int]]) -> Floats:
-        """A unit vector for each list of token ids; none of them may be empty, or longer than there
-        are places.
+        """Return a unit vector for each list of token ids; none of them may be empty, or longer
+        than there are places.
         """
         lengths = np.array([len(ids) for ids in texts])
         width = int(lengths.max())
@@ -102,7 +102,7 @@ class Encoder:
         return _normal(wide, layer.scale, layer.shift, self.shape.epsilon)
 
     def _attention(self, mixed: Floats, mask: NDArray[np.bool_]) -> Floats:
-        """What each token takes from the others of its own text."""
+        """Return what each token takes from the others of its own text."""
         count, width = mask.shape
         size = mixed.shape[1] // 3
         padded = np.zeros((count, width, mixed.shape[1]), np.float32)
@@ -162,7 +162,7 @@ def _normal(rows: Floats, scale: Floats, shift: Floats, epsilon: float) -> Float
 
 
 def _gelu(rows: Floats) -> Floats:
-    """Half of x times 1 + erf(x / sqrt 2), in as few passes over the memory as may be."""
+    """Return half of x times 1 + erf(x / sqrt 2), in as few passes over the memory as may be."""
     half = np.abs(rows)
     half *= np.float32(0.5**0.5)
     step = 1 / (1 + np.float32(_ERF_P) * half)

@@ -35,7 +35,9 @@ class Caller:
         self.idle: list[HTTPConnection] = []
 
     def post(self, path: str, fields: dict[str, Any]) -> dict[str, Any]:
-        """The answer's object. Refused where asking again is of no use, else EmbedderError."""
+        """Return the answer's object. Raise Refused where asking again is of no use, else
+        EmbedderError.
+        """
         text = json.dumps(fields).encode()
         try:
             while self.idle:
@@ -95,8 +97,8 @@ class Caller:
         return answer
 
     def _problem(self, status: int, raw: bytes) -> EmbedderError:
-        """400, 413 and 422 are about the texts; anything else about the server, the key or the
-        address.
+        """Return the error of a status: 400, 413 and 422 are about the texts; anything else about
+        the server, the key or the address.
         """
         kind = Refused if status in (400, 413, 422) else EmbedderError
         return kind(
@@ -105,7 +107,7 @@ class Caller:
 
 
 def checked_url(url: str) -> SplitResult:
-    """The parts of an address that can be called."""
+    """Return the parts of an address that can be called."""
     try:
         parsed = urlsplit(url)
         sound = (
@@ -124,8 +126,8 @@ def checked_url(url: str) -> SplitResult:
 
 
 def vectors_of(answer: object, count: int, url: str) -> list[list[float]]:
-    """The vectors of an answer, one for each text, all of one dimension; EmbedderError where they
-    are not that.
+    """Return the vectors of an answer, one for each text, all of one dimension; EmbedderError where
+    they are not that.
     """
     rows = answer if isinstance(answer, list) else []
     right = len(rows) == count and all(

@@ -68,8 +68,8 @@ class Local:
 
 
 def batches(lengths: Sequence[int]) -> list[list[int]]:
-    """The places of texts that go through together: of about one length, and not too many tokens at
-    once.
+    """Return the places of texts that go through together: of about one length, and not too many
+    tokens at once.
     """
     result: list[list[int]] = []
     for index in sorted(range(len(lengths)), key=lambda index: lengths[index]):
@@ -81,7 +81,7 @@ def batches(lengths: Sequence[int]) -> list[list[int]]:
 
 
 def packaged() -> str | None:
-    """The folder of the installed package that carries a model, if there is one. It is not
+    """Return the folder of the installed package that carries a model, if there is one. It is not
     imported.
     """
     spec = find_spec(PACKAGE)
@@ -171,7 +171,7 @@ def _shape(folder: str, config: dict[str, Any]) -> Shape:
 
 
 def _longest(folder: str, config: dict[str, Any]) -> int:
-    """How many tokens of a text are looked at, as the model was trained; the rest is not seen."""
+    """Return how many tokens of a text the model was trained to see; the rest is cut off."""
     places = int(config.get("max_position_embeddings", 512))
     limit = _config(folder, "sentence_bert_config.json", optional=True).get(
         "max_seq_length"
@@ -210,8 +210,8 @@ def _missing(folder: str, path: str) -> EmbedderError:
 
 
 def _checksum(path: str) -> int:
-    """Of the whole file: a model that was trained on may differ from another in few of its
-    numbers.
+    """Return the checksum of the whole file: a model that was trained on may differ from another in
+    few of its numbers.
     """
     total = 0
     try:
@@ -224,7 +224,7 @@ def _checksum(path: str) -> int:
 
 
 def _plain(weights: dict[str, Any]) -> dict[str, Any]:
-    """The weights under BERT's own names, as numbers that a processor is fast with."""
+    """Return the weights under BERT's own names, as numbers that a processor is fast with."""
     return {
         name.removeprefix("bert."): matrix.astype("float32", copy=False)
         for name, matrix in weights.items()

@@ -53,7 +53,7 @@ def by_piece(authors: Iterable[tuple[int, str]]) -> dict[str, frozenset[int]]:
 def named(
     words: Sequence[str], authors: Mapping[str, frozenset[int]]
 ) -> dict[int, int]:
-    """For each author that the words name, by which of them: a bit each."""
+    """Return, for each author that the words name, by which of them: a bit each."""
     bits: dict[int, int] = {}
     for position, term in enumerate(words):
         for number in authors.get(form(term), ()):

@@ -206,9 +206,7 @@ class Database:
             self.set_meta("seen", str(highest))
 
     def fold(self) -> None:
-        """What stands in the log of changes goes to its place in the file, as far as nobody reads
-        older ones.
-        """
+        """Fold the log of changes back into the file, as far as nobody reads an older state."""
         self.connection.execute("pragma wal_checkpoint(passive)").fetchone()
 
     def let_go(self) -> None:

@@ -55,7 +55,7 @@ def refiled(snap: Snapshot, floor: int) -> bool:
 def among(
     snap: Snapshot, seqs: Sequence[int], agent: Agent | None, wanted: Filter, now: int
 ) -> dict[int, tuple[int, int, int]]:
-    """Of these entries those that the agent may see and the filter lets through, each as seq, rec
-    and rev.
+    """Return those of these entries that the agent may see and the filter lets through, each as
+    seq, rec and rev.
     """
     return {row[0]: row[:3] for row in Search(snap, agent, wanted, now).rows(seqs)}

@@ -68,7 +68,7 @@ Ranked = tuple[float, int, int, Row]
 
 
 def fill(db: Database, floor: int, limit: int = BATCH) -> int:
-    """Index the next entries after a place; the place reached."""
+    """Index the next entries after a place, and return the place reached."""
     rows = db.run("unworded", {"floor": floor, "limit": limit}).fetchall()
     batch: list[tuple[object, ...]] = []
     long: list[tuple[object, ...]] = []
@@ -232,7 +232,7 @@ class Search:
         ]
 
     def rows(self, seqs: Iterable[int]) -> list[Row]:
-        """Of these entries those that the reader may see, and that the filter lets through."""
+        """Return those of these entries that the reader may see and the filter lets through."""
         return self.db.run(
             "search_rows", self.values, seqs=list(seqs), **self.lists
         ).fetchall()
@@ -322,7 +322,7 @@ def _authors(snap: Snapshot) -> dict[str, frozenset[int]]:
 
 
 def _settled(query: Search, ranked: Sequence[Ranked]) -> list[tuple[float, Any]]:
-    """Scores and entries; where scores and priorities are equal, by authority, then by age."""
+    """Return scores and entries; equals in score and priority by authority, then by age."""
     rows = [row[:3] for *_, row in ranked]
     entries = query.snap.load(rows, query.now, query.reach)
     keyed = [

@@ -93,7 +93,7 @@ class Reading:
 
 
 def _unwatched(records: Sequence[Record]) -> None:
-    """Nobody watches."""
+    """Do nothing: no one watches."""
 
 
 class Index:
@@ -177,9 +177,9 @@ class Index:
         self.current = Snapshot(self.db, names, cursor, mark, turn, entries)
 
     def rebuild(self, watch: Watch = _unwatched) -> int:
-        """Drop everything and derive it again; how many records the log holds. Others read on in
-        the old one. Who watches is shown every batch of records on the way, all of them again where
-        one was taken back. What the log lost is given up: nobody is told of it any more.
+        """Drop everything and derive it again. Return how many records the log holds. Others read
+        on in the old one. Who watches is shown every batch of records on the way, all of them
+        again where one was taken back. What the log lost is given up: nobody is told of it any more.
         """
         with self.mutex:
             self._alone(lambda: self._whole(lambda: self._given_up(watch)))
@@ -259,14 +259,14 @@ class Index:
         self.db.set_meta("reached", f"{segment} {size} {turn} {highest} {boot} {proof}")
 
     def _project(self, mark: tuple[int, int]) -> bool:
-        """Take in the next records of the log, in one transaction; whether the index then stands at
-        the mark.
+        """Take in the next records of the log, in one transaction. Return whether the index then
+        stands at the mark.
         """
         return self._whole(lambda: not self._behind(mark) or self._batch(mark))
 
     def _whole(self, section: Callable[[], T]) -> T:
-        """Return all of it in one transaction, or nothing: nobody reads an index that is half
-        derived.
+        """Run the section in one transaction, all of it or nothing, and return what it returns:
+        nobody reads an index that is half derived.
         """
         run = self.db.connection.execute
         run("begin immediate")
@@ -310,8 +310,8 @@ class Index:
         voids: Sequence[tuple[object, ...]] = (),
         watch: Watch = _unwatched,
     ) -> bool:
-        """Begin again; also where a record was taken back after it had its effect: now it is known
-        not to count.
+        """Derive all of it again, also where a record was taken back after it had its effect: now
+        it is known not to count.
         """
         mark, forks = self.log.mark(), self.db.meta("forks") or ""
         self.db.wipe()
@@ -426,8 +426,8 @@ class Index:
         return self.current.whereabouts(id)
 
     def names(self, folder: str) -> set[str]:
-        """Kept between calls and added to: a busy folder of thousands is asked about several times
-        a second.
+        """Return the names of the files of a folder. They are kept between calls and added to: a
+        busy folder of thousands is asked about several times a second.
         """
         cursor, (floor, names) = self.cursor(), self.folders.get(folder, (0, set()))
         if floor and self.db.run("refiled", {"floor": floor}).fetchone():
@@ -451,8 +451,8 @@ class Index:
     # -- full text and tokens ----------------------------------------------------------------------
 
     def fill_words(self) -> None:
-        """Full text follows in batches of its own: inside the append, or the page, it would make
-        their tails.
+        """Index the words of what was taken in, in batches of their own: inside the append, or the
+        page, they would make their tails.
         """
         if self.cursor() > self._worded():
             self._alone(self._fill_words)
@@ -514,11 +514,11 @@ class Index:
     # -- proof -------------------------------------------------------------------------------------
 
     def digest(self) -> str:
-        """A hash of every derived row, equal for equal logs."""
+        """Return a hash of every derived row, equal for equal logs."""
         return self.db.digest()
 
     def check(self) -> str:
-        """SQLite's own word on the file: `ok`, or what is wrong."""
+        """Return SQLite's own word on the file: `ok`, or what is wrong."""
         return str(self.db.connection.execute("pragma integrity_check").fetchone()[0])
 
     def close(self) -> None:

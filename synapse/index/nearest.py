@@ -61,8 +61,8 @@ class Rows:
             self.matrix, self.seqs = matrix, seqs
 
     def nearest(self, vector: Sequence[float], count: int) -> list[tuple[float, int]]:
-        """Cosine and seq of the nearest entries, the nearest first, of equals the newest; the best
-        part of each.
+        """Return cosine and seq of the nearest entries, the nearest first, of equals the newest;
+        the best part of each.
         """
         total, seqs = self.count, self.seqs
         scores: Any = self.matrix[:total] @ np.asarray(vector, np.float32)

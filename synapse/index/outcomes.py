@@ -25,8 +25,8 @@ class Fact(NamedTuple):
 
 
 def lived(snap: Snapshot, since: int, until: int) -> Iterator[Fact]:
-    """Entries whose time came to its end with nothing that was held against them; what a night
-    filed away lived.
+    """Yield the entries whose time came to its end with nothing that was held against them; what a
+    night filed away lived.
     """
     values = {"since": since, "until": min(until, NEVER - 1), "night": CONSOLIDATOR}
     for seq, id, author, at, head in snap.db.run("lived", values).fetchall():
@@ -35,7 +35,7 @@ def lived(snap: Snapshot, since: int, until: int) -> Iterator[Fact]:
 
 
 def superseded(snap: Snapshot, since: int, until: int) -> Iterator[Fact]:
-    """Entries that another one took the place of before their time."""
+    """Yield the entries that another one took the place of before their time."""
     values = {"since": since, "until": until, "night": CONSOLIDATOR}
     for seq, id, author, at, by, heir, head in snap.db.run(
         "superseded", values
@@ -45,8 +45,8 @@ def superseded(snap: Snapshot, since: int, until: int) -> Iterator[Fact]:
 
 
 def acted_on(snap: Snapshot, since: int, until: int) -> Iterator[Fact]:
-    """Critical entries that somebody resolved, acknowledged in so many words, or built upon; each
-    with the first.
+    """Yield the critical entries that somebody resolved, acknowledged in so many words, or built
+    upon; each with the first.
     """
     values = {"since": since, "until": until, "night": CONSOLIDATOR}
     facts: dict[str, Fact] = {}
@@ -83,7 +83,7 @@ def reviews(snap: Snapshot) -> list[tuple[Record, bool]]:
 
 
 def shifts(snap: Snapshot) -> Mapping[str, int]:
-    """By how much the reviews that stand have moved each agent's authority."""
+    """Return by how much the reviews that stand have moved each agent's authority."""
     total: dict[str, int] = {}
     for record, stands in reviews(snap):
         for agent, move in record.fields["moves"].items() if stands else ():

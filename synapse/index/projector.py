@@ -253,7 +253,7 @@ class Projector:
         self.db.many("put_use", list(record.fields["counts"].items()))
 
     def _marked(self, record: Record) -> None:
-        """What an agent made of messages. What it acknowledged, it read."""
+        """Note what an agent made of messages. What it acknowledged, it read."""
         fields, who = record.fields, self._number("author", record.by)
         for id in fields["ids"] if record.kind == "receipt" else (fields["entry"],):
             row = {"id": id, "aid": who, "at": record.at}
@@ -308,7 +308,7 @@ class Projector:
         self.db.run("put_shown", (aid, floor, cursor))
 
     def _delivery(self, record: Record, state: str) -> None:
-        """How far entries came; what a run's prompt showed was rendered with it."""
+        """Note how far entries came; what a run's prompt showed was rendered with it."""
         fields = record.fields
         whose = (
             fields.get("agent", record.by),
@@ -321,7 +321,7 @@ class Projector:
             self._shown(record)
 
     def _run(self, record: Record) -> None:
-        """What a later record says of a run is laid over what the earlier ones said."""
+        """Lay what a later record says of a run over what the earlier ones said."""
         row = self.db.run("run", {"id": record.fields["run"]}).fetchone()
         fields = {**(json.loads(row[0]) if row else {}), **record.fields}
         if (
@@ -418,9 +418,7 @@ class Projector:
             self._lift(hider, stands)
 
     def _lift(self, hider: int, stands: bool) -> None:
-        """What a record hid is shown again, and judged as if it came now; or it is hidden once
-        more.
-        """
+        """Show what a record hid again, and judge it as if it came now; or hide it once more."""
         rows = self.db.run(
             "held_by", {"seq": hider, "lifted": int(stands), "never": NEVER}
         ).fetchall()

@@ -40,7 +40,7 @@ class Threads:
         self.after: dict[int, int] = {}
 
     def tell(self, stretch: Sequence[int]) -> None:
-        """Messages of one thread that follow each other, in their order."""
+        """Note messages of one thread that follow each other, in their order."""
         for earlier, later in pairwise(stretch):
             self.before[later], self.after[earlier] = earlier, later
 

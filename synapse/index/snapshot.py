@@ -74,7 +74,7 @@ class Snapshot:
 
     @property
     def declared(self) -> Declared:
-        """Forget what was worked out from an older state of the index."""
+        """Return the agents that are declared, as of this moment."""
         return self.names.declared
 
     # -- pages -------------------------------------------------------------------------------------
@@ -145,7 +145,9 @@ class Snapshot:
         values: dict[str, Any],
         wanted: Filter,
     ) -> list[tuple[int, int, int]]:
-        """A few namespaces: lane by lane where they are few, else through the order of the log."""
+        """Return what stands in these namespaces: lane by lane where they are few, else through the
+        order of the log.
+        """
         if len(within) * len(prios) <= 24:
             return _newest(self._lanes(reach, within, prios, values), values["limit"])
         return self._filtered(reach, wanted, prios, values)
@@ -216,9 +218,9 @@ class Snapshot:
     def _census(
         self, reach: Reach, wanted: Filter, now: int, cursor: int
     ) -> tuple[int, ...]:
-        """Live entries of these namespaces and priorities: all, those that the agent hears of, its
-        own, and those of its own that it hears of. From the counts that the projection keeps, and
-        what has changed since.
+        """Return how many live entries these namespaces and priorities have: all, those that the
+        agent hears of, its own, and those of its own that it hears of. From the counts that the
+        projection keeps, and what has changed since.
         """
         lists = {
             "within": self.names.within(wanted.namespaces),
@@ -549,8 +551,8 @@ class Snapshot:
     # -- runs --------------------------------------------------------------------------------------
 
     def run(self, id: str) -> dict[str, Any] | None:
-        """A run as all of its records make it, with its agent, its place and its times; None where
-        there is none.
+        """Return a run as all of its records make it, with its agent, its place and its times; None
+        where there is none.
         """
         row = self.db.run("run", {"id": id}).fetchone()
         return _run_from(row) if row else None
@@ -611,7 +613,7 @@ class Snapshot:
         values: Mapping[str, Any],
         limit: int | None,
     ) -> Iterable[Any]:
-        """Through the index of the narrowest of what is asked for."""
+        """Return the rows of a question, through the index of the narrowest of its values."""
         by = next(
             (f"{name}_by_{column}" for column in narrow if values[column] is not None),
             name,

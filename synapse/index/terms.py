@@ -47,7 +47,7 @@ STOP = frozenset(_ENGLISH.split()) | frozenset(_RUSSIAN.split())
 
 
 def folded(text: str) -> str:
-    """A text as the tokenizer of the index is given it, whether it is stored or asked for."""
+    """Return a text as the index's tokenizer is given it, whether it is stored or asked for."""
     if text.isascii():
         return text
     text = unicodedata.normalize("NFC", text).lower().replace("ё", "е")
@@ -104,7 +104,7 @@ def form(word: str) -> str:
 
 @lru_cache(4_096)
 def root(stem: str) -> str:
-    """A word without its ending: for what is shown, where the index cannot be asked."""
+    """Return a word without its ending: for what is shown, where the index cannot be asked."""
     if not stem.isascii():
         return russian(stem)
     for endings in (("ies", "ied", "ing", "ed", "es", "ly", "s"), ("y", "e", "i")):

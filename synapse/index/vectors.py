@@ -91,9 +91,9 @@ class Vectors:
     def missing(
         self, name: str, floor: int, top: int, wanted: Mapping[int, bytes]
     ) -> list[int]:
-        """Which of the wanted seqs of a stretch have no vectors yet, in order. What is not wanted
-        there any more leaves every model's set; what was embedded from another text leaves this
-        one's.
+        """Return which of the wanted seqs of a stretch have no vectors yet, in order. What is not
+        wanted there any more leaves every model's set; what was embedded from another text leaves
+        this one's.
         """
         model, stretch = self.model(name), {"floor": floor, "top": top}
         stored = {seq for (seq,) in self.db.run("seqs", stretch)}
@@ -115,7 +115,7 @@ class Vectors:
         self._whole(lambda: self._put(name, rows, widths, reached))
 
     def rewind(self, name: str, horizon: int) -> None:
-        """Have the whole log gone through again for a model, as it stands now. What is there
+        """Let the whole log be gone through again for a model, as it stands now. What is there
         already stays.
         """
         self.db.run("rewind", {"name": name, "filed": horizon})

@@ -90,8 +90,8 @@ def waiting(store: Store) -> int:
 
 
 def _batch(store: Store, embedder: Embedder, most: int) -> tuple[int, int, bool]:
-    """Go on by one batch: how many entries were embedded, how many refused, and whether the end was
-    reached.
+    """Embed one batch. Return how many entries were embedded, how many were refused, and whether
+    the end was reached.
     """
     vectors = store.vectors
     with store.snapshot() as snap:
@@ -166,8 +166,8 @@ def _vectors(
 
 
 def parts(text: str) -> list[str]:
-    """A text in pieces that a model sees whole, cut at the ends of paragraphs, lines or words where
-    there are any.
+    """Return a text in pieces that a model sees whole, cut at the ends of paragraphs, lines
+    or words where there are any.
     """
     pieces: list[str] = []
     remaining = text.strip()

@@ -105,8 +105,8 @@ def _disputed(entry: Entry) -> str:
 
 
 def named(author: str) -> str:
-    """An id as it is; anything else that a dropped file claims as its author in quotes, on one
-    line.
+    """Return an id as it is; anything else that a dropped file claims as its author in quotes, on
+    one line.
     """
     if ns.is_component(author):
         return author

@@ -116,7 +116,7 @@ class Offer(NamedTuple):
         )
 
     def upgrade(self) -> Offer:
-        """To have it in its natural form where its short one is in already."""
+        """Return the offer of the natural form where the short one is in already."""
         return self._replace(cost=self.cost - self.short_cost, share=0)
 
 
@@ -232,7 +232,7 @@ class Page:
         return whole(self.entries[position], self.commands)
 
     def weigh_whole(self, positions: Sequence[int]) -> None:
-        """Have the weights of these, whole."""
+        """Weigh these, whole."""
         self._scale.take([self.whole(position).text for position in positions])
 
     def offer(self, position: int) -> Offer:
@@ -393,7 +393,7 @@ class Page:
         )  # there may be thousands: the constructor takes twice as long
 
     def _make(self, positions: Sequence[int]) -> None:
-        """Have the natural forms of these, with their weights."""
+        """Make and weigh the natural forms of these."""
         new = {
             position: self._form(position)
             for position in positions
@@ -408,8 +408,8 @@ class Page:
         return (whole if entry.seq in self.about else natural)(entry, self.commands)
 
     def _shorten(self, positions: Sequence[int]) -> None:
-        """Have the short forms of these: pointers of what is critical or heavy, where they are
-        shorter.
+        """Make and weigh the short forms of these: pointers of what is critical or heavy, where
+        they are shorter.
         """
         new = [position for position in positions if position not in self._short]
         pointers = {
