@@ -282,8 +282,8 @@ def test_a_process_that_ends_them_is_found_out(place):
     """The checker, held against what a process without the tool did before."""
     place.dies("tools", when=both_called(place), pace=60)
     code = (
-        "import synapse\nfrom orchestrator import Supervisor, needs\n"
-        "needs.lacking = lambda needed, offer: ()\n"
+        "import synapse\nfrom orchestrator import Supervisor\nfrom orchestrator.runs import requirements\n"
+        "requirements.lacking = lambda needed, offer: ()\n"
         "with synapse.open('ws') as memory, Supervisor(memory) as boss:\n    boss.resume()\n"
     )
     process = place.starts("-c", code)
