@@ -253,8 +253,10 @@ def copied(tmp_path_factory):
         (root / path).write_text(text.replace(old, new))
         code = f"""
 import json
-from scenarios import harness, ledger, metrics, reading
-run = harness.play(reading.load(reading.find({name!r}), {{"agents": "ideal"}}), {arm!r}, {seed})
+from scenarios.data import files
+from scenarios.measure import metrics
+from scenarios.play import harness
+run = harness.play(files.load(files.find({name!r}), {{"agents": "ideal"}}), {arm!r}, {seed})
 print(json.dumps(metrics.measured(run)))
 """
         env = os.environ | {"PYTHONPATH": str(root)}

@@ -48,7 +48,8 @@ def test_a_run_is_whole(played, arm):
 
 
 def test_the_same_seed_gives_the_same_bytes_in_another_process(lines, tmp_path):
-    code = "import sys; from scenarios import harness, ledger, reading as r;"
+    code = "import sys; from scenarios.data import files as r, ledger;"
+    code += "from scenarios.play import harness;"
     code += (
         "sys.stdout.writelines(ledger.told(harness.play(r.load(r.find('landing_pages')),"
         " 'view', 7)))"

@@ -287,7 +287,7 @@ def test_a_rebuilt_index_keeps_its_vectors(mem, embeddings):
 
 _EMBED = """
 import sys, synapse
-from synapse import semantic
+from synapse.search import semantic
 semantic.BATCH = 2
 with synapse.open(sys.argv[1]) as mem:
     print("begun", flush=True)
