@@ -49,7 +49,7 @@ OPERATIONS: dict[str, Operation] = {
     "change": reading.after_a_write,
     "append": writing.append,
     "writers": writing.crew,
-    "bell": writing.bell,
+    "bell": writing.pipe,
     "spawn": spawning.spawning,
     "act": acting.acting,
     "hook": hooks.hooks,

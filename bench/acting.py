@@ -33,7 +33,7 @@ def acting(ground: Ground) -> Iterator[Row]:
             act_of("look", {"subject": f"the limit of service {n}"}, Shares())
             for n in "ab"
         )
-        findings.keep(
+        findings.write_result(
             one,
             done,
             "one/1/a",
@@ -69,10 +69,10 @@ def acting(ground: Ground) -> Iterator[Row]:
         )
         for call, held in (("git push origin", RULES), ("git pull", 0)):
             arguments = {"command": call}
-            found = findings.moments(other, "shell", arguments, frozenset())
+            found = findings.entries_for_call(other, "shell", arguments, frozenset())
             assert len(found) == held
             taken = timed(
-                lambda given=arguments: findings.moments(
+                lambda given=arguments: findings.entries_for_call(
                     other, "shell", given, frozenset()
                 )
             )  # type: ignore[misc]

@@ -43,10 +43,10 @@ def repaired(mem: Memory, root: str) -> tuple[Timing, int]:
 
 def sent_criticals(mem: Memory, count: int, pause: float) -> list[tuple[str, int]]:
     """Write so many critical entries; the id of each, and the nanosecond before it was written."""
-    seat = mem.as_agent(WRITERS[0])
+    agent_memory = mem.as_agent(WRITERS[0])
     return _send(
         lambda: (
-            seat.append(
+            agent_memory.append(
                 "BREAKING: " + "use /v2/users " * 28,
                 "api/endpoints",
                 priority="critical",

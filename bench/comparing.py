@@ -69,9 +69,11 @@ def installed(python: str) -> bool:
 
 
 def _page(ground: Ground) -> Beside:
-    seat = ground.reader
+    agent_memory = ground.reader
     asked = timed(
-        lambda: seat.read(limit=50, since="7d", priority=("critical", "important")),
-        before=lambda: forget(seat),
+        lambda: agent_memory.read(
+            limit=50, since="7d", priority=("critical", "important")
+        ),
+        before=lambda: forget(agent_memory),
     )
     return Beside("ours", asked.p50)

@@ -43,20 +43,20 @@ class Listening:
                 engine=engine,
                 tools=[tool_of(rest)],
                 limits=Limits(turns=TURNS + 1),
-            ) as boss:
-                boss.run_store.deliveries.feed.quota = EVERYBODY
-                async with boss:
-                    await self._go_on(boss)
+            ) as supervisor:
+                supervisor.run_store.deliveries.feed.quota = EVERYBODY
+                async with supervisor:
+                    await self._go_on(supervisor)
         return {
             "woken": list(self.first["wake"].items()),
             "viewed": list(self.first["view"].items()),
         }
 
-    async def _go_on(self, boss: Supervisor) -> None:
+    async def _go_on(self, supervisor: Supervisor) -> None:
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end and not self._over():
             self.sessions += 1
-            await boss.spawn(
+            await supervisor.spawn(
                 Task(
                     f"Watch, for the {self.sessions}. time.",
                     self.agent,

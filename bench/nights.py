@@ -57,12 +57,12 @@ def _busy(ground: Ground, large: bool) -> Iterator[Row]:
     """One writer and one reader, by turns: first alone, then while a night runs."""
     root = _copied(ground, "busy")
     with opened(root, clock=clock.now) as mem:
-        append, seat = writer(mem), mem.as_agent(READER)
-        seat.read(limit=50)
+        append, agent_memory = writer(mem), mem.as_agent(READER)
+        agent_memory.read(limit=50)
 
         def turn() -> tuple[float, float]:
             time.sleep(PAUSE)
-            return once(append), once(lambda: seat.read(limit=50))
+            return once(append), once(lambda: agent_memory.read(limit=50))
 
         end = time.monotonic() + IDLE
         idle = []

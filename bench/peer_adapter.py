@@ -40,7 +40,7 @@ class Adapter:
         self.now = clock.micros(NOW)
         synapse.init(self.root).close()
         self.mem = synapse.open(self.root, clock=lambda: self.now)
-        self.seats: dict[str, synapse.AgentMemory] = {}
+        self.agent_memories: dict[str, synapse.AgentMemory] = {}
         self.marked = -1
 
     def load(self, entries: Iterable[Fields]) -> None:
@@ -85,9 +85,9 @@ class Adapter:
         return [hit.entry.id for hit in self.reader.search(query, limit=10)]
 
     def _seat(self, agent: str) -> synapse.AgentMemory:
-        if agent not in self.seats:
-            self.seats[agent] = self.mem.as_agent(agent)
-        return self.seats[agent]
+        if agent not in self.agent_memories:
+            self.agent_memories[agent] = self.mem.as_agent(agent)
+        return self.agent_memories[agent]
 
 
 class Anew(Adapter):

@@ -81,10 +81,12 @@ def asking(ground: Ground) -> Iterator[Row]:
     questions: list[Question] = []
     fill(root, _lines(ground, spoken, questions), files=False)
     with synapse.open(root, clock=lambda: ground.now) as mem:
-        seat = mem.as_agent(READER)
+        agent_memory = mem.as_agent(READER)
         dice.shuffle(questions)
-        _asked(seat, questions[:WARM])  # the index of words is filled on the way
-        wall, cpu, found = _asked(seat, questions[WARM:ASKED])
+        _asked(
+            agent_memory, questions[:WARM]
+        )  # the index of words is filled on the way
+        wall, cpu, found = _asked(agent_memory, questions[WARM:ASKED])
     p50, p99 = GOALS.get(ground.size, (None, None))
     goals = (Goal("p50", p50), Goal("p99", p99)) if p50 and p99 else ()
     beside = Beside("in the process's own time", cpu.p50)
@@ -100,7 +102,7 @@ def asking(ground: Ground) -> Iterator[Row]:
 
 
 def _asked(
-    seat: AgentMemory, questions: Sequence[Question]
+    agent_memory: AgentMemory, questions: Sequence[Question]
 ) -> tuple[Timing, Timing, float]:
     """What each took by the clock and in the process's own time, asked once, and how many found
     their item.
@@ -108,7 +110,7 @@ def _asked(
     wall, cpu, found = [], [], 0
     for question in questions:
         start, spent = time.perf_counter(), time.process_time()
-        hits = seat.search(question.text)
+        hits = agent_memory.search(question.text)
         cpu.append(time.process_time() - spent)
         wall.append(time.perf_counter() - start)
         found += question.item in {hit.entry.id for hit in hits}

@@ -38,18 +38,21 @@ BUDGET = 8_000
 NOTE = "short status, nothing to do"
 
 
-def forget(seat: AgentMemory) -> None:
+def forget(agent_memory: AgentMemory) -> None:
     """Make the seat work its answers out again, as it does whenever the store has changed."""
-    seat._pages.clear()
-    seat._unread = (None, 0, 0)
+    agent_memory._pages.clear()
+    agent_memory._unread = (None, 0, 0)
 
 
 def pages(ground: Ground) -> Iterator[Row]:
     """The fifty newest of each shape: worked out anew, and asked again of an unchanged store."""
-    seat, beside = ground.reader, limits.rows(ground.root)
+    agent_memory, beside = ground.reader, limits.rows(ground.root)
     for name, asked in SHAPES.items():
-        anew = timed(lambda: seat.read(limit=50, **asked), before=lambda: forget(seat))  # noqa: B023
-        again = timed(lambda: seat.read(limit=50, **asked))  # noqa: B023
+        anew = timed(
+            lambda: agent_memory.read(limit=50, **asked),  # noqa: B023
+            before=lambda: forget(agent_memory),
+        )
+        again = timed(lambda: agent_memory.read(limit=50, **asked))  # noqa: B023
         yield Row(f"page: {name}", ground.size, anew.values(), beside, (ANEW,))
         yield Row(
             f"page, unchanged: {name}",
@@ -85,27 +88,31 @@ def unread(ground: Ground) -> Iterator[Row]:
     """A hundred entries after the last mark, counted anew; then asked again with nothing new; then
     where an agent was shown a few of all that there is.
     """
-    seat, writer = ground.reader, ground.mem.as_agent(WRITERS[0])
-    never = timed(seat.unread, before=lambda: forget(seat), calls=50, budget=1.0)
+    agent_memory, writer = ground.reader, ground.mem.as_agent(WRITERS[0])
+    never = timed(
+        agent_memory.unread, before=lambda: forget(agent_memory), calls=50, budget=1.0
+    )
     yield Row(
         "unread: by one who was never shown anything", ground.size, never.values()
     )
-    seat.pen.act("shown", cursor=seat.read(limit=1).cursor, how="read")
+    agent_memory.writer.act(
+        "shown", cursor=agent_memory.read(limit=1).cursor, how="read"
+    )
     for place in range(100):
         writer.append(
             f"{NOTE} {place}",
             ("api/endpoints", "blockers/alpha", "decisions/process")[place % 3],
         )
-    if seat.unread() != 100:
+    if agent_memory.unread() != 100:
         raise AssertionError(
-            f"100 entries are unread, and {seat.unread()} were counted"
+            f"100 entries are unread, and {agent_memory.unread()} were counted"
         )
     beside = limits.tally(ground.root)
-    anew = timed(seat.unread, before=lambda: forget(seat), calls=1_000)
+    anew = timed(agent_memory.unread, before=lambda: forget(agent_memory), calls=1_000)
     yield Row(
         "unread: 100 new", ground.size, anew.values(), beside, (Goal("p50", 0.03e-3),)
     )
-    again = timed(seat.unread, calls=1_000)
+    again = timed(agent_memory.unread, calls=1_000)
     yield Row(
         "unread: nothing new",
         ground.size,
@@ -128,19 +135,21 @@ def unread(ground: Ground) -> Iterator[Row]:
 
 def after_a_write(ground: Ground) -> Iterator[Row]:
     """The same questions just after somebody wrote: the index takes the entry in first."""
-    seat, writer = ground.reader, ground.mem.as_agent(WRITERS[0])
+    agent_memory, writer = ground.reader, ground.mem.as_agent(WRITERS[0])
 
     def write() -> None:
         writer.append(NOTE, "api/endpoints")
 
-    page = timed(lambda: seat.read(limit=50, since="24h"), before=write, calls=200)
+    page = timed(
+        lambda: agent_memory.read(limit=50, since="24h"), before=write, calls=200
+    )
     yield Row(
         "page, after a write: 24 h",
         ground.size,
         page.values(),
         limits.rows(ground.root),
     )
-    count = timed(seat.unread, before=write, calls=200)
+    count = timed(agent_memory.unread, before=write, calls=200)
     yield Row(
         "unread, after a write", ground.size, count.values(), limits.tally(ground.root)
     )
@@ -150,10 +159,10 @@ def search(ground: Ground) -> Iterator[Row]:
     """The ten best for words of known frequency, and whether they are the ones that they should
     be.
     """
-    seat = ground.reader
+    agent_memory = ground.reader
     for word, share in PLANTED.items():
-        hits = seat.search(word)
-        found = timed(lambda: seat.search(word), calls=100)  # noqa: B023
+        hits = agent_memory.search(word)
+        found = timed(lambda: agent_memory.search(word), calls=100)  # noqa: B023
         ids = [hit.entry.id for hit in hits]
         wrong = (
             check(ground, word, ids, partial=hits.partial)
@@ -213,13 +222,13 @@ def view(ground: Ground) -> Iterator[Row]:
     )
 
 
-def _views(seat: AgentMemory) -> tuple[Timing, int]:
-    if seat.briefing(BUDGET).bounded:
+def _views(agent_memory: AgentMemory) -> tuple[Timing, int]:
+    if agent_memory.briefing(BUDGET).bounded:
         raise AssertionError(
             "no tokenizer can be loaded here, so no exact counts are stored"
         )
-    return timed(lambda: seat.briefing(BUDGET), calls=100), len(
-        seat.briefing(BUDGET).included
+    return timed(lambda: agent_memory.briefing(BUDGET), calls=100), len(
+        agent_memory.briefing(BUDGET).included
     )
 
 

@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from bench import child
-from bench.bells import latencies, sent_criticals
 from bench.figures import Beside, Goal, Row, Timing
 from bench.ground import Ground
 from bench.limits import appending
+from bench.pipes import latencies, sent_criticals
 from bench.reading import BUDGET
 from bench.upkeep import alternating, ran
 from bench.workload import READER
@@ -61,8 +61,8 @@ async def _spawned(mem: Memory, view: int | str) -> tuple[Timing, Timing]:
         return "It is done."
 
     starts, ends = [], []
-    with Supervisor(mem, engine=Scripted(script)) as boss:
-        async with boss:
+    with Supervisor(mem, engine=Scripted(script)) as supervisor:
+        async with supervisor:
             for place in range(SPAWNS + 1):
                 starts.append(time.perf_counter())
                 task = Task(
@@ -71,7 +71,7 @@ async def _spawned(mem: Memory, view: int | str) -> tuple[Timing, Timing]:
                     "alpha",
                     view_budget=view,
                 )
-                await boss.spawn(task)
+                await supervisor.spawn(task)
                 ends.append(time.perf_counter())
     began = list(zip(starts, steps, ends, strict=True))[
         1:

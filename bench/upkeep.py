@@ -146,12 +146,12 @@ def noticing(ground: Ground) -> Iterator[Row]:
     """
     waits, calls = [], []
     with ground.open(frozen=False) as mem:
-        seat = mem.as_agent(READER)
-        seat.read(limit=1)
+        agent_memory = mem.as_agent(READER)
+        agent_memory.read(limit=1)
         for place in range(DROPS):
             time.sleep(0.3)
             wait, slowest = _noticed(
-                ground.root, seat, f"dropped-{ground.size}-{place}"
+                ground.root, agent_memory, f"dropped-{ground.size}-{place}"
             )
             waits.append(wait)
             calls.append(slowest)
@@ -171,7 +171,9 @@ def noticing(ground: Ground) -> Iterator[Row]:
     )
 
 
-def _noticed(root: str, seat: synapse.AgentMemory, name: str) -> tuple[float, float]:
+def _noticed(
+    root: str, agent_memory: synapse.AgentMemory, name: str
+) -> tuple[float, float]:
     folder = os.path.join(root, "entries", "api", "endpoints")
     os.makedirs(folder, exist_ok=True)
     text = DROP.format(id=f"syn-{name}", author=WRITERS[0])
@@ -181,7 +183,7 @@ def _noticed(root: str, seat: synapse.AgentMemory, name: str) -> tuple[float, fl
     start, slowest = time.perf_counter(), 0.0
     while time.perf_counter() - start < 10:
         begun = time.perf_counter()
-        page = seat.read(limit=5)
+        page = agent_memory.read(limit=5)
         slowest = max(slowest, time.perf_counter() - begun)
         if any(entry.id == f"syn-{name}" for entry in page):
             break

@@ -31,15 +31,17 @@ def write(root: str, agent: str, count: str) -> dict[str, object]:
     import synapse
 
     with synapse.open(root) as mem:
-        seat = mem.as_agent(agent)
+        agent_memory = mem.as_agent(agent)
         body = f"from {agent}: " + "what was found and what is next, " * 12
-        seat.read(limit=1)
+        agent_memory.read(limit=1)
         ids: list[str] = []
         errors: list[str] = []
 
         def append(place: int) -> None:
             try:
-                ids.append(seat.append(body, NAMESPACES[place % len(NAMESPACES)]).id)
+                ids.append(
+                    agent_memory.append(body, NAMESPACES[place % len(NAMESPACES)]).id
+                )
             except synapse.SynapseError as error:
                 errors.append(str(error))
 
@@ -101,9 +103,9 @@ def follow(root: str, agent: str, count: str) -> list[tuple[str, int]]:
 
     heard: list[tuple[str, int]] = []
     with synapse.open(root) as mem:
-        seat = mem.as_agent(agent)
-        cursor = seat.read(limit=1).cursor
-        events = seat.follow(cursor, timeout=120)
+        agent_memory = mem.as_agent(agent)
+        cursor = agent_memory.read(limit=1).cursor
+        events = agent_memory.follow(cursor, timeout=120)
         print(READY, flush=True)
         for event in events:
             heard.append((event.entry.id, time.monotonic_ns()))
@@ -142,11 +144,11 @@ def hold(root: str, agent: str) -> dict[str, int]:
     import synapse
 
     with synapse.open(root) as mem:
-        seat = mem.as_agent(agent)
+        agent_memory = mem.as_agent(agent)
         for since in ("24h", "7d", f"{DAYS}d"):
-            seat.read(limit=50, since=since)
-        seat.unread()
-        seat.search("migration endpoint")
+            agent_memory.read(limit=50, since=since)
+        agent_memory.unread()
+        agent_memory.search("migration endpoint")
         return {"bytes": _resident()}
 
 

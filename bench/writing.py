@@ -10,10 +10,10 @@ from typing import Any
 
 import synapse
 from bench import child
-from bench.bells import heard, repaired
 from bench.figures import Beside, Goal, Row, Timing, once
 from bench.ground import Ground
 from bench.limits import Raw
+from bench.pipes import heard, repaired
 from bench.workload import NAMESPACES, READER, WRITERS, bodies
 from synapse.log.files import FilesLog
 from synapse.system.signal import NotificationPipe
@@ -38,12 +38,12 @@ def append(ground: Ground) -> Iterator[Row]:
     """
     raw = Raw(os.path.join(os.path.dirname(ground.root), f"raw-{ground.size}"))
     with ground.open(frozen=False) as mem:
-        bell = NotificationPipe(mem.store.bells or "")
+        pipe = NotificationPipe(mem.store.pipes or "")
         try:
             write = writer(mem)
             yield from _beside(ground, "append, durable", raw, write)
             reader = mem.as_agent(READER)
-            reader.pen.act("shown", cursor=reader.read(limit=1).cursor, how="read")
+            reader.writer.act("shown", cursor=reader.read(limit=1).cursor, how="read")
 
             def write_and_count() -> None:
                 write()
@@ -53,7 +53,7 @@ def append(ground: Ground) -> Iterator[Row]:
                 ground, "append and somebody's unread count", raw, write_and_count
             )
         finally:
-            bell.close()
+            pipe.close()
             raw.close()
 
 
@@ -77,14 +77,16 @@ def _beside(
 
 
 def writer(mem: synapse.Memory) -> Callable[[], object]:
-    seat, texts, dice = mem.as_agent(WRITERS[0]), bodies(256), random.Random(3)
+    agent_memory, texts, dice = mem.as_agent(WRITERS[0]), bodies(256), random.Random(3)
 
     def write() -> None:
         chance = dice.random()
         priority = (
             "critical" if chance < 0.02 else "important" if chance < 0.2 else "info"
         )
-        seat.append(dice.choice(texts), dice.choice(NAMESPACES), priority=priority)
+        agent_memory.append(
+            dice.choice(texts), dice.choice(NAMESPACES), priority=priority
+        )
 
     return write
 
@@ -128,7 +130,7 @@ def together(roles: list[tuple[str, ...]]) -> tuple[Timing, float, list[Any]]:
     return Timing(seconds), len(seconds) / took, answers
 
 
-def bell(ground: Ground) -> Iterator[Row]:
+def pipe(ground: Ground) -> Iterator[Row]:
     """From before the append in this process to the event in another's hand."""
     with ground.open(frozen=False) as mem:
         raw = os.path.join(os.path.dirname(ground.root), f"bell-{ground.size}")
@@ -139,7 +141,7 @@ def bell(ground: Ground) -> Iterator[Row]:
         )
         log = mem.store.log
         assert isinstance(log, FilesLog)
-        log.bells = os.path.join(ground.root, ".index", "nowhere")
+        log.pipes = os.path.join(ground.root, ".index", "nowhere")
         late, lost = repaired(mem, ground.root)
         yield Row(
             "bell, every ring lost",

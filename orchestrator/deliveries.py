@@ -43,14 +43,14 @@ class Deliveries:
         store: Store,
         runs: Runs,
         holder: str,
-        seat: Callable[[Run], AgentMemory],
+        agent_memory: Callable[[Run], AgentMemory],
         secret: bytes,
         templates: Templates,
     ) -> None:
         self.store = store
         self.runs = runs
         self.holder = holder
-        self.seat = seat
+        self.agent_memory = agent_memory
         self.secret = secret
         self.templates = templates
         # The mark comes before the feed begins: what is written in between is looked at.
@@ -174,4 +174,6 @@ class Deliveries:
             "ids": ids,
         }
         extra = {"offered": dict(offered)} if offered else {}
-        self.seat(run).pen.write(Record.new("delivery", run.agent, fields | extra))
+        self.agent_memory(run).writer.write(
+            Record.new("delivery", run.agent, fields | extra)
+        )

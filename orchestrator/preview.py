@@ -59,8 +59,8 @@ def preview(
     means = Means(
         by_default, "auto", _secret(root), Templates(store.root), counter, past
     )
-    run, seat = _run(task, role, store.clock()), memory.as_agent(agent.id)
-    prompt, receipt, *_ = opened(run, agent, None, seat, means, not takes_tools)
+    run, agent_memory = _run(task, role, store.clock()), memory.as_agent(agent.id)
+    prompt, receipt, *_ = opened(run, agent, None, agent_memory, means, not takes_tools)
     expected = selection.expected(role, past)
     turn, total = 0.0, 0.0
     if engine != "scripted":

@@ -81,7 +81,7 @@ HISTORY_KEPT = 30 * SECOND
 class SessionParts(NamedTuple):
     """What a session is made of."""
 
-    seat: AgentMemory
+    agent_memory: AgentMemory
     tools: list[memory_tools.Tool]
     config: SessionConfig
     folder: Folder
@@ -128,12 +128,14 @@ class RunStore:
             else sha256(f"seed {seed}".encode()).digest()
         )
         self._history: tuple[int, Histories] = (0, {})
-        self.blockers = Blockers(memory.store, self.runs, self.seat, self.write_notes)
+        self.blockers = Blockers(
+            memory.store, self.runs, self.agent_memory, self.write_notes
+        )
         self.deliveries = Deliveries(
             memory.store,
             self.runs,
             self.lease.name,
-            self.seat,
+            self.agent_memory,
             self.secret,
             self.templates,
         )
@@ -170,7 +172,7 @@ class RunStore:
             )
         return run
 
-    def seat(self, run: Run) -> AgentMemory:
+    def agent_memory(self, run: Run) -> AgentMemory:
         """Return the memory as the agent has it in this incarnation of the run."""
         return self.memory.as_agent(run.agent, run.id, run.epoch)
 
@@ -210,7 +212,7 @@ class RunStore:
             self.templates,
         )
         return SessionParts(
-            self.seat(run),
+            self.agent_memory(run),
             tools,
             self._session_config(run, engine, folder),
             folder,
@@ -246,7 +248,10 @@ class RunStore:
 
     def _open_prompt(self, run: Run, engine: Engine, folder: Folder) -> dict[str, Any]:
         """Make the prompt, and all that is to be known of it."""
-        seat, counter = self.seat(run), self.costs.counter(run.fields["model"])
+        agent_memory, counter = (
+            self.agent_memory(run),
+            self.costs.counter(run.fields["model"]),
+        )
         past = self._pasts(run.fields["role"], run.fields["engine"])
         means = Means(
             self.context, self.memory_tools, self.secret, self.templates, counter, past
@@ -254,7 +259,7 @@ class RunStore:
         given_by = self.known(run.parent).agent if run.parent else None
         shell = not engine.takes_tools
         rendered, receipt, news, calls = opened(
-            run, self.agent(run.agent), given_by, seat, means, shell
+            run, self.agent(run.agent), given_by, agent_memory, means, shell
         )
         shown_fields = receipt.shown()
         fields = {
@@ -278,7 +283,7 @@ class RunStore:
             folder.write(
                 RECEIPT, first["receipt"], sync=False
             )  # what the log holds of it is synced
-        self.seat(run).pen.write(
+        self.agent_memory(run).writer.write(
             Record.new("shown", run.agent, first["shown"]), once=f"shown:{run.id}"
         )
 
@@ -334,7 +339,7 @@ class RunStore:
                     visible.update(_ID.findall(step.fields["text"]))
             if "folder" in run.fields:
                 visible.update(
-                    id for id in entries if knowledge.sees(self.seat(run), id)
+                    id for id in entries if knowledge.sees(self.agent_memory(run), id)
                 )
         return [id for id in entries if id in visible]
 
@@ -418,11 +423,11 @@ class RunStore:
         self, run: Run, notes: list[writeback.Note]
     ) -> tuple[str | None, str]:
         """Write the entries, each once: the id of the last, and what kept one out."""
-        id, seat = None, self.seat(run)
+        id, agent_memory = None, self.agent_memory(run)
         for note in notes:
             once = f"{run.id}/{note.key}"
             try:
-                id = seat.append(
+                id = agent_memory.append(
                     note.body,
                     note.namespace,
                     priority=note.priority,

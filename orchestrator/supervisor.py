@@ -380,7 +380,7 @@ class Supervisor:
         handlers: dict[str, Handler] = {}
         if engine.takes_tools:
             context = ToolContext(
-                session, parts.seat, self.sharing, self.start, self.gather
+                session, parts.agent_memory, self.sharing, self.start, self.gather
             )
             tools = [*self.user_tools, *self.server_tools]
             handlers = handlers_of(context, tools, parts.tools)

@@ -448,18 +448,20 @@ def _settled(memory: Memory, lead: str, project: str, report: Report) -> None:
     where it is. It is written as the lead: the readers of the project's status learn that it does
     not hold.
     """
-    seat, last = memory.as_agent(lead), report.runs[-1]
+    agent_memory, last = memory.as_agent(lead), report.runs[-1]
     unresolved = [
         entry
-        for entry in seat.read(namespace=f"blockers/{project}", author=lead)
+        for entry in agent_memory.read(namespace=f"blockers/{project}", author=lead)
         if entry.topic == OPEN
     ]
     if report.done:
         for entry in unresolved:
-            seat.resolve(entry.id, "the project is done", once=f"{last.run}/{entry.id}")
+            agent_memory.resolve(
+                entry.id, "the project is done", once=f"{last.run}/{entry.id}"
+            )
     elif last.done:
         body = f"Blocked: the project is not done: {report.why}"
-        seat.append(
+        agent_memory.append(
             body,
             f"blockers/{project}",
             priority="critical",
@@ -482,13 +484,13 @@ def _plan(memory: Memory, planned: Result, lead: str, project: str) -> tuple[str
     """Return the id and the text of the plan that the lead wrote as an entry, else of its last
     words, which become an entry now.
     """
-    seat, namespace = memory.as_agent(lead), f"projects/{project}"
+    agent_memory, namespace = memory.as_agent(lead), f"projects/{project}"
     with memory.store.snapshot() as snap:
         began = snap.run(planned.run) or {"at": 0}
-    for entry in seat.read(namespace=namespace, author=lead, since=began["at"]):
+    for entry in agent_memory.read(namespace=namespace, author=lead, since=began["at"]):
         if entry.topic == TOPIC and parts(entry.body):
             return entry.id, entry.body
-    written = seat.append(
+    written = agent_memory.append(
         planned.text,
         namespace,
         priority="important",

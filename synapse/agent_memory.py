@@ -70,7 +70,7 @@ class AgentMemory:
     ) -> None:
         self.store = store
         self.id = id
-        self.pen = Writer(store, id, run, epoch)
+        self.writer = Writer(store, id, run, epoch)
         self._pages: dict[object, tuple[object, int, Page]] = {}
         self._unread: tuple[object, int, int] = (None, 0, 0)
         self._me()
@@ -159,7 +159,7 @@ class AgentMemory:
             self.store.expire_staged()
         record = Record.new("entry", self.id, {}, entry, key=key)
         try:
-            return entry_of(self.pen.write(record, once=once, unless=unless))
+            return entry_of(self.writer.write(record, once=once, unless=unless))
         except Conflict as error:
             if error.details.get("key") != "staging":
                 raise
@@ -181,7 +181,9 @@ class AgentMemory:
         agent, entry = self._writer(), self._known(id)
         may_close(agent, entry, self.store.settings, "resolve")
         fields = {"entry": id} | ({"note": note} if note else {})
-        self.pen.write(Record.new("resolve", self.id, fields), once=once, unless=unless)
+        self.writer.write(
+            Record.new("resolve", self.id, fields), once=once, unless=unless
+        )
         return self._after(partial(self._known, id), entry)
 
     def vouch(self, id: str) -> Entry:
@@ -192,7 +194,7 @@ class AgentMemory:
         agent = self._writer()
         may_rule(agent, entry, self.store.settings, "vouch for")
         authority, priority = self.store.vouched(entry)
-        self.pen.act(
+        self.writer.act(
             "vouch", entry=id, authority=authority, trust="reviewed", priority=priority
         )
         vouched = entry._replace(
@@ -206,9 +208,9 @@ class AgentMemory:
         """
         agent, entry = self._writer(), self._waiting(id, "approve")
         if is_merged(entry):
-            successors.approve(self.store, self.pen, agent, entry)
+            successors.approve(self.store, self.writer, agent, entry)
         else:
-            self.pen.act("approve", entry=id)
+            self.writer.act("approve", entry=id)
         return self._after(
             partial(self.store.current, id, agent), entry._replace(staged=False)
         )
@@ -216,7 +218,7 @@ class AgentMemory:
     def reject(self, id: str, reason: str | None = None) -> Entry:
         """Turn a staged entry away. It is never shown; its record stays."""
         entry = self._waiting(id, "reject")
-        self.pen.act("reject", entry=id, reason=reason)
+        self.writer.act("reject", entry=id, reason=reason)
         return entry
 
     def staged(self) -> list[Entry]:
@@ -249,14 +251,14 @@ class AgentMemory:
         from synapse import claims
 
         self._writer()
-        return claims.take(self.pen, work, minutes, note, once, self.store.clock())
+        return claims.take(self.writer, work, minutes, note, once, self.store.clock())
 
     def release(self, work: str, *, once: str | None = None) -> Claim:
         """Give a piece of work back before its time."""
         from synapse import claims
 
         self._writer()
-        return claims.release(self.pen, work, once, self.store.clock())
+        return claims.release(self.writer, work, once, self.store.clock())
 
     def ack(self, ids: Names, *, once: str | None = None) -> list[str]:
         """Say that entries which were delivered to this agent have reached it; their ids."""
@@ -269,7 +271,7 @@ class AgentMemory:
         for id, found in delivered.items():
             if not found:
                 raise NotFound(f"{id} was not delivered to {self.id}", id=id)
-        self.pen.delivery("acked", wanted, "said so", once)
+        self.writer.delivery("acked", wanted, "said so", once)
         return wanted
 
     # -- reading -----------------------------------------------------------------------------------
@@ -312,7 +314,7 @@ class AgentMemory:
         if mark:
             self._writer()
             if page or not unread:
-                self.pen.shown(
+                self.writer.shown(
                     [entry.id for entry in page], page.visible, page.cursor, "read"
                 )
         return page
@@ -372,7 +374,7 @@ class AgentMemory:
         view = brief(
             self.store,
             self._me(),
-            self.pen.project(),
+            self.writer.project(),
             budget=budget,
             department=department,
             as_of=as_of,
@@ -387,7 +389,7 @@ class AgentMemory:
             quick=quick,
         )
         if mark:
-            self.pen.shown(
+            self.writer.shown(
                 view.shown,
                 len(view.included) + len(view.left_out),
                 view.cursor,
@@ -469,7 +471,7 @@ class AgentMemory:
         follower = notify.Follower(
             self.store.log, self._me, self.store.current, cursor, critical
         )
-        return notify.follow(follower, self.store.bells, self.store.look, timeout)
+        return notify.follow(follower, self.store.pipes, self.store.look, timeout)
 
     def get(self, id: str) -> Entry:
         """One entry, whatever became of it, if this agent may see it."""
@@ -496,7 +498,7 @@ class AgentMemory:
         agent = self.store.agent(self.id)
         if agent is None:
             raise self.store.unregistered(self.id)
-        return agent if self.pen.run is None else agent.joined(self.pen.project())
+        return agent if self.writer.run is None else agent.joined(self.writer.project())
 
     def _writer(self) -> Agent:
         agent = self._me()
@@ -577,7 +579,7 @@ class AgentMemory:
         ]
         if not remaining:
             raise Conflict(f"nothing to {kind}: {self._already(entries, ids, kind)}")
-        self.pen.file(kind, remaining, reason)
+        self.writer.file(kind, remaining, reason)
         return [
             self._after(
                 partial(self._known, entry.id),

@@ -44,7 +44,7 @@ def named(work: str) -> str:
 
 
 def take(
-    pen: Writer,
+    writer: Writer,
     work: str,
     minutes: int,
     note: str | None,
@@ -61,51 +61,51 @@ def take(
     work, over = named(work), set(over)
     lease = {
         "work": work,
-        "agent": pen.id,
-        "run": pen.run,
+        "agent": writer.id,
+        "run": writer.run,
         "until": now + minutes * 60 * SECOND,
         "note": note,
     }
     record = Record.new(
         "claim",
-        pen.id,
+        writer.id,
         {name: value for name, value in lease.items() if value is not None},
         key=key(work),
     )
     while True:
         try:
-            record = pen.write(
+            record = writer.write(
                 record,
                 once=once,
-                unless=unclaimed(key(work), now, pen.id, pen.run, over),
+                unless=unclaimed(key(work), now, writer.id, writer.run, over),
             )
         except Conflict as error:
             if error.details.get("key") != key(work):
                 raise
-            claim = holder(pen.store, work, now, over)
+            claim = holder(writer.store, work, now, over)
             if claim is None:
                 continue  # it was given back just now
-            if not has_ended(pen.store, claim.run):
+            if not has_ended(writer.store, claim.run):
                 raise _held(claim) from error
             over.add(claim.run)
         else:
             return _claim(record.fields)
 
 
-def release(pen: Writer, work: str, once: str | None, now: int) -> Claim:
+def release(writer: Writer, work: str, once: str | None, now: int) -> Claim:
     """Give the work back; NotFound where it is not one's own."""
     work = named(work)
-    mine = holder(pen.store, work, now)
-    if mine is None or (mine.agent, mine.run) != (pen.id, pen.run):
+    mine = holder(writer.store, work, now)
+    if mine is None or (mine.agent, mine.run) != (writer.id, writer.run):
         raise NotFound(
-            f"{pen.id} does not hold {work!r}: there is nothing to give back"
+            f"{writer.id} does not hold {work!r}: there is nothing to give back"
         )
     fields = {
         name: value for name, value in mine._asdict().items() if value is not None
     } | {"end": True}
-    free = unclaimed(key(work), now, pen.id, pen.run)
-    pen.write(
-        Record.new("claim", pen.id, fields, key=key(work)), once=once, unless=free
+    free = unclaimed(key(work), now, writer.id, writer.run)
+    writer.write(
+        Record.new("claim", writer.id, fields, key=key(work)), once=once, unless=free
     )
     return mine
 

@@ -82,7 +82,7 @@ class Memory:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self._seats: dict[str, AgentMemory] = {}
+        self._agent_memories: dict[str, AgentMemory] = {}
 
     # -- agents ------------------------------------------------------------------------------------
 
@@ -153,9 +153,9 @@ class Memory:
             run, epoch = spawned, current
         if run is not None and epoch is not None:
             return AgentMemory(self.store, id, run, epoch)
-        if id not in self._seats:
-            self._seats[id] = AgentMemory(self.store, id)
-        return self._seats[id]
+        if id not in self._agent_memories:
+            self._agent_memories[id] = AgentMemory(self.store, id)
+        return self._agent_memories[id]
 
     def last_seen(self) -> dict[str, int]:
         """When each agent last wrote something or noted what it was shown."""

@@ -162,14 +162,14 @@ def _out_of_reach(record: Record, agent: Agent | None) -> bool:
 
 def follow(
     follower: Follower,
-    bells: str | None,
+    pipes: str | None,
     refresh: Callable[[], None],
     timeout: float | None = None,
 ) -> Iterator[Event]:
     """Yield events as they come. Rung or not, it looks again four times a second; `refresh` runs
     before such a look.
     """
-    bell = NotificationPipe(bells) if bells else None
+    pipe = NotificationPipe(pipes) if pipes else None
     until = None if timeout is None else time.monotonic() + timeout
     try:
         while True:
@@ -179,10 +179,10 @@ def follow(
             )
             if remaining <= 0:
                 return
-            if bell is None:
+            if pipe is None:
                 time.sleep(min(remaining, 0.01))
-            elif not bell.wait(remaining):
+            elif not pipe.wait(remaining):
                 refresh()
     finally:
-        if bell:
-            bell.close()
+        if pipe:
+            pipe.close()

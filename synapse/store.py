@@ -631,8 +631,8 @@ class Store:
         return authority, entry.claimed or entry.priority
 
     @property
-    def bells(self) -> str | None:
-        return self.log.bells if isinstance(self.log, FilesLog) else None
+    def pipes(self) -> str | None:
+        return self.log.pipes if isinstance(self.log, FilesLog) else None
 
     # -- reading -----------------------------------------------------------------------------------
 

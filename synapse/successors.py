@@ -29,7 +29,7 @@ def outdated(store: Store, entry: Entry) -> str | None:
     return None
 
 
-def approve(store: Store, pen: Writer, agent: Agent, entry: Entry) -> None:
+def approve(store: Store, writer: Writer, agent: Agent, entry: Entry) -> None:
     """Approve a proposal: it is shown for as long as the longest of its sources, and these are
     filed away."""
     if reason := outdated(store, entry):
@@ -42,7 +42,7 @@ def approve(store: Store, pen: Writer, agent: Agent, entry: Entry) -> None:
         may_close(agent, source, store.settings, "file away")
     until, now = max(source.expires for source in sources), store.clock()
     ttl = "never" if until == NEVER else f"{max(-((now - until) // SECOND), 1)}s"
-    pen.act("approve", entry=entry.id, trust=entry.trust, ttl=ttl)
+    writer.act("approve", entry=entry.id, trust=entry.trust, ttl=ttl)
     fields = {
         "phase": "merge",
         "night": _night(store, entry),

@@ -903,7 +903,8 @@ def walk_store(me, world):
 
 SHARED = {
     **dict.fromkeys("search remember forget version tools".split(), walk_store),
-    "seat": "gives a Seat",
+    "agent_memory": "gives an AgentMemory",
+    "seat": "the older name of agent_memory",
     "close": "tells of no entry",
 }
 
@@ -915,7 +916,7 @@ def test_every_read_of_the_shared_store_passes_the_gate(world, reader):
 
 
 def walk_inbox(mail, world):
-    me = mail.seat
+    me = mail.agent_memory
     if me.id == "operator":
         for agent in AGENTS:
             others = {
@@ -956,7 +957,7 @@ def walk_inbox(mail, world):
 
 
 def walk_threads(mail, world):
-    mine = world.live(mail.seat.id, states=MAIL)
+    mine = world.live(mail.agent_memory.id, states=MAIL)
     total = 0
     for status in (None, "active"):
         found = mail.threads(status, tag=None, limit=100)
@@ -985,7 +986,7 @@ def walk_threads(mail, world):
             mail.history,
             *(
                 ()
-                if mail.seat.id == "operator"
+                if mail.agent_memory.id == "operator"
                 else (
                     mail.close,
                     mail.reopen,
@@ -1005,17 +1006,17 @@ def walk_threads(mail, world):
 
 
 def walk_message(mail, world):
-    for known in world.seen_by(mail.seat.id):
+    for known in world.seen_by(mail.agent_memory.id):
         if known.state in MAIL:
             found = mail.get(known.id)
             yield known, found, known.word in found.body, False
-    yield from refusals(mail.seat, world, mail.get)
+    yield from refusals(mail.agent_memory, world, mail.get)
 
 
 def mailed(act):
     def walk(mail, world):
-        if mail.seat.id != "operator":
-            yield from acts(lambda me, id: act(mail, id))(mail.seat, world)
+        if mail.agent_memory.id != "operator":
+            yield from acts(lambda me, id: act(mail, id))(mail.agent_memory, world)
 
     return walk
 
@@ -1391,7 +1392,7 @@ def test_the_walk_finds_a_recall_that_forgot_the_scope(world, monkeypatch):
 
 def mail_faults(world, mail, name):
     for asked, told, right, reviewing in MAILED[name](mail, world):
-        leaked = world.leaks(mail.seat.id, repr(told), reviewing)
+        leaked = world.leaks(mail.agent_memory.id, repr(told), reviewing)
         if leaked or not right:
             yield name, asked, leaked or "wrong", told
 

@@ -34,7 +34,7 @@ def main(words: list[str]) -> int:
         return 3
     import synapse
     from orchestrator.plugin import facts
-    from orchestrator.plugin.sessions.callers import seat_of
+    from orchestrator.plugin.sessions.callers import agent_memory_of
     from synapse.errors import NotFound
 
     client, lead = words[0], ""
@@ -61,7 +61,9 @@ def main(words: list[str]) -> int:
     server = build(
         as_agent(opened, identity)
         if supervised
-        else lambda caller: seat_of(opened.memory(), client, caller, pid, identity),
+        else lambda caller: agent_memory_of(
+            opened.memory(), client, caller, pid, identity
+        ),
         offer(given=True),
         started=os.environ.get(SESSIONS.get(client, ""), ""),
         given=True,

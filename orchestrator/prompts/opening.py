@@ -77,7 +77,9 @@ def view_capsule(should_recall: ShouldRecall = as_planned) -> Policy:
     the rest as capsules, where it should.
     """
 
-    def policy(agent: Agent, task: Task, seat: AgentMemory, plan: Plan) -> Context:
+    def policy(
+        agent: Agent, task: Task, agent_memory: AgentMemory, plan: Plan
+    ) -> Context:
         return Context(
             memory_tools.offered(task.role or agent.role)
             if should_recall(agent, task, plan)
@@ -105,7 +107,7 @@ def opened(
     run: Run,
     agent: Agent,
     given_by: str | None,
-    seat: AgentMemory,
+    agent_memory: AgentMemory,
     means: Means,
     shell: bool,
 ) -> Opening:
@@ -120,7 +122,7 @@ def opened(
     worth = selection.worth(of, 1 / means.counter.ratio)
     most = selection.CRITICALS + selection.MOST if size is None else size
     workers = (
-        roster.lines(roster.workers(seat.store.agents().values(), agent))
+        roster.lines(roster.workers(agent_memory.store.agents().values(), agent))
         if spawns
         else ()
     )
@@ -135,7 +137,7 @@ def opened(
         about=True,
         worth=worth if size is None else None,
     )
-    view, error = _drafted(seat, order, means)
+    view, error = _drafted(agent_memory, order, means)
     tokens = _cost(view, order, means)
     why = (
         f"no view: {error}"
@@ -143,7 +145,7 @@ def opened(
         else selection.reason(view, tokens, size, of, worth)
     )
     planned = Plan(tokens, selection.offers(mode, spawns, view.unfit), why)
-    context = means.policy(agent, task, seat, planned)
+    context = means.policy(agent, task, agent_memory, planned)
     tools = () if shell else taught(context.tools, means.templates)
     schema = fixed + schema_tokens(
         (Told(tool.name, tool.description, tool.schema) for tool in tools), count
@@ -155,28 +157,37 @@ def opened(
         and not error
     ):
         view, error = _drafted(
-            seat, order._replace(reach=reach), means
+            agent_memory, order._replace(reach=reach), means
         )  # it names commands, or no more
     order = order._replace(
         budget=0 if error else most, reach=reach, schema=schema, why=why
     )
     fitted = fit(
-        seat, order, means.secret, means.templates, means.counter, context.view or view
+        agent_memory,
+        order,
+        means.secret,
+        means.templates,
+        means.counter,
+        context.view or view,
     )
     return Opening(*fitted, context.news, context.acts)
 
 
 def _drafted(
-    seat: AgentMemory, order: Order, means: Means
+    agent_memory: AgentMemory, order: Order, means: Means
 ) -> tuple[View, OverBudget | None]:
     """Return the view that the order allows; an empty one, and why, where not even one line
     fits.
     """
     try:
-        return draft(seat, order, means.secret, means.templates, means.counter), None
+        return draft(
+            agent_memory, order, means.secret, means.templates, means.counter
+        ), None
     except OverBudget as error:
         without = order._replace(budget=0)
-        return draft(seat, without, means.secret, means.templates, means.counter), error
+        return draft(
+            agent_memory, without, means.secret, means.templates, means.counter
+        ), error
 
 
 def _cost(view: View, order: Order, means: Means) -> int:

@@ -158,7 +158,7 @@ class Order(NamedTuple):
 
 
 def fit(
-    seat: AgentMemory,
+    agent_memory: AgentMemory,
     order: Order,
     secret: bytes,
     templates: Templates,
@@ -174,7 +174,7 @@ def fit(
     before, suffix = frame(order.agent, secret, templates)
     framed = sum(counter.measure((before, suffix))[0])
     if view is None:
-        view = draft(seat, order, secret, templates, counter)
+        view = draft(agent_memory, order, secret, templates, counter)
     prompt, fence = render(
         order.agent, order.task, view.text, secret, templates, order.reach
     )
@@ -221,7 +221,7 @@ def fit(
 
 
 def draft(
-    seat: AgentMemory,
+    agent_memory: AgentMemory,
     order: Order,
     secret: bytes,
     templates: Templates,
@@ -231,7 +231,7 @@ def draft(
     nothing pays.
     """
     if order.budget <= 0:
-        nothing = seat.briefing(
+        nothing = agent_memory.briefing(
             encoding=counter.encoding, only=CRITICAL, moments=order.reach.shell
         )
         return _without(nothing, "there was no budget for a view")
@@ -240,7 +240,7 @@ def draft(
         order.task, order.about, order.worth, order.reach, counter, framed, order.budget
     )
     try:
-        view = seat.briefing(**requested)
+        view = agent_memory.briefing(**requested)
     except OverBudget as error:
         needed = counter.theirs(error.details["needed"] + framed)  # type: ignore[operator]
         message = (
@@ -323,7 +323,7 @@ def replay(
 
 
 def derive(
-    seat: AgentMemory,
+    agent_memory: AgentMemory,
     receipt: Receipt,
     task: Assignment,
     secret: bytes,
@@ -340,7 +340,9 @@ def derive(
         requested = _asked(
             task, receipt.about, receipt.worth, reach, counter, framed, receipt.budget
         )
-        view = seat.briefing(as_of=receipt.at, until=receipt.cursor, **requested).text
+        view = agent_memory.briefing(
+            as_of=receipt.at, until=receipt.cursor, **requested
+        ).text
     return render(agent, task, view, secret, templates, reach)[0]
 
 

@@ -24,15 +24,24 @@ class Blockers:
     """
 
     def __init__(
-        self, store: Store, runs: Runs, seat: Callable[[Run], AgentMemory], write: Write
+        self,
+        store: Store,
+        runs: Runs,
+        agent_memory: Callable[[Run], AgentMemory],
+        write: Write,
     ) -> None:
-        self.store, self.runs, self.seat, self.write = store, runs, seat, write
+        self.store, self.runs, self.agent_memory, self.write = (
+            store,
+            runs,
+            agent_memory,
+            write,
+        )
 
     def report(self, run: Run, outcome: Outcome, number: int) -> str | None:
         """Return the entry that says what blocks a run which may go on once it is answered:
         another's that asks the same and stands, else one that is written now.
         """
-        for entry in self.seat(run).read(
+        for entry in self.agent_memory(run).read(
             namespace=f"blockers/{run.project}", priority="critical"
         ):
             if similar(writeback.question(entry.body), outcome.why) >= SAME:
@@ -44,10 +53,10 @@ class Blockers:
 
     def settle(self, run: Run, ids: Iterable[str]) -> None:
         """Resolve what a run reported that went on and is done."""
-        seat = self.seat(run)
+        agent_memory = self.agent_memory(run)
         for id in ids:
-            if self.stands(id) and seat.get(id).author == seat.id:
-                seat.resolve(id, "its run was answered, and is done")
+            if self.stands(id) and agent_memory.get(id).author == agent_memory.id:
+                agent_memory.resolve(id, "its run was answered, and is done")
 
     def standing(self, run: Run, own: Collection[str], takes_tools: bool) -> str | None:
         """Return an entry in which the run itself says what keeps it, and that still stands. A
@@ -55,7 +64,7 @@ class Blockers:
         """
         if not own and takes_tools:
             return None
-        page = self.seat(run).read(
+        page = self.agent_memory(run).read(
             namespace=f"blockers/{run.project}", priority="critical", author=run.agent
         )
         unresolved = [

@@ -118,12 +118,12 @@ class Runs:
             "attempts": 1,
             **more,
         }
-        pen = Writer(self.store, agent.id)
+        writer = Writer(self.store, agent.id)
         if parent is not None:
-            pen = Writer(
+            writer = Writer(
                 self.store, agent.id, parent.id, parent.epoch, ended=True
             )  # a team goes on below its first run
-        record = pen.write(
+        record = writer.write(
             Record.new("run", agent.id, fields, key=_key(id)),
             once=f"run:{id}",
             unless=unless,
@@ -166,8 +166,8 @@ class Runs:
             "status": status,
             **more,
         }
-        pen = Writer(self.store, run.agent, run.id, run.epoch)
-        record = pen.write(Record.new("run", run.agent, fields, key=_key(run.id)))
+        writer = Writer(self.store, run.agent, run.id, run.epoch)
+        record = writer.write(Record.new("run", run.agent, fields, key=_key(run.id)))
         return run_of({**run.fields, **fields, "ended_at": record.at})
 
     def stop(self, id: str, by: str, reason: str) -> None:

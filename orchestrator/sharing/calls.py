@@ -60,19 +60,28 @@ class Sharing:
         )
 
     async def call(
-        self, session: Session, seat: AgentMemory, tool: UserTool, call: Call, once: str
+        self,
+        session: Session,
+        agent_memory: AgentMemory,
+        tool: UserTool,
+        call: Call,
+        once: str,
     ) -> ToolResult:
         """Return what a shared tool's call gives: another agent's result, or its own."""
         if problems := schema.problems(tool.tool.schema, call.arguments):
             raise ToolFailed("; ".join(problems))
         assert tool.shares is not None
         act = act_of(tool.tool.name, call.arguments, tool.shares, tool.tool.schema)
-        look, waited = await self._look_up(session, seat, act, once, tool.seconds)
+        look, waited = await self._look_up(
+            session, agent_memory, act, once, tool.seconds
+        )
         if look.text is None:
-            return await self._make(session, seat, tool, call, once, act, look, waited)
+            return await self._make(
+                session, agent_memory, tool, call, once, act, look, waited
+            )
         assert look.entry is not None
         if act.key in self._calls[session.run.id]:  # somebody else was faster
-            await self.memory_thread(self.findings.release, seat, act)
+            await self.memory_thread(self.findings.release, agent_memory, act)
             self._end_call(session.run.id, act.key)
         how = "made" if look.own else "given"
         self._since_last_turn(session).add(act.key)
@@ -84,7 +93,7 @@ class Sharing:
     async def _make(
         self,
         session: Session,
-        seat: AgentMemory,
+        agent_memory: AgentMemory,
         tool: UserTool,
         call: Call,
         once: str,
@@ -104,7 +113,7 @@ class Sharing:
             text = await carry_out(tool, call.arguments, key=once)
         except ToolFailed:
             if look.claimed:
-                await self.memory_thread(self.findings.release, seat, act)
+                await self.memory_thread(self.findings.release, agent_memory, act)
                 failures = self._failed.get(act.key, 0)
                 self._failed[act.key] = failures + 1
             self._end_call(run, act.key)
@@ -113,7 +122,7 @@ class Sharing:
         if isinstance(text, Partial):
             return ToolResult(text)
         entry = await self.memory_thread(
-            self.findings.write_result, seat, act, once, text, look
+            self.findings.write_result, agent_memory, act, once, text, look
         )
         self._end_call(run, act.key)
         return ToolResult(
@@ -121,7 +130,12 @@ class Sharing:
         )
 
     async def _look_up(
-        self, session: Session, seat: AgentMemory, act: Act, once: str, longest: float
+        self,
+        session: Session,
+        agent_memory: AgentMemory,
+        act: Act,
+        once: str,
+        longest: float,
     ) -> tuple[Look, bool]:
         """Return what there is of an act once nobody else is at it, or the time is up; and whether
         it was waited for."""
@@ -140,7 +154,7 @@ class Sharing:
                 return Look(files=None if act.paths else {}), waited
             try:
                 look: Look = await self.memory_thread(
-                    self.findings.begin, seat, act, once, previous, longest
+                    self.findings.begin, agent_memory, act, once, previous, longest
                 )
             except SynapseError:
                 return Look(), waited  # the memory is not to be had: the tool is
@@ -164,7 +178,7 @@ class Sharing:
                 del self._waiting_for[run]
 
     async def entries_for(
-        self, session: Session, seat: AgentMemory, call: Call
+        self, session: Session, agent_memory: AgentMemory, call: Call
     ) -> tuple[str, list[str]]:
         """Return what an agent is told before a call that entries are for, and their ids; nothing
         where there are none that it was not given."""
@@ -176,7 +190,7 @@ class Sharing:
         try:
             entries = await self.memory_thread(
                 self.findings.entries_for_call,
-                seat,
+                agent_memory,
                 call.name,
                 call.arguments,
                 delivered,

@@ -84,7 +84,7 @@ class Findings:
 
     def begin(
         self,
-        seat: AgentMemory,
+        agent_memory: AgentMemory,
         act: Act,
         once: str,
         previous: str | None,
@@ -92,7 +92,7 @@ class Findings:
     ) -> Look:
         """Return what there is of an act. Where nothing is, and nobody is at it, the work is this
         run's from now on. `told` is what it was last told of the act: that is not told again."""
-        agent, now = self._agent(seat), self.store.clock()
+        agent, now = self._agent(agent_memory), self.store.clock()
         results = [
             result
             for result in self._results(act, agent)
@@ -113,11 +113,11 @@ class Findings:
         look = Look(stale=bool(results) and fresh is None, files=digests(act.paths))
         if fresh is not None or agent.review_required or look.files is None:
             return look
-        return self._claim(seat, act, now, look, previous, longest)
+        return self._claim(agent_memory, act, now, look, previous, longest)
 
     def _claim(
         self,
-        seat: AgentMemory,
+        agent_memory: AgentMemory,
         act: Act,
         now: int,
         look: Look,
@@ -125,37 +125,45 @@ class Findings:
         longest: float,
     ) -> Look:
         """Return the look with the claim that was taken, or with who else holds the work."""
-        pen, minutes = seat.pen, min(max(MINUTES, ceil(longest / 30)), claims.LONGEST)
+        writer, minutes = (
+            agent_memory.writer,
+            min(max(MINUTES, ceil(longest / 30)), claims.LONGEST),
+        )
         holder, dead_runs = (
             claims.holder(self.store, claims.named(act.work), now),
             set[str | None](),
         )
-        if holder is not None and (holder.agent, holder.run) == (pen.id, pen.run):
+        if holder is not None and (holder.agent, holder.run) == (writer.id, writer.run):
             if holder.until - now > minutes * 30 * SECOND:
                 return look._replace(claimed=True)
         elif holder is not None:
             if not self.is_gone(holder):
-                return self._with_holder(seat, holder, look, previous)
+                return self._with_holder(agent_memory, holder, look, previous)
             dead_runs.add(holder.run)
         try:
-            claims.take(pen, act.work, minutes, NOTE, None, now, dead_runs)
+            claims.take(writer, act.work, minutes, NOTE, None, now, dead_runs)
         except Conflict as error:
             if "work" not in error.details:
                 return look  # this incarnation is stale: its session hears of that
             fields: dict[str, Any] = error.details
             return self._with_holder(
-                seat, Claim(*(fields[name] for name in Claim._fields)), look, previous
+                agent_memory,
+                Claim(*(fields[name] for name in Claim._fields)),
+                look,
+                previous,
             )
         return look._replace(claimed=True)
 
     def _with_holder(
-        self, seat: AgentMemory, holder: Claim, look: Look, previous: str | None
+        self, agent_memory: AgentMemory, holder: Claim, look: Look, previous: str | None
     ) -> Look:
         """Return the look with the holder, where its result would be for this agent to read."""
         run = self._run(holder)
         if previous == BUSY or holder.note != NOTE or run is None:
             return look
-        if not ns.matches_any(self._agent(seat).reads, f"status/{run['project']}"):
+        if not ns.matches_any(
+            self._agent(agent_memory).reads, f"status/{run['project']}"
+        ):
             return look
         with self.store.snapshot(late=True) as snap:
             running = snap.runs(state="running")
@@ -266,32 +274,32 @@ class Findings:
     # -- after a call ------------------------------------------------------------------------------
 
     def write_result(
-        self, seat: AgentMemory, act: Act, once: str, text: str, look: Look
+        self, agent_memory: AgentMemory, act: Act, once: str, text: str, look: Look
     ) -> Entry | None:
         """Write a result, and give the work back. None where nothing is shared: the files changed
         meanwhile, or the memory does not take it, which is no reason to lose the result."""
         try:
-            return self._write_result(seat, act, once, text, look)
+            return self._write_result(agent_memory, act, once, text, look)
         except SynapseError:
             return None
         finally:
             if look.claimed:
-                self.release(seat, act)
+                self.release(agent_memory, act)
 
-    def release(self, seat: AgentMemory, act: Act) -> None:
+    def release(self, agent_memory: AgentMemory, act: Act) -> None:
         """Give the work back; a lease that cannot be ended ends with the run."""
         try:
-            claims.release(seat.pen, act.work, None, self.store.clock())
+            claims.release(agent_memory.writer, act.work, None, self.store.clock())
         except SynapseError:
             pass
 
     def _write_result(
-        self, seat: AgentMemory, act: Act, once: str, text: str, look: Look
+        self, agent_memory: AgentMemory, act: Act, once: str, text: str, look: Look
     ) -> Entry | None:
-        agent, files = self._agent(seat), look.files
+        agent, files = self._agent(agent_memory), look.files
         if agent.review_required or files is None or files != digests(act.paths):
             return None
-        namespace = f"status/{seat.pen.project()}"
+        namespace = f"status/{agent_memory.writer.project()}"
         results = [
             result
             for result in self._results(act, agent)
@@ -308,8 +316,8 @@ class Findings:
         )
         if same is not None:
             return same.entry
-        body, head, file_name = self._body(seat, act, once, text)
-        evidence = f"runs/{seat.pen.run}/{file_name}" if file_name else None
+        body, head, file_name = self._body(agent_memory, act, once, text)
+        evidence = f"runs/{agent_memory.writer.run}/{file_name}" if file_name else None
         draft = Draft(
             body,
             namespace,
@@ -327,7 +335,7 @@ class Findings:
             "whole": file_name,
         }
         pending = Record.new("entry", agent.id, {"act": fields}, entry, key=act.key)
-        record = seat.pen.write(pending, once=f"{once}/shared")
+        record = agent_memory.writer.write(pending, once=f"{once}/shared")
         return self.store.current(str(record.id))
 
     def _admitted(self, draft: Draft, agent: Agent, olds: Sequence[Entry]) -> Entry:
@@ -343,7 +351,7 @@ class Findings:
         return entry._replace(replaces=lower)
 
     def _body(
-        self, seat: AgentMemory, act: Act, once: str, text: str
+        self, agent_memory: AgentMemory, act: Act, once: str, text: str
     ) -> tuple[str, int, str | None]:
         """Return the text of a result's entry, where in it the result begins, and the file of the
         run that has the whole of a long one, which the entry names as its evidence.
@@ -351,7 +359,7 @@ class Findings:
         head, short = f"{act.label}: ", condensed(text, act.words)
         if short is None:
             return head + text, len(head), None
-        run, name = str(seat.pen.run), f"shared-{_sha(once)[:8]}.txt"
+        run, name = str(agent_memory.writer.run), f"shared-{_sha(once)[:8]}.txt"
         Folder(self.root, run, lasting=self.lasting).make().write(name, text)
         return f"{head}{short}", len(head), name
 
@@ -359,13 +367,13 @@ class Findings:
 
     def entries_for_call(
         self,
-        seat: AgentMemory,
+        agent_memory: AgentMemory,
         call: str,
         arguments: Mapping[str, Any],
         held: frozenset[str],
     ) -> list[Entry]:
         """Return the entries that are for the moment of this call and were not given to the run."""
-        agent = self._agent(seat)
+        agent = self._agent(agent_memory)
         with self.store.snapshot() as snap:
             if snap.turn != self._turn:
                 self._places, self._floor, self._turn = [], 0, snap.turn
@@ -379,14 +387,14 @@ class Findings:
             entry
             for entry in entries
             if entry.id not in held
-            and entry.run != seat.pen.run
+            and entry.run != agent_memory.writer.run
             and entry.trust != "unverified"
             and visible(entry, agent)
             and is_due(entry, call, arguments)
         ]
 
-    def _agent(self, seat: AgentMemory) -> Agent:
-        agent = seat.agent
+    def _agent(self, agent_memory: AgentMemory) -> Agent:
+        agent = agent_memory.agent
         assert agent is not None  # a run is an agent's
         return agent
 

@@ -40,7 +40,7 @@ class ToolContext(NamedTuple):
     """
 
     session: Session
-    seat: AgentMemory
+    agent_memory: AgentMemory
     sharing: Sharing
     start: Callable[..., Awaitable[Run]]
     gather: Callable[[Session, list[str]], Awaitable[Gathered]]
@@ -52,16 +52,18 @@ def handlers_of(
     memory: Iterable[memory_tools.Tool],
 ) -> dict[str, Handler]:
     """Return the handlers of all tools that a session may call, by the tools' names."""
-    on_memory, seat = context.sharing.memory_thread, context.seat
+    on_memory, agent_memory = context.sharing.memory_thread, context.agent_memory
     run = context.session.run
     handlers = {}
-    for user_tool in _tools_of_run(run, tools, seat):
+    for user_tool in _tools_of_run(run, tools, agent_memory):
         handler = user_handler(user_tool, context)
         handlers[user_tool.tool.name] = _with_entries(handler, context)
     for tool in memory:
-        handlers[tool.name] = memory_handler(tool, seat, on_memory)
+        handlers[tool.name] = memory_handler(tool, agent_memory, on_memory)
     if BLOCKER.name not in handlers:
-        hidden = memory_handler(BLOCKER, seat, on_memory)._replace(offered=False)
+        hidden = memory_handler(BLOCKER, agent_memory, on_memory)._replace(
+            offered=False
+        )
         handlers[BLOCKER.name] = hidden
     if run.fields["role"] in COORDINATORS:
         for handler in (spawn_handler(context), wait_handler(context)):
@@ -70,7 +72,7 @@ def handlers_of(
 
 
 def _tools_of_run(
-    run: Run, tools: Iterable[UserTool], seat: AgentMemory
+    run: Run, tools: Iterable[UserTool], agent_memory: AgentMemory
 ) -> list[UserTool]:
     """Return the user's tools that a run was begun with; all, where that was not recorded. What its
     task says of what they share comes first, then synapse.yaml, then what they say themselves."""
@@ -79,7 +81,7 @@ def _tools_of_run(
     for tool in tools:
         properties = tool.tool.schema.get("properties", ())
         parameters[tool.tool.name] = tuple(properties)
-    settings = dict(seat.store.settings.other)
+    settings = dict(agent_memory.store.settings.other)
     shares = shared(settings, run.task.tools, parameters)
     offered = []
     for tool in tools:
@@ -93,18 +95,20 @@ def _tools_of_run(
 
 
 def memory_handler(
-    tool: memory_tools.Tool, seat: AgentMemory, on_memory: OnMemory
+    tool: memory_tools.Tool, agent_memory: AgentMemory, on_memory: OnMemory
 ) -> Handler:
     """Return the handler of one of the memory's own tools, as this agent has it. Called twice with
     one key, it writes once.
     """
 
     async def call(call: Call, once: str) -> ToolResult:
-        text = await on_memory(memory_tools.call, tool, seat, call.arguments, once)
+        text = await on_memory(
+            memory_tools.call, tool, agent_memory, call.arguments, once
+        )
         failed = isinstance(text, memory_tools.ToolProblem)
         fields = {}
         if tool.name == "report_blocker" and not failed:
-            fields = {"blocker": await on_memory(_entry_written, seat, once)}
+            fields = {"blocker": await on_memory(_entry_written, agent_memory, once)}
         return ToolResult(str(text), fields, failed)
 
     return Handler(Tool(tool.name, tool.description, tool.schema), call)
@@ -119,7 +123,9 @@ def user_handler(tool: UserTool, context: ToolContext) -> Handler:
         session = context.session
         if tool.shares is None or not looks(session):
             return ToolResult(await carry_out(tool, call.arguments, key=once))
-        return await context.sharing.call(session, context.seat, tool, call, once)
+        return await context.sharing.call(
+            session, context.agent_memory, tool, call, once
+        )
 
     return Handler(tool.tool, call, tool.idempotent or tool.shares is not None)
 
@@ -129,7 +135,7 @@ def _with_entries(handler: Handler, context: ToolContext) -> Handler:
 
     async def call(call: Call, once: str) -> ToolResult:
         sharing, session = context.sharing, context.session
-        text, ids = await sharing.entries_for(session, context.seat, call)
+        text, ids = await sharing.entries_for(session, context.agent_memory, call)
         if not ids:
             return await handler.call(call, once)
         return ToolResult(text, {"ids": ids, "held": ids}, label="wake")
@@ -202,8 +208,8 @@ def _check_arguments(tool: Tool, call: Call) -> None:
         raise ToolFailed("; ".join(problems))
 
 
-def _entry_written(seat: AgentMemory, once: str) -> str | None:
+def _entry_written(agent_memory: AgentMemory, once: str) -> str | None:
     """Return the entry that was written under this key."""
-    with seat.store.snapshot() as snap:
-        seq = snap.first(seat.id, once)
-    return None if seq is None else seat.store.log.at(seq).id
+    with agent_memory.store.snapshot() as snap:
+        seq = snap.first(agent_memory.id, once)
+    return None if seq is None else agent_memory.store.log.at(seq).id

@@ -181,7 +181,7 @@ class Loaded(NamedTuple):
     sessions: dict[tuple[str, str], tuple[str, int]]
 
     @property
-    def seat(self) -> AgentMemory:
+    def agent_memory(self) -> AgentMemory:
         return self.mem.as_agent(READER)
 
 
@@ -240,11 +240,13 @@ def answers(
     for question in conversation.questions:
         evidence = {(conversation.id, id) for id in question.evidence}
         start = time.perf_counter()
-        hits = loaded.seat.search(question.text, limit=max(DEPTHS))
+        hits = loaded.agent_memory.search(question.text, limit=max(DEPTHS))
         spent = time.perf_counter() - start
         ranked = [loaded.turns[hit.id] for hit in hits]
         figures = {f"R@{depth}": recall(ranked[:depth], evidence) for depth in DEPTHS}
-        capsule = tools.call(tool, loaded.seat, {"query": question.text, "top_k": TOP})
+        capsule = tools.call(
+            tool, loaded.agent_memory, {"query": question.text, "top_k": TOP}
+        )
         figures["capsule"] = recall(
             [turns[id] for id in _SHOWN.findall(capsule)], evidence
         )
@@ -253,7 +255,7 @@ def answers(
         )
         deeper = [
             loaded.turns[hit.id]
-            for hit in loaded.seat.search(question.text, limit=DEEP)
+            for hit in loaded.agent_memory.search(question.text, limit=DEEP)
         ]
         units = in_units(ranked, deeper, evidence, loaded.sessions)
         yield Answer(

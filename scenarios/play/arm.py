@@ -68,30 +68,34 @@ class Arm(NamedTuple):
     missing: Callable[[], str | None] = lambda: None
 
 
-def nothing(seat: AgentMemory) -> View:
+def nothing(agent_memory: AgentMemory) -> View:
     """A view that shows nothing, as of now."""
-    with seat.store.snapshot() as snap:
-        return View("", 0, (), (), False, cursor=snap.cursor, at=seat.store.clock())
+    with agent_memory.store.snapshot() as snap:
+        return View(
+            "", 0, (), (), False, cursor=snap.cursor, at=agent_memory.store.clock()
+        )
 
 
 def given(
-    seat: AgentMemory, ground: Ground, text: str, entries: Sequence[Entry] = ()
+    agent_memory: AgentMemory, ground: Ground, text: str, entries: Sequence[Entry] = ()
 ) -> View:
     """A view that says this."""
     included = tuple(Included(entry.id, 0, "whole") for entry in entries)
-    return nothing(seat)._replace(
+    return nothing(agent_memory)._replace(
         text=text, tokens=ground.count(text) if text else 0, included=included
     )
 
 
 def alone(
-    seat: AgentMemory, tools: Sequence[memory_tools.Tool] = (), view: View | None = None
+    agent_memory: AgentMemory,
+    tools: Sequence[memory_tools.Tool] = (),
+    view: View | None = None,
 ) -> Context:
     """Return a context in which nothing is the supervisor's doing: no news, no look before a
     call.
     """
     return Context(
-        tools, nothing(seat) if view is None else view, news=False, acts=False
+        tools, nothing(agent_memory) if view is None else view, news=False, acts=False
     )
 
 

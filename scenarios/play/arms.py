@@ -55,8 +55,10 @@ def _shipped(ground: Ground) -> Setting:
 def _without(**changed: Any) -> Callable[[Ground], Setting]:
     """Return what ships, with these fields of its context changed."""
 
-    def context(agent: Agent, task: Task, seat: AgentMemory, plan: Plan) -> Context:
-        return by_default(agent, task, seat, plan)._replace(**changed)
+    def context(
+        agent: Agent, task: Task, agent_memory: AgentMemory, plan: Plan
+    ) -> Context:
+        return by_default(agent, task, agent_memory, plan)._replace(**changed)
 
     return lambda ground: Setting(context, "auto", None)
 
@@ -66,15 +68,21 @@ def _view(ground: Ground) -> Setting:
 
 
 def _capsule(ground: Ground) -> Setting:
-    def context(agent: Agent, task: Task, seat: AgentMemory, plan: Plan) -> Context:
-        return Context(memory_tools.offered(task.role or agent.role), nothing(seat))
+    def context(
+        agent: Agent, task: Task, agent_memory: AgentMemory, plan: Plan
+    ) -> Context:
+        return Context(
+            memory_tools.offered(task.role or agent.role), nothing(agent_memory)
+        )
 
     return Setting(context, "always", None)
 
 
 def _view_capsule(ground: Ground) -> Setting:
-    def context(agent: Agent, task: Task, seat: AgentMemory, plan: Plan) -> Context:
-        return by_default(agent, task, seat, plan)._replace(
+    def context(
+        agent: Agent, task: Task, agent_memory: AgentMemory, plan: Plan
+    ) -> Context:
+        return by_default(agent, task, agent_memory, plan)._replace(
             tools=memory_tools.offered(task.role or agent.role)
         )
 
@@ -85,21 +93,25 @@ def _view_capsule(ground: Ground) -> Setting:
 
 
 def _isolated(ground: Ground) -> Setting:
-    return Setting(lambda agent, task, seat, plan: alone(seat))
+    return Setting(lambda agent, task, agent_memory, plan: alone(agent_memory))
 
 
 def _placebo(ground: Ground) -> Setting:
     """Return a setting that shows as many tokens as a view, about nothing."""
 
-    def context(agent: Agent, task: Task, seat: AgentMemory, plan: Plan) -> Context:
-        view = seat.briefing(max(plan.view, 200))
+    def context(
+        agent: Agent, task: Task, agent_memory: AgentMemory, plan: Plan
+    ) -> Context:
+        view = agent_memory.briefing(max(plan.view, 200))
         if not view.included:
-            return alone(seat)
+            return alone(agent_memory)
         line, size = f"  > {filler(40)}\n", ground.count(f"  > {filler(40)}\n")
         return alone(
-            seat,
+            agent_memory,
             view=given(
-                seat, ground, "".join([line] * max(round(view.tokens / size), 1))
+                agent_memory,
+                ground,
+                "".join([line] * max(round(view.tokens / size), 1)),
             ),
         )
 
@@ -109,12 +121,16 @@ def _placebo(ground: Ground) -> Setting:
 def _oracle(ground: Ground) -> Setting:
     """Exactly what the task needs, as it is now, and the news of it."""
 
-    def context(agent: Agent, task: Task, seat: AgentMemory, plan: Plan) -> Context:
+    def context(
+        agent: Agent, task: Task, agent_memory: AgentMemory, plan: Plan
+    ) -> Context:
         needs = [ground.truth.named(subject) for subject in read_task(task.text).needs]
         text = "".join(
             f"- {ground.truth.state(need)}\n" for need in needs if need is not None
         )
-        return alone(seat, view=given(seat, ground, text))._replace(news=True)
+        return alone(agent_memory, view=given(agent_memory, ground, text))._replace(
+            news=True
+        )
 
     return Setting(context, hears=None)
 

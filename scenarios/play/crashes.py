@@ -103,18 +103,18 @@ def _engine(plays: str, seed: int, path: str) -> _Counted:
     return _Counted(Scripted(play), path)
 
 
-async def _live(boss: Supervisor, scenario: Scenario, seed: int) -> None:
+async def _live(supervisor: Supervisor, scenario: Scenario, seed: int) -> None:
     """Go on with what was running, else begin; until all has ended."""
-    async with boss:
+    async with supervisor:
         print("ready", flush=True)
-        await boss.recover()
+        await supervisor.recover()
         roots = [job for job in scenario.jobs if job.given is None]
         truth, steps = Truth(scenario, seed), steps_of(scenario, seed)
         tasks = [
             Task(brief(scenario, job, steps, truth), job.agent, scenario.project)
             for job in roots
         ]
-        await asyncio.gather(*(boss.spawn(task) for task in tasks))
+        await asyncio.gather(*(supervisor.spawn(task) for task in tasks))
 
 
 def main(root: str, named: str, seed: int) -> None:
@@ -131,8 +131,8 @@ def main(root: str, named: str, seed: int) -> None:
             tools=_tools(),
             memory_tools="always",
             attempts=ATTEMPTED,
-        ) as boss:
-            asyncio.run(_live(boss, scenario, seed))
+        ) as supervisor:
+            asyncio.run(_live(supervisor, scenario, seed))
 
 
 # -- Who kills it ----------------------------------------------------------------------

@@ -163,10 +163,10 @@ class Play:
         try:
             self._begin()
             self._furnish()
-            with self._supervisor(ARMS[self.arm].make(self.ground)) as boss:
-                self.recorder.run_store = boss.run_store
-                boss.run_store.costs.counters[MODEL] = self.count.counter
-                self.time.run(self._played(boss))
+            with self._supervisor(ARMS[self.arm].make(self.ground)) as supervisor:
+                self.recorder.run_store = supervisor.run_store
+                supervisor.run_store.costs.counters[MODEL] = self.count.counter
+                self.time.run(self._played(supervisor))
         finally:
             self.memory.close()
         return self.recorder.run()
@@ -226,11 +226,11 @@ class Play:
             if fact is None:
                 self._speak_of_other_things(n, random)
             else:
-                seat, body = (
+                agent_memory, body = (
                     self.memory.as_agent(str(fact.known)),
                     self.truth.state(fact.id, self.seed),
                 )
-                seat.append(
+                agent_memory.append(
                     body,
                     fact.namespace,
                     priority=fact.priority,
@@ -305,31 +305,32 @@ class Play:
         """The arm's policy; what the supervisor planned is kept for the ledger."""
 
         def context(
-            agent: synapse.Agent, task: Task, seat: AgentMemory, plan: Plan
+            agent: synapse.Agent, task: Task, agent_memory: AgentMemory, plan: Plan
         ) -> Context:
             self.recorder.plans[agent.id, task.text] = plan
-            return setting.context(agent, task, seat, plan)
+            return setting.context(agent, task, agent_memory, plan)
 
         return context
 
     # -- its course --
 
-    async def _played(self, boss: Supervisor) -> None:
-        async with boss:
+    async def _played(self, supervisor: Supervisor) -> None:
+        async with supervisor:
             coming = [event for event in self.scenario.happenings if event.at > 0]
             changes = [
-                asyncio.create_task(self._happens(boss, event)) for event in coming
+                asyncio.create_task(self._happens(supervisor, event))
+                for event in coming
             ]
             ended = {job.id: asyncio.Event() for job in self.scenario.jobs}
             roots = [job for job in self.scenario.jobs if job.given is None]
-            await asyncio.gather(*(self._does(boss, job, ended) for job in roots))
+            await asyncio.gather(*(self._does(supervisor, job, ended) for job in roots))
             for change in changes:
                 change.cancel()
             await asyncio.gather(*changes, return_exceptions=True)
-            self._close(boss)
+            self._close(supervisor)
 
     async def _does(
-        self, boss: Supervisor, job: Job, ended: Mapping[str, asyncio.Event]
+        self, supervisor: Supervisor, job: Job, ended: Mapping[str, asyncio.Event]
     ) -> None:
         """A task that the scenario gives out itself, when it is due."""
         for glob in job.after:
@@ -337,15 +338,17 @@ class Play:
                 await ended[id].wait()
         await asyncio.sleep(max(job.at - self._elapsed(), 0))
         text = brief(self.scenario, job, self.steps, self.truth)
-        await boss.spawn(Task(text, job.agent, self.scenario.project, role=job.role))
+        await supervisor.spawn(
+            Task(text, job.agent, self.scenario.project, role=job.role)
+        )
         ended[job.id].set()
 
-    async def _happens(self, boss: Supervisor, event: Happening) -> None:
+    async def _happens(self, supervisor: Supervisor, event: Happening) -> None:
         """Change a fact from outside: give it a new value that its author writes."""
         await asyncio.sleep(max(event.at - self._elapsed(), 0))
         self._told(event)
-        if isinstance(boss, Rung):
-            boss.ring()
+        if isinstance(supervisor, Rung):
+            supervisor.ring()
 
     def _elapsed(self) -> float:
         return self.time.elapsed - self.recorder.zero
@@ -401,10 +404,10 @@ class Play:
 
     # -- after --
 
-    def _close(self, boss: Supervisor) -> None:
+    def _close(self, supervisor: Supervisor) -> None:
         """Record how every run ended, its bill, and whether the tasks were done right."""
-        runs = sorted(boss.run_store.runs.all(), key=lambda run: run.seq)
-        self.recorder.bill({run.id: _billed(boss, run) for run in runs})
+        runs = sorted(supervisor.run_store.runs.all(), key=lambda run: run.seq)
+        self.recorder.bill({run.id: _billed(supervisor, run) for run in runs})
         if self.live is not None:
             self.live.settle(self.recorder.events)
         for run in runs:
@@ -482,9 +485,11 @@ class Play:
         return ok
 
 
-def _billed(boss: Supervisor, run: Run) -> dict[int, token_ledger.Line]:
+def _billed(supervisor: Supervisor, run: Run) -> dict[int, token_ledger.Line]:
     """The supervisor's own ledger of a run, by step."""
     return {
         line.step: line
-        for line in token_ledger.read(boss.run_store.folder(run).lines("ledger.jsonl"))
+        for line in token_ledger.read(
+            supervisor.run_store.folder(run).lines("ledger.jsonl")
+        )
     }

@@ -188,8 +188,8 @@ class _Month:
                 value=self.truth.now(fact.id),
                 known=False,
             )
-            seat = self.memory.as_agent(str(fact.known))
-            self.current[fact.id] = seat.append(
+            agent_memory = self.memory.as_agent(str(fact.known))
+            self.current[fact.id] = agent_memory.append(
                 body,
                 fact.namespace,
                 priority=fact.priority,
@@ -283,14 +283,18 @@ class _Month:
 
     def _answered(self) -> int:
         """Return how many facts a search finds with their current values."""
-        seat = self.memory.as_agent(self.scenario.agents[-1].id)
+        agent_memory = self.memory.as_agent(self.scenario.agents[-1].id)
         return sum(
-            self._finds(seat, fact.subject, self.truth.now(fact.id))
+            self._finds(agent_memory, fact.subject, self.truth.now(fact.id))
             for fact in self.scenario.facts
         )
 
-    def _finds(self, seat: synapse.AgentMemory, subject: str, value: str) -> bool:
-        return any(value in hit.entry.body for hit in seat.search(subject, limit=HITS))
+    def _finds(
+        self, agent_memory: synapse.AgentMemory, subject: str, value: str
+    ) -> bool:
+        return any(
+            value in hit.entry.body for hit in agent_memory.search(subject, limit=HITS)
+        )
 
     def _end(self) -> None:
         """Check what must hold whatever was filed away."""

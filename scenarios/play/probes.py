@@ -196,7 +196,7 @@ def play(trial: Trial, live: Live, count: Counts) -> list[Exchange]:
                 text, PLACE, priority="important", ttl="never"
             )
             time.elapsed += 60
-        boss = Supervisor(
+        supervisor = Supervisor(
             memory,
             engine=tap,
             model=MODEL,
@@ -207,9 +207,11 @@ def play(trial: Trial, live: Live, count: Counts) -> list[Exchange]:
             seed=trial.number,
             inline=True,
         )
-        with boss:
-            boss.run_store.costs.counters[MODEL] = count.counter
-            time.run(boss.spawn(Task(brief(trial), AGENT, PROJECT, folder=folder)))
+        with supervisor:
+            supervisor.run_store.costs.counters[MODEL] = count.counter
+            time.run(
+                supervisor.spawn(Task(brief(trial), AGENT, PROJECT, folder=folder))
+            )
     return tap.exchanges
 
 
@@ -267,10 +269,12 @@ def _context(
     none.
     """
 
-    def context(agent: Agent, task: Task, seat: AgentMemory, plan: Plan) -> Context:
-        view = nothing(seat)
+    def context(
+        agent: Agent, task: Task, agent_memory: AgentMemory, plan: Plan
+    ) -> Context:
+        view = nothing(agent_memory)
         if trial.shows:
-            entries = list(seat.read())[::-1]
+            entries = list(agent_memory.read())[::-1]
             text = "".join(whole(entry).text for entry in entries)
             included = tuple(Included(entry.id, 0, "whole") for entry in entries)
             view = view._replace(text=text, tokens=count(text), included=included)

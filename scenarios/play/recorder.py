@@ -122,8 +122,10 @@ class Recorder:
     def readable(self, agent: str, version: str) -> bool:
         """Return whether this version stands in a live entry that the agent may see."""
         self.drain()
-        seat = self.memory.as_agent(agent)
-        return any(_is_shown(seat, id) for id in sorted(self.holders.get(version, ())))
+        agent_memory = self.memory.as_agent(agent)
+        return any(
+            _is_shown(agent_memory, id) for id in sorted(self.holders.get(version, ()))
+        )
 
     def live(self) -> tuple[int, int]:
         """Return the number of live entries and their tokens in the form of a view."""
@@ -440,13 +442,13 @@ class Recorder:
         )
 
 
-def _is_shown(seat: AgentMemory, id: str) -> bool:
+def _is_shown(agent_memory: AgentMemory, id: str) -> bool:
     """Return whether an entry is live and visible to this agent."""
     try:
-        seat.get(id)
+        agent_memory.get(id)
     except NotFound:
         return False
-    return seat.fate(id) is None
+    return agent_memory.fate(id) is None
 
 
 def _look_for(value: str, lie: dict[str, Any], message: Message) -> None:

@@ -51,7 +51,9 @@ def broadcast(ground: Ground) -> Setting:
     it costs least.
     """
 
-    def context(agent: Agent, task: Task, seat: AgentMemory, plan: Plan) -> Context:
+    def context(
+        agent: Agent, task: Task, agent_memory: AgentMemory, plan: Plan
+    ) -> Context:
         records = records_by_id(ground)
         entries = [
             entry
@@ -59,11 +61,11 @@ def broadcast(ground: Ground) -> Setting:
             if entry.author != agent.id and not is_chatter(records[entry.id])
         ]
         blocks = [whole(entry).text for entry in entries]
-        view = given(seat, ground, "", entries)._replace(text="".join(blocks))
+        view = given(agent_memory, ground, "", entries)._replace(text="".join(blocks))
         view = view._replace(
             tokens=sum(map(ground.count, blocks))
         )  # counts of blocks add up
-        return alone(seat, (tool("append"), tool("report_blocker")), view)
+        return alone(agent_memory, (tool("append"), tool("report_blocker")), view)
 
     return Setting(context, "always", tells_all=True)
 
@@ -82,7 +84,9 @@ def _managed(ground: Ground, loss: float) -> Setting:
     """
     read = set[str]()
 
-    def context(agent: Agent, task: Task, seat: AgentMemory, plan: Plan) -> Context:
+    def context(
+        agent: Agent, task: Task, agent_memory: AgentMemory, plan: Plan
+    ) -> Context:
         entries = live(ground)
         random = Random(
             f"{ground.scenario.id} {ground.seed} relay {agent.id} {task.text[:80]}"
@@ -102,7 +106,7 @@ def _managed(ground: Ground, loss: float) -> Setting:
             changed=changed,
         )
         read.update(sizes)
-        return alone(seat, view=given(seat, ground, text))
+        return alone(agent_memory, view=given(agent_memory, ground, text))
 
     return Setting(context)
 
@@ -149,7 +153,9 @@ def handoff(ground: Ground) -> Setting:
     """
     sizes: dict[str, int] = {}
 
-    def context(agent: Agent, task: Task, seat: AgentMemory, plan: Plan) -> Context:
+    def context(
+        agent: Agent, task: Task, agent_memory: AgentMemory, plan: Plan
+    ) -> Context:
         results = [
             (entry.id, f"- {entry.author}: {entry.body.partition(_BLANK)[0]}\n")
             for entry in run_results(ground)
@@ -167,7 +173,7 @@ def handoff(ground: Ground) -> Setting:
                 lost=[],
                 changed=[],
             )
-        return alone(seat, view=given(seat, ground, text))
+        return alone(agent_memory, view=given(agent_memory, ground, text))
 
     return Setting(context)
 
@@ -185,9 +191,13 @@ def file_tail(ground: Ground) -> Setting:
             if entry.author != reader
         )
 
-    def context(agent: Agent, task: Task, seat: AgentMemory, plan: Plan) -> Context:
+    def context(
+        agent: Agent, task: Task, agent_memory: AgentMemory, plan: Plan
+    ) -> Context:
         looked[agent.id, read_task(task.text).name] = len(ever(ground))
-        return alone(seat, (tool("append"),), given(seat, ground, lines(0)))
+        return alone(
+            agent_memory, (tool("append"),), given(agent_memory, ground, lines(0))
+        )
 
     async def memory_search(query: str = "", *, idempotency_key: str) -> str:
         agent, task = ground.agent_of(run_of(idempotency_key))
@@ -223,8 +233,10 @@ def native_store(ground: Ground) -> Setting:
         texts.sort(key=lambda text: -sum(term in text.lower() for term in terms))
         return "".join(f"- {text}\n" for text in texts[:NOTES]) or "Nothing."
 
-    def context(agent: Agent, task: Task, seat: AgentMemory, plan: Plan) -> Context:
-        return alone(seat, (tool("append"),))
+    def context(
+        agent: Agent, task: Task, agent_memory: AgentMemory, plan: Plan
+    ) -> Context:
+        return alone(agent_memory, (tool("append"),))
 
     search = tool_of(memory_search, description="Search the store")
     return Setting(context, "always", tools=(search, _lock(ground)))
@@ -267,7 +279,9 @@ def tool_cache(ground: Ground) -> Setting:
     call; a call that another has begun is waited for. Who calls it once more has it carried out,
     and renews what is kept.
     """
-    return Setting(lambda agent, task, seat, plan: alone(seat), wraps=_Cache().wrap)
+    return Setting(
+        lambda agent, task, agent_memory, plan: alone(agent_memory), wraps=_Cache().wrap
+    )
 
 
 class _Cache:

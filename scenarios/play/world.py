@@ -137,9 +137,9 @@ class World:
         fact = self.truth.named(subject)
         if fact is None:
             return f"Nothing is to be found about {subject}."
-        if boss := self.truth.facts[fact].decided_by:
+        if supervisor := self.truth.facts[fact].decided_by:
             await asyncio.sleep(LATENCY)
-            return f"Only {boss} can decide on {subject}."
+            return f"Only {supervisor} can decide on {subject}."
         cost, dig = self.truth.facts[fact].cost, self._dig(fact, run)
         padding = filler(round(cost.tokens / max(cost.turns, 1)))
         dig = dig._replace(

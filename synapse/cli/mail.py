@@ -140,7 +140,7 @@ def inbox(call: Call) -> None:
     messages = mail.inbox(call.args.limit or None, mark=call.args.mark)
     remainder = f"; {count - len(messages)} more" if count > len(messages) else ""
     foot = f"-- {len(messages)} unread{remainder}"
-    counts = {"agent": mail.seat.id, "unread": count}
+    counts = {"agent": mail.agent_memory.id, "unread": count}
     call.show(
         lambda: counts | {"messages": list(map(as_json, messages))},
         lambda: "\n\n".join([*map(format_message, messages), foot]),
@@ -156,7 +156,7 @@ def poll_options(parser: Options) -> None:
 def poll(call: Call) -> None:
     mail = _own_mail(call)
     count = mail.poll()
-    call.show({"agent": mail.seat.id, "unread": count}, str(count))
+    call.show({"agent": mail.agent_memory.id, "unread": count}, str(count))
 
 
 def ack_options(parser: Options) -> None:

@@ -179,7 +179,7 @@ def _undo_json(done: UndoResult) -> dict[str, Any]:
 
 def act_json(act: PlannedAct) -> dict[str, Any]:
     """Return a planned act as a JSON object: its entries, the reason, and what replaced them."""
-    successors = act.heirs or ("",) * len(act.ids)
+    successors = act.successors or ("",) * len(act.ids)
     notes = act.notes or ("",) * len(act.ids)
     entries = [
         {"id": id}

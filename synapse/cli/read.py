@@ -126,7 +126,7 @@ def _mark(call: Call, me: AgentMemory, page: Page) -> None:
     call.flush()
     full = call.json or call.args.markdown or call.args.unread
     ids = [entry.id for entry in page if full or entry.body.count("\n") < LINES]
-    me.pen.shown(ids, page.visible, page.cursor, "read")
+    me.writer.shown(ids, page.visible, page.cursor, "read")
 
 
 def _check_read(args: SimpleNamespace) -> None:

@@ -10,15 +10,15 @@ from synapse.model.entry import Entry
 from synapse.tools import CAPSULE, Arguments
 
 
-def entries_of_kind(seat: AgentMemory, kind: str) -> list[Entry]:
+def entries_of_kind(agent_memory: AgentMemory, kind: str) -> list[Entry]:
     """Return all entries of a kind that this agent may see, newest first."""
-    return [entry for entry in seat.read(limit=None) if entry.kind == kind]
+    return [entry for entry in agent_memory.read(limit=None) if entry.kind == kind]
 
 
-def default_scope(seat: AgentMemory) -> str:
+def default_scope(agent_memory: AgentMemory) -> str:
     """Return the scope of a new memory: the team of an agent that has exactly one, else the
     agent."""
-    agent = seat.agent
+    agent = agent_memory.agent
     groups = agent.groups if agent else ()
     return f"group:{groups[0]}" if len(groups) == 1 else "agent"
 

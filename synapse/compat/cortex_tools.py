@@ -50,17 +50,19 @@ def offered() -> list[Tool]:
 
 
 def call(
-    tool: Tool, seat: AgentMemory, arguments: object, once: str | None = None
+    tool: Tool, agent_memory: AgentMemory, arguments: object, once: str | None = None
 ) -> str:
     """Return the tool's answer. Raises ToolProblem if the arguments do not fit or the memory
     refuses."""
-    return tools.call(tool, seat, arguments, once)
+    return tools.call(tool, agent_memory, arguments, once)
 
 
-def _create_category(seat: AgentMemory, arguments: Arguments, once: str | None) -> str:
+def _create_category(
+    agent_memory: AgentMemory, arguments: Arguments, once: str | None
+) -> str:
     name = arguments["name"].strip().lower().replace(" ", "_")
     keywords = _keywords(arguments["keywords"])
-    categories = _categories(seat)
+    categories = _categories(agent_memory)
     if not name or not keywords:
         raise InvalidEntry("a category needs a name and at least one keyword")
     conflicts = [
@@ -80,9 +82,9 @@ def _create_category(seat: AgentMemory, arguments: Arguments, once: str | None) 
         ensure_ascii=False,
     )
     memory.remember(
-        seat,
+        agent_memory,
         text,
-        scope=default_scope(seat),
+        scope=default_scope(agent_memory),
         categories=(CATEGORY,),
         source="cortex",
         once=once,
@@ -90,8 +92,10 @@ def _create_category(seat: AgentMemory, arguments: Arguments, once: str | None) 
     return f"Category {name} made."
 
 
-def _list_categories(seat: AgentMemory, arguments: Arguments, _: str | None) -> str:
-    categories = _categories(seat).items()
+def _list_categories(
+    agent_memory: AgentMemory, arguments: Arguments, _: str | None
+) -> str:
+    categories = _categories(agent_memory).items()
     lines = [
         f"- {name}: {category['description']} ({', '.join(category['keywords'])})"
         for name, category in categories
@@ -101,9 +105,9 @@ def _list_categories(seat: AgentMemory, arguments: Arguments, _: str | None) -> 
     )
 
 
-def _categories(seat: AgentMemory) -> dict[str, dict[str, Any]]:
+def _categories(agent_memory: AgentMemory) -> dict[str, dict[str, Any]]:
     categories: dict[str, dict[str, Any]] = {}
-    for entry in reversed(_facts(seat, (CATEGORY,))):
+    for entry in reversed(_facts(agent_memory, (CATEGORY,))):
         try:
             row = json.loads(entry.body)
             categories.setdefault(
@@ -126,14 +130,16 @@ def _keywords(arguments: Iterable[str]) -> list[str]:
     )
 
 
-def _add(seat: AgentMemory, arguments: Arguments, once: str | None) -> str:
+def _add(agent_memory: AgentMemory, arguments: Arguments, once: str | None) -> str:
     content = arguments["content"]
-    categories = _asked_categories(arguments) or _fitting_categories(seat, content)
+    categories = _asked_categories(arguments) or _fitting_categories(
+        agent_memory, content
+    )
     weight = arguments.get("importance") or _weight(content)
     entry = memory.remember(
-        seat,
+        agent_memory,
         content,
-        scope=default_scope(seat),
+        scope=default_scope(agent_memory),
         categories=categories,
         importance=weight,
         source="cortex",
@@ -142,12 +148,12 @@ def _add(seat: AgentMemory, arguments: Arguments, once: str | None) -> str:
     return f"Stored as {entry.id}: [{', '.join(categories)}] importance={weight:.1f}"
 
 
-def _fitting_categories(seat: AgentMemory, content: str) -> tuple[str, ...]:
+def _fitting_categories(agent_memory: AgentMemory, content: str) -> tuple[str, ...]:
     """Return the categories whose keywords occur in the content."""
     text = content.lower()
     names = [
         name
-        for name, category in _categories(seat).items()
+        for name, category in _categories(agent_memory).items()
         if any(keyword in text for keyword in category["keywords"])
     ]
     return tuple(names) or (GENERAL,)
@@ -160,11 +166,11 @@ def _weight(content: str) -> float:
     return 2.0 if any(keyword in text for keyword in _WEIGHTY) else 1.0
 
 
-def _list_facts(seat: AgentMemory, arguments: Arguments, _: str | None) -> str:
-    facts = _facts(seat, _asked_categories(arguments))[
+def _list_facts(agent_memory: AgentMemory, arguments: Arguments, _: str | None) -> str:
+    facts = _facts(agent_memory, _asked_categories(arguments))[
         : read_count(arguments, "limit", 10)
     ]
-    memory.used(seat, [entry.id for entry in facts])
+    memory.used(agent_memory, [entry.id for entry in facts])
     return join_lines(
         [_format_fact(entry) for entry in facts], "nothing is remembered here"
     )
@@ -178,16 +184,16 @@ def _format_fact(entry: Entry) -> str:
     )
 
 
-def _stats(seat: AgentMemory, arguments: Arguments, _: str | None) -> str:
-    facts = _facts(seat, keep_categories=True)
+def _stats(agent_memory: AgentMemory, arguments: Arguments, _: str | None) -> str:
+    facts = _facts(agent_memory, keep_categories=True)
     by_category = Counter(
         name for entry in facts for name in entry.more.get("categories", ())
     )
     by_source = Counter(entry.more.get("source", "agent") for entry in facts)
-    messages = seat.read(namespace="mail", limit=0).visible
+    messages = agent_memory.read(namespace="mail", limit=0).visible
     lines = [
         f"memories: {len(facts)}",
-        f"atoms: {len(entries_of_kind(seat, ATOM))}",
+        f"atoms: {len(entries_of_kind(agent_memory, ATOM))}",
         f"messages: {messages}",
     ]
     lines += [
@@ -197,9 +203,9 @@ def _stats(seat: AgentMemory, arguments: Arguments, _: str | None) -> str:
     return block.escaped("\n".join(lines))
 
 
-def _dedupe(seat: AgentMemory, arguments: Arguments, _: str | None) -> str:
+def _dedupe(agent_memory: AgentMemory, arguments: Arguments, _: str | None) -> str:
     groups = _groups_of_duplicates(
-        _facts(seat, _asked_categories(arguments)),
+        _facts(agent_memory, _asked_categories(arguments)),
         arguments.get("similarity_threshold", 0.95),
     )
     if not groups:
@@ -217,10 +223,12 @@ def _dedupe(seat: AgentMemory, arguments: Arguments, _: str | None) -> str:
                 for name in fact.more.get("categories", ())
             )
             most = max(fact.more.get("importance", 1) for fact in (newest, *older))
-            _replace(seat, [newest, *older], newest.body, tuple(categories), most)
+            _replace(
+                agent_memory, [newest, *older], newest.body, tuple(categories), most
+            )
         else:
             for fact in older:
-                memory.forget(seat, fact.id, f"says the same as {newest.id}")
+                memory.forget(agent_memory, fact.id, f"says the same as {newest.id}")
         removed += len(older)
     return (
         f"{removed} duplicates {'merged' if arguments['action'] == 'merge' else 'forgotten'} in"
@@ -248,12 +256,16 @@ def _groups_of_duplicates(facts: Sequence[Entry], least: float) -> list[list[Ent
     return [group for _, _, group in groups if len(group) > 1]
 
 
-def _update(seat: AgentMemory, arguments: Arguments, _: str | None) -> str:
+def _update(agent_memory: AgentMemory, arguments: Arguments, _: str | None) -> str:
     if arguments.get("importance") is None and not arguments.get("categories"):
         raise InvalidEntry("name importance or categories")
-    old = _find_memory(seat, arguments["memory_id"])
+    old = _find_memory(agent_memory, arguments["memory_id"])
     new = _replace(
-        seat, [old], old.body, arguments.get("categories"), arguments.get("importance")
+        agent_memory,
+        [old],
+        old.body,
+        arguments.get("categories"),
+        arguments.get("importance"),
     )
     return (
         f"Updated: now {new.id}, [{', '.join(new.more['categories'])}]"
@@ -261,26 +273,28 @@ def _update(seat: AgentMemory, arguments: Arguments, _: str | None) -> str:
     )
 
 
-def _edit(seat: AgentMemory, arguments: Arguments, _: str | None) -> str:
+def _edit(agent_memory: AgentMemory, arguments: Arguments, _: str | None) -> str:
     if not arguments.get("append") and not arguments.get("replace"):
         raise InvalidEntry("name append or replace")
-    old = _find_memory(seat, arguments["memory_id"])
+    old = _find_memory(agent_memory, arguments["memory_id"])
     new = _replace(
-        seat, [old], arguments.get("replace") or f"{old.body}\n\n{arguments['append']}"
+        agent_memory,
+        [old],
+        arguments.get("replace") or f"{old.body}\n\n{arguments['append']}",
     )
     return f"{'Replaced' if arguments.get('replace') else 'Appended'}: now {new.id}"
 
 
-def _move(seat: AgentMemory, arguments: Arguments, _: str | None) -> str:
+def _move(agent_memory: AgentMemory, arguments: Arguments, _: str | None) -> str:
     if not arguments["to_categories"]:
         raise InvalidEntry("name at least one category")
-    old = _find_memory(seat, arguments["memory_id"])
-    new = _replace(seat, [old], old.body, arguments["to_categories"])
+    old = _find_memory(agent_memory, arguments["memory_id"])
+    new = _replace(agent_memory, [old], old.body, arguments["to_categories"])
     return f"Moved to [{', '.join(arguments['to_categories'])}]: now {new.id}"
 
 
 def _replace(
-    seat: AgentMemory,
+    agent_memory: AgentMemory,
     olds: Sequence[Entry],
     body: str,
     categories: Iterable[str] | None = None,
@@ -291,7 +305,7 @@ def _replace(
     kind, _, name = old.namespace.partition("/")
     scope = {"agents": "agent", "groups": f"group:{name}"}.get(kind, "global")
     return memory.remember(
-        seat,
+        agent_memory,
         body,
         scope=scope,
         categories=tuple(categories or extra.get("categories", (GENERAL,))),
@@ -303,15 +317,15 @@ def _replace(
     )
 
 
-def _find_memory(seat: AgentMemory, name: str) -> Entry:
+def _find_memory(agent_memory: AgentMemory, name: str) -> Entry:
     """Return a memory by its id, or by words that only it contains."""
     if is_id(name):
-        entry = seat.get(name)
+        entry = agent_memory.get(name)
         if entry.kind != FACT:
             raise NotFound(f"{name} is not a memory", id=name)
         return entry
     facts = (
-        [entry for entry in _facts(seat) if name.lower() in entry.body.lower()]
+        [entry for entry in _facts(agent_memory) if name.lower() in entry.body.lower()]
         if name.strip()
         else []
     )
@@ -324,13 +338,16 @@ def _find_memory(seat: AgentMemory, name: str) -> Entry:
     return facts[0]
 
 
-def _predict(seat: AgentMemory, arguments: Arguments, _: str | None) -> str:
+def _predict(agent_memory: AgentMemory, arguments: Arguments, _: str | None) -> str:
     least = arguments.get("urgency_min", "low")
     if least not in URGENCIES:
         raise InvalidEntry(f"urgency_min is one of {', '.join(URGENCIES)}")
-    insights = _facts(seat, (INSIGHT,))
+    insights = _facts(agent_memory, (INSIGHT,))
     if arguments.get("query"):
-        near = {hit.id for hit in seat.search(arguments["query"], kind=FACT, limit=200)}
+        near = {
+            hit.id
+            for hit in agent_memory.search(arguments["query"], kind=FACT, limit=200)
+        }
         insights = [entry for entry in insights if entry.id in near]
     sources = set(arguments.get("sources") or ())
     insights = [entry for entry in insights if not sources or entry.author in sources]
@@ -342,10 +359,10 @@ def _predict(seat: AgentMemory, arguments: Arguments, _: str | None) -> str:
     lines = [
         f"[{_urgency(entry).upper()}] {block.whole(entry).text}" for entry in insights
     ]
-    if arguments.get("include_queue") and seat.id != OPERATOR:
+    if arguments.get("include_queue") and agent_memory.id != OPERATOR:
         lines += [
             f"[UNREAD] {block.whole(message.entry).text}"
-            for message in Mail(seat).inbox()
+            for message in Mail(agent_memory).inbox()
         ]
     return join_lines(
         lines[: read_count(arguments, "limit", 5)], "no insight bears on that"
@@ -357,12 +374,15 @@ def _urgency(entry: Entry) -> str:
 
 
 def _facts(
-    seat: AgentMemory, categories: Sequence[str] = (), *, keep_categories: bool = False
+    agent_memory: AgentMemory,
+    categories: Sequence[str] = (),
+    *,
+    keep_categories: bool = False,
 ) -> list[Entry]:
     """Return the memories of these categories, or of all. Those that only declare a category must
     be asked for."""
     facts = []
-    for entry in entries_of_kind(seat, FACT):
+    for entry in entries_of_kind(agent_memory, FACT):
         labels = entry.more.get("categories", ())
         if (
             any(name in categories for name in labels)

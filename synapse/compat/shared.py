@@ -51,7 +51,9 @@ class SharedMemoryStore:
     ) -> Capsule:
         """Return the facts, entries and messages that answer best: their text, and the items in
         it."""
-        return recall.search(self.seat(agent), query, scope, top_k, max_capsule_bytes)
+        return recall.search(
+            self.agent_memory(agent), query, scope, top_k, max_capsule_bytes
+        )
 
     def remember(
         self,
@@ -69,7 +71,7 @@ class SharedMemoryStore:
         has not changed since `version`, or since now.
         """
         return recall.remember(
-            self.seat(agent),
+            self.agent_memory(agent),
             fact,
             scope,
             confidence,
@@ -91,14 +93,14 @@ class SharedMemoryStore:
         """Withdraw a fact that has not changed since `version`, or since now. It stays in the log,
         with who withdrew it and why."""
         return recall.forget(
-            self.seat(agent), fact_id, version=version, reason=reason, once=once
+            self.agent_memory(agent), fact_id, version=version, reason=reason, once=once
         )
 
     def version(self, fact_id: str | None = None, *, agent: str | None = None) -> int:
         """Return the store's position, or when a fact last changed, as far as this agent may see
         it."""
         if fact_id is not None:
-            return recall.version_by(self.seat(agent), fact_id)
+            return recall.version_by(self.agent_memory(agent), fact_id)
         with self.memory.store.snapshot(look=True) as snap:
             return snap.cursor
 
@@ -106,14 +108,16 @@ class SharedMemoryStore:
         self, agent: str | None = None, should_recall: ShouldRecall = always
     ) -> RecallTools:
         """Return the three tools as functions that act as this agent."""
-        return recall_tools(self.seat(agent), should_recall)
+        return recall_tools(self.agent_memory(agent), should_recall)
 
-    def seat(self, agent: str | None = None) -> AgentMemory:
+    def agent_memory(self, agent: str | None = None) -> AgentMemory:
         """Return the memory of an agent."""
         agent_id = agent or self.agent
         if agent_id is None:
             raise InvalidQuery("missing agent: name one for the store or for the call")
         return self.memory.as_agent(agent_id)
+
+    seat = agent_memory  # its name before
 
     def close(self) -> None:
         """Close a memory that was opened here."""
@@ -133,7 +137,7 @@ class SharedMemoryStore:
 
 
 def recall_tools(
-    seat: AgentMemory, should_recall: ShouldRecall = always
+    agent_memory: AgentMemory, should_recall: ShouldRecall = always
 ) -> RecallTools:
     """Return memory_search, memory_remember and memory_forget as functions that act as this agent
     and always answer in text. `should_recall(query, scope)` decides whether a search runs."""
@@ -173,7 +177,9 @@ def recall_tools(
     def _asked(name: str, **arguments: object) -> str:
         return str(
             tools.call(
-                next(tool for tool in tools.TOOLS if tool.name == name), seat, arguments
+                next(tool for tool in tools.TOOLS if tool.name == name),
+                agent_memory,
+                arguments,
             )
         )
 

@@ -27,7 +27,7 @@ class Act(NamedTuple):
     kind: str
     ids: tuple[str, ...]
     reason: str
-    heirs: tuple[str, ...] = ()
+    successors: tuple[str, ...] = ()
     new_entry: NewEntry | None = None
     notes: tuple[str, ...] = ()
 
@@ -51,26 +51,26 @@ def archive_acts(
     is one line of the log."""
     for start in range(0, len(pairs), AT_ONCE):
         chunk = pairs[start : start + AT_ONCE]
-        heirs = tuple(heir for _, heir in chunk)
+        successors = tuple(successor for _, successor in chunk)
         ids = tuple(id for id, _ in chunk)
         yield Act(
             phase,
             "archive",
             ids,
             reason,
-            heirs if any(heirs) else (),
+            successors if any(successors) else (),
             notes=notes[start : start + AT_ONCE],
         )
 
 
 def without(act: Act, removed: Sequence[bool]) -> Act:
     """Return the act for those of its entries that are not removed."""
-    ids, heirs, notes = (
+    ids, successors, notes = (
         tuple(
             value
             for value, is_removed in zip(values, removed, strict=False)
             if not is_removed
         )
-        for values in (act.ids, act.heirs, act.notes)
+        for values in (act.ids, act.successors, act.notes)
     )
-    return act._replace(ids=ids, heirs=heirs, notes=notes)
+    return act._replace(ids=ids, successors=successors, notes=notes)

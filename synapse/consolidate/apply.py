@@ -99,9 +99,9 @@ def _archive_record(act: Act, successor: Record | None, night: str) -> Record:
         "ids": list(act.ids),
         "reason": act.reason,
     }
-    heirs = [successor.id] if successor else list(act.heirs)
-    if heirs:
-        fields["heirs"] = heirs
+    successors = [successor.id] if successor else list(act.successors)
+    if successors:
+        fields["successors"] = successors
     if act.notes:
         fields["notes"] = list(act.notes)
     return Record.new("archive", CONSOLIDATOR, fields)

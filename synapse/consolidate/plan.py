@@ -14,7 +14,7 @@ from synapse.consolidate.acts import Act, NewEntry, archive_acts, without
 from synapse.consolidate.heading import fitting, portions, room_beside
 from synapse.consolidate.limits import Room, enforce, remarks
 from synapse.consolidate.similarity import fingerprint, similarity
-from synapse.index.maintenance import Lapsed, Outdone
+from synapse.index.maintenance import Lapsed, Superseded
 from synapse.model.agents import CONSOLIDATOR, OPERATOR, Agent, authority_in
 from synapse.model.clock import DAY, seconds
 from synapse.model.entry import NEVER, RANK, SECOND, TRUST, Draft, Entry
@@ -38,7 +38,7 @@ class State(NamedTuple):
     live: Sequence[Sequence[Entry]] = ()  # those that may say the same, together
     # sources of merged entries that are not filed away, each with the merged entry
     unfinished_merges: Sequence[tuple[str, str]] = ()
-    superseded: Sequence[Outdone] = ()
+    superseded: Sequence[Superseded] = ()
     lapsed: Sequence[Lapsed] = ()
     idle: Sequence[str] = ()  # messages of threads in which nobody writes any more
     # those that expired, each with the blocker that it was first

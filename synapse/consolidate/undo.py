@@ -73,14 +73,14 @@ def undo(
     """
     if by == OPERATOR:
         operators_alone("undo")
-    seat = mem.as_agent(by)
+    agent_memory = mem.as_agent(by)
     store = mem.store
     store.look()
     acts = _find_acts(store, what, by)
     fields = _effects(store, what, acts, by)
     if by != OPERATOR and (agent := store.agent(by)) is not None:
         for id in (*fields["back"], *fields["away"], *fields["freed"], *fields["held"]):
-            may_close(agent, seat.get(id), store.settings, "undo")
+            may_close(agent, agent_memory.get(id), store.settings, "undo")
     if plan:
         return _undone(fields, None, acts)
     stored_fields = {
@@ -88,7 +88,7 @@ def undo(
         for name, value in fields.items()
         if value or name in ("back", "away")
     }
-    done = seat.pen.write(Record.new("undo", by, stored_fields), once=once)
+    done = agent_memory.writer.write(Record.new("undo", by, stored_fields), once=once)
     store.refresh()
     return _undone(done.fields, done.seq, acts)
 

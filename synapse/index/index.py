@@ -179,7 +179,8 @@ class Index:
     def rebuild(self, watch: Watch = _unwatched) -> int:
         """Drop everything and derive it again. Return how many records the log holds. Others read
         on in the old one. Who watches is shown every batch of records on the way, all of them
-        again where one was taken back. What the log lost is given up: nobody is told of it any more.
+        again where one was taken back. What the log lost is given up: it is not
+        reported any more.
         """
         with self.mutex:
             self._alone(lambda: self._whole(lambda: self._given_up(watch)))

@@ -19,7 +19,7 @@ from synapse.system.typed import NamedTuple
 _AT_ONCE = 500
 
 
-class Outdone(NamedTuple):
+class Superseded(NamedTuple):
     """An entry that another one, or an act, took the place of, and that cannot come back by
     itself.
     """
@@ -71,8 +71,8 @@ class Busy(NamedTuple):
     entries: int
 
 
-def outdone(snap: Snapshot, now: int) -> tuple[Outdone, ...]:
-    return tuple(Outdone(*row[:3]) for row in snap.db.run("outdone", {"now": now}))
+def superseded(snap: Snapshot, now: int) -> tuple[Superseded, ...]:
+    return tuple(Superseded(*row[:3]) for row in snap.db.run("outdone", {"now": now}))
 
 
 def lapsed(snap: Snapshot, now: int) -> tuple[Lapsed, ...]:
@@ -82,7 +82,7 @@ def lapsed(snap: Snapshot, now: int) -> tuple[Lapsed, ...]:
 
 
 def comparable(
-    snap: Snapshot, now: int, floor: int, own: str, gist: Callable[[str], object]
+    snap: Snapshot, now: int, floor: int, own: str, fingerprint: Callable[[str], object]
 ) -> tuple[list[list[int]], list[int]]:
     """Return the places of the live entries that may say the same, those that may together, in the
     namespaces in which anybody but this author wrote after a place in the log; and of all of this
@@ -93,7 +93,7 @@ def comparable(
     for seq, nid, prio, audience, mine, body in snap.db.run(
         "comparable", {"now": now, "floor": floor, "own": own}
     ):
-        key = hash((nid, prio, audience, gist(body)))
+        key = hash((nid, prio, audience, fingerprint(body)))
         before = first.setdefault(key, seq)
         if before != seq:
             alike.setdefault(key, [before]).append(seq)

@@ -37,11 +37,11 @@ def lived(snap: Snapshot, since: int, until: int) -> Iterator[Fact]:
 def superseded(snap: Snapshot, since: int, until: int) -> Iterator[Fact]:
     """Yield the entries that another one took the place of before their time."""
     values = {"since": since, "until": until, "night": CONSOLIDATOR}
-    for seq, id, author, at, by, heir, head in snap.db.run(
+    for seq, id, author, at, by, successor, head in snap.db.run(
         "superseded", values
     ).fetchall():
         if _believed(json.loads(head)):
-            yield Fact(id, author, at, by, (seq, heir))
+            yield Fact(id, author, at, by, (seq, successor))
 
 
 def acted_on(snap: Snapshot, since: int, until: int) -> Iterator[Fact]:
@@ -105,15 +105,15 @@ def _acts(snap: Snapshot, values: Mapping[str, Any]) -> Iterator[Fact]:
 
 
 def _citations(snap: Snapshot, values: Mapping[str, Any]) -> Iterator[Fact]:
-    for heir, at, by, head in snap.db.run("citing", values).fetchall():
+    for successor, at, by, head in snap.db.run("citing", values).fetchall():
         header = json.loads(head)
         cited = {*header.get("related", ()), *header.get("derived_from", ())} - {
             *header.get("replaces", ())
         }
         for id in cited if _believed(header) else ():
             row = snap.db.run("critical", {"id": id}).fetchone()
-            if row and row[0] < heir and _believed(json.loads(row[2])):
-                yield Fact(id, row[1], at, by, (row[0], heir))
+            if row and row[0] < successor and _believed(json.loads(row[2])):
+                yield Fact(id, row[1], at, by, (row[0], successor))
 
 
 def _believed(head: Mapping[str, Any]) -> bool:

@@ -121,7 +121,7 @@ def link(
         raise InvalidEntry("an atom is not linked to itself", id=ends[0])
     _share("strength", strength)
     _agent(me)
-    me.pen.act(
+    me.writer.act(
         "link",
         cause=ends[0],
         effect=ends[1],

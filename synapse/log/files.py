@@ -50,7 +50,7 @@ class FilesLog(OperatorFiles):
         self.taken = Taken(self.journal)
         self.journal.check = self._belongs
         self.mirror = Mirror(self.root, lambda section: self.journal.lock.run(section))
-        self.bells = os.path.join(self.root, ".index", "bells")
+        self.pipes = os.path.join(self.root, ".index", "bells")
         self.state: Index | None = None
         self.booted: str | None = None
 
@@ -465,7 +465,7 @@ class FilesLog(OperatorFiles):
         """After the commit: the bell, for listeners read the journal, then the files that people
         see. Neither can undo the commit.
         """
-        signal.notify(self.bells)
+        signal.notify(self.pipes)
         try:
             settle.follow(self.mirror, records, self.find)
         except (OSError, StoreError, NotFound):

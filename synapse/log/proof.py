@@ -267,12 +267,12 @@ def mend(proof: Proof) -> tuple[list[str], list[str]]:
                 _replace(proof.mirror, path, text, id, restored, lost)
     for path, records in archived.items():
         proof.mirror.alone(
-            partial(_mend_page, proof.mirror, path, records, restored, lost)
+            partial(_repair_page, proof.mirror, path, records, restored, lost)
         )
     return restored, lost
 
 
-def _mend_page(
+def _repair_page(
     mirror: Mirror, path: str, records: list[Record], put: list[str], lost: list[str]
 ) -> None:
     """Write a page anew, with what came to it since it was proven. Whoever files entries away

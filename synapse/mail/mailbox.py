@@ -40,9 +40,9 @@ _SUMMED = 500  # so many messages of a thread go into its summary at most
 class Mail:
     """An agent's mail. The operator reads everybody's, and sends with `Memory.tell`."""
 
-    def __init__(self, seat: AgentMemory) -> None:
-        self.seat = seat
-        self.store = seat.store
+    def __init__(self, agent_memory: AgentMemory) -> None:
+        self.agent_memory = agent_memory
+        self.store = agent_memory.store
 
     # -- sending -----------------------------------------------------------------------------------
 
@@ -93,7 +93,8 @@ class Mail:
         names = (
             self._addressees(to)
             if to
-            else tuple(sorted(participants - {f"agent:{self.seat.id}"})) or ("all",)
+            else tuple(sorted(participants - {f"agent:{self.agent_memory.id}"}))
+            or ("all",)
         )
         own = _message_fields(thread, id, subject, priority, metadata, attachments)
         return self._post(
@@ -110,10 +111,10 @@ class Mail:
         kept, and no longer shown.
         """
         old = self._message(id)
-        if old.author != self.seat.id:
+        if old.author != self.agent_memory.id:
             raise Forbidden(
                 f"{id} is {old.author}'s: only its author edits it",
-                agent=self.seat.id,
+                agent=self.agent_memory.id,
                 action="edit",
             )
         own = dict(old.more) | ({"subject": subject} if subject is not None else {})
@@ -134,7 +135,7 @@ class Mail:
     ) -> list[Message]:
         """Return the unread messages, oldest first. `mark` records that these were read."""
         owner = self._owner(agent)
-        if mark and owner.id != self.seat.id:
+        if mark and owner.id != self.agent_memory.id:
             raise Forbidden(
                 "only the agent itself can mark its mail as read",
                 action="mark",
@@ -146,7 +147,7 @@ class Mail:
             entries = snap.load(rows, now, snap.names.reach(owner))
             messages = self._as_messages(entries)
         if mark and entries:
-            self.seat.pen.act("receipt", ids=[entry.id for entry in entries])
+            self.agent_memory.writer.act("receipt", ids=[entry.id for entry in entries])
             self._refresh_mirror()
         return messages
 
@@ -160,12 +161,13 @@ class Mail:
         new = [
             entry.id
             for entry in messages
-            if entry.author != self.seat.id
-            and self.seat.id not in {mark.agent for mark in read.get(entry.seq, ())}
+            if entry.author != self.agent_memory.id
+            and self.agent_memory.id
+            not in {mark.agent for mark in read.get(entry.seq, ())}
         ]
         if new:
-            self.seat.pen.write(
-                Record.new("receipt", self.seat.id, {"ids": new}), once=once
+            self.agent_memory.writer.write(
+                Record.new("receipt", self.agent_memory.id, {"ids": new}), once=once
             )
             self._refresh_mirror()
         return new
@@ -177,19 +179,21 @@ class Mail:
         delivery is done.
         """
         entry = self._message(id)
-        if entry.author == self.seat.id:
+        if entry.author == self.agent_memory.id:
             raise Conflict(
-                f"{id} is {self.seat.id}'s own: there is nothing to acknowledge", id=id
+                f"{id} is {self.agent_memory.id}'s own: there is nothing to acknowledge",
+                id=id,
             )
         body = kinds.text("acknowledgement", body) if body else None
-        self.seat.pen.write(
-            Record.new("acked", self.seat.id, {"entry": id, "body": body}), once=once
+        self.agent_memory.writer.write(
+            Record.new("acked", self.agent_memory.id, {"entry": id, "body": body}),
+            once=once,
         )
         with self.store.snapshot(late=True) as snap:
-            deliveries = snap.deliveries(agent=self.seat.id, entry=id)
+            deliveries = snap.deliveries(agent=self.agent_memory.id, entry=id)
         states = {delivery["state"] for delivery in deliveries}
         if states and "acked" not in states:
-            self.seat.pen.delivery("acked", [id], "said so")
+            self.agent_memory.writer.delivery("acked", [id], "said so")
         self._refresh_mirror()
         return self.get(id)
 
@@ -201,7 +205,7 @@ class Mail:
             raise InvalidEntry(
                 "a reaction is a word or a sign, of at most 40 characters"
             )
-        self.seat.pen.act(
+        self.agent_memory.writer.act(
             "react", entry=id, reaction=sign, **({"end": True} if remove else {})
         )
         return self.get(id)
@@ -231,7 +235,8 @@ class Mail:
             row = mailbox.thread(snap, self._reader(), self._thread_id(id))
             if row is None:
                 raise NotFound(
-                    f"there is no thread {id} that {self.seat.id} may see", id=id
+                    f"there is no thread {id} that {self.agent_memory.id} may see",
+                    id=id,
                 )
             return self._threads(snap, [row])[0]
 
@@ -266,7 +271,9 @@ class Mail:
 
             entries = [message.entry for message in self.history(thread, _SUMMED)]
             memory.summarise(
-                self.seat, entries, summary if isinstance(summary, str) else None
+                self.agent_memory,
+                entries,
+                summary if isinstance(summary, str) else None,
             )
         return self._change_thread(thread, "close", closed=True)
 
@@ -310,7 +317,7 @@ class Mail:
         draft = Draft(
             body,
             kinds.MAIL,
-            self.seat.id,
+            self.agent_memory.id,
             kinds.URGENCY[urgency],
             addressees=to,
             tags=tags,
@@ -319,11 +326,11 @@ class Mail:
             kind=kinds.MESSAGE,
             more=extra,
         )
-        entry = self.seat.write(draft, once=once)
+        entry = self.agent_memory.write(draft, once=once)
         if "@" in body and not replaces:
             from synapse.knowledge import memory
 
-            memory.harvest(self.seat, entry)
+            memory.harvest(self.agent_memory, entry)
         self._refresh_mirror()
         return (
             Message(entry, entry.at, None)
@@ -332,22 +339,26 @@ class Mail:
         )
 
     def _reader(self) -> Agent | None:
-        return self.seat.agent
+        return self.agent_memory.agent
 
     def _owner(self, agent_id: str | None) -> Agent:
         """Return the agent whose mail is meant: this agent, or for the operator the named one."""
         if (
             agent_id is not None
-            and agent_id != self.seat.id
-            and self.seat.id != OPERATOR
+            and agent_id != self.agent_memory.id
+            and self.agent_memory.id != OPERATOR
         ):
             raise Forbidden(
-                f"agent {self.seat.id} may not look into the mail of {agent_id}",
-                agent=self.seat.id,
+                f"agent {self.agent_memory.id} may not look into the mail of {agent_id}",
+                agent=self.agent_memory.id,
                 action="read mail",
             )
-        id = agent_id or self.seat.id
-        agent = self.seat.agent if id == self.seat.id else self.store.agent(id)
+        id = agent_id or self.agent_memory.id
+        agent = (
+            self.agent_memory.agent
+            if id == self.agent_memory.id
+            else self.store.agent(id)
+        )
         if agent is None:
             problem = (
                 "the operator has no mail of its own; name an agent"
@@ -358,7 +369,7 @@ class Mail:
         return agent
 
     def _message(self, id: str) -> Entry:
-        entry = self.seat.get(id)
+        entry = self.agent_memory.get(id)
         if entry.kind != kinds.MESSAGE:
             raise InvalidEntry(
                 f"{id} is not a message: its kind is {entry.kind}", id=id
@@ -421,14 +432,15 @@ class Mail:
             known = mailbox.is_known(snap, thread)
         if row is None and known:
             raise NotFound(
-                f"there is no thread {thread} that {self.seat.id} may see", id=thread
+                f"there is no thread {thread} that {self.agent_memory.id} may see",
+                id=thread,
             )
         if row is not None and row.closed:
             raise Conflict(f"thread {thread} is closed; reopen it first", id=thread)
 
     def _change_thread(self, id: str, how: str, **fields: object) -> Thread:
         id = self.thread(id).id
-        self.seat.pen.act(
+        self.agent_memory.writer.act(
             "thread",
             thread=id,
             how=how,

@@ -38,9 +38,12 @@ class Subscriber:
     watch's thread."""
 
     def __init__(
-        self, seat: AgentMemory, targets: Iterable[Target], tell: Callable[[str], None]
+        self,
+        agent_memory: AgentMemory,
+        targets: Iterable[Target],
+        tell: Callable[[str], None],
     ) -> None:
-        self.seat = seat
+        self.agent_memory = agent_memory
         self.targets = set(targets)
         self.tell = tell
 
@@ -106,22 +109,22 @@ class Watch:
             thread.join(4 * RECONCILE)
 
     def _follow(self) -> None:
-        bell = NotificationPipe(self.store.bells) if self.store.bells else None
+        pipe = NotificationPipe(self.store.pipes) if self.store.pipes else None
         try:
             while self._has_listeners():
                 try:
                     self._look()
-                    if bell is None:
+                    if pipe is None:
                         time.sleep(0.01)
-                    elif not bell.wait(RECONCILE):
+                    elif not pipe.wait(RECONCILE):
                         self.store.look()
                 except (
                     Exception
                 ) as error:  # a fault of the disk or the log: it may pass
                     self._handle_failure(error)
         finally:
-            if bell:
-                bell.close()
+            if pipe:
+                pipe.close()
 
     def _has_listeners(self) -> bool:
         """Return whether anybody still subscribes; without subscribers the thread ends."""
@@ -208,13 +211,13 @@ def _targets_concerned(
                 for record in declared
             )
             if declared_anew or _is_in_view(
-                subscriber.seat, target.name, entries.values()
+                subscriber.agent_memory, target.name, entries.values()
             ):
                 concerned.add(target.uri)
         elif (
             target.kind == ENTRY
             and target.name in entries
-            and _may_see(subscriber.seat, target.name)
+            and _may_see(subscriber.agent_memory, target.name)
         ):
             concerned.add(target.uri)
     return concerned
@@ -225,17 +228,21 @@ def _is_declaration(record: Record, id: str) -> bool:
     return isinstance(agent, dict) and agent.get("id") == id
 
 
-def _is_in_view(seat: AgentMemory, name: str, entries: Iterable[Entry]) -> bool:
+def _is_in_view(agent_memory: AgentMemory, name: str, entries: Iterable[Entry]) -> bool:
     """Return whether an agent may see one of the entries. A run sees what its project's members
     see."""
-    agent = seat.agent if name == seat.id else seat.store.agent(name)
+    agent = (
+        agent_memory.agent
+        if name == agent_memory.id
+        else agent_memory.store.agent(name)
+    )
     if agent is None and name != OPERATOR:
         return False
     return any(not entry.staged and visible(entry, agent) for entry in entries)
 
 
-def _may_see(seat: AgentMemory, id: str) -> bool:
+def _may_see(agent_memory: AgentMemory, id: str) -> bool:
     try:
-        return bool(seat.get(id))
+        return bool(agent_memory.get(id))
     except NotFound:
         return False

@@ -33,12 +33,12 @@ class Opened:
 def as_agent(opened: Opened, agent: str, run: str | None = None) -> Identify:
     """Return the identity of a server that acts as one agent, in a run (`RUN` or `RUN:EPOCH`) or
     in none."""
-    seats: list[AgentMemory] = []
+    agent_memories: list[AgentMemory] = []
 
     def identify(caller: Caller) -> AgentMemory:
-        if not seats:
-            seats.append(seat_of(opened.memory(), agent, run))
-        return seats[0]
+        if not agent_memories:
+            agent_memories.append(agent_memory_of(opened.memory(), agent, run))
+        return agent_memories[0]
 
     return identify
 
@@ -56,7 +56,7 @@ def as_token(opened: Opened) -> Identify:
     return identify
 
 
-def seat_of(memory: Memory, agent: str, run: str | None) -> AgentMemory:
+def agent_memory_of(memory: Memory, agent: str, run: str | None) -> AgentMemory:
     """Return an agent's seat, in the incarnation of a run that is current now unless one is
     named."""
     if run is None:

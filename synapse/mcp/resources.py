@@ -46,33 +46,38 @@ def target_of(uri: str) -> Target:
     return Target(kind, name)
 
 
-def demand(seat: AgentMemory, target: Target) -> None:
+def demand(agent_memory: AgentMemory, target: Target) -> None:
     """Refuse what this seat may not see: another agent's view, or an entry that is not there for
     it."""
     if target.kind == ENTRY:
-        seat.get(target.name)
-    elif seat.id not in (target.name, OPERATOR):
+        agent_memory.get(target.name)
+    elif agent_memory.id not in (target.name, OPERATOR):
         raise Forbidden(
-            f"{seat.id} may read its own view, synapse://view/{seat.id}, not that of {target.name}",
-            agent=seat.id,
+            f"{agent_memory.id} may read its own view, synapse://view/{agent_memory.id},"
+            f" not that of {target.name}",
+            agent=agent_memory.id,
             action="read a view",
         )
-    elif target.name != OPERATOR and seat.store.agent(target.name) is None:
-        raise seat.store.unregistered(target.name)
+    elif target.name != OPERATOR and agent_memory.store.agent(target.name) is None:
+        raise agent_memory.store.unregistered(target.name)
 
 
-def text_of(seat: AgentMemory, target: Target) -> str:
+def text_of(agent_memory: AgentMemory, target: Target) -> str:
     """Return the text of a resource. Reading it marks nothing as shown: what a client does with
     it is not known."""
-    demand(seat, target)
+    demand(agent_memory, target)
     if target.kind == ENTRY:
-        return _entry(seat, target.name)
-    whose = seat if target.name == seat.id else AgentMemory(seat.store, target.name)
+        return _entry(agent_memory, target.name)
+    whose = (
+        agent_memory
+        if target.name == agent_memory.id
+        else AgentMemory(agent_memory.store, target.name)
+    )
     return whose.briefing(BRIEFING[-1], commands=False).markdown()
 
 
-def _entry(seat: AgentMemory, id: str) -> str:
-    entry, fate = seat.get(id), seat.fate(id)
+def _entry(agent_memory: AgentMemory, id: str) -> str:
+    entry, fate = agent_memory.get(id), agent_memory.fate(id)
     state = (
         f"(no longer shown: {fate.reason}{' by ' + fate.by if fate.by else ''})\n"
         if fate
@@ -81,9 +86,9 @@ def _entry(seat: AgentMemory, id: str) -> str:
     return state + block.whole(entry, False).text
 
 
-def views(seat: AgentMemory) -> list[Target]:
+def views(agent_memory: AgentMemory) -> list[Target]:
     """Return the views that a seat may read: its own; the operator's and every agent's for the
     operator."""
-    if seat.id != OPERATOR:
-        return [Target(VIEW, seat.id)]
-    return [Target(VIEW, id) for id in (OPERATOR, *sorted(seat.store.agents()))]
+    if agent_memory.id != OPERATOR:
+        return [Target(VIEW, agent_memory.id)]
+    return [Target(VIEW, id) for id in (OPERATOR, *sorted(agent_memory.store.agents()))]

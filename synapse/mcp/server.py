@@ -178,7 +178,7 @@ class Handlers:
     ) -> types.ReadResourceResult:
         uri = str(params.uri)
         text = await self._answer(
-            context, lambda seat: text_of(seat, target_of(uri)), uri
+            context, lambda agent_memory: text_of(agent_memory, target_of(uri)), uri
         )
         contents = [types.TextResourceContents(uri=uri, mime_type=TEXT, text=text)]
         return types.ReadResourceResult(
@@ -189,7 +189,9 @@ class Handlers:
         self, context: Context, params: types.SubscribeRequestParams
     ) -> types.EmptyResult:
         channel, uri = self._subscriptions.channel(context), str(params.uri)
-        await self._answer(context, lambda seat: channel.add(seat, target_of(uri)), uri)
+        await self._answer(
+            context, lambda agent_memory: channel.add(agent_memory, target_of(uri)), uri
+        )
         return types.EmptyResult()
 
     async def unsubscribe(
@@ -197,7 +199,9 @@ class Handlers:
     ) -> types.EmptyResult:
         channel, uri = self._subscriptions.channel(context), str(params.uri)
         await self._answer(
-            context, lambda seat: channel.drop(seat, target_of(uri)), uri
+            context,
+            lambda agent_memory: channel.drop(agent_memory, target_of(uri)),
+            uri,
         )
         return types.EmptyResult()
 
@@ -205,10 +209,10 @@ class Handlers:
         self, context: Context, params: types.SubscriptionsListenRequestParams
     ) -> types.SubscriptionsListenResult:
         uris = [str(uri) for uri in params.notifications.resource_subscriptions or ()]
-        seat, targets = await self._answer(
-            context, lambda seat: (seat, allowed(seat, uris))
+        agent_memory, targets = await self._answer(
+            context, lambda agent_memory: (agent_memory, allowed(agent_memory, uris))
         )
-        return await self._subscriptions.listen(context, params, seat, targets)
+        return await self._subscriptions.listen(context, params, agent_memory, targets)
 
     # -- prompts -----------------------------------------------------------------------------------
 
@@ -234,8 +238,8 @@ class Handlers:
         tool, caller = _BRIEFING_TOOL, self._caller(context)
         text = await self._answer(
             context,
-            lambda seat: tools.call(
-                tool, seat, arguments, caller.once(BRIEFING, arguments)
+            lambda agent_memory: tools.call(
+                tool, agent_memory, arguments, caller.once(BRIEFING, arguments)
             ),
         )
         if isinstance(text, tools.ToolProblem):

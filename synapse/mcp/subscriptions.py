@@ -55,37 +55,37 @@ class Channel:
         self._waiting: dict[str, None] = {}
         self._task: asyncio.Task[None] | None = None
 
-    def add(self, seat: AgentMemory, target: Target) -> None:
+    def add(self, agent_memory: AgentMemory, target: Target) -> None:
         """Subscribe to an address. Runs in a thread of its own: it looks at the log."""
-        demand(seat, target)
+        demand(agent_memory, target)
         with self._lock:
             if sum(len(other.targets) for other in self._subscribers.values()) >= MOST:
                 raise MCPError(
                     types.INVALID_REQUEST,
                     f"this connection has {MOST} subscriptions: end some first",
                 )
-            subscriber = self._subscribers.get(_seat_key(seat))
+            subscriber = self._subscribers.get(_seat_key(agent_memory))
             if subscriber is None:
-                subscriber = self._subscribers[_seat_key(seat)] = Subscriber(
-                    seat, (target,), self._on_change
+                subscriber = self._subscribers[_seat_key(agent_memory)] = Subscriber(
+                    agent_memory, (target,), self._on_change
                 )
-                self._watches.of(seat.store).add(subscriber)
+                self._watches.of(agent_memory.store).add(subscriber)
             subscriber.targets.add(target)
 
-    def drop(self, seat: AgentMemory, target: Target) -> None:
+    def drop(self, agent_memory: AgentMemory, target: Target) -> None:
         with self._lock:
-            subscriber = self._subscribers.get(_seat_key(seat))
+            subscriber = self._subscribers.get(_seat_key(agent_memory))
             if subscriber is not None:
                 subscriber.targets.discard(target)
                 if not subscriber.targets:
-                    self._watches.of(seat.store).remove(
-                        self._subscribers.pop(_seat_key(seat))
+                    self._watches.of(agent_memory.store).remove(
+                        self._subscribers.pop(_seat_key(agent_memory))
                     )
 
     def close(self) -> None:
         with self._lock:
             for subscriber in self._subscribers.values():
-                self._watches.of(subscriber.seat.store).remove(subscriber)
+                self._watches.of(subscriber.agent_memory.store).remove(subscriber)
             self._subscribers.clear()
 
     def _on_change(self, uri: str) -> None:
@@ -107,14 +107,14 @@ class Stream:
     """The bus behind one stream of the newer revision: the SDK's handler listens to it."""
 
     def __init__(
-        self, seat: AgentMemory, targets: Iterable[Target], watches: Watches
+        self, agent_memory: AgentMemory, targets: Iterable[Target], watches: Watches
     ) -> None:
-        self._seat = seat
+        self._seat = agent_memory
         self._targets = tuple(targets)
-        self._watch = watches.of(seat.store)
+        self._watch = watches.of(agent_memory.store)
         self._loop = asyncio.get_running_loop()
         self._listener: Callable[[ServerEvent], None] | None = None
-        self._subscriber = Subscriber(seat, self._targets, self._on_change)
+        self._subscriber = Subscriber(agent_memory, self._targets, self._on_change)
         self._early: list[str] = []
 
     def begin(self) -> None:
@@ -173,7 +173,7 @@ class Subscriptions:
         self,
         context: Context,
         params: types.SubscriptionsListenRequestParams,
-        seat: AgentMemory,
+        agent_memory: AgentMemory,
         targets: list[Target],
     ) -> types.SubscriptionsListenResult:
         """Serve one stream of these targets until its client hangs up."""
@@ -181,7 +181,7 @@ class Subscriptions:
             raise MCPError(
                 types.INTERNAL_ERROR, f"{MOST} streams are open: end some first"
             )
-        stream = Stream(seat, targets, self._watches)
+        stream = Stream(agent_memory, targets, self._watches)
         granted = types.SubscriptionFilter(
             resource_subscriptions=[target.uri for target in targets]
         )
@@ -196,23 +196,28 @@ class Subscriptions:
             self._streams -= 1
 
 
-def allowed(seat: AgentMemory, uris: Iterable[str]) -> list[Target]:
+def allowed(agent_memory: AgentMemory, uris: Iterable[str]) -> list[Target]:
     """Return what of these addresses a seat may see; the others are passed over, as if they
     never changed."""
     targets: list[Target] = []
     for uri in list(uris)[:MOST]:
         try:
             target = target_of(uri)
-            demand(seat, target)
+            demand(agent_memory, target)
             targets.append(target)
         except SynapseError:
             continue
     return targets
 
 
-def _seat_key(seat: AgentMemory) -> object:
+def _seat_key(agent_memory: AgentMemory) -> object:
     """Return a key that two connections of one agent in one run share."""
-    return seat.store, seat.id, seat.pen.run, seat.pen.epoch
+    return (
+        agent_memory.store,
+        agent_memory.id,
+        agent_memory.writer.run,
+        agent_memory.writer.epoch,
+    )
 
 
 def _call_on(loop: asyncio.AbstractEventLoop, act: Callable[[], None]) -> None:

@@ -31,7 +31,7 @@ BRIEFING = (
 )  # tokens of a briefing: at least, where nothing is said, at most
 
 
-def append(seat: AgentMemory, arguments: Arguments, once: str | None) -> str:
+def append(agent_memory: AgentMemory, arguments: Arguments, once: str | None) -> str:
     fields = {
         name: value
         for name, value in arguments.items()
@@ -39,23 +39,29 @@ def append(seat: AgentMemory, arguments: Arguments, once: str | None) -> str:
     }
     if "supersedes" in fields:
         fields["supersedes"] = [
-            resolve_reference(seat, id).id for id in words(fields["supersedes"])
+            resolve_reference(agent_memory, id).id for id in words(fields["supersedes"])
         ]
     return _stored(
-        seat.append(arguments["body"], arguments["namespace"], once=once, **fields)
+        agent_memory.append(
+            arguments["body"], arguments["namespace"], once=once, **fields
+        )
     )
 
 
-def report_blocker(seat: AgentMemory, arguments: Arguments, once: str | None) -> str:
-    namespace = f"blockers/{arguments.get('project') or _project(seat)}"
+def report_blocker(
+    agent_memory: AgentMemory, arguments: Arguments, once: str | None
+) -> str:
+    namespace = f"blockers/{arguments.get('project') or _project(agent_memory)}"
     text = blocker_of(arguments["text"]) or arguments["text"]
     return _stored(
-        seat.append(f"Blocked: {text}", namespace, priority="critical", once=once)
+        agent_memory.append(
+            f"Blocked: {text}", namespace, priority="critical", once=once
+        )
     )
 
 
-def _project(seat: AgentMemory) -> str:
-    project = seat.pen.project()
+def _project(agent_memory: AgentMemory) -> str:
+    project = agent_memory.writer.project()
     if project is None:
         raise InvalidEntry(
             "no project is known here: append to a namespace below blockers/, with"
@@ -69,12 +75,14 @@ def _stored(entry: Entry) -> str:
     return f"Stored as {entry.id} in {entry.namespace}{waits}."
 
 
-def read(seat: AgentMemory, arguments: Arguments, once: str | None) -> str:
+def read(agent_memory: AgentMemory, arguments: Arguments, once: str | None) -> str:
     if "id" in arguments:
-        return _read_one(seat, arguments["id"], arguments.get("offset", 0), once)
-    if seat.id != OPERATOR and not arguments.keys() & {"namespace", "since"}:
-        return _news(seat, once)
-    page = seat.read(
+        return _read_one(
+            agent_memory, arguments["id"], arguments.get("offset", 0), once
+        )
+    if agent_memory.id != OPERATOR and not arguments.keys() & {"namespace", "since"}:
+        return _news(agent_memory, once)
+    page = agent_memory.read(
         since=arguments.get("since"), namespace=arguments.get("namespace"), limit=PAGE
     )
     if not page:
@@ -84,11 +92,11 @@ def read(seat: AgentMemory, arguments: Arguments, once: str | None) -> str:
     )
 
 
-def _news(seat: AgentMemory, once: str | None) -> str:
+def _news(agent_memory: AgentMemory, once: str | None) -> str:
     """Return what the agent was not shown, and mark what is there whole. A retry gives again what
     its key marked.
     """
-    page = seat.read(unread=True, limit=PAGE)
+    page = agent_memory.read(unread=True, limit=PAGE)
     rendered = [block.whole(entry).text for entry in page]
     heavy = [len(text.encode()) > CAPSULE // 2 for text in rendered]
     texts = [
@@ -101,39 +109,45 @@ def _news(seat: AgentMemory, once: str | None) -> str:
         for entry, cut in zip(page[:count], heavy[:count], strict=True)
         if not cut
     ]
-    earlier = _ids_under_key(seat, once)
+    earlier = _ids_under_key(agent_memory, once)
     if earlier is not None:
-        return "".join(block.whole(seat.get(id)).text for id in earlier)
+        return "".join(block.whole(agent_memory.get(id)).text for id in earlier)
     if ids:
-        _mark(lambda: seat.pen.shown(ids, page.visible, page.cursor, "tool", once))
+        _mark(
+            lambda: agent_memory.writer.shown(
+                ids, page.visible, page.cursor, "tool", once
+            )
+        )
     if answer:
         return answer
     every = f"{page.matched} live entries match"
     return f"Nothing new for you: {every}, and you were shown all that you may see of them."
 
 
-def _ids_under_key(seat: AgentMemory, once: str | None) -> list[str] | None:
+def _ids_under_key(agent_memory: AgentMemory, once: str | None) -> list[str] | None:
     """Return the entries that a first call under this key marked as shown; None where there was
     none.
     """
     if once is None:
         return None
-    with seat.store.snapshot() as snap:
-        seq = snap.first(seat.id, once)
-    return None if seq is None else list(seat.store.log.at(seq).fields["ids"])
+    with agent_memory.store.snapshot() as snap:
+        seq = snap.first(agent_memory.id, once)
+    return None if seq is None else list(agent_memory.store.log.at(seq).fields["ids"])
 
 
-def _mark_read(seat: AgentMemory, entry: Entry, once: str | None) -> None:
+def _mark_read(agent_memory: AgentMemory, entry: Entry, once: str | None) -> None:
     """Mark an entry as shown that the agent has just been given to its end, where it was not
     before.
     """
-    agent = seat.store.agent(seat.id)
+    agent = agent_memory.store.agent(agent_memory.id)
     if agent is None or entry.author == agent.id or entry.staged:
         return
-    with seat.store.snapshot() as snap:
+    with agent_memory.store.snapshot() as snap:
         floor, already_seen = snap.seen(agent, entry.seq, entry.seq)
     if entry.seq > floor and not already_seen:
-        _mark(lambda: seat.pen.shown([entry.id], 1, snap.cursor, "tool", once))
+        _mark(
+            lambda: agent_memory.writer.shown([entry.id], 1, snap.cursor, "tool", once)
+        )
 
 
 def _mark(note: Callable[[], object]) -> None:
@@ -150,15 +164,15 @@ def _short(entry: Entry) -> str:
     return text if len(text.encode()) <= CAPSULE // 2 else block.pointer(entry).text
 
 
-def _read_one(seat: AgentMemory, id: str, offset: int, once: str | None) -> str:
+def _read_one(agent_memory: AgentMemory, id: str, offset: int, once: str | None) -> str:
     """Return one entry from an offset on, as far as there is room."""
-    entry = resolve_reference(seat, id)
+    entry = resolve_reference(agent_memory, id)
     id = entry.id
     if not 0 <= offset < len(entry.body):
         raise InvalidEntry(
             f"offset {offset} is not within the {len(entry.body)} characters of {id}"
         )
-    fate = seat.fate(id)
+    fate = agent_memory.fate(id)
     state = (
         f"(no longer shown: {fate.reason}{' by ' + fate.by if fate.by else ''})\n"
         if fate
@@ -182,71 +196,84 @@ def _read_one(seat: AgentMemory, id: str, offset: int, once: str | None) -> str:
             else (low, middle - 1)
         )
     if offset + low >= len(entry.body) and not fate:
-        _mark_read(seat, entry, once)
+        _mark_read(agent_memory, entry, once)
     return shown(low)
 
 
-def memory_search(seat: AgentMemory, arguments: Arguments, _: str | None) -> str:
-    return recall.search(seat, **arguments).text
+def memory_search(
+    agent_memory: AgentMemory, arguments: Arguments, _: str | None
+) -> str:
+    return recall.search(agent_memory, **arguments).text
 
 
-def memory_remember(seat: AgentMemory, arguments: Arguments, once: str | None) -> str:
-    entry = recall.remember(seat, once=once, **arguments)
+def memory_remember(
+    agent_memory: AgentMemory, arguments: Arguments, once: str | None
+) -> str:
+    entry = recall.remember(agent_memory, once=once, **arguments)
     waits = "; it waits for review" if entry.staged else ""
     disputed = f"; disputed with {', '.join(entry.disputed)}" if entry.disputed else ""
     return f"Kept as {short(entry)} in {entry.namespace}{waits}{disputed}."
 
 
-def memory_forget(seat: AgentMemory, arguments: Arguments, once: str | None) -> str:
-    return f"Forgot {short(recall.forget(seat, once=once, **arguments))}; it stays in the log."
+def memory_forget(
+    agent_memory: AgentMemory, arguments: Arguments, once: str | None
+) -> str:
+    id = recall.forget(agent_memory, once=once, **arguments)
+    return f"Forgot {short(id)}; it stays in the log."
 
 
-def claim(seat: AgentMemory, arguments: Arguments, once: str | None) -> str:
+def claim(agent_memory: AgentMemory, arguments: Arguments, once: str | None) -> str:
     if arguments.get("release"):
-        return f"Released {seat.release(arguments['work'], once=once).work!r}."
-    claim = seat.claim(
+        return f"Released {agent_memory.release(arguments['work'], once=once).work!r}."
+    claim = agent_memory.claim(
         arguments["work"], minutes=arguments.get("minutes", 30), once=once
     )
     return f"{claim.work!r} is yours until {seconds(claim.until)}."
 
 
-def ack(seat: AgentMemory, arguments: Arguments, once: str | None) -> str:
-    ids = [resolve_reference(seat, id).id for id in words(arguments["ids"])]
+def ack(agent_memory: AgentMemory, arguments: Arguments, once: str | None) -> str:
+    ids = [resolve_reference(agent_memory, id).id for id in words(arguments["ids"])]
     messages = [id for id in ids if kind_of(id) == MESSAGE]
     entries = [id for id in ids if id not in messages]
     if entries or not messages:
-        seat.ack(entries, once=once)
+        agent_memory.ack(entries, once=once)
     for id in messages:
-        Mail(seat).ack(id, once=once and f"{once}:{id}")
+        Mail(agent_memory).ack(id, once=once and f"{once}:{id}")
     return f"Acknowledged {', '.join(ids)}."
 
 
-def briefing(seat: AgentMemory, arguments: Arguments, once: str | None) -> str:
+def briefing(agent_memory: AgentMemory, arguments: Arguments, once: str | None) -> str:
     least, usual, most = BRIEFING
     budget = arguments.get("budget", usual)
     if not least <= budget <= most:
         raise InvalidEntry(
             f"budget is {budget} tokens: write {least} to {most}, or none for {usual}"
         )
-    view = seat.briefing(budget, about=arguments.get("task", ""), commands=False)
-    if seat.id != OPERATOR:
+    view = agent_memory.briefing(
+        budget, about=arguments.get("task", ""), commands=False
+    )
+    if agent_memory.id != OPERATOR:
         total = len(view.included) + len(view.left_out)
-        _mark(lambda: seat.pen.shown(view.shown, total, view.cursor, "tool", once))
+        _mark(
+            lambda: agent_memory.writer.shown(
+                view.shown, total, view.cursor, "tool", once
+            )
+        )
     return view.markdown()
 
 
-def send(seat: AgentMemory, arguments: Arguments, once: str | None) -> str:
+def send(agent_memory: AgentMemory, arguments: Arguments, once: str | None) -> str:
     fields = {
         name: arguments[name] for name in ("subject", "priority") if name in arguments
     }
-    mail = Mail(seat)
+    mail = Mail(agent_memory)
     if "re" in arguments:
         if "thread" in arguments:
             raise InvalidEntry(
                 "an answer goes to the thread of its message: give re or thread, not both"
             )
         message = mail.reply(
-            resolve_reference(seat, arguments["re"]).id,
+            resolve_reference(agent_memory, arguments["re"]).id,
             arguments["body"],
             to=arguments.get("to"),
             once=once,
@@ -267,12 +294,12 @@ def send(seat: AgentMemory, arguments: Arguments, once: str | None) -> str:
     return f"Sent as {message.entry.id} to {message.entry.to} in {message.thread}."
 
 
-def inbox(seat: AgentMemory, _: Arguments, once: str | None) -> str:
+def inbox(agent_memory: AgentMemory, _: Arguments, once: str | None) -> str:
     """Give the unread messages, and mark those as read that are there whole. A retry gives again
     what its key marked.
     """
-    mail = Mail(seat)
-    earlier = _ids_under_key(seat, once)
+    mail = Mail(agent_memory)
+    earlier = _ids_under_key(agent_memory, once)
     if earlier is not None:
         return "".join(_letter(mail.get(id)) for id in earlier)
     waiting = mail.inbox()

@@ -34,12 +34,12 @@ class Tool(NamedTuple):
 
 
 def call(
-    tool: Tool, seat: AgentMemory, arguments: object, once: str | None = None
+    tool: Tool, agent_memory: AgentMemory, arguments: object, once: str | None = None
 ) -> str:
     """Return the tool's answer. Raises ToolProblem if the arguments do not fit or the memory
     refuses."""
     try:
-        return tool.call(seat, checked(tool, arguments), once)
+        return tool.call(agent_memory, checked(tool, arguments), once)
     except SynapseError as error:
         return ToolProblem(cut(f"Error: {block.escaped(str(error))}"))
 

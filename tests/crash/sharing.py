@@ -56,8 +56,8 @@ def wrong(way):
         )
     elif way == "claims":  # holds the work in the agent's name, not in the run's
         take = claims.take
-        claims.take = lambda pen, *args, **more: take(
-            Writer(pen.store, pen.id), *args, **more
+        claims.take = lambda writer, *args, **more: take(
+            Writer(writer.store, writer.id), *args, **more
         )
     elif way == "deaf":  # is told of nothing that came of a call
         findings._instead_of_call = lambda entry, more="": "It is known."
@@ -88,18 +88,20 @@ def main(root, log):
         }
         return value(subject) if len(calls) > 1 else Partial("Not found yet.")
 
-    async def live(boss):
-        async with boss:
+    async def live(supervisor):
+        async with supervisor:
             print("begun", flush=True)
-            await boss.recover()
+            await supervisor.recover()
             for name in AGENTS:
-                if boss.run_store.runs.get(f"{name}-0000000000") is None:
-                    await boss.start(
+                if supervisor.run_store.runs.get(f"{name}-0000000000") is None:
+                    await supervisor.start(
                         Task(f"Both, {name}", name, project="web"),
                         id=f"{name}-0000000000",
                     )
             for name in AGENTS:
-                await boss.result(boss.run_store.known(f"{name}-0000000000"))
+                await supervisor.result(
+                    supervisor.run_store.known(f"{name}-0000000000")
+                )
             print("done", flush=True)
 
     with synapse.open(root) as memory:
@@ -109,10 +111,10 @@ def main(root, log):
             "tools": tools,
             "memory_tools": "never",
         }
-        boss = Supervisor(memory, attempts=1_000, **options)
+        supervisor = Supervisor(memory, attempts=1_000, **options)
         death.haunts(memory)
-        asyncio.run(live(boss))
-        boss.close()
+        asyncio.run(live(supervisor))
+        supervisor.close()
 
 
 if __name__ == "__main__":

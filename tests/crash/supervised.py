@@ -115,7 +115,7 @@ def wrong(way):
     elif way == "ledger":
         recovery._repair = lambda folder: None
     elif way == "fence":
-        Writer._fenced = lambda self, what, unless, write: write(unless)
+        Writer.fence = property(lambda self: None, lambda self, value: None)
         Runs.over = lambda self, run, **known: None
 
 
@@ -136,13 +136,13 @@ def hangs(name, log):
     Lock.run = runs
 
 
-async def looked(boss, log):
+async def looked(supervisor, log):
     """What a look for the abandoned found; noted with when it began and ended. A lock that is held
     for too long is no reason to give up.
     """
     began, taken = time.time(), []
     try:
-        taken = (await boss.recover()).runs
+        taken = (await supervisor.recover()).runs
     except StoreBusy as busy:
         print(f"busy: {busy.pid}", flush=True)
     with Path(f"{log}.looks").open("a") as file:
@@ -157,15 +157,17 @@ def main(root, log):
             file.write(f"{idempotency_key}\n")
         return f"worked {step}"
 
-    async def live(memory, boss):
-        async with boss:
+    async def live(memory, supervisor):
+        async with supervisor:
             print("begun", flush=True)
-            while args.watch and not await looked(boss, log):
+            while args.watch and not await looked(supervisor, log):
                 await asyncio.sleep(0.5)
-            await boss.recover()
-            if boss.run_store.runs.get(ROOT_RUN) is None:
-                await boss.start(Task("The whole", "lead", project="web"), id=ROOT_RUN)
-            result = await boss.result(boss.run_store.known(ROOT_RUN))
+            await supervisor.recover()
+            if supervisor.run_store.runs.get(ROOT_RUN) is None:
+                await supervisor.start(
+                    Task("The whole", "lead", project="web"), id=ROOT_RUN
+                )
+            result = await supervisor.result(supervisor.run_store.known(ROOT_RUN))
             print(f"{result.status} {result.why}".strip(), flush=True)
 
     with synapse.open(root) as memory:
@@ -174,10 +176,10 @@ def main(root, log):
             "tools": [tool_of(work)],
             "memory_tools": "always",
         }
-        boss = Supervisor(memory, attempts=1_000, lease=args.lease, **options)
+        supervisor = Supervisor(memory, attempts=1_000, lease=args.lease, **options)
         death.haunts(memory)
-        asyncio.run(live(memory, boss))
-        boss.close()
+        asyncio.run(live(memory, supervisor))
+        supervisor.close()
 
 
 if __name__ == "__main__":

@@ -142,12 +142,12 @@ def followers(kind, root, folder, numbers, total):
 def steal_bells(root):
     """Takes every bell it finds, again and again."""
     chance = random.Random(3)
-    bells = Path(root, ".index", "bells")
+    pipes = Path(root, ".index", "bells")
     while True:
         time.sleep(chance.random() / 5)
-        for bell in bells.glob("*"):
+        for pipe in pipes.glob("*"):
             with contextlib.suppress(OSError):
-                bell.unlink()
+                pipe.unlink()
 
 
 def harness(kind, root, folder, count, processes):

@@ -66,13 +66,13 @@ def workspace(root):
     return memory
 
 
-async def spawned(boss, begin, many):
+async def spawned(supervisor, begin, many):
     """So many runs, as many at once as there may be; none is refused for want of room."""
     room = asyncio.Semaphore(AT_ONCE)
 
     async def one(n):
         async with room:
-            result = await boss.spawn(
+            result = await supervisor.spawn(
                 Task(f"Piece {n}", f"eng-{n % AT_ONCE}", view_budget=400)
             )
             assert result.done, result
@@ -107,22 +107,22 @@ def grown(root, warm_up, many, keep=None):
             "tools": [watch.tick],
             "memory_tools": "never",
         }
-        with Supervisor(memory, **options) as boss:
+        with Supervisor(memory, **options) as supervisor:
 
             async def story():
-                async with boss:
-                    await spawned(boss, 0, warm_up)
+                async with supervisor:
+                    await spawned(supervisor, 0, warm_up)
                     tracemalloc.start()
-                    await spawned(boss, warm_up, warm_up)
+                    await spawned(supervisor, warm_up, warm_up)
                     before = await held()
                     if keep is not None:
-                        boss.sessions = keep
-                    await spawned(boss, 2 * warm_up, many)
+                        supervisor.sessions = keep
+                    await spawned(supervisor, 2 * warm_up, many)
                     return before, await held()
 
             before, after = asyncio.run(story())
             tracemalloc.stop()
-            live = boss.run_store.costs.budget.standing("workspace").live
+            live = supervisor.run_store.costs.budget.standing("workspace").live
     assert (watch.wrong, live) == ([], 0)
     assert watch.prompts == 2 * (2 * warm_up + many)
     assert watch.most <= AT_ONCE

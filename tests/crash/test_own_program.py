@@ -33,7 +33,7 @@ def slow(page: str) -> str:
 
 if __name__ == "__main__":
     tools = [tool_of(slow, "repeatable" in sys.argv)] if "tools" in sys.argv else []
-    about = {"engine": "anthropic", "model": "claude-sonnet-5", "tools": tools, "memory_tools": "always"}
+    about = {"engine": "openai", "model": "gpt-5", "tools": tools, "memory_tools": "always"}
     with synapse.open("ws") as memory, Supervisor(memory, **about) as boss:
         task = Task("Look at all pages", "lead", project="web")
         results = boss.resume() if "resume" in sys.argv else [boss.run(task)]
@@ -95,12 +95,12 @@ class Place:
             if not name.startswith(("ANTHROPIC_", "OPENAI_"))
         }
         about = {
-            "ANTHROPIC_BASE_URL": self.server.url,
+            "OPENAI_BASE_URL": f"{self.server.url}/v1",
             "PACE": str(pace),
             "HOME": str(self.path),
             "COLUMNS": "80",
         }
-        return kept | about | ({"ANTHROPIC_API_KEY": "secret-of-mine"} if key else {})
+        return kept | about | ({"OPENAI_API_KEY": "secret-of-mine"} if key else {})
 
     def starts(self, *words, **env):
         out = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
@@ -255,7 +255,7 @@ def test_runs_are_left_to_whoever_has_the_key(place, verb):
     place.server.script = lambda seen: Move(play(seen).text, play(seen).calls, takes=60)
     place.dies(when=lambda: place.server.journal)
     place.server.script = play
-    line = "waits for its own program: key ANTHROPIC_API_KEY"
+    line = "waits for its own program: key OPENAI_API_KEY"
     if verb == "resume":
         code, out, _ = place.orchestrator("resume", key=False)
         assert (code, out.splitlines()[0].endswith(line)) == (9, True)
@@ -282,8 +282,8 @@ def test_a_process_that_ends_them_is_found_out(place):
     """The checker, held against what a process without the tool did before."""
     place.dies("tools", when=both_called(place), pace=60)
     code = (
-        "import synapse\nfrom orchestrator import Supervisor, needs\n"
-        "needs.lacking = lambda needed, offer: ()\n"
+        "import synapse\nfrom orchestrator import Supervisor\nfrom orchestrator.runs import requirements\n"
+        "requirements.lacking = lambda needed, offer: ()\n"
         "with synapse.open('ws') as memory, Supervisor(memory) as boss:\n    boss.resume()\n"
     )
     process = place.starts("-c", code)

@@ -20,7 +20,7 @@ EXEMPT = {
 WRITES = frozenset(
     "append append_all archive restore register act write file delivery shown".split()
 )
-WRITERS = ("store", "_store", "pen", "log", "seat", "writer")
+WRITERS = ("store", "_store", "log", "agent_memory", "writer")
 
 
 def ends(node):
@@ -96,8 +96,8 @@ def test_every_exemption_is_needed():
         ("snap.db.run('rows')", "snap.db"),
         ("index.catch_up()", "index.catch_up"),
         (
-            "with store.snapshot() as snap:\n    seat.pen.act('resolve')",
-            "pen.act in a snapshot",
+            "with store.snapshot() as snap:\n    agent_memory.writer.act('resolve')",
+            "writer.act in a snapshot",
         ),
         (
             "with store.snapshot() as snap:\n    store.log.append(x)",

@@ -30,15 +30,15 @@ class World:
         for agent in TEAM:
             self.mem.register(agent)
         options = {"seed": 7, "inline": True, "memory_tools": "always"} | options
-        self.boss = Supervisor(self.mem, engine=engine, **options)
+        self.supervisor = Supervisor(self.mem, engine=engine, **options)
 
     def spawn(self, *args, also=(), **more):
         """The result of a task, with other things going on beside it."""
 
         async def all_of_it():
-            async with self.boss:
+            async with self.supervisor:
                 beside = [asyncio.create_task(each) for each in also]
-                result = await self.boss.spawn(Task(*args, **more))
+                result = await self.supervisor.spawn(Task(*args, **more))
                 await asyncio.gather(*beside)
                 return result
 
@@ -57,14 +57,14 @@ class World:
         """Begin a task, and let the supervisor die in the middle of it; the run."""
 
         async def some_of_it():
-            async with self.boss:
-                run = await self.boss.start(Task(*args, **more))
+            async with self.supervisor:
+                run = await self.supervisor.start(Task(*args, **more))
                 await asyncio.sleep(after)
-                await self.boss.leave()
+                await self.supervisor.leave()
                 return run.id
 
         run = self.time.run(some_of_it())
-        self.boss.run_store.lease.close()
+        self.supervisor.run_store.lease.close()
         return run
 
     def resumed(self, engine, **options):
@@ -83,13 +83,13 @@ class World:
             return self.time.run(rest_of_it())
 
     def known(self, run):
-        return self.boss.run_store.known(run)
+        return self.supervisor.run_store.known(run)
 
     def run(self, result):
         return self.known(result.run)
 
     def folder(self, run):
-        return self.boss.run_store.folder(self.known(run))
+        return self.supervisor.run_store.folder(self.known(run))
 
     def labels(self, result):
         lines = self.folder(result.run).lines("ledger.jsonl")
@@ -112,7 +112,7 @@ def world(tmp_path):
 
     yield make
     for each in made:
-        each.boss.close()
+        each.supervisor.close()
         each.mem.close()
 
 

@@ -83,8 +83,8 @@ def test_the_options_of_a_supervisor(memory, option):
         }
 
         def begin(given=given, what=what):
-            with Supervisor(**given) as boss:
-                boss.run(Task(f"Work on {what}", "eng-a"))
+            with Supervisor(**given) as supervisor:
+                supervisor.run(Task(f"Work on {what}", "eng-a"))
 
         refusal(what, begin)
 
@@ -105,7 +105,7 @@ ARGUMENTS = [
 
 @pytest.mark.parametrize(("name", "wrong"), ARGUMENTS)
 def test_the_arguments_of_a_supervisor(memory, name, wrong):
-    with Supervisor(memory, engine=Scripted(lambda seen: "Done.")) as boss:
+    with Supervisor(memory, engine=Scripted(lambda seen: "Done.")) as supervisor:
         for what, value in WRONG.items():
             if (wrong, what) in (("parent", "none"), ("id", "none"), ("root", "none")):
                 continue  # that is right
@@ -118,18 +118,18 @@ def test_the_arguments_of_a_supervisor(memory, name, wrong):
                     and parameter.name != wrong
                 ):
                     given[parameter.name] = RIGHT[parameter.name]
-            refusal(what, partial(getattr(boss, name), **given))
+            refusal(what, partial(getattr(supervisor, name), **given))
 
 
 @pytest.mark.parametrize("field", Task._fields)
 def test_the_fields_of_a_task(memory, field):
-    with Supervisor(memory, engine=Scripted(lambda seen: "Done.")) as boss:
+    with Supervisor(memory, engine=Scripted(lambda seen: "Done.")) as supervisor:
         for what, value in WRONG.items():
             task = Task(f"Work on {what}", "eng-a", force=True)._replace(
                 **{field: value}
             )
             before = memory.store.log.mark()
-            if refusal(what, partial(boss.run, task)) is not None:
+            if refusal(what, partial(supervisor.run, task)) is not None:
                 assert memory.store.log.mark() == before, (
                     f"{what}: a run began all the same"
                 )
@@ -138,16 +138,16 @@ def test_the_fields_of_a_task(memory, field):
 @pytest.mark.parametrize("field", Team._fields)
 def test_the_fields_of_a_team(memory, field):
     for what, value in WRONG.items():
-        with Supervisor(memory, engine=Scripted(lambda seen: "Done.")) as boss:
+        with Supervisor(memory, engine=Scripted(lambda seen: "Done.")) as supervisor:
             team = Team("lead", ("eng-a",))._replace(**{field: value})
-            refusal(what, partial(team.run, boss, f"{field} {what}"))
+            refusal(what, partial(team.run, supervisor, f"{field} {what}"))
 
 
 @pytest.mark.parametrize("wrong", ["supervisor", "brief", "project", "force"])
 def test_the_arguments_of_a_team(memory, wrong):
     for what, value in WRONG.items():
-        with Supervisor(memory, engine=Scripted(lambda seen: "Done.")) as boss:
-            given = {"supervisor": boss, "brief": "Work"} | {wrong: value}
+        with Supervisor(memory, engine=Scripted(lambda seen: "Done.")) as supervisor:
+            given = {"supervisor": supervisor, "brief": "Work"} | {wrong: value}
             refusal(what, partial(Team("lead", ("eng-a",)).run, **given))
 
 
@@ -175,8 +175,8 @@ def test_a_supervisor_opens_a_workspace_and_closes_it(memory, tmp_path, address)
     memory.close()
     with Supervisor(
         address(tmp_path / "shared-memory"), engine=Scripted(lambda seen: "Done.")
-    ) as boss:
-        assert boss.run(Task("Work", "eng-a")).status == "done"
+    ) as supervisor:
+        assert supervisor.run(Task("Work", "eng-a")).status == "done"
     assert not os.path.isdir("/proc/self/fd") or files() == []
     with pytest.raises(SynapseError, match="there is no workspace"):
         Supervisor(address(tmp_path / "nowhere"))
@@ -228,10 +228,10 @@ def test_what_is_wrong_is_found_before_anything_begins(memory, given, told):
 )
 def test_a_task_that_cannot_be_begun_says_why(memory, task, told):
     with (
-        Supervisor(memory, engine=Scripted(lambda seen: "Done.")) as boss,
+        Supervisor(memory, engine=Scripted(lambda seen: "Done.")) as supervisor,
         pytest.raises(SynapseError) as caught,
     ):
-        boss.run(task)
+        supervisor.run(task)
     assert told in str(caught.value)
     assert not memory.store.index.current.runs()
 
@@ -245,9 +245,9 @@ def test_the_values_that_are_right_pass(memory):
         tools=(),
         seed=1,
         model="m",
-    ) as boss:
+    ) as supervisor:
         assert (
-            boss.run(
+            supervisor.run(
                 Task("Work", "eng-a", max_usd=1, timeout=30, view_budget="500")
             ).status
             == "done"

@@ -93,12 +93,14 @@ def ends_blocked(root, engine):
     record."""
     with synapse.init(str(root)) as memory:
         memory.register(synapse.Agent("eng-a"))
-        with Supervisor(memory, engine=engine) as boss:
-            result = boss.run(Task("Work", "eng-a", project="web", folder=str(root)))
+        with Supervisor(memory, engine=engine) as supervisor:
+            result = supervisor.run(
+                Task("Work", "eng-a", project="web", folder=str(root))
+            )
             (entry,) = memory.as_agent("operator").read(
                 namespace="blockers/web", priority="critical"
             )
-            recorded = boss.run_store.known(result.run).status
+            recorded = supervisor.run_store.known(result.run).status
             return (result.status, recorded, result.entry) == (
                 "blocked",
                 "blocked",
@@ -170,7 +172,7 @@ def test_what_blocks_an_agent_wakes_who_reads_it(world):
 
     async def other():
         spawned.append(
-            await here.boss.spawn(Task("Other work", "eng-b", project="web"))
+            await here.supervisor.spawn(Task("Other work", "eng-b", project="web"))
         )
 
     assert (
@@ -220,7 +222,9 @@ def test_a_lead_that_waits_hears_at_once_of_a_child_that_is_blocked(world, cast)
     result = here.spawn("Both", "lead", project="web")
     told = seen[2].messages[-1].text
     a, b = (
-        next(run.id for run in here.boss.run_store.runs.all() if run.agent == name)
+        next(
+            run.id for run in here.supervisor.run_store.runs.all() if run.agent == name
+        )
         for name in ("eng-a", "eng-b")
     )
     assert f"- run {a} (eng-a): blocked, syn-" in told
@@ -290,7 +294,7 @@ def test_a_lead_is_not_done_while_a_blocker_below_it_stands(world, cast):
 
         return script
 
-    def boss(found):
+    def supervisor(found):
         calls = {
             0: (("spawn_agent", {"agent": "lead", "task": "All"}),),
             1: (("wait", {}),),
@@ -309,9 +313,9 @@ def test_a_lead_is_not_done_while_a_blocker_below_it_stands(world, cast):
         )
 
     for settles, status in ((False, "blocked"), (True, "done")):
-        here = world(cast(boss=boss, lead=lead(settles), eng_a=engineer))
+        here = world(cast(supervisor=supervisor, lead=lead(settles), eng_a=engineer))
         result = here.spawn("Build it", "boss", project="web")
-        runs = {run.agent: run for run in here.boss.run_store.runs.all()}
+        runs = {run.agent: run for run in here.supervisor.run_store.runs.all()}
         assert {name: run.status for name, run in runs.items()} == dict.fromkeys(
             ("boss", "lead", "eng-a"), status
         )

@@ -41,8 +41,8 @@ def client(tmp_path):
 
 
 def run(mem, engine, **more):
-    with Supervisor(mem, engine=engine) as boss:
-        return boss.run(
+    with Supervisor(mem, engine=engine) as supervisor:
+        return supervisor.run(
             Task("Fix the page", "eng-a", project="web", folder=mem.store.root, **more)
         )
 
@@ -118,16 +118,16 @@ def test_a_client_ends_with_its_run(mem, client, tmp_path):
     )
 
     async def stopped():
-        async with boss:
-            run = await boss.start(Task("Fix", "eng-a", project="web"))
+        async with supervisor:
+            run = await supervisor.start(Task("Fix", "eng-a", project="web"))
             for _ in range(400):
                 await asyncio.sleep(0.025)
                 if pid.exists() and pid.read_text().endswith("\n"):
                     break
-            await boss.stop(run.id, "enough")
-            return await boss.result(run)
+            await supervisor.stop(run.id, "enough")
+            return await supervisor.result(run)
 
-    with Supervisor(mem, engine=client(body)) as boss:
+    with Supervisor(mem, engine=client(body)) as supervisor:
         result = asyncio.run(stopped())
     assert (result.status, result.why) == ("stopped", "enough")
     with pytest.raises(ProcessLookupError):
@@ -144,8 +144,10 @@ print("first" if first else prompt)
 """
 
     async def told():
-        async with boss:
-            work = asyncio.create_task(boss.spawn(Task("Fix", "eng-a", project="web")))
+        async with supervisor:
+            work = asyncio.create_task(
+                supervisor.spawn(Task("Fix", "eng-a", project="web"))
+            )
             while not (tmp_path / "been").exists():
                 await asyncio.sleep(0.02)
             mem.as_agent("boss").append(
@@ -153,10 +155,10 @@ print("first" if first else prompt)
             )
             return await work
 
-    with Supervisor(mem, engine=client(body)) as boss:
+    with Supervisor(mem, engine=client(body)) as supervisor:
         result = asyncio.run(told())
         lines = list(
-            boss.run_store.folder(boss.run_store.known(result.run)).lines(
+            supervisor.run_store.folder(supervisor.run_store.known(result.run)).lines(
                 "ledger.jsonl"
             )
         )
@@ -176,8 +178,11 @@ def test_engines_are_declared_in_the_settings(tmp_path, client):
     settings.write_text(
         f"{settings.read_text()}engines:\n  mine:\n    kind: process\n    command: {list(script)}\n"
     )
-    with synapse.open(str(tmp_path / "own")) as memory, Supervisor(memory) as boss:
-        assert boss.run(Task("Work", "eng-a")).text == "declared"
+    with (
+        synapse.open(str(tmp_path / "own")) as memory,
+        Supervisor(memory) as supervisor,
+    ):
+        assert supervisor.run(Task("Work", "eng-a")).text == "declared"
 
 
 def test_what_a_lost_session_is_told_again_is_counted_as_retry(mem, client, tmp_path):

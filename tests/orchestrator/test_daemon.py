@@ -173,8 +173,10 @@ def test_what_it_held_is_left_for_the_next(tmp_path, start):
         memory.store.index.catch_up()
         (run,) = memory.store.index.current.runs()
         assert run["state"] == "running"
-        with Supervisor(memory, engine=Scripted()) as boss:
-            assert [taken.id for taken in recover(boss.run_store).runs] == [run["run"]]
+        with Supervisor(memory, engine=Scripted()) as supervisor:
+            assert [taken.id for taken in recover(supervisor.run_store).runs] == [
+                run["run"]
+            ]
 
 
 DROPPED = (

@@ -87,15 +87,19 @@ def mem(tmp_path):
 def supervised(mem, server, name, task="Work"):
     url = server.url if name == "anthropic" else f"{server.url}/v1"
     engine = load(name, base_url=url, api_key="k", model=ENGINES[name], max_retries=2)
-    with Supervisor(mem, engine=engine, tools=[work]) as boss:
-        result = boss.run(Task(task, "eng-a", project="web"))
+    with Supervisor(mem, engine=engine, tools=[work]) as supervisor:
+        result = supervisor.run(Task(task, "eng-a", project="web"))
         lines = [
             json.loads(text)
-            for text in boss.run_store.folder(boss.run_store.known(result.run)).lines(
-                "ledger.jsonl"
-            )
+            for text in supervisor.run_store.folder(
+                supervisor.run_store.known(result.run)
+            ).lines("ledger.jsonl")
         ]
-        return result, lines, boss.run_store.costs.budget.standing(f"run:{result.run}")
+        return (
+            result,
+            lines,
+            supervisor.run_store.costs.budget.standing(f"run:{result.run}"),
+        )
 
 
 @pytest.mark.parametrize("fault", OUTCOMES)

@@ -88,12 +88,12 @@ def scope(level, run):
 
 def bred(world, text, **task):
     here = world(Breeder(), settings=text, model="made-up")
-    budget, most = here.boss.run_store.costs.budget, {}
+    budget, most = here.supervisor.run_store.costs.budget, {}
 
     async def watch():
         await asyncio.sleep(0.5)
-        while here.boss._lives:
-            alive = here.boss.run_store.runs.all(state="running")
+        while here.supervisor._lives:
+            alive = here.supervisor.run_store.runs.all(state="running")
             names = {
                 scope(level, run)
                 for run in alive
@@ -112,9 +112,9 @@ def bred(world, text, **task):
 
 def overruns(here, level, limit, most):
     """By how much each scope of this level is over its bound, beyond what was in flight."""
-    budget, bound = here.boss.run_store.costs.budget, BOUNDS[limit]
+    budget, bound = here.supervisor.run_store.costs.budget, BOUNDS[limit]
     over = {}
-    for name in {scope(level, run) for run in here.boss.run_store.runs.all()}:
+    for name in {scope(level, run) for run in here.supervisor.run_store.runs.all()}:
         standing = budget.standing(name)
         taken = {"children": standing.runs, "live": most.get(name, 0)}.get(limit)
         taken = getattr(standing.spent, limit) if taken is None else taken
@@ -126,7 +126,7 @@ def overruns(here, level, limit, most):
 
 def told(here, limit):
     """How often a limit was named, to a model or as the reason of an end."""
-    runs = here.boss.run_store.runs.all()
+    runs = here.supervisor.run_store.runs.all()
     steps = "".join(here.folder(run.id).read("steps.jsonl") for run in runs)
     whys = "".join(run.fields["why"] for run in runs)
     return (steps + whys).count(f"at its limit of {limit}") + whys.count(
@@ -137,7 +137,7 @@ def told(here, limit):
 def test_where_nothing_holds_them(world):
     here, result, most = bred(world, settings())
     assert result.done
-    assert len(here.boss.run_store.runs.all()) == ALL
+    assert len(here.supervisor.run_store.runs.all()) == ALL
     for level, limit in CASES:
         if (level, limit) not in (
             ("run", "turns"),
@@ -157,20 +157,20 @@ def test_each_limit_alone(world, level, limit):
     )
     bound = bound or BOUNDS[limit]
     here, _, most = bred(world, settings(level, **{limit: bound}))
-    runs = here.boss.run_store.runs.all()
+    runs = here.supervisor.run_store.runs.all()
     assert all(not run.running for run in runs)
     assert len(runs) < ALL or (
         level == "run" and limit in ("turns", "usd", "tokens", "seconds")
     )
     assert told(here, limit), {(run.status, run.fields["why"]) for run in runs}
     assert overruns(here, level, limit, most) == {}
-    assert here.boss.run_store.costs.budget.standing("workspace").live == 0
+    assert here.supervisor.run_store.costs.budget.standing("workspace").live == 0
 
 
 def test_depth_alone(world):
     here, result, _ = bred(world, settings("run", depth=1))
     assert result.done
-    assert {run.depth for run in here.boss.run_store.runs.all()} == {0, 1}
+    assert {run.depth for run in here.supervisor.run_store.runs.all()} == {0, 1}
     assert told(here, "depth")
 
 
@@ -185,7 +185,7 @@ def test_who_asks_nobody_is_found_out(world, monkeypatch, limit):
         ),
     )
     here, *_ = bred(world, settings("tree", **{limit: BOUNDS[limit] / 20}))
-    spent = here.boss.run_store.costs.budget.standing(
-        f"tree:{here.boss.run_store.runs.all()[-1].root}"
+    spent = here.supervisor.run_store.costs.budget.standing(
+        f"tree:{here.supervisor.run_store.runs.all()[-1].root}"
     ).spent
     assert getattr(spent, limit) > BOUNDS[limit] / 20

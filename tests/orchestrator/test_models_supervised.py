@@ -48,14 +48,14 @@ def team(seen):
 def test_a_team_on_a_model_api(mem, make):
     with (
         ModelServer(team) as server,
-        Supervisor(mem, engine=make(server), memory_tools="always") as boss,
+        Supervisor(mem, engine=make(server), memory_tools="always") as supervisor,
     ):
-        result = boss.run(Task("Have it built", "lead", project="web"))
+        result = supervisor.run(Task("Have it built", "lead", project="web"))
         lines = [
             json.loads(line)
-            for line in boss.run_store.folder(boss.run_store.known(result.run)).lines(
-                "ledger.jsonl"
-            )
+            for line in supervisor.run_store.folder(
+                supervisor.run_store.known(result.run)
+            ).lines("ledger.jsonl")
         ]
     assert (result.status, result.text) == ("done", "Reported: True"), result
     assert result.usage.input_tokens > 0
@@ -72,13 +72,13 @@ def test_a_team_on_a_model_api(mem, make):
 def test_where_a_limit_hangs_on_it_the_provider_counts(mem):
     with (
         ModelServer(lambda seen: "Done.") as server,
-        Supervisor(mem, engine=anthropic(server)) as boss,
+        Supervisor(mem, engine=anthropic(server)) as supervisor,
     ):
-        assert boss.run(Task("One", "eng-a")).status == "done"
+        assert supervisor.run(Task("One", "eng-a")).status == "done"
         assert not any("count_tokens" in taken.path for taken in server.journal)
-        assert boss.run(Task("Two", "eng-a", max_tokens=50_000)).status == "done"
+        assert supervisor.run(Task("Two", "eng-a", max_tokens=50_000)).status == "done"
         assert any("count_tokens" in taken.path for taken in server.journal)
-        refused = boss.run(Task("Three", "eng-a", max_tokens=500))
+        refused = supervisor.run(Task("Three", "eng-a", max_tokens=500))
     assert refused.status == "stopped"
     assert "tokens" in refused.why
 
@@ -87,10 +87,12 @@ def test_what_was_reported_is_learnt(mem):
     text = "word " * 3_000
     with (
         ModelServer(lambda seen: "Done.", count=len) as server,
-        Supervisor(mem, engine=anthropic(server)) as boss,
+        Supervisor(mem, engine=anthropic(server)) as supervisor,
     ):
-        boss.run(Task(f"Read this: {text}", "eng-a"))
-        assert boss.run_store.costs.ratios.of("claude-sonnet-5") == pytest.approx(3.0)
+        supervisor.run(Task(f"Read this: {text}", "eng-a"))
+        assert supervisor.run_store.costs.ratios.of("claude-sonnet-5") == pytest.approx(
+            3.0
+        )
 
 
 def test_tools_of_an_mcp_server(mem, tmp_path):
@@ -115,7 +117,7 @@ def test_tools_of_an_mcp_server(mem, tmp_path):
     mcp = [[sys.executable, str(script)]]
     with (
         ModelServer(play) as server,
-        Supervisor(mem, engine=openai(server), mcp=mcp) as boss,
+        Supervisor(mem, engine=openai(server), mcp=mcp) as supervisor,
     ):
-        result = boss.run(Task("Add", "eng-a"))
+        result = supervisor.run(Task("Add", "eng-a"))
     assert result.text == "The sum is 42", result

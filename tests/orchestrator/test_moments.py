@@ -226,7 +226,7 @@ def test_what_is_over_holds_nothing(ground):
 
 def test_nothing_is_held_where_the_policy_looks_at_no_act(ground):
     here, made = ground(
-        pushes(1), context=lambda agent, task, seat, plan: Context(acts=False)
+        pushes(1), context=lambda agent, task, agent_memory, plan: Context(acts=False)
     )
     rule(here)
     here.spawn("Push it", "eng-a", "web")
@@ -252,7 +252,7 @@ def test_a_spawn_is_held_too(ground):
     first, second, _ = told(here, result)
     assert "Two at most at a time." in first
     assert second.startswith("Started eng-a-")
-    assert len(here.boss.run_store.runs.children(result.run)) == 1
+    assert len(here.supervisor.run_store.runs.children(result.run)) == 1
 
 
 def test_who_goes_on_with_a_run_does_not_hold_it_again(ground):

@@ -39,7 +39,9 @@ def working(world):
             for n, act in enumerate(acts)
         ]
         result = here.spawn(task, "eng-a", project="web", also=also)
-        folder = here.boss.run_store.folder(here.boss.run_store.known(result.run))
+        folder = here.supervisor.run_store.folder(
+            here.supervisor.run_store.known(result.run)
+        )
         recorded = steps.read(folder.lines("steps.jsonl"))
         return (
             here,
@@ -68,7 +70,7 @@ def test_what_concerns_the_task_is_told_beside_the_next_turn(working):
     ]
     assert told[0]["text"].count(SAID) == 1
     assert result.done
-    turns = here.boss.run_store.known(result.run).fields["turns"]
+    turns = here.supervisor.run_store.known(result.run).fields["turns"]
     assert turns == 11, "no turn is taken for it"
     assert here.mem.as_agent("eng-a").unread() == 2, (
         "what was told is read, the rest is not"
@@ -159,7 +161,7 @@ def test_many_at_once_come_over_several_turns(working):
 
 
 def test_a_policy_may_tell_of_nothing_but_what_wakes(working):
-    def alone(agent, task, seat, plan):
+    def alone(agent, task, agent_memory, plan):
         return Context((), news=False)
 
     *_, told = working(
@@ -267,12 +269,12 @@ def test_two_that_thank_each_other_come_to_an_end(world, cast, pace):
     here = world(cast(eng_a=thanks("eng-b"), eng_b=thanks("eng-a")))
 
     async def all_of_it():
-        async with here.boss:
+        async with here.supervisor:
             tasks = (
                 Task(f"Work of {name}", name, "web", max_turns=300)
                 for name in ("eng-a", "eng-b")
             )
-            return await asyncio.gather(*map(here.boss.spawn, tasks))
+            return await asyncio.gather(*map(here.supervisor.spawn, tasks))
 
     results = here.time.run(all_of_it())
     assert [result.status for result in results] == ["done", "done"]
@@ -299,7 +301,7 @@ QUESTION = "Blocked: part 1 needs a decision on the licence of the gateway"
 ANSWER = "The licence of the gateway is MIT."
 
 
-def play(world, cast, boss, engineer, **options):
+def play(world, cast, supervisor, engineer, **options):
     """A boss that gives work to an engineer; the world, and the runs by their agents."""
 
     def leads(seen):
@@ -309,11 +311,17 @@ def play(world, cast, boss, engineer, **options):
         )
         if seen.turn == 0:
             return Move("", (spawn,))
-        return boss(seen, sum(message.label == "wake" for message in seen.messages))
+        return supervisor(
+            seen, sum(message.label == "wake" for message in seen.messages)
+        )
 
-    here = world(cast(boss=leads, eng_a=engineer), **options)
+    here = world(cast(supervisor=leads, eng_a=engineer), **options)
     result = here.spawn("Have the gateway built.", "boss", project="gateway")
-    return here, result, {run.agent: run for run in here.boss.run_store.runs.all()}
+    return (
+        here,
+        result,
+        {run.agent: run for run in here.supervisor.run_store.runs.all()},
+    )
 
 
 def blockers(here):
@@ -472,9 +480,11 @@ def test_what_blocks_is_not_called_resolved_while_it_stands(world, cast):
             else Move("", (spawn,))
         )
 
-    here = world(cast(boss=leads, eng_a=engineer))
+    here = world(cast(supervisor=leads, eng_a=engineer))
     here.spawn("Have the gateway built.", "boss", project="gateway")
-    (run,) = (run for run in here.boss.run_store.runs.all() if run.agent == "eng-a")
+    (run,) = (
+        run for run in here.supervisor.run_store.runs.all() if run.agent == "eng-a"
+    )
     (text,) = messages(here, run.id)
     assert (note in text, "resolved" in text) == (True, False)
 

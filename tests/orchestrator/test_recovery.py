@@ -48,7 +48,7 @@ def test_a_turn_that_was_paid_for_is_in_the_ledger_once(world):
 def test_who_was_stopped_while_nobody_held_it_does_not_go_on(world):
     here = world(for_ever)
     run = here.dies("Work", "eng-a", after=10)
-    here.boss.run_store.runs.stop(run, "operator", "not wanted any more")
+    here.supervisor.run_store.runs.stop(run, "operator", "not wanted any more")
     calls = []
     (result,) = here.resumed(lambda seen: calls.append(seen) or "Done.")
     assert (result.status, result.why, calls) == ("stopped", "not wanted any more", [])
@@ -76,8 +76,8 @@ def test_the_same_task_again_goes_on_with_what_died(world):
 def test_the_dead_do_not_count_as_alive(world):
     policy = Limits(live=1)
     here = world(for_ever)
-    here.boss.run_store.costs.policy = here.boss.run_store.costs.policy._replace(
-        day=policy
+    here.supervisor.run_store.costs.policy = (
+        here.supervisor.run_store.costs.policy._replace(day=policy)
     )
     here.dies("Work", "eng-a", after=10)
     with Supervisor(
@@ -134,8 +134,8 @@ def test_who_was_taken_over_ends_and_spends_nothing_more(world):
     here = world(script)
 
     def taken():
-        (run,) = here.boss.run_store.runs.all(state="running")
-        here.boss.run_store.runs.take(run, "another", 1)
+        (run,) = here.supervisor.run_store.runs.all(state="running")
+        here.supervisor.run_store.runs.take(run, "another", 1)
 
     result = here.spawn("Work", "eng-a", project="web", also=[here.later(25, taken)])
     assert result.status == "stopped"
@@ -183,8 +183,8 @@ def test_who_hangs_at_a_call_does_not_make_it_as_well(
             return
         if moment == "after":
             record(folder, name, line, **how)
-        hung.extend(here.boss.run_store.runs.all(state="running"))
-        here.boss.run_store.runs.take(hung[0], "another", 1)
+        hung.extend(here.supervisor.run_store.runs.all(state="running"))
+        here.supervisor.run_store.runs.take(hung[0], "another", 1)
         attempt = steps.Step(
             steps.read(folder.lines(STEPS))[-1].n + 1, 2, "attempt", {}
         )
@@ -209,15 +209,18 @@ def test_who_was_taken_over_begins_nothing_below_its_run(world, cast):
 
     def lead(seen):
         if seen.turn == 0:
-            here.boss.run_store.runs.take(
-                here.boss.run_store.runs.all(agent="lead")[0], "another", 1
+            here.supervisor.run_store.runs.take(
+                here.supervisor.run_store.runs.all(agent="lead")[0], "another", 1
             )
             return Move("", (("spawn_agent", {"agent": "eng-a", "task": "A part"}),))
         return "All done."
 
     here = world(cast(lead=lead))
     result = here.spawn("All of it", "lead")
-    assert (result.status, [run.agent for run in here.boss.run_store.runs.all()]) == (
+    assert (
+        result.status,
+        [run.agent for run in here.supervisor.run_store.runs.all()],
+    ) == (
         "stopped",
         ["lead"],
     )
@@ -232,14 +235,16 @@ def test_who_was_taken_over_begins_nothing_below_its_run(world, cast):
     assert "this is epoch 1: nothing was written (run)" in here.folder(result.run).read(
         STEPS
     )
-    assert here.boss.run_store.costs.budget.standing(f"tree:{result.run}").runs == 1
+    assert (
+        here.supervisor.run_store.costs.budget.standing(f"tree:{result.run}").runs == 1
+    )
 
 
 def test_a_takeover_is_heard_of_though_the_first_look_fails(world, monkeypatch):
     """A lock that somebody holds too long is no reason to go on with what another has."""
     here = world(for_ever)
     run = here.dies("Work", "eng-a", after=10)
-    run_store = here.boss.run_store
+    run_store = here.supervisor.run_store
     mine, over = here.known(run), run_store.runs.over
     run_store.runs.take(mine, "another", 1)
 
@@ -279,12 +284,12 @@ def test_a_parent_hears_of_a_child_that_could_not_begin(world, cast):
             return Move("", (("spawn_agent", {"agent": "eng-a", "task": "A part"}),))
         return Move("", (("wait", {}),)) if seen.turn == 1 else seen.messages[-1].text
 
-    def policy(agent, task, seat, plan):
+    def policy(agent, task, agent_memory, plan):
         if agent.id == "eng-a":
             raise synapse.InvalidEntry("no view for you")
         from orchestrator.prompts.opening import by_default
 
-        return by_default(agent, task, seat, plan)
+        return by_default(agent, task, agent_memory, plan)
 
     result = world(cast(lead=lead), context=policy).spawn("All of it", "lead")
     assert result.done
@@ -319,18 +324,18 @@ def test_a_stop_in_the_middle_ends_all_below(world, cast):
 
         return script
 
-    here = world(cast(boss=spawns("lead"), lead=spawns("eng-a"), eng_a=for_ever))
+    here = world(cast(supervisor=spawns("lead"), lead=spawns("eng-a"), eng_a=for_ever))
 
     def stop():
-        (middle,) = here.boss.run_store.runs.all(agent="lead")
-        here.boss.run_store.runs.stop(middle.id, "operator", "enough")
+        (middle,) = here.supervisor.run_store.runs.all(agent="lead")
+        here.supervisor.run_store.runs.stop(middle.id, "operator", "enough")
 
     result = here.spawn("All of it", "boss", also=[here.later(10, stop)])
     assert result.done
     assert here.time.elapsed < 60
     states = {
         run.agent: (run.status, run.fields["why"])
-        for run in here.boss.run_store.runs.all()
+        for run in here.supervisor.run_store.runs.all()
     }
     assert states == {
         "boss": ("done", ""),
@@ -345,23 +350,23 @@ def test_news_is_not_lost_with_whoever_heard_it(tmp_path):
         for agent in (synapse.Agent("boss", role="cto"), synapse.Agent("eng-a")):
             memory.register(agent)
 
-        async def story(boss):
-            async with boss:
-                run = await boss.start(Task("Work", "eng-a"))
-                while run.id not in boss.sessions:
+        async def story(supervisor):
+            async with supervisor:
+                run = await supervisor.start(Task("Work", "eng-a"))
+                while run.id not in supervisor.sessions:
                     await asyncio.sleep(0.01)
-                boss._listener.close()
-                boss._notify = lambda: None
+                supervisor._listener.close()
+                supervisor._notify = lambda: None
                 memory.as_agent("boss").append(
                     "Stop", "decisions/api", priority="critical"
                 )
-                looking = asyncio.create_task(boss.hear())
+                looking = asyncio.create_task(supervisor.hear())
                 await asyncio.sleep(0)
                 time.sleep(
                     0.05
                 )  # it is taken off the log, and whoever asked has not been told yet
                 looking.cancel()
-                return await asyncio.wait_for(boss.result(run), 10)
+                return await asyncio.wait_for(supervisor.result(run), 10)
 
         def script(seen):
             return (
@@ -370,8 +375,10 @@ def test_news_is_not_lost_with_whoever_heard_it(tmp_path):
                 else Move("", (("read", {"limit": 1}),), takes=0.3)
             )
 
-        with Supervisor(memory, engine=Scripted(script), memory_tools="always") as boss:
-            assert asyncio.run(story(boss)).text == "Heard."
+        with Supervisor(
+            memory, engine=Scripted(script), memory_tools="always"
+        ) as supervisor:
+            assert asyncio.run(story(supervisor)).text == "Heard."
 
 
 @pytest.mark.parametrize("dead", [True, False])
@@ -422,7 +429,9 @@ def busy_once(monkeypatch, where, act, at=1):
 def test_a_lock_that_is_held_too_long_ends_no_run(world, monkeypatch, part, act):
     """The run goes on from its steps, in the same incarnation, and ends once."""
     here = world(in_two_steps)
-    where = getattr(here.boss.run_store, part) if part else here.boss.run_store
+    where = (
+        getattr(here.supervisor.run_store, part) if part else here.supervisor.run_store
+    )
     calls = busy_once(monkeypatch, where, act, at=2 if act == "changes" else 1)
     result = here.spawn("Work", "eng-a", project="web")
     assert (result.status, here.run(result).epoch, len(calls) > 1) == ("done", 1, True)
@@ -483,7 +492,7 @@ def test_what_a_prompt_showed_is_noted_once_whoever_dies(world, noted):
     here = world(lambda seen: Move("Begun.", takes=1_000))
     here.says("Use v2")
     if not noted:
-        here.boss.run_store.note_shown = lambda run, first: None
+        here.supervisor.run_store.note_shown = lambda run, first: None
     run = here.dies("Work", "eng-a", after=1)
     assert len(shown(here, run)) == noted
     (result,) = here.resumed(lambda seen: "Done.")
@@ -506,7 +515,7 @@ def test_a_prompt_that_cannot_be_noted_ends_its_run(world):
         raise StoreError("the disk is full")
 
     here = world(lambda seen: "Done.")
-    here.boss.run_store.note_shown = fails
+    here.supervisor.run_store.note_shown = fails
     result = here.spawn("Work", "eng-a")
     assert (result.status, result.why) == ("failed", "the disk is full")
     assert result.usage.input_tokens > 0  # what was paid for is on record all the same
@@ -520,17 +529,21 @@ def test_a_run_of_another_workspace_is_left_to_it(tmp_path):
             memory.register(synapse.Agent("eng-a", role="engineer"))
     with (
         synapse.open(roots[1]) as memory,
-        Supervisor(memory, engine=Scripted(lambda seen: "Done.")) as boss,
+        Supervisor(memory, engine=Scripted(lambda seen: "Done.")) as supervisor,
     ):
         task = Task("Work", "eng-a")
-        run, _ = boss.run_store.admission.admit(
-            task, None, "eng-a-1", boss._pool.for_task, boss._pool.defaults(None)
+        run, _ = supervisor.run_store.admission.admit(
+            task,
+            None,
+            "eng-a-1",
+            supervisor._pool.for_task,
+            supervisor._pool.defaults(None),
         )
     with synapse.open(roots[0]) as memory:
         merge_in(memory.store, roots[1])
-        with Supervisor(memory, engine=Scripted(lambda seen: "Done.")) as boss:
-            taken, left = recover(boss.run_store)
+        with Supervisor(memory, engine=Scripted(lambda seen: "Done.")) as supervisor:
+            taken, left = recover(supervisor.run_store)
             assert (taken, list(left)) == ([], [run.id])
             assert "the workspace that it began in" in left[run.id]
-            boss.run_store.runs.stop(run.id, "operator", "enough")
-            assert [mine.id for mine in recover(boss.run_store).runs] == [run.id]
+            supervisor.run_store.runs.stop(run.id, "operator", "enough")
+            assert [mine.id for mine in recover(supervisor.run_store).runs] == [run.id]

@@ -24,7 +24,7 @@ def test_a_project_that_is_no_place_in_the_memory_begins_nothing(world, project)
     here = world(done)
     with pytest.raises(InvalidEntry, match="such as brain-suite"):
         here.spawn("Work", "eng-a", project=project)
-    assert here.boss.run_store.runs.all() == []
+    assert here.supervisor.run_store.runs.all() == []
 
 
 def test_a_lead_that_names_such_a_project_is_told(world, cast):
@@ -55,7 +55,7 @@ def test_what_is_no_limit_begins_nothing(world, name, bound):
     here = world(done)
     with pytest.raises(InvalidEntry, match=name):
         here.spawn("Work", "eng-a", **{name: bound})
-    assert here.boss.run_store.runs.all() == []
+    assert here.supervisor.run_store.runs.all() == []
 
 
 def test_a_run_whose_steps_are_damaged_ends_and_says_so(world):
@@ -85,12 +85,15 @@ def test_what_a_script_took_says_nothing_of_a_model(world):
     for n in range(5):
         here.spawn(f"Work {n}", "eng-a")
     budgets = {
-        engine: here.boss.run_store._pasts("engineer", engine)
+        engine: here.supervisor.run_store._pasts("engineer", engine)
         for engine in ("scripted", "other")
     }
     here.time.elapsed += 100
-    assert len(here.boss.run_store._pasts("engineer", "scripted")) == 5
-    assert (budgets["other"], here.boss.run_store._pasts("engineer", "other")) == (
+    assert len(here.supervisor.run_store._pasts("engineer", "scripted")) == 5
+    assert (
+        budgets["other"],
+        here.supervisor.run_store._pasts("engineer", "other"),
+    ) == (
         [],
         [],
     )
@@ -99,7 +102,7 @@ def test_what_a_script_took_says_nothing_of_a_model(world):
 def test_a_run_of_such_a_project_ends_and_lets_others_go_on(world):
     """One that an earlier version began."""
     here = world(done)
-    run_store, id = here.boss.run_store, name("eng-a", 1)
+    run_store, id = here.supervisor.run_store, name("eng-a", 1)
     task, agent = Task("Work", "eng-a", "Web Shop"), run_store.agent("eng-a")
     about = {
         "engine": "scripted",

@@ -26,8 +26,8 @@ def mem(tmp_path, team):
 def test_a_run_writes_back_what_came_of_it(mem):
     with Supervisor(
         mem, engine=Scripted(lambda seen: "The page is fixed.\n\nDetails follow.")
-    ) as boss:
-        result = boss.run(Task("Fix the page", "eng-a", project="web"))
+    ) as supervisor:
+        result = supervisor.run(Task("Fix the page", "eng-a", project="web"))
     assert (result.status, result.text) == (
         "done",
         "The page is fixed.\n\nDetails follow.",
@@ -47,16 +47,16 @@ def test_the_view_is_in_the_prompt(mem):
     seen = []
     with Supervisor(
         mem, engine=Scripted(lambda found: seen.append(found) or "ok")
-    ) as boss:
-        boss.run(Task("Call the API", "eng-a"))
+    ) as supervisor:
+        supervisor.run(Task("Call the API", "eng-a"))
     assert "Use /v2/users" in seen[0].messages[0].text
     assert "## Your Task\n" in seen[0].messages[-1].text
     assert "Call the API" in seen[0].messages[-1].text
 
 
 def test_an_agent_that_nobody_registered_is_refused(mem):
-    with Supervisor(mem) as boss, pytest.raises(synapse.NotFound, match="nobody"):
-        boss.run(Task("x", "nobody"))
+    with Supervisor(mem) as supervisor, pytest.raises(synapse.NotFound, match="nobody"):
+        supervisor.run(Task("x", "nobody"))
 
 
 def test_a_team_under_virtual_time_is_the_same_twice(tmp_path, team, cast):
@@ -72,8 +72,10 @@ def test_a_team_under_virtual_time_is_the_same_twice(tmp_path, team, cast):
             )
             with Supervisor(
                 memory, engine=engine, seed=7, inline=True, memory_tools="always"
-            ) as boss:
-                result = time.run(boss.spawn(Task("Do both", "lead", project="web")))
+            ) as supervisor:
+                result = time.run(
+                    supervisor.spawn(Task("Do both", "lead", project="web"))
+                )
             folder = Path(root) / "runs"
             return result, {
                 path.parent.name: path.read_text()
@@ -218,16 +220,16 @@ def test_a_run_that_takes_too_long_is_written_as_such(world):
 
 
 def test_a_run_that_is_stopped_before_it_can_hear_ends(mem):
-    async def play(boss):
-        async with boss:
-            run = await boss.start(Task("Work", "eng-a"))
-            boss.run_store.runs.stop(run.id, "operator", "enough")
-            return await boss.result(run)
+    async def play(supervisor):
+        async with supervisor:
+            run = await supervisor.start(Task("Work", "eng-a"))
+            supervisor.run_store.runs.stop(run.id, "operator", "enough")
+            return await supervisor.result(run)
 
     with Supervisor(
         mem, engine=Scripted(lambda seen: Move("never", takes=60)), inline=True
-    ) as boss:
-        result = asyncio.run(asyncio.wait_for(play(boss), 20))
+    ) as supervisor:
+        result = asyncio.run(asyncio.wait_for(play(supervisor), 20))
     assert (result.status, result.why, result.usage.input_tokens) == (
         "stopped",
         "enough",
@@ -243,10 +245,10 @@ def test_of_supervisors_that_begin_the_same_work_one_does(mem):
             synapse.open(mem.store.root) as own,
             Supervisor(
                 own, engine=Scripted(lambda seen: Move("ok", takes=0.2))
-            ) as boss,
+            ) as supervisor,
         ):
             together.wait()
-            return boss.run(Task("The very same", "eng-a"))
+            return supervisor.run(Task("The very same", "eng-a"))
 
     with ThreadPoolExecutor(4) as crew:
         results = list(crew.map(begin, range(4)))
@@ -260,7 +262,10 @@ def test_a_race_that_was_lost_counts_as_no_child(world):
     of its parent.
     """
     here = world(lambda seen: "Done.")
-    budget, agent = here.boss.run_store.costs.budget, here.boss.run_store.agent("eng-a")
+    budget, agent = (
+        here.supervisor.run_store.costs.budget,
+        here.supervisor.run_store.agent("eng-a"),
+    )
     parent, task = (
         here.known(here.spawn("Lead it", "lead").run),
         Task("The very same", "eng-a"),
@@ -268,16 +273,16 @@ def test_a_race_that_was_lost_counts_as_no_child(world):
     here.time.elapsed += 3_600
     admit, about = (
         budget.admit,
-        (here.boss._pool.for_task, here.boss._pool.defaults(None)),
+        (here.supervisor._pool.for_task, here.supervisor._pool.defaults(None)),
     )
 
     def beaten(run, holder, where):
         budget.admit = admit
-        here.boss.run_store.admission.admit(task, parent, "eng-a-first", *about)
+        here.supervisor.run_store.admission.admit(task, parent, "eng-a-first", *about)
         admit(run, holder, where)
 
     budget.admit = beaten
-    run, repeated = here.boss.run_store.admission.admit(
+    run, repeated = here.supervisor.run_store.admission.admit(
         task, parent, "eng-a-second", *about
     )
     assert (run.id, repeated, agent.id) == ("eng-a-first", True, run.agent)
@@ -306,7 +311,7 @@ def test_a_task_that_a_limit_does_not_let_begin_is_refused(world):
         1,
     )
     assert "at its limit of children: 1 allowed" in result.why
-    assert len(here.boss.run_store.runs.all()) == 1
+    assert len(here.supervisor.run_store.runs.all()) == 1
 
 
 def test_a_child_does_not_inherit_its_parents_model(world, cast):
@@ -316,7 +321,9 @@ def test_a_child_does_not_inherit_its_parents_model(world, cast):
     )
     here.mem.register(synapse.Agent("eng-b", department="web", model="own"))
     result = here.spawn("Lead it", "lead", model="dear")
-    models = {run.agent: run.fields["model"] for run in here.boss.run_store.runs.all()}
+    models = {
+        run.agent: run.fields["model"] for run in here.supervisor.run_store.runs.all()
+    }
     assert (result.status, models) == ("done", {"lead": "dear", "eng-a": "usual"})
     assert here.run(here.spawn("Work", "eng-b")).fields["model"] == "own"
     assert (
@@ -330,13 +337,13 @@ def test_a_run_can_be_stopped_by_anybody(world):
     stop = here.later(
         5,
         lambda: [
-            here.boss.run_store.runs.stop(run.id, "operator", "enough")
+            here.supervisor.run_store.runs.stop(run.id, "operator", "enough")
             for run in running()
         ],
     )
 
     def running():
-        return here.boss.run_store.runs.all(state="running")
+        return here.supervisor.run_store.runs.all(state="running")
 
     result = here.spawn("Work", "eng-a", also=[stop])
     assert (result.status, result.why, result.entry) == ("stopped", "enough", None)
@@ -404,7 +411,7 @@ def test_a_wrong_option_begins_nothing(world, wrong):
     here = world(lambda seen: "Done.")
     with pytest.raises(synapse.SynapseError, match=next(iter(wrong))):
         here.spawn("Work", "eng-a", **wrong)
-    assert here.boss.run_store.runs.all() == []
+    assert here.supervisor.run_store.runs.all() == []
 
 
 def test_a_supervisor_with_a_wrong_option_is_refused(mem):
@@ -488,7 +495,7 @@ def test_a_lead_hears_its_children_once(world, cast):
     assert result.status == "done"
     assert seen[-1].text.count("A is done.") == 1
     assert seen[-1].text.count("B is done.") == 1
-    children = here.boss.run_store.runs.children(result.run)
+    children = here.supervisor.run_store.runs.children(result.run)
     assert {child.agent for child in children} == {"eng-a", "eng-b"}
 
 

@@ -40,8 +40,8 @@ def team(tmp_path):
 
 
 def act(mem, team, script, brief="Say what you know", **more):
-    with Supervisor(mem, engine=Scripted(script)) as boss:
-        return asyncio.run(team.run(boss, brief, "hello", **more))
+    with Supervisor(mem, engine=Scripted(script)) as supervisor:
+        return asyncio.run(team.run(supervisor, brief, "hello", **more))
 
 
 def test_the_file_of_the_example(team):
@@ -168,8 +168,8 @@ def test_its_report_is_nobodys_debt(mem, team, capsys):
 
 
 def test_a_team_that_a_limit_does_not_let_begin(mem, team):
-    with Supervisor(mem, engine=Scripted(play), limits=Limits(depth=0)) as boss:
-        report = asyncio.run(team.run(boss, "Say what you know", "hello"))
+    with Supervisor(mem, engine=Scripted(play), limits=Limits(depth=0)) as supervisor:
+        report = asyncio.run(team.run(supervisor, "Say what you know", "hello"))
     assert (report.status, [bool(run.run) for run in report.runs]) == (
         "refused",
         [True, False],
@@ -199,8 +199,8 @@ def test_the_plan_that_the_lead_wrote_as_an_entry(mem, team):
             return Move("", (("append", entry),))
         return "I planned."
 
-    with Supervisor(mem, engine=Scripted(script), memory_tools="always") as boss:
-        report = asyncio.run(team.run(boss, "Count", "hello"))
+    with Supervisor(mem, engine=Scripted(script), memory_tools="always") as supervisor:
+        report = asyncio.run(team.run(supervisor, "Count", "hello"))
     assert [run.run.rpartition("-")[0] for run in report.runs] == [
         "cto",
         "lead",
@@ -275,11 +275,13 @@ def test_a_lead_whose_engine_is_a_model_drives_by_its_own_tools(mem, team):
 
     engine = Scripted(script)
     engine.name = "anthropic"
-    with Supervisor(mem, engine=engine) as boss:
+    with Supervisor(mem, engine=engine) as supervisor:
         report = asyncio.run(
-            team._replace(view_budget=321).run(boss, "Say what you know", "hello")
+            team._replace(view_budget=321).run(supervisor, "Say what you know", "hello")
         )
-        asked = {run.agent: run.task.view_budget for run in boss.run_store.runs.all()}
+        asked = {
+            run.agent: run.task.view_budget for run in supervisor.run_store.runs.all()
+        }
     assert report.done
     assert [run.run.rpartition("-")[0] for run in report.runs] == [
         "lead",
@@ -323,9 +325,11 @@ def test_tools_for_the_memory_are_the_teams_to_give(mem, team, says, offered):
 
     engine = Scripted(play)
     engine.name = "anthropic"
-    with Supervisor(mem, engine=engine) as boss:
+    with Supervisor(mem, engine=engine) as supervisor:
         asyncio.run(
-            team._replace(memory_tools=says).run(boss, "Say what you know", "hello")
+            team._replace(memory_tools=says).run(
+                supervisor, "Say what you know", "hello"
+            )
         )
     assert set(seen) == {"cto", "lead", "eng-backend"}
     assert {name for name, able in seen.items() if able} == set(offered)
@@ -377,8 +381,8 @@ def test_a_team_of_models_is_done_when_all_of_it_was_done(mem, team, cto, lead, 
 
     engine = Scripted(script)
     engine.name = "anthropic"
-    with Supervisor(mem, engine=engine) as boss:
-        report = asyncio.run(team.run(boss, "Say what you know", "hello"))
+    with Supervisor(mem, engine=engine) as supervisor:
+        report = asyncio.run(team.run(supervisor, "Say what you know", "hello"))
     assert (report.status, report.why[: len(why)]) == (
         "blocked" if why else "done",
         why,
@@ -418,9 +422,9 @@ def test_a_qa_that_looked_for_itself_saw_the_results(mem, team):
             return Move("", (("read", {"namespace": "status/hello"}),))
         return "2 of 2 passed." if "test what others" in seen.system else play(seen)
 
-    with Supervisor(mem, engine=Scripted(script), memory_tools="always") as boss:
+    with Supervisor(mem, engine=Scripted(script), memory_tools="always") as supervisor:
         report = asyncio.run(
-            team._replace(view_budget=0).run(boss, "Say what you know", "hello")
+            team._replace(view_budget=0).run(supervisor, "Say what you know", "hello")
         )
     assert (report.status, report.why) == ("done", "")
 
@@ -574,7 +578,7 @@ def test_a_team_of_models_in_which_one_part_ended_otherwise_is_not_done(
 
     engine = Scripted(script)
     engine.name = "anthropic"
-    with Supervisor(mem, engine=engine) as boss:
-        report = asyncio.run(team.run(boss, "Say what you know", "hello"))
+    with Supervisor(mem, engine=engine) as supervisor:
+        report = asyncio.run(team.run(supervisor, "Say what you know", "hello"))
     assert (report.runs[-1].status, report.status) == ("done", "blocked")
     assert text.partition(": ")[2] in report.why

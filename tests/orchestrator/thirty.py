@@ -85,9 +85,11 @@ def main(root):
             "inline": True,
             "memory_tools": "always",
         }
-        with Supervisor(memory, **options) as boss:
-            result = time.run(boss.spawn(Task("Build it all", "cto", project="all")))
-        runs = {run.agent: run.status for run in boss.run_store.runs.all()}
+        with Supervisor(memory, **options) as supervisor:
+            result = time.run(
+                supervisor.spawn(Task("Build it all", "cto", project="all"))
+            )
+        runs = {run.agent: run.status for run in supervisor.run_store.runs.all()}
     assert result.done, result
     assert runs == {agent.id: "done" for agent in AGENTS}, runs
     print(digest(Path(root)), f"{time.elapsed:.6f}")

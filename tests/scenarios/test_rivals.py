@@ -371,8 +371,8 @@ def test_nothing_of_the_products_own_works_for_a_rival(arm, count):
     context = made._watched
 
     def watched(setting):
-        def policy(agent, task, seat, plan):
-            given = context(setting)(agent, task, seat, plan)
+        def policy(agent, task, agent_memory, plan):
+            given = context(setting)(agent, task, agent_memory, plan)
             pushed.append((given.news, given.acts))
             return given
 

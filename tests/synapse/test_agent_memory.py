@@ -509,9 +509,9 @@ def test_a_staged_entry_knows_when_it_was_received(mem):
     mem.register(
         synapse.Agent("novice", write=["api/*"], read=["api/*"], review_required=True)
     )
-    seat = mem.as_agent("novice")
-    entry = seat.append("mine", "api/x")
-    assert (seat.get(entry.id).at, seat.get(entry.id).expires) == (
+    agent_memory = mem.as_agent("novice")
+    entry = agent_memory.append("mine", "api/x")
+    assert (agent_memory.get(entry.id).at, agent_memory.get(entry.id).expires) == (
         entry.at,
         entry.expires,
     )

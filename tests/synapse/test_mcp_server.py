@@ -1158,8 +1158,8 @@ def test_a_subscriber_that_dies_leaves_nothing(command, root):
 
     run(body())
     with synapse.open(root) as memory:
-        bells = memory.store.bells
-    assert not os.path.isdir(bells) or os.listdir(bells) == []
+        pipes = memory.store.pipes
+    assert not os.path.isdir(pipes) or os.listdir(pipes) == []
 
 
 def test_a_server_over_http_ends_when_it_is_told(root):

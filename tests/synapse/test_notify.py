@@ -106,10 +106,10 @@ def test_a_cursor_beyond_the_end_is_refused(mem):
     """Of a log that was put back from an older copy: who waits for it to get there again misses
     what comes.
     """
-    seat, end = mem.as_agent("operator"), mem.as_agent("operator").read().cursor
-    assert list(seat.follow(end, timeout=0)) == []
+    agent_memory, end = mem.as_agent("operator"), mem.as_agent("operator").read().cursor
+    assert list(agent_memory.follow(end, timeout=0)) == []
     with pytest.raises(InvalidQuery, match=f"beyond the log's end, {end}"):
-        seat.follow(end + 1)
+        agent_memory.follow(end + 1)
 
 
 def test_a_follower_is_told_of_each_once(mem):
@@ -232,9 +232,9 @@ def test_an_iteration_that_is_dropped_takes_its_bell_down(tmp_path):
         mem.as_agent("lead").append("one", "api/x")
         events = mem.as_agent("eng-a").follow(0, timeout=5)
         assert next(events).entry.body == "one"
-        assert len(os.listdir(mem.store.bells)) == 1
+        assert len(os.listdir(mem.store.pipes)) == 1
         events.close()
-        assert os.listdir(mem.store.bells) == []
+        assert os.listdir(mem.store.pipes) == []
 
 
 @pytest.mark.parametrize("lost", [False, True])
@@ -246,8 +246,8 @@ def test_it_is_told_at_once_and_soon_when_the_bell_is_lost(tmp_path, lost):
 
         def write():
             if lost:
-                for name in os.listdir(mem.store.bells):
-                    os.unlink(os.path.join(mem.store.bells, name))
+                for name in os.listdir(mem.store.pipes):
+                    os.unlink(os.path.join(mem.store.pipes, name))
             lead.append("news", "api/x")
 
         events = mem.as_agent("eng-a").follow(timeout=120)

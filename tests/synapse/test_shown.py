@@ -429,7 +429,7 @@ def test_a_pointer_does_not_count(mem, me):
 
 def test_a_mark_of_before_shows_everything_up_to_its_cursor(mem, me):
     wrote(mem, "critical", "info")
-    me.pen.act("shown", cursor=me.read().cursor, how="read")
+    me.writer.act("shown", cursor=me.read().cursor, how="read")
     wrote(mem, "info")
     assert me.unread() == 1
     assert "was shown everything up to" in sentence(Act(last_mark(mem)))
@@ -461,7 +461,7 @@ def test_what_came_between_the_page_and_its_mark_stays_unread(mem, me):
     wrote(mem, "info")
     page = me.read()
     wrote(mem, "critical")
-    me.pen.shown([entry.id for entry in page], page.visible, page.cursor, "read")
+    me.writer.shown([entry.id for entry in page], page.visible, page.cursor, "read")
     assert [entry.priority for entry in me.read(unread=True)] == ["critical"]
 
 
@@ -582,20 +582,24 @@ def test_two_that_mark_at_once_lose_nothing(tmp_path):
     with synapse.init(str(tmp_path / "memory")) as mem:
         mem.register(Agent("eng-a", read=("api/*",)))
         mem.register(Agent("lead", role="cto"))
-        seats, got, over = (
+        agent_memories, got, over = (
             [mem.as_agent("eng-a", *more) for more in ((), ())],
             set(),
             threading.Event(),
         )
         ids = set()
 
-        def look(seat):
-            while not over.is_set() or seat.unread():
+        def look(agent_memory):
+            while not over.is_set() or agent_memory.unread():
                 got.update(
-                    entry.id for entry in seat.read(unread=True, budget=300, mark=True)
+                    entry.id
+                    for entry in agent_memory.read(unread=True, budget=300, mark=True)
                 )
 
-        threads = [threading.Thread(target=look, args=(seat,)) for seat in seats]
+        threads = [
+            threading.Thread(target=look, args=(agent_memory,))
+            for agent_memory in agent_memories
+        ]
         for thread in threads:
             thread.start()
         for n in range(60):
@@ -668,9 +672,9 @@ def test_a_view_is_made_again_as_it_was_whatever_was_shown_since(mem, me, clock)
 
 def test_what_a_wake_rendered_was_shown(mem, me):
     ids = wrote(mem, "critical", "critical")
-    me.pen.delivery("offered", ids, "wake")
+    me.writer.delivery("offered", ids, "wake")
     assert me.unread() == 2
-    me.pen.delivery("rendered", ids[:1], "wake")
+    me.writer.delivery("rendered", ids[:1], "wake")
     assert [entry.id for entry in me.read(unread=True)] == ids[1:]
 
 

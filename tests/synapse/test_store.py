@@ -80,14 +80,14 @@ def test_an_agent_s_file_may_come_and_go(mem, root):
         (act.fields["how"], act.fields["agent"]["authority"])
         for act in changes(mem, "new")
     ] == [("registered", 40)]
-    seat = mem.as_agent("new")
-    seat.append("text", "api/x")
+    agent_memory = mem.as_agent("new")
+    agent_memory.append("text", "api/x")
     (root / "agents/new.yaml").unlink()
     assert [act.fields["how"] for act in changes(mem, "new")] == [
         "registered",
         "removed",
     ]
-    for act in (seat.read, lambda: seat.append("more", "api/x")):
+    for act in (agent_memory.read, lambda: agent_memory.append("more", "api/x")):
         with pytest.raises(NotFound):
             act()
     assert [agent.id for agent in mem.agents()] == ["eng-a", "lead"]
@@ -101,7 +101,7 @@ def test_an_agent_s_file_may_come_and_go(mem, root):
 
 
 def test_whoever_was_removed_acts_no_more_though_others_were_declared_later(mem, root):
-    seat = mem.as_agent("eng-a")
+    agent_memory = mem.as_agent("eng-a")
     (
         root / "agents/eng-a.yaml"
     ).unlink()  # the first of two: the last one declared stays
@@ -109,7 +109,7 @@ def test_whoever_was_removed_acts_no_more_though_others_were_declared_later(mem,
         "registered",
         "removed",
     ]
-    for act in (seat.read, lambda: seat.append("more", "api/x")):
+    for act in (agent_memory.read, lambda: agent_memory.append("more", "api/x")):
         with pytest.raises(NotFound):
             act()
     assert [agent.id for agent in mem.agents()] == ["lead"]
@@ -406,15 +406,15 @@ def test_threads_may_share_a_memory(tmp_path, kind):
         written = []
 
         def write(n):
-            seat = mem.as_agent(f"w{n}")
+            agent_memory = mem.as_agent(f"w{n}")
             for turn in range(40):
-                entry = seat.append(
+                entry = agent_memory.append(
                     f"body {n} {turn}",
                     f"space-{n}/turn-{turn}",
                     topic="t" if turn % 5 == 0 else None,
                 )
                 written.append(entry.id)
-                seat.get(entry.id)
+                agent_memory.get(entry.id)
             return n
 
         def read():

@@ -62,14 +62,14 @@ def test_marks_without_an_end_take_no_time():
     assert tools.blocker_of("Blocked:") == tools.UNNAMED
 
 
-def ask(seat, tool, /, once=None, **arguments):
-    told = tools.call(BY_NAME[tool], seat, arguments, once)
+def ask(agent_memory, tool, /, once=None, **arguments):
+    told = tools.call(BY_NAME[tool], agent_memory, arguments, once)
     assert len(told.encode()) <= CAPSULE
     return told
 
 
-def last(seat):
-    return seat.read(limit=1)[0]
+def last(agent_memory):
+    return agent_memory.read(limit=1)[0]
 
 
 def test_what_the_schemas_cost():
@@ -339,7 +339,7 @@ def test_ack(me, mem):
     assert (
         ask(me, "ack", ids=[entry.id]) == f"Error: {entry.id} was not delivered to eng"
     )
-    me.pen.delivery("rendered", [entry.id], "spawn")
+    me.writer.delivery("rendered", [entry.id], "spawn")
     assert ask(me, "ack", ids=[short(entry)]) == f"Acknowledged {entry.id}."
     mem.store.index.catch_up()
     states = [
@@ -480,8 +480,8 @@ def more():
     """
     by_name = {tool.name: tool for tool in tools.CLIENTS}
 
-    def call(seat, tool, /, once=None, **arguments):
-        told = tools.call(by_name[tool], seat, arguments, once)
+    def call(agent_memory, tool, /, once=None, **arguments):
+        told = tools.call(by_name[tool], agent_memory, arguments, once)
         assert tool == "briefing" or len(told.encode()) <= CAPSULE
         return told
 
@@ -571,7 +571,7 @@ def test_ack_takes_messages_and_entries(mem, more):
     lead, eng = mem.as_agent("lead"), mem.as_agent("eng")
     message = more(lead, "send", to="eng", body="hear", priority="urgent").split()[2]
     entry = lead.append("hear too", "api/x", priority="critical")
-    eng.pen.delivery("offered", [entry.id], "test")
+    eng.writer.delivery("offered", [entry.id], "test")
     assert (
         ask(eng, "ack", ids=[message, entry.id], once="k")
         == f"Acknowledged {message}, {entry.id}."

@@ -174,7 +174,7 @@ def test_the_environment_says_which_incarnation(mem, monkeypatch):
     monkeypatch.setenv("SYNAPSE_AGENT", "eng")
     monkeypatch.setenv("SYNAPSE_RUN", "r:1")
     assert mem.as_agent("eng").append("x", "status/p").namespace == "status/p"
-    assert mem.as_agent("eng", run="r", epoch=1).pen.fence.key == "run:r"
+    assert mem.as_agent("eng", run="r", epoch=1).writer.fence.key == "run:r"
     for run, epoch in (("r", 2), ("s", 1)):
         with pytest.raises(Forbidden):
             mem.as_agent("eng", run=run, epoch=epoch)

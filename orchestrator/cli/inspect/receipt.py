@@ -100,7 +100,7 @@ def _derive_prompt(call: Call, run: Fields) -> Prompt:
             f" is its receipt"
         ) from error
     memory, root = call.memory, call.memory.store.root or call.root
-    seat = memory.as_agent(receipt.agent, str(run["run"]), int(run["epoch"]))
+    agent_memory = memory.as_agent(receipt.agent, str(run["run"]), int(run["epoch"]))
     agent = memory.store.agents()[receipt.agent]
     with memory.store.snapshot() as snap:
         parent = snap.run(str(run["parent"])) if run.get("parent") else None
@@ -112,7 +112,7 @@ def _derive_prompt(call: Call, run: Fields) -> Prompt:
         options.get("role"),
     )
     return derive(
-        seat, receipt, task, secret(root), Templates(memory.store.root), agent
+        agent_memory, receipt, task, secret(root), Templates(memory.store.root), agent
     )
 
 

@@ -87,13 +87,13 @@ def fill_workspace(root: str) -> None:
     with core.init(root) as memory:
         memory.register(Agent("lead", role="project-lead"))
         memory.register(Agent("engineer"))
-        seat = memory.as_agent("engineer")
+        agent_memory = memory.as_agent("engineer")
         for number in range(ENTRIES):
             text = (
                 f"synapse-doctor {number}: "
                 + "what was found here is written at some length. " * (WORDS // 10)
             )
-            seat.append(text, namespace="blockers/doctor", priority="critical")
+            agent_memory.append(text, namespace="blockers/doctor", priority="critical")
 
 
 def payload(client_facts: Facts, name: str, folder: str, number: int) -> str:

@@ -69,7 +69,7 @@ class CallChecks:
         return Reply(context="\n".join(filter(None, (*lines, text))))
 
     def _moment(self, worker: Worker, event: Event) -> str:
-        """Return the text of the entries for the moment before this call that the worker has not."""
+        """Return the entries for the moment before this call that the worker does not have."""
         call = SPAWN if event.kind == "spawn" else event.tool
         arguments = event.arguments
         # A read may be a command; the entries for edits are for what changes files.
@@ -79,8 +79,13 @@ class CallChecks:
                 for name, value in arguments.items()
                 if name.lower() in COMMANDS
             }
-        seat, seen_ids = self.workers.seat(worker), frozenset(worker.seen)
-        entries = self.findings.entries_for_call(seat, call, arguments, seen_ids)
+        agent_memory, seen_ids = (
+            self.workers.agent_memory(worker),
+            frozenset(worker.seen),
+        )
+        entries = self.findings.entries_for_call(
+            agent_memory, call, arguments, seen_ids
+        )
         entries = entries[:AT_ONCE]  # the others at the next call
         worker.add("seen", [entry.id for entry in entries])
         return self.context.render_moment(worker, entries) if entries else ""
@@ -89,10 +94,12 @@ class CallChecks:
         """Return another agent's result of the same call, or that it is to be waited for; None
         where the call is this worker's to make.
         """
-        act, seat = _act(event), self.workers.seat(worker)
+        act, agent_memory = _act(event), self.workers.agent_memory(worker)
         if act.key in worker.told:
             return None
-        look = self.findings.begin(seat, act, _once(worker, event), None, CALL_SECONDS)
+        look = self.findings.begin(
+            agent_memory, act, _once(worker, event), None, CALL_SECONDS
+        )
         if look.text is not None and look.entry is not None:
             worker.add("told", [act.key])
             worker.add("seen", [look.entry.id])
@@ -111,7 +118,7 @@ class CallChecks:
     def _claim_file(self, worker: Worker, path: str) -> Iterator[str]:
         """Claim a file for a while, or yield who else is editing it."""
         work = claims.named(f"edit {path[-180:]}")
-        now, seat = self.store.clock(), self.workers.seat(worker)
+        now, agent_memory = self.store.clock(), self.workers.agent_memory(worker)
         holder = claims.holder(self.store, work, now)
         if holder is not None and holder.run == worker.run:
             if holder.until - now > EDIT_MINUTES * _MINUTE // 2:
@@ -121,7 +128,13 @@ class CallChecks:
             superseded_runs = {holder.run} if holder else set()
             try:
                 claims.take(
-                    seat.pen, work, EDIT_MINUTES, None, None, now, superseded_runs
+                    agent_memory.writer,
+                    work,
+                    EDIT_MINUTES,
+                    None,
+                    None,
+                    now,
+                    superseded_runs,
                 )
                 worker.add("editing", [work])
                 return
@@ -212,22 +225,22 @@ class CallChecks:
         call = worker.at.pop(event.call, None) if event.call else None
         if call is None or event.kind not in SHARED:
             return
-        act, seat = _act(event), self.workers.seat(worker)
+        act, agent_memory = _act(event), self.workers.agent_memory(worker)
         look = Look(claimed=bool(call["claimed"]), files={})
         if event.result.strip():
             self.findings.write_result(
-                seat, act, _once(worker, event), event.result, look
+                agent_memory, act, _once(worker, event), event.result, look
             )
         elif look.claimed:
-            self.findings.release(seat, act)
+            self.findings.release(agent_memory, act)
 
     def give_back(self, worker: Worker) -> None:
         """Give back what a worker was at when it ended: files, and calls that came to nothing."""
-        seat = self.workers.seat(worker)
+        agent_memory = self.workers.agent_memory(worker)
         for call in worker.at.values():
             if call["claimed"]:
                 with suppress(SynapseError):  # it has run out
-                    seat.release(call["work"])
+                    agent_memory.release(call["work"])
         worker.at = {}
         self.workers.release(worker)
 

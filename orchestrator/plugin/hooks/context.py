@@ -54,7 +54,7 @@ class Context:
     def opening(
         self,
         agent: Agent,
-        seat: AgentMemory,
+        agent_memory: AgentMemory,
         text: str,
         cap: int,
         without: Sequence[str],
@@ -64,20 +64,20 @@ class Context:
         takes.
         """
         if cap < LEAST_CAP:
-            return Opening((), _empty_view(seat))
+            return Opening((), _empty_view(agent_memory))
         scale = 1.0
         while scale > LEAST_SCALE:
-            view = self._view(agent, seat, text, without, scale)
+            view = self._view(agent, agent_memory, text, without, scale)
             texts = self._divide(agent, view, cap) if view.included else ()
             if len(texts) <= parts and all(self.length(text) <= cap for text in texts):
                 return Opening(texts, view)
             scale *= 0.8 * min(parts / len(texts), 1.0)
-        return Opening((), _empty_view(seat))
+        return Opening((), _empty_view(agent_memory))
 
     def _view(
         self,
         agent: Agent,
-        seat: AgentMemory,
+        agent_memory: AgentMemory,
         text: str,
         without: Sequence[str],
         scale: float,
@@ -90,13 +90,13 @@ class Context:
             "quick": True,
         }
         try:
-            return seat.briefing(
+            return agent_memory.briefing(
                 int((selection.CRITICALS + selection.MOST) * scale),
                 worth=worth,
                 **options,
             )
         except OverBudget:
-            return _empty_view(seat)
+            return _empty_view(agent_memory)
 
     def _divide(self, agent: Agent, view: View, cap: int) -> tuple[str, ...]:
         """Return the view's text in as few parts as the cap allows, each ending with an entry."""
@@ -121,7 +121,7 @@ class Context:
         ids = list(view.shown)
         if ids:
             of = len(view.included) + len(view.left_out)
-            self.workers.seat(worker).pen.shown(ids, of, view.cursor, how)
+            self.workers.agent_memory(worker).writer.shown(ids, of, view.cursor, how)
             worker.add("seen", ids)
 
     # -- the news ----------------------------------------------------------------------------------
@@ -194,7 +194,7 @@ class Context:
                 "epoch": worker.epoch,
                 "state": "rendered",
             }
-            self.workers.seat(worker).pen.write(
+            self.workers.agent_memory(worker).writer.write(
                 Record.new("delivery", worker.agent, fields | {"ids": whole_ids})
             )
         return text
@@ -218,8 +218,8 @@ def _blocks(entries: Sequence[Entry]) -> list[Block]:
     ]
 
 
-def _empty_view(seat: AgentMemory) -> View:
-    view = seat.briefing(only="critical", moments=False, quick=True)
+def _empty_view(agent_memory: AgentMemory) -> View:
+    view = agent_memory.briefing(only="critical", moments=False, quick=True)
     return view._replace(text="", tokens=0, included=())
 
 

@@ -130,10 +130,13 @@ class _Answer:
         return ""
 
     def _open(self, worker: Worker, text: str, parts: int | None = None) -> Reply:
-        agent, seat = self.workers.reader(worker), self.workers.seat(worker)
+        agent, agent_memory = (
+            self.workers.reader(worker),
+            self.workers.agent_memory(worker),
+        )
         parts = self.facts.parts if parts is None else parts
         opening = self.context.opening(
-            agent, seat, text, self.event_facts.cap, worker.seen, parts
+            agent, agent_memory, text, self.event_facts.cap, worker.seen, parts
         )
         self.context.note_shown(worker, opening.view, self.event.name)
         worker.cursor, worker.opened = max(worker.cursor, opening.view.cursor), True
@@ -154,10 +157,13 @@ class _Answer:
         worker.acts = 0
         worker.turns += 1
         news = self._news(worker)
-        agent, seat = self.workers.reader(worker), self.workers.seat(worker)
+        agent, agent_memory = (
+            self.workers.reader(worker),
+            self.workers.agent_memory(worker),
+        )
         room = self.event_facts.cap - self.facts.length(news) - 1
         opening = self.context.opening(
-            agent, seat, self.event.prompt, room, worker.seen, 1
+            agent, agent_memory, self.event.prompt, room, worker.seen, 1
         )
         self.context.note_shown(worker, opening.view, "prompt")
         return Reply(context="\n".join(filter(None, (news, *opening.parts))))

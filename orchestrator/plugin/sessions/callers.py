@@ -21,7 +21,7 @@ from synapse.core import Memory
 from synapse.mcp.caller import Caller
 
 
-def seat_of(
+def agent_memory_of(
     memory: Memory, client: str, caller: Caller, pid: int, lead: str = ""
 ) -> AgentMemory:
     """Return the seat of the conversation that calls. Where no hook has told of one, the lead's, in
@@ -36,7 +36,7 @@ def seat_of(
     session, worker = conversation
     workers = ClientRuns(memory, session)
     return (
-        workers.seat(worker)
+        workers.agent_memory(worker)
         if workers.is_running(worker)
         else memory.as_agent(worker.agent)
     )

@@ -138,7 +138,7 @@ class ClientRuns:
             return agent
         raise Conflict(f"{MOST} agents named {base} are at work: nobody more can begin")
 
-    def seat(self, worker: Worker) -> AgentMemory:
+    def agent_memory(self, worker: Worker) -> AgentMemory:
         """Return the memory as a worker's agent has it."""
         return self.memory.as_agent(worker.agent, worker.run, worker.epoch)
 
@@ -158,11 +158,11 @@ class ClientRuns:
         file = f"turn-{part}.md" if part else OUTPUT
         if outcome.text:
             Folder(self.root, worker.run).make().write(file, outcome.text, sync=False)
-        id, seat = None, self.seat(worker)
+        id, agent_memory = None, self.agent_memory(worker)
         # A client's reports are lists.
         outcome = outcome._replace(text=writeback.flattened(outcome.text))
         for note in writeback.settle(worker.run, self.project, outcome):
-            entry = seat.append(
+            entry = agent_memory.append(
                 note.body,
                 note.namespace,
                 priority=note.priority,
@@ -212,8 +212,8 @@ class ClientRuns:
 
     def release(self, worker: Worker) -> None:
         """Give back the files that a worker was editing."""
-        seat = self.seat(worker)
+        agent_memory = self.agent_memory(worker)
         for work in worker.editing:
             with suppress(SynapseError):  # it has run out, or was given back
-                seat.release(work)
+                agent_memory.release(work)
         worker.editing = []

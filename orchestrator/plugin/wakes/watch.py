@@ -51,7 +51,7 @@ class Watch:
         woken = WokenEntries.lock(path)
         if woken is None:
             return 0  # another one waits for this client
-        notification = NotificationPipe(self.store.bells or "")
+        notification = NotificationPipe(self.store.pipes or "")
         rewakes = self.mode == "rewake"
         try:
             until = time.monotonic() + (SETTLE if rewakes else 0.0)

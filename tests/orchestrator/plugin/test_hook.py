@@ -290,14 +290,14 @@ def test_a_daemon_that_is_late_answers_nothing_and_gives_nothing_away(folder, me
     async def story():
         with (
             synapse.open(f"{folder}/shared-memory") as own,
-            Supervisor(own, engine=Scripted(lambda seen: "Done.")) as boss,
+            Supervisor(own, engine=Scripted(lambda seen: "Done.")) as supervisor,
         ):
-            daemon = Daemon(f"{folder}/shared-memory", boss)
+            daemon = Daemon(f"{folder}/shared-memory", supervisor)
             up = asyncio.create_task(daemon.run())
             while not os.path.exists(daemon.socket):
                 await asyncio.sleep(0.01)
             await asyncio.sleep(0.3)
-            busy = asyncio.create_task(boss.memory_thread(time.sleep, 3.5))
+            busy = asyncio.create_task(supervisor.memory_thread(time.sleep, 3.5))
             await asyncio.sleep(0.1)
             done = await asyncio.to_thread(run, folder, event(folder))
             await busy

@@ -32,26 +32,28 @@ RECALLS = "Ask before you decide"
 
 
 @pytest.fixture
-def seat():
+def agent_memory():
     with synapse.open("memory:", clock=FrozenClock()) as mem:
         mem.register(Agent("eng"))
         yield mem.as_agent("eng")
 
 
-def offered(policy, seat, plan, text="Build it"):
-    context = policy(seat.store.agent("eng"), Task(text, "eng"), seat, plan)
+def offered(policy, agent_memory, plan, text="Build it"):
+    context = policy(
+        agent_memory.store.agent("eng"), Task(text, "eng"), agent_memory, plan
+    )
     assert context.view is None  # the one that the plan allows
     return [tool.name for tool in context.tools]
 
 
-def test_by_default_an_agent_recalls_where_it_pays(seat):
-    assert offered(by_default, seat, SHORT) == []
-    assert offered(by_default, seat, PAYS) == [
+def test_by_default_an_agent_recalls_where_it_pays(agent_memory):
+    assert offered(by_default, agent_memory, SHORT) == []
+    assert offered(by_default, agent_memory, PAYS) == [
         tool.name for tool in tools.offered("engineer")
     ]
 
 
-def test_when_to_recall_is_a_function_of_ones_own(seat):
+def test_when_to_recall_is_a_function_of_ones_own(agent_memory):
     asked = []
 
     def on_policy_questions(agent, task, plan):
@@ -59,8 +61,8 @@ def test_when_to_recall_is_a_function_of_ones_own(seat):
         return "policy" in task.text
 
     policy = view_capsule(on_policy_questions)
-    assert offered(policy, seat, PAYS) == []
-    assert "memory_search" in offered(policy, seat, SHORT, "Check the policy")
+    assert offered(policy, agent_memory, PAYS) == []
+    assert "memory_search" in offered(policy, agent_memory, SHORT, "Check the policy")
     assert asked == [("eng", "Build it", PAYS), ("eng", "Check the policy", SHORT)]
 
 
@@ -120,7 +122,8 @@ def test_what_is_taught_is_billed_as_schema(world):
 @pytest.mark.parametrize("flags", [{}, {"news": False}, {"acts": False}])
 def test_a_policy_says_what_is_pushed_and_the_prompt_step_has_it(world, flags):
     ground = world(
-        lambda seen: "Done.", context=lambda agent, task, seat, plan: Context(**flags)
+        lambda seen: "Done.",
+        context=lambda agent, task, agent_memory, plan: Context(**flags),
     )
     result = ground.spawn("Build it", "eng-a")
     first = steps.read(ground.folder(result.run).lines("steps.jsonl"))[0]
@@ -338,9 +341,9 @@ def test_a_prompt_that_pays_is_made_again_to_the_byte(world):
         "projects/notes",
         supersedes=receipt.included[-1][0],
     )
-    run, run_store = ground.run(result), ground.boss.run_store
+    run, run_store = ground.run(result), ground.supervisor.run_store
     again = derive(
-        run_store.seat(run),
+        run_store.agent_memory(run),
         receipt,
         assignment(run.task, None),
         run_store.secret,

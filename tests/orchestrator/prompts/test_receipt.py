@@ -244,7 +244,7 @@ def test_who_has_neither_shell_nor_tool_is_shown_no_command(mem, more):
     """Nothing that it could not do; who can is told how. Both keep to the budget, and can be made
     again."""
     fill(mem)
-    seat, agent = mem.as_agent("eng-frontend"), mem.store.agent("eng-frontend")
+    agent_memory, agent = mem.as_agent("eng-frontend"), mem.store.agent("eng-frontend")
     for reach in (
         Reach(),
         Reach(("append",)),
@@ -255,7 +255,10 @@ def test_who_has_neither_shell_nor_tool_is_shown_no_command(mem, more):
         assert ("`synapse " in prompt.memory) == reach.follows_commands
         assert receipt.tokens["view"] == Counter("gpt-5").count(prompt.memory)
         assert 0 < receipt.tokens["view"] <= receipt.budget
-        assert derive(seat, load(receipt.dump()), TASK, KEY, TEMPLATES, agent) == prompt
+        assert (
+            derive(agent_memory, load(receipt.dump()), TASK, KEY, TEMPLATES, agent)
+            == prompt
+        )
 
 
 PAYS = {
@@ -272,10 +275,10 @@ def test_a_prompt_is_made_again_from_the_log(mem, more):
     fill(mem)
     prompt, receipt = made(mem, **more)
     fill(mem, 9)
-    seat = mem.as_agent("eng-frontend")
-    seat.resolve(receipt.included[0][0]) if receipt.included else None
+    agent_memory = mem.as_agent("eng-frontend")
+    agent_memory.resolve(receipt.included[0][0]) if receipt.included else None
     again = derive(
-        seat,
+        agent_memory,
         load(receipt.dump()),
         TASK,
         KEY,
@@ -294,15 +297,19 @@ def test_what_came_in_the_same_moment_is_not_taken_in(mem):
     fill(mem, 3)
     prompt, receipt = made(mem)
     mem.as_agent("eng-backend").append("Late.", "status/x")
-    seat = mem.as_agent("eng-frontend")
+    agent_memory = mem.as_agent("eng-frontend")
     late = receipt._replace(at=mem.store.clock())
     assert (
-        derive(seat, late, TASK, KEY, TEMPLATES, mem.store.agent("eng-frontend"))
+        derive(
+            agent_memory, late, TASK, KEY, TEMPLATES, mem.store.agent("eng-frontend")
+        )
         == prompt
     )
     wider = late._replace(cursor=late.cursor + 9)
     assert (
-        derive(seat, wider, TASK, KEY, TEMPLATES, mem.store.agent("eng-frontend"))
+        derive(
+            agent_memory, wider, TASK, KEY, TEMPLATES, mem.store.agent("eng-frontend")
+        )
         != prompt
     )
 

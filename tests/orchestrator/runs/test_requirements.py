@@ -312,7 +312,7 @@ def test_what_was_stopped_is_ended_by_anybody(world):
     here = world(other, tools=[look])
     run = here.dies("Work", "eng-a", after=10)
     assert set(left(here)) == {run}
-    here.boss.run_store.runs.stop(run, "operator", "not wanted any more")
+    here.supervisor.run_store.runs.stop(run, "operator", "not wanted any more")
     calls = []
     (result,) = here.resumed(lambda seen: calls.append(seen) or "Done.")
     assert (result.run, result.status, result.why, calls) == (
@@ -343,13 +343,15 @@ def test_an_engine_that_cannot_be_made_is_not_there(world, tmp_path, monkeypatch
     assert done.done
 
     async def begins():
-        async with here.boss:
-            run = await here.boss.start(Task("More", "eng-a", engine="own_engine:Own"))
-            await here.boss.leave()
+        async with here.supervisor:
+            run = await here.supervisor.start(
+                Task("More", "eng-a", engine="own_engine:Own")
+            )
+            await here.supervisor.leave()
             return run.id
 
     run = here.time.run(begins())
-    here.boss.run_store.lease.close()
+    here.supervisor.run_store.lease.close()
     monkeypatch.delitem(sys.modules, "own_engine")
     (tmp_path / "own_engine.py").unlink()
     assert "the engine 'own_engine:Own' cannot be made" in left(here)[run]
@@ -384,7 +386,7 @@ def family(world):
         here = world(Scripted(lead), engines={"client": slow}, **options)
         here.mem.register(synapse.Agent("eng-a", department="web", engine="client"))
         top = here.dies("All of it", "lead", after=10)
-        (child,) = here.boss.run_store.runs.children(top)
+        (child,) = here.supervisor.run_store.runs.children(top)
         return here, top, child.id
 
     return made
@@ -459,7 +461,7 @@ def test_below_a_run_others_are_begun_as_by_its_own_program(world):
         Other(lambda seen: "I am another."), engines=given, model="n"
     )
     assert [result.run for result in results] == [top]
-    (child,) = here.boss.run_store.runs.children(top)
+    (child,) = here.supervisor.run_store.runs.children(top)
     assert (child.fields["engine"], child.fields["model"]) == ("scripted", "m")
 
 
@@ -468,7 +470,7 @@ def test_below_a_run_others_are_begun_as_by_its_own_program(world):
 
 def test_a_run_of_an_older_version_goes_on_where_its_work_is_asked_for(world):
     here = world(Scripted(lambda seen: "Done."))
-    task, run_store = Task("Work", "eng-a"), here.boss.run_store
+    task, run_store = Task("Work", "eng-a"), here.supervisor.run_store
     key = f"intent:{intent_of(task.text, project=task.project, agent=task.agent)}"
     about = {"engine": "scripted", "model": None, "intent": key}
     run = run_store.runs.begin(
@@ -538,10 +540,10 @@ def test_resume_returns_what_came_of_what_it_went_on_with(world):
     [("run", r"await boss\.spawn\(task\)"), ("resume", r"await boss\.take_over\(\)")],
 )
 def test_in_a_coroutine_they_say_what_to_write(tmp_path, act, instead):
-    async def main(boss):
-        boss.run(Task("x", "eng-a")) if act == "run" else boss.resume()
+    async def main(supervisor):
+        supervisor.run(Task("x", "eng-a")) if act == "run" else supervisor.resume()
 
-    with synapse.init(str(tmp_path / "ws")) as memory, Supervisor(memory) as boss:
+    with synapse.init(str(tmp_path / "ws")) as memory, Supervisor(memory) as supervisor:
         refused = pytest.raises(synapse.SynapseError, match=instead)
         with refused:
-            asyncio.run(main(boss))
+            asyncio.run(main(supervisor))

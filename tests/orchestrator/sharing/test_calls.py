@@ -62,11 +62,11 @@ def crowd(here, names, *, apart=0.0, project="web", **more):
     """The results of agents that are given the same task, one after the other."""
 
     async def all_of_it():
-        async with here.boss:
+        async with here.supervisor:
 
             async def one(at, name):
                 await asyncio.sleep(at * apart)
-                return await here.boss.spawn(
+                return await here.supervisor.spawn(
                     Task(f"Look into it, {name}", name, project, **more)
                 )
 
@@ -162,7 +162,7 @@ def test_the_same_thing_in_other_words_of_case_and_spacing_is_the_same(ground):
     digging = Digging()
     here = ground(digging, digs("The Retry  limit of service 3."))
     crowd(here, ["eng-a"])
-    here.boss.engines["scripted"].script = digs()
+    here.supervisor.engines["scripted"].script = digs()
     crowd(here, ["eng-b"])
     assert len(digging.made) == 1
 
@@ -177,7 +177,9 @@ def test_nothing_is_shared_of_a_tool_that_does_not_say_so(ground):
 
 def test_nothing_is_looked_up_where_the_policy_says_so(ground):
     digging = Digging()
-    here = ground(digging, context=lambda agent, task, seat, plan: Context(acts=False))
+    here = ground(
+        digging, context=lambda agent, task, agent_memory, plan: Context(acts=False)
+    )
     crowd(here, ["eng-a", "eng-b"])
     assert len(digging.made) == 2
     assert (results(here), claims(here)) == ([], [])
@@ -213,7 +215,7 @@ def test_files_that_name_no_argument_begin_no_run(ground, is_of_task):
         InvalidEntry, match="investigate: files names subjct; it takes subject"
     ):
         here.spawn("Look into it", "eng-a", "web", **more)
-    assert here.boss.run_store.runs.all() == []
+    assert here.supervisor.run_store.runs.all() == []
 
 
 # -- asking for the call itself --------------------------------------------------------------------
@@ -231,9 +233,9 @@ def test_called_once_more_it_is_made(ground):
 def test_another_result_takes_the_place_of_the_first_without_a_dispute(ground):
     texts = iter([FOUND, FOUND.replace("57", "58")])
     here = ground(Digging(text=lambda: next(texts)), digs(until="58", most=3))
-    here.boss.engines["scripted"].script = digs()
+    here.supervisor.engines["scripted"].script = digs()
     crowd(here, ["eng-a"])
-    here.boss.engines["scripted"].script = digs(until="58", most=3)
+    here.supervisor.engines["scripted"].script = digs(until="58", most=3)
     (two,) = crowd(here, ["eng-b"])
     (entry,) = results(here)
     assert ("58" in entry.body, entry.disputed, entry.author) == (True, (), "eng-b")
@@ -280,7 +282,7 @@ def test_two_calls_of_one_turn_are_given_the_same(ground):
             else Move("", (("investigate", {"subject": SUBJECT}),) * 2)
         )
 
-    here.boss.engines["scripted"].script = twice
+    here.supervisor.engines["scripted"].script = twice
     (two,) = crowd(here, ["eng-b"])
     assert len(digging.made) == 1
     assert shares(here, two) == {"given": 2}
@@ -294,7 +296,7 @@ def test_an_entry_that_has_what_a_call_asks_for_is_given(ground):
     here = ground(digging)
     body = "The retry limit of service 3 is 570."
     here.mem.as_agent("boss").append(body, "projects/web")
-    here.boss.engines["scripted"].script = digs(until=body)
+    here.supervisor.engines["scripted"].script = digs(until=body)
     (result,) = crowd(here, ["eng-a"])
     assert f"  > {body}" in result.text
     assert digging.made == []
@@ -471,14 +473,14 @@ def test_a_run_that_is_stopped_while_it_waits_ends_at_once(ground):
     here = ground(digging)
 
     async def all_of_it():
-        async with here.boss:
-            one = await here.boss.start(Task("Look", "eng-a", "web"))
+        async with here.supervisor:
+            one = await here.supervisor.start(Task("Look", "eng-a", "web"))
             await asyncio.sleep(2)
-            two = await here.boss.start(Task("Look too", "eng-b", "web"))
+            two = await here.supervisor.start(Task("Look too", "eng-b", "web"))
             await asyncio.sleep(5)
-            await here.boss.stop(two.id)
-            ended = await here.boss.result(two)
-            await here.boss.stop(one.id)
+            await here.supervisor.stop(two.id)
+            ended = await here.supervisor.result(two)
+            await here.supervisor.stop(one.id)
             return ended, here.time.elapsed
 
     ended, at = here.time.run(all_of_it())
@@ -509,11 +511,11 @@ def test_who_may_not_read_the_result_does_not_wait_for_it(ground):
     )
 
     async def all_of_it():
-        async with here.boss:
-            one = await here.boss.start(Task("Look", "eng-a", "web"))
+        async with here.supervisor:
+            one = await here.supervisor.start(Task("Look", "eng-a", "web"))
             await asyncio.sleep(2)
-            two = await here.boss.spawn(Task("Look too", "stranger", "elsewhere"))
-            await here.boss.result(one)
+            two = await here.supervisor.spawn(Task("Look too", "stranger", "elsewhere"))
+            await here.supervisor.result(one)
             return two
 
     two = here.time.run(all_of_it())
@@ -699,7 +701,7 @@ def test_a_long_result_is_given_condensed_and_lies_whole_in_the_runs_folder(grou
     assert FOUND in two.text
     assert len(two.text) < 600
     where = entry.evidence.removeprefix("runs/")
-    assert here.boss.run_store.folder(here.run(one)).path.endswith(
+    assert here.supervisor.run_store.folder(here.run(one)).path.endswith(
         where.partition("/")[0]
     )
     with open(f"{here.mem.store.root}/runs/{where}", encoding="utf-8") as file:

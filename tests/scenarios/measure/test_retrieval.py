@@ -106,7 +106,7 @@ def test_turns_become_messages_of_threads(path, tmp_path):
     conversations = read(path)
     loaded = load(str(tmp_path / "w"), conversations)
     with loaded.mem:
-        entries = [loaded.seat.get(id) for id in loaded.turns]
+        entries = [loaded.agent_memory.get(id) for id in loaded.turns]
         assert {entry.kind for entry in entries} == {"message"}
         assert len({entry.more["thread"] for entry in entries}) == 4
         assert [(entry.author, entry.body) for entry in entries[:2]] == [

@@ -186,16 +186,16 @@ def test_what_is_in_dispute_is_looked_up_first_and_used_where_that_is_not_possib
     assert called(Player(Policy(), 1)(at_work(view=view, tools=tools))) == [
         "investigate"
     ]
-    boss = answered(
+    supervisor = answered(
         0,
         "investigate",
         {"subject": NEED},
         f"Only lead can decide on {NEED}.",
         "work_obs",
     )
-    assert called(Player(Policy(), 1)(at_work(*boss, view=view, tools=tools))) == [
-        "submit"
-    ]
+    assert called(
+        Player(Policy(), 1)(at_work(*supervisor, view=view, tools=tools))
+    ) == ["submit"]
 
 
 def test_what_cannot_be_found_out_is_given_up_after_a_second_try():

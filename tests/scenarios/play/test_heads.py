@@ -27,11 +27,11 @@ def mem():
 
 
 def shown(mem, how):
-    seat = mem.as_agent("low")
+    agent_memory = mem.as_agent("low")
     return (
-        seat.briefing(2_000).markdown()
+        agent_memory.briefing(2_000).markdown()
         if how == "view"
-        else recall.search(seat, "the port").text
+        else recall.search(agent_memory, "the port").text
     )
 
 

@@ -95,7 +95,7 @@ def test_one_verb_acknowledges_mail_and_deliveries(sent, wrote, run, tmp_path):
     refused = run("ack", "--from", "eng-frontend", entry)
     assert (refused.code, "was not delivered" in refused.err) == (3, True)
     with synapse.open("shared-memory") as mem:
-        mem.as_agent("eng-frontend").pen.delivery("offered", [entry], "test")
+        mem.as_agent("eng-frontend").writer.delivery("offered", [entry], "test")
     done = run("ack", "--from", "eng-frontend", entry, id)
     assert (done.code, done.out) == (0, f"acknowledged {entry}\nacknowledged {id}\n")
     assert run("ack", "--from", "eng-frontend", id, "--body", "done").code == 0

@@ -97,7 +97,7 @@ def test_ack(wrote, team, run):
     done = run("ack", "--from", "eng-frontend", id)
     assert (done.code, "was not delivered to eng-frontend" in done.err) == (3, True)
     with synapse.open(str(team)) as mem:
-        mem.as_agent("eng-frontend").pen.delivery("rendered", [id], "spawn")
+        mem.as_agent("eng-frontend").writer.delivery("rendered", [id], "spawn")
         done = run("ack", "--from", "eng-frontend", id)
         assert (done.code, done.out) == (0, f"acknowledged {id}\n")
         mem.store.index.catch_up()
@@ -128,8 +128,8 @@ def acts(team):
         id = me.append("x", "api/x").id
         me.claim("The Login", note="half done")
         me.release("the login")
-        me.pen.delivery("offered", [id], "wake")
-        me.pen.delivery("rendered", [id], "wake")
+        me.writer.delivery("offered", [id], "wake")
+        me.writer.delivery("rendered", [id], "wake")
         mem.store.log.append(
             Record.new(
                 "stop", "operator", {"run": "r", "reason": "too dear"}, key="stop:r"

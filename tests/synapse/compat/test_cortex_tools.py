@@ -251,8 +251,9 @@ def test_an_answer_is_a_capsule(ask):
 
 
 def test_a_retry_keeps_nothing_twice(mem):
-    seat = mem.as_agent("helios")
+    agent_memory = mem.as_agent("helios")
     first, again = (
-        call(TOOLS["cortex_add"], seat, {"content": "x"}, once="key") for _ in range(2)
+        call(TOOLS["cortex_add"], agent_memory, {"content": "x"}, once="key")
+        for _ in range(2)
     )
     assert first == again

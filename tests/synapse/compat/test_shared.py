@@ -135,7 +135,7 @@ def test_when_to_recall_is_not_what_to_recall(store):
         asked.append((query, scope))
         return "policy" not in query
 
-    search, *_ = recall_tools(store.seat(), should_recall)
+    search, *_ = recall_tools(store.agent_memory(), should_recall)
     assert "tea at four" in search("tea")
     assert search("tea policy", "agent") == NOT_NOW
     assert asked == [("tea", "all"), ("tea policy", "agent")]

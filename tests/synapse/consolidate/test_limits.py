@@ -73,7 +73,7 @@ def warnings(mem):
 
 def rendered(mem, ids, times, agent="b"):
     for n in range(times):
-        mem.as_agent(agent).pen.act(
+        mem.as_agent(agent).writer.act(
             "shown", cursor=1, how="spawn", run=f"run-{n}", epoch=1, ids=list(ids)
         )
 

@@ -59,7 +59,7 @@ def test_superseded_chains_are_filed_away(world):
         chain.append(me.append(f"port {n}", "api", supersedes=chain[-1].id))
     (act,) = todo(mem, clock()).acts
     assert (act.phase, act.kind, act.reason) == ("merge", "archive", "superseded")
-    assert (act.ids, act.heirs) == (
+    assert (act.ids, act.successors) == (
         (chain[0].id, chain[1].id),
         (chain[1].id, chain[2].id),
     )

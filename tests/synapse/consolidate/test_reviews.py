@@ -31,7 +31,7 @@ def world(request, tmp_path):
 
 
 def shown(mem, to, *entries):
-    mem.as_agent(to).pen.act(
+    mem.as_agent(to).writer.act(
         "shown",
         cursor=1,
         how="spawn",
@@ -60,7 +60,8 @@ def test_what_lived_was_superseded_or_acted_on_is_found(world):
     unseen = me.append("unseen", "api", ttl="1d")
     hand = me.append("filed by hand", "api", ttl="1d")
     merged = [
-        seat.append("The build takes 5 min", "api", ttl="1d") for seat in (me, other)
+        agent_memory.append("The build takes 5 min", "api", ttl="1d")
+        for agent_memory in (me, other)
     ]
     shown(mem, "b", lived, gone, own, hand, *merged)
     other.append("better", "api", supersedes=gone.id)
@@ -103,7 +104,9 @@ def test_a_critical_counts_where_somebody_else_acted_on_it(world):
     mem.as_agent("b").resolve(found["resolved"].id)
     mem.as_agent("b").append("so I did", "api", related=found["cited"].id)
     mem.as_agent("b").ack(found["acked"].id)
-    mem.as_agent("b").pen.delivery("acked", [found["finished"].id], "finished its turn")
+    mem.as_agent("b").writer.delivery(
+        "acked", [found["finished"].id], "finished its turn"
+    )
     me.append("as I said", "api", related=found["quoted by itself"].id)
     mem.as_agent("b").append(
         "not so", "api", related=found["passed on"].id, supersedes=found["passed on"].id

@@ -77,7 +77,7 @@ class Team:
         self.holds = defaultdict(
             list
         )  # subject: what was said of it and not outdone since
-        self.outdone = defaultdict(list)
+        self.superseded = defaultdict(list)
         self.places = {}  # subject: its namespace, its wording, its topic
         self.nights, self.views = [], []
 
@@ -137,7 +137,7 @@ class Team:
         if subject := self.known():
             found = self.found(subject)
             team = any(said.team for said in self.holds[subject])
-            self.outdone[subject] += self.holds.pop(subject)
+            self.superseded[subject] += self.holds.pop(subject)
             self.say(
                 "cto", subject, self.value(), [entry.id for entry in found], team=team
             )
@@ -244,7 +244,7 @@ def past(team, subject):
     lapsed = [
         said for said in team.holds.get(subject, ()) if said.until <= team.clock()
     ]
-    return [*team.outdone.get(subject, ()), *lapsed]
+    return [*team.superseded.get(subject, ()), *lapsed]
 
 
 def numbers(entries):

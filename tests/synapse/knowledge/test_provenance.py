@@ -48,7 +48,7 @@ def kinds(step):
 def test_six_steps_from_a_message_to_a_prompt(mem):
     shown = mem.as_agent("bob").append("the login is at /v2", "api/login")
     me = begun(mem, "run-1", "ann")
-    me.pen.write(
+    me.writer.write(
         Record.new(
             "shown", "ann", {"cursor": 9, "run": "run-1", "epoch": 1, "ids": [shown.id]}
         )

@@ -33,18 +33,18 @@ def mem():
 
 
 @pytest.fixture
-def seats(mem):
+def agent_memories(mem):
     return {agent.id: mem.as_agent(agent.id) for agent in AGENTS}
 
 
-def bodies(seat, scope="all", query="tea", **more):
+def bodies(agent_memory, scope="all", query="tea", **more):
     return sorted(
         entry.body
-        for entry in recall.search(seat, query, scope, top_k=50, **more).shown
+        for entry in recall.search(agent_memory, query, scope, top_k=50, **more).shown
     )
 
 
-def test_a_scope_is_its_agents_its_groups_or_everybodys(seats):
+def test_a_scope_is_its_agents_its_groups_or_everybodys(agent_memories):
     for id, scope, text in (
         ("ann", "agent", "tea of ann"),
         ("bea", "agent", "tea of bea"),
@@ -52,9 +52,9 @@ def test_a_scope_is_its_agents_its_groups_or_everybodys(seats):
         ("bea", "group", "tea of blue"),
         ("cto", "global", "tea of all"),
     ):
-        recall.remember(seats[id], text, scope)
+        recall.remember(agent_memories[id], text, scope)
     found = {
-        id: {scope: bodies(seats[id], scope) for scope in recall.SCOPES}
+        id: {scope: bodies(agent_memories[id], scope) for scope in recall.SCOPES}
         for id in ("ann", "rob", "bea", "two", "nil")
     }
     everybody = ["tea of all"]
@@ -68,45 +68,48 @@ def test_a_scope_is_its_agents_its_groups_or_everybodys(seats):
                 "all": ["tea of all", "tea of blue", "tea of red"]},
         "nil": {"agent": [], "group": [], "global": everybody, "all": everybody},
     }  # fmt: skip
-    assert bodies(seats["two"], "group:red") == ["tea of red"]
+    assert bodies(agent_memories["two"], "group:red") == ["tea of red"]
     with pytest.raises(synapse.Forbidden, match="bea is not in red"):
-        bodies(seats["bea"], "group:red")
+        bodies(agent_memories["bea"], "group:red")
 
 
-def test_entries_and_messages_are_recalled_too(seats):
-    seats["ann"].append("tea in a note", "agents/ann/notes")
-    synapse.Mail(seats["ann"]).send("rob", "tea by mail")
-    synapse.Mail(seats["bea"]).send("bea", "tea for oneself")
-    assert bodies(seats["ann"]) == ["tea by mail", "tea in a note"]
-    assert bodies(seats["rob"]) == ["tea by mail"]
-    assert bodies(seats["ann"], "agent") == ["tea in a note"]
+def test_entries_and_messages_are_recalled_too(agent_memories):
+    agent_memories["ann"].append("tea in a note", "agents/ann/notes")
+    synapse.Mail(agent_memories["ann"]).send("rob", "tea by mail")
+    synapse.Mail(agent_memories["bea"]).send("bea", "tea for oneself")
+    assert bodies(agent_memories["ann"]) == ["tea by mail", "tea in a note"]
+    assert bodies(agent_memories["rob"]) == ["tea by mail"]
+    assert bodies(agent_memories["ann"], "agent") == ["tea in a note"]
 
 
-def test_what_everybody_recalls_takes_authority(seats):
+def test_what_everybody_recalls_takes_authority(agent_memories):
     with pytest.raises(synapse.Forbidden, match="it takes authority 80"):
-        recall.remember(seats["ann"], "tea for all", "global")
-    kept = recall.remember(seats["cto"], "tea for all", "global")
+        recall.remember(agent_memories["ann"], "tea for all", "global")
+    kept = recall.remember(agent_memories["cto"], "tea for all", "global")
     with pytest.raises(synapse.Forbidden):
-        recall.forget(seats["ann"], kept.id)
-    assert bodies(seats["ann"]) == ["tea for all"]
+        recall.forget(agent_memories["ann"], kept.id)
+    assert bodies(agent_memories["ann"]) == ["tea for all"]
     with pytest.raises(synapse.InvalidEntry, match="is in blue, red: write group:NAME"):
-        recall.remember(seats["two"], "tea", "group")
-    assert recall.remember(seats["two"], "tea", "group:blue").namespace == "groups/blue"
+        recall.remember(agent_memories["two"], "tea", "group")
+    assert (
+        recall.remember(agent_memories["two"], "tea", "group:blue").namespace
+        == "groups/blue"
+    )
 
 
-def test_a_fact_ends_and_says_how_sure_it_is(mem, seats):
-    kept = recall.remember(seats["ann"], "tea at four", "agent", 0.5, 2)
+def test_a_fact_ends_and_says_how_sure_it_is(mem, agent_memories):
+    kept = recall.remember(agent_memories["ann"], "tea at four", "agent", 0.5, 2)
     assert (kept.more["confidence"], kept.ttl, kept.author) == (0.5, "2d", "ann")
-    assert "confidence 0.5" in recall.search(seats["ann"], "tea").text
+    assert "confidence 0.5" in recall.search(agent_memories["ann"], "tea").text
     mem.store.clock.advance("3d")
-    assert bodies(seats["ann"]) == []
+    assert bodies(agent_memories["ann"]) == []
 
 
-def test_what_is_forgotten_stays_in_the_log(mem, seats):
-    kept = recall.remember(seats["ann"], "tea at four", "group")
-    recall.forget(seats["ann"], short(kept), reason="wrong")
-    assert bodies(seats["rob"]) == []
-    assert seats["rob"].get(kept.id).body == "tea at four"
+def test_what_is_forgotten_stays_in_the_log(mem, agent_memories):
+    kept = recall.remember(agent_memories["ann"], "tea at four", "group")
+    recall.forget(agent_memories["ann"], short(kept), reason="wrong")
+    assert bodies(agent_memories["rob"]) == []
+    assert agent_memories["rob"].get(kept.id).body == "tea at four"
     (act,) = [record for record in mem.store.log.since() if record.kind == "resolve"]
     assert (act.by, act.fields["entry"], act.fields["note"]) == (
         "ann",
@@ -115,8 +118,8 @@ def test_what_is_forgotten_stays_in_the_log(mem, seats):
     )
 
 
-def test_what_changed_meanwhile_is_refused_with_its_version(seats):
-    ann = seats["ann"]
+def test_what_changed_meanwhile_is_refused_with_its_version(agent_memories):
+    ann = agent_memories["ann"]
     old = recall.remember(ann, "tea at four", "group")
     seen = recall.search(ann, "tea")
     new = recall.remember(ann, "tea at five", "group", supersedes=short(old))
@@ -133,8 +136,8 @@ def test_what_changed_meanwhile_is_refused_with_its_version(seats):
     assert bodies(ann) == []
 
 
-def test_an_older_version_than_the_last_change_is_refused(seats):
-    ann = seats["ann"]
+def test_an_older_version_than_the_last_change_is_refused(agent_memories):
+    ann = agent_memories["ann"]
     kept = recall.remember(ann, "tea at four", "agent")
     seen = recall.search(ann, "tea").version
     ann.archive([kept.id])
@@ -151,9 +154,9 @@ def test_an_older_version_than_the_last_change_is_refused(seats):
     lambda me, id: recall.forget(me, id),
     lambda me, id: recall.remember(me, "tea at six", "agent", supersedes=id),
 ])  # fmt: skip
-def test_of_two_at_once_one_is_refused(mem, seats, act, monkeypatch):
+def test_of_two_at_once_one_is_refused(mem, agent_memories, act, monkeypatch):
     """Between looking and writing somebody else writes: the log's lock decides, not the look."""
-    ann = seats["ann"]
+    ann = agent_memories["ann"]
     kept = recall.remember(ann, "tea at four", "agent")
     looked = recall._expect_version
 
@@ -183,8 +186,8 @@ def slowly_of(mem, looked, kept, *asked):
     return found
 
 
-def test_retries_write_once(mem, seats):
-    ann = seats["ann"]
+def test_retries_write_once(mem, agent_memories):
+    ann = agent_memories["ann"]
     kept = recall.remember(ann, "tea at four", "agent", once="a")
     assert recall.remember(ann, "tea at four", "agent", once="a").id == kept.id
     newer = recall.remember(ann, "tea at five", "agent", supersedes=kept.id, once="b")
@@ -197,8 +200,8 @@ def test_retries_write_once(mem, seats):
     assert [record.kind for record in mem.store.log.since()].count("resolve") == 1
 
 
-def test_a_stale_run_writes_nothing(mem, seats):
-    kept = recall.remember(seats["ann"], "tea", "agent")
+def test_a_stale_run_writes_nothing(mem, agent_memories):
+    kept = recall.remember(agent_memories["ann"], "tea", "agent")
     mem.store.log.append(
         Record.new("run", "ann", {"run": "r", "epoch": 2, "agent": "ann"}, key="run:r")
     )
@@ -211,17 +214,17 @@ def test_a_stale_run_writes_nothing(mem, seats):
             act()
 
 
-def test_what_is_recalled_counts_as_used(seats):
-    kept = recall.remember(seats["ann"], "tea", "agent")
+def test_what_is_recalled_counts_as_used(agent_memories):
+    kept = recall.remember(agent_memories["ann"], "tea", "agent")
     for _ in range(3):
-        recall.search(seats["ann"], "tea")
-    assert memory.uses_of(seats["ann"], kept.id) == 3
+        recall.search(agent_memories["ann"], "tea")
+    assert memory.uses_of(agent_memories["ann"], kept.id) == 3
 
 
-def test_only_knowledge_is_forgotten(seats):
-    entry = seats["ann"].append("tea", "agents/ann")
+def test_only_knowledge_is_forgotten(agent_memories):
+    entry = agent_memories["ann"].append("tea", "agents/ann")
     with pytest.raises(synapse.NotFound, match="is not of the kind fact or atom"):
-        recall.forget(seats["ann"], entry.id)
+        recall.forget(agent_memories["ann"], entry.id)
 
 
 @pytest.mark.parametrize(("name", "value"), [
@@ -230,15 +233,15 @@ def test_only_knowledge_is_forgotten(seats):
     ("scope", ""), ("scope", "team"), ("scope", "agent:rob"), ("scope", "group:../x"), ("scope", "global:x"),
     ("scope", 3), ("query", None), ("query", b"tea"),
 ])  # fmt: skip
-def test_what_cannot_be_asked_is_refused(seats, name, value):
+def test_what_cannot_be_asked_is_refused(agent_memories, name, value):
     with pytest.raises((synapse.InvalidQuery, synapse.InvalidEntry, synapse.Forbidden)):
-        recall.search(seats["ann"], **({"query": "tea"} | {name: value}))
+        recall.search(agent_memories["ann"], **({"query": "tea"} | {name: value}))
 
 
 @pytest.mark.parametrize("ttl", [0, -1, True, 1.0, 3_651, "7"])
-def test_a_time_to_live_is_whole_days(seats, ttl):
+def test_a_time_to_live_is_whole_days(agent_memories, ttl):
     with pytest.raises(synapse.InvalidEntry, match="ttl_days"):
-        recall.remember(seats["ann"], "tea", "agent", ttl_days=ttl)
+        recall.remember(agent_memories["ann"], "tea", "agent", ttl_days=ttl)
 
 
 HOSTILE = [
@@ -259,10 +262,10 @@ HOSTILE = [
 
 @pytest.mark.parametrize("query", HOSTILE)
 @pytest.mark.parametrize("scope", recall.SCOPES)
-def test_a_query_is_only_words(seats, query, scope):
-    recall.remember(seats["bea"], "tea of bea", "agent")
-    recall.remember(seats["ann"], "чай и tea 😀", "agent")
-    made = recall.search(seats["ann"], query, scope)
+def test_a_query_is_only_words(agent_memories, query, scope):
+    recall.remember(agent_memories["bea"], "tea of bea", "agent")
+    recall.remember(agent_memories["ann"], "чай и tea 😀", "agent")
+    made = recall.search(agent_memories["ann"], query, scope)
     assert len(made.text.encode()) <= 2_048
     assert "of bea" not in made.text
 
@@ -287,9 +290,9 @@ def test_a_capsule_keeps_to_its_limit_whatever_it_holds(query, body, limit, top)
         assert made.shown
 
 
-def test_the_operator_recalls_from_every_place(mem, seats):
-    recall.remember(seats["ann"], "tea of ann", "agent")
-    recall.remember(seats["bea"], "tea of blue", "group")
+def test_the_operator_recalls_from_every_place(mem, agent_memories):
+    recall.remember(agent_memories["ann"], "tea of ann", "agent")
+    recall.remember(agent_memories["bea"], "tea of blue", "group")
     operator = mem.as_agent("operator")
     assert (bodies(operator, "agent"), bodies(operator, "group"), bodies(operator, "global")) == (
         ["tea of ann"], ["tea of blue"], [],
@@ -298,12 +301,12 @@ def test_the_operator_recalls_from_every_place(mem, seats):
         recall.remember(operator, "tea", "global")
 
 
-def test_ids_of_every_kind_are_said_short(seats):
-    recall.remember(seats["ann"], "tea of ann", "agent")
-    memory.atom(seats["ann"], "tea", "cools", "is cold")
-    seats["ann"].append("tea in a note", "agents/ann")
-    synapse.Mail(seats["ann"]).send("rob", "tea by mail")
-    text = recall.search(seats["ann"], "tea").text
+def test_ids_of_every_kind_are_said_short(agent_memories):
+    recall.remember(agent_memories["ann"], "tea of ann", "agent")
+    memory.atom(agent_memories["ann"], "tea", "cools", "is cold")
+    agent_memories["ann"].append("tea in a note", "agents/ann")
+    synapse.Mail(agent_memories["ann"]).send("rob", "tea by mail")
+    text = recall.search(agent_memories["ann"], "tea").text
     ids = [
         line.split()[1].partition("@")[0]
         for line in text.splitlines()

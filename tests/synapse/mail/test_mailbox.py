@@ -245,7 +245,7 @@ def test_an_acknowledgement_says_something_back(post, mem):
 def test_what_was_delivered_is_done_when_it_is_acknowledged(post, mem):
     sent = post["helios"].send("nova", "now", priority="urgent")
     nova = mem.as_agent("nova")
-    nova.pen.delivery("offered", [sent.id], "test")
+    nova.writer.delivery("offered", [sent.id], "test")
     post["nova"].ack(sent.id)
     states = {
         found["state"]
@@ -472,9 +472,9 @@ def test_a_count_is_what_looking_gives_whatever_happens(mem, post):
         "edit": lambda mail: by_author(
             lambda own, id: sent.append(own.edit(id, "y").id)
         ),
-        "archive": lambda mail: by_author(lambda own, id: own.seat.archive(id)),
-        "restore": lambda mail: by_author(lambda own, id: own.seat.restore(id)),
-        "resolve": lambda mail: by_author(lambda own, id: own.seat.resolve(id)),
+        "archive": lambda mail: by_author(lambda own, id: own.agent_memory.archive(id)),
+        "restore": lambda mail: by_author(lambda own, id: own.agent_memory.restore(id)),
+        "resolve": lambda mail: by_author(lambda own, id: own.agent_memory.resolve(id)),
         "wait": lambda mail: mem.store.clock.advance("10m"),
     }
     done = dict.fromkeys(acts, 0)
@@ -499,7 +499,7 @@ def _mortal(mail, dice):
         kinds.new_id("message", dice.randbytes(6)),
         kinds.More(thread=kinds.new_thread(dice.randbytes(16))),
     )
-    return mail.seat.write(
+    return mail.agent_memory.write(
         Draft("brief", "mail", "", ttl="20m", id=id, kind="message", more=more)
     ).id
 

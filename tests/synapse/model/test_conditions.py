@@ -139,10 +139,12 @@ def test_globs_match_as_their_definition_says(glob, parts):
 def test_it_is_written_and_read_again(tmp_path):
     with synapse.init(str(tmp_path)) as mem:
         mem.register(synapse.Agent("lead", role="project-lead"))
-        seat = mem.as_agent("lead")
-        one = seat.append("Wait.", "decisions/web", when="run git push")
-        two = seat.append("Wait.", "decisions/web", when=["tool:deploy", "spawn"])
-        assert [seat.get(each.id).when for each in (one, two)] == [
+        agent_memory = mem.as_agent("lead")
+        one = agent_memory.append("Wait.", "decisions/web", when="run git push")
+        two = agent_memory.append(
+            "Wait.", "decisions/web", when=["tool:deploy", "spawn"]
+        )
+        assert [agent_memory.get(each.id).when for each in (one, two)] == [
             "run git push",
             "tool:deploy, spawn",
         ]
@@ -180,19 +182,19 @@ def test_who_keeps_a_time_there_is_left_alone():
 
 
 def test_a_view_without_moments_leaves_it_to_its_moment(mem):
-    seat = mem.as_agent("lead")
-    soon = seat.append(
+    agent_memory = mem.as_agent("lead")
+    soon = agent_memory.append(
         "Run the suite first.",
         "decisions/web",
         priority="important",
         when="run git push",
     )
-    now = seat.append(
+    now = agent_memory.append(
         "Nobody pushes.", "decisions/web", priority="critical", when="run git push"
     )
-    both = seat.briefing()
+    both = agent_memory.briefing()
     assert {each.id for each in both.included} == {soon.id, now.id}
-    view = seat.briefing(moments=False)
+    view = agent_memory.briefing(moments=False)
     assert [each.id for each in view.included] == [now.id]
     assert [(each.id, "when" in each.reason) for each in view.left_out] == [
         (soon.id, True)

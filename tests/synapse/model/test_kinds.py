@@ -246,7 +246,10 @@ def test_an_id_is_the_writer_s_and_nobody_gets_it_twice(mem):
         with pytest.raises(Conflict, match="taken, or is no id"):
             other.write(draft)
     results = together(
-        *(lambda seat=seat: seat.write(message(9)) for seat in (me, other) * 2)
+        *(
+            lambda agent_memory=agent_memory: agent_memory.write(message(9))
+            for agent_memory in (me, other) * 2
+        )
     )
     assert [type(result) for result in results].count(Conflict) == 3
     assert len([*me.read(namespace="mail")]) == 2
@@ -287,8 +290,8 @@ def test_mail_is_seen_by_whom_it_names_and_by_all(mem):
     for n, to in enumerate(("all", "eng-b", "team:frontend"), 1):
         me.write(message(n, to))
     bodies = {
-        seat.id: {entry.body for entry in seat.read(namespace="mail")}
-        for seat in (me, near, far)
+        agent_memory.id: {entry.body for entry in agent_memory.read(namespace="mail")}
+        for agent_memory in (me, near, far)
     }
     assert bodies == {
         "eng-a": {"said 1", "said 2", "said 3"},
@@ -337,12 +340,12 @@ def test_views_and_followers_take_what_is_urgent_in_mail(mem):
 def test_what_was_said_in_mail_its_author_mends_alone(mem):
     me, near, lead = (mem.as_agent(id) for id in ("eng-a", "eng-b", "lead"))
     first = me.write(message(1))
-    for seat, draft in (
+    for agent_memory, draft in (
         (near, message(2, replaces=(first.id,))),
         (lead, message(2, replaces=(first.id,))),
     ):
         with pytest.raises(Forbidden, match="by its own author"):
-            seat.write(draft)
+            agent_memory.write(draft)
     with pytest.raises(Forbidden, match="in its own thread"):
         me.write(message(2, thread=OTHER, replaces=(first.id,)))
     with pytest.raises(Forbidden):
@@ -365,7 +368,10 @@ def test_recall_scopes_come_with_an_agent(mem):
         with pytest.raises(Forbidden):
             me.write(fact(3, place))
     common = lead.write(fact(4, "global"))
-    seen = {seat.id: {found.id for found in seat.read()} for seat in (me, near, far)}
+    seen = {
+        agent_memory.id: {found.id for found in agent_memory.read()}
+        for agent_memory in (me, near, far)
+    }
     assert seen == {
         "eng-a": {own.id, group.id, common.id},
         "eng-b": {group.id, common.id},

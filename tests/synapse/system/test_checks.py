@@ -63,14 +63,14 @@ def memory():
     return mem
 
 
-def seat():
+def agent_memory():
     me = memory().as_agent("eng-a")
     me.append("text", "api/x", once="first")
     return me
 
 
 def mail():
-    mine = synapse.Mail(seat())
+    mine = synapse.Mail(agent_memory())
     mine.send("lead", "text", subject="s", thread=None)
     return mine
 
@@ -103,7 +103,7 @@ RIGHT = {
 }
 MADE = {
     synapse.Memory: memory,
-    synapse.AgentMemory: seat,
+    synapse.AgentMemory: agent_memory,
     synapse.Mail: mail,
     synapse.SharedMemoryStore: store,
 }
@@ -122,7 +122,7 @@ RIGHT |= {
 
 def knowing():
     """The functions of `synapse.knowledge.memory` at one seat."""
-    me = seat()
+    me = agent_memory()
     functions = {name: partial(getattr(knowledge, name), me) for name in KNOWLEDGE}
     return SimpleNamespace(store=me.store, **functions)
 
@@ -261,7 +261,7 @@ def test_the_fields_of_an_agent(field):
 @pytest.mark.parametrize("field", synapse.Draft._fields)
 def test_the_fields_of_a_draft(field):
     for what, value in WRONG.items():
-        me = seat()
+        me = agent_memory()
         before = me.store.log.mark()
         draft = synapse.Draft("text", "api/x", "eng-a")._replace(**{field: value})
         if refusal(what, partial(me.write, draft)) is not None:
@@ -272,16 +272,16 @@ def test_the_fields_of_a_draft(field):
 def test_follow_refuses_at_once():
     for value in ("3", 1.5, b"x", [], 10**30):
         with pytest.raises(SynapseError):
-            seat().follow(value)
+            agent_memory().follow(value)
     with pytest.raises(InvalidEntry, match="timeout"):
-        seat().follow(timeout="1")
+        agent_memory().follow(timeout="1")
 
 
 def test_names_that_there_are_none_of_are_pythons_own_error():
     with pytest.raises(TypeError, match="unexpected keyword argument 'prority'"):
-        seat().append("text", "api/x", prority="info")
+        agent_memory().append("text", "api/x", prority="info")
     with pytest.raises(TypeError, match="missing"):
-        seat().append("text")
+        agent_memory().append("text")
 
 
 @pytest.mark.parametrize(
@@ -310,7 +310,7 @@ def test_names_that_there_are_none_of_are_pythons_own_error():
 )
 def test_an_error_says_what_to_write(given, told):
     with pytest.raises(InvalidEntry) as caught:
-        seat().append(**({"body": "text", "namespace": "api/x"} | given))
+        agent_memory().append(**({"body": "text", "namespace": "api/x"} | given))
     assert str(caught.value) == told
 
 
@@ -318,7 +318,7 @@ def test_reads_say_what_to_write():
     with pytest.raises(
         InvalidEntry, match="limit is '3', a str: write a whole number or None"
     ):
-        seat().read(limit="3")
+        agent_memory().read(limit="3")
 
 
 def test_a_check_that_sees_nothing_would_be_found_out():

@@ -14,11 +14,11 @@ def place(tmp_path):
 
 
 def test_every_bell_rings(place):
-    bells = [NotificationPipe(place) for _ in range(3)]
+    pipes = [NotificationPipe(place) for _ in range(3)]
     assert notify(place) == 3
-    assert [bell.wait(1) for bell in bells] == [True] * 3
-    assert [bell.wait(0) for bell in bells] == [False] * 3
-    for bell in bells:
+    assert [bell.wait(1) for bell in pipes] == [True] * 3
+    assert [bell.wait(0) for bell in pipes] == [False] * 3
+    for bell in pipes:
         bell.close()
     assert notify(place) == 0
     assert os.listdir(place) == []

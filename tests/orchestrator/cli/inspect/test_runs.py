@@ -211,10 +211,10 @@ def test_stats(family, run):
 
 def test_stats_count_blockers_that_ended_no_run(family, run):
     """A run may report two and be done, or be blocked without one."""
-    seat = family.memory.as_agent("eng-a")
+    agent_memory = family.memory.as_agent("eng-a")
     for text in ("No key", "No disk"):
-        seat.append(text, "blockers/web", priority="critical")
-    seat.append("Only a note", "blockers/web", priority="info")
+        agent_memory.append(text, "blockers/web", priority="critical")
+    agent_memory.append("Only a note", "blockers/web", priority="info")
     family.memory.as_agent("lead").append(
         "No budget", "blockers/shop", priority="critical"
     )

@@ -689,13 +689,13 @@ def test_no_run_begins_by_settings_that_are_not_understood(here, run, text, told
 
 
 def test_settings_that_are_spoiled_later_begin_no_more_runs(here):
-    with synapse.open(str(here)) as memory, Supervisor(memory) as boss:
-        assert boss.run(Task("Work", "eng-backend")).status == "done"
+    with synapse.open(str(here)) as memory, Supervisor(memory) as supervisor:
+        assert supervisor.run(Task("Work", "eng-backend")).status == "done"
         with (here / "synapse.yaml").open("a") as file:
             file.write("limit: {run: {usd: 0.01}}\n")
         memory.store.refresh(force=True)
         with pytest.raises(synapse.InvalidEntry, match="did you mean limits"):
-            boss.run(Task("Work more", "eng-backend"))
+            supervisor.run(Task("Work more", "eng-backend"))
 
 
 def test_an_agent_that_is_not_there_may_be_meant_otherwise(here, run):

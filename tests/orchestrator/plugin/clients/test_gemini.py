@@ -13,7 +13,7 @@ from orchestrator.engines.protocol import Usage
 from orchestrator.plugin import facts
 from orchestrator.plugin.facts.event import NOTHING, Reply, read_event, reply_json
 from orchestrator.plugin.hooks.answer import answer
-from orchestrator.plugin.sessions.callers import seat_of
+from orchestrator.plugin.sessions.callers import agent_memory_of
 from orchestrator.plugin.transcripts.transcript import child_transcript, spent
 from orchestrator.runs.records import Runs
 from synapse import Agent
@@ -148,18 +148,18 @@ def test_while_several_are_at_work_nobody_is_told_in_the_place_of_another(memory
 
 def test_a_subagent_s_memory_tools_never_act_as_the_lead(memory):
     told(memory, "SessionStart")
-    seats = [seat_of(memory, "gemini", Caller(), os.getpid()).id]
+    agent_memories = [agent_memory_of(memory, "gemini", Caller(), os.getpid()).id]
     given = told(memory, "BeforeTool-invoke_agent")["hookSpecificOutput"]["tool_input"]
-    seats.append(seat_of(memory, "gemini", Caller(), os.getpid()).id)
+    agent_memories.append(agent_memory_of(memory, "gemini", Caller(), os.getpid()).id)
     asked = {"agent_name": "generalist", "prompt": "look at b.txt"}
     more = told(memory, "BeforeTool-invoke_agent", tool_input=asked)[
         "hookSpecificOutput"
     ]["tool_input"]
-    seats.append(seat_of(memory, "gemini", Caller(), os.getpid()).id)
+    agent_memories.append(agent_memory_of(memory, "gemini", Caller(), os.getpid()).id)
     for ended in (given, more):
         told(memory, "AfterTool-invoke_agent", tool_input=ended)
-    seats.append(seat_of(memory, "gemini", Caller(), os.getpid()).id)
-    assert [seat.partition("-")[0] for seat in seats] == [
+    agent_memories.append(agent_memory_of(memory, "gemini", Caller(), os.getpid()).id)
+    assert [agent_memory.partition("-")[0] for agent_memory in agent_memories] == [
         "lead",
         "engineer",
         "engineer",

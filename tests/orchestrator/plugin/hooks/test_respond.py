@@ -300,9 +300,9 @@ def test_a_start_is_divided_over_the_hooks_there_are_and_ends_with_pointers(
     client("SessionStart", source="startup")
     path = state.path_of(memory.store.root, "claude-code", "s1")
     context = Context(ClientRuns(memory, state.load(path)))
-    agent, seat = memory.store.agents()["lead"], memory.as_agent("lead")
+    agent, agent_memory = memory.store.agents()["lead"], memory.as_agent("lead")
     for cap, parts in ((2_500, 1), (2_500, 2), (1_000, 2), (9_000, 1)):
-        made = context.opening(agent, seat, "", cap, (), parts)
+        made = context.opening(agent, agent_memory, "", cap, (), parts)
         assert all(len(part) <= cap for part in made.parts)
         assert len(made.parts) <= parts
         for part in made.parts:

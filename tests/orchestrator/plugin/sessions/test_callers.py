@@ -14,7 +14,7 @@ from mcp import StdioServerParameters, stdio_client
 import synapse
 from orchestrator import plugin
 from orchestrator.plugin.sessions import state
-from orchestrator.plugin.sessions.callers import seat_of
+from orchestrator.plugin.sessions.callers import agent_memory_of
 from orchestrator.plugin.sessions.runs import ClientRuns
 from orchestrator.runs.records import Runs
 from orchestrator.runs.task import Task
@@ -43,34 +43,37 @@ def caller(call=None, session="s1", **meta):
 )
 def test_a_call_is_of_the_conversation_whose_hook_saw_it(session, memory, agent, named):
     _, call = session.before(TOOL, {"namespace": "status/shop", "body": "x"}, agent)
-    seat = seat_of(memory, "claude-code", caller(call), 1)
-    assert seat.id == named
-    entry = seat.append("It works.", "status/shop")
+    agent_memory = agent_memory_of(memory, "claude-code", caller(call), 1)
+    assert agent_memory.id == named
+    entry = agent_memory.append("It works.", "status/shop")
     assert (entry.author, entry.run is not None) == (named, True)
 
 
 def test_a_thread_of_its_own_says_which_sub_agent_it_is(session, memory):
     assert (
-        seat_of(memory, "claude-code", Caller(meta={"threadId": "a2"}), 1).id
+        agent_memory_of(memory, "claude-code", Caller(meta={"threadId": "a2"}), 1).id
         == "engineer-2"
     )
 
 
 def test_a_call_that_no_hook_saw_is_the_main_conversation_s(session, memory):
-    assert seat_of(memory, "claude-code", caller("unseen"), 1).id == "lead"
-    assert seat_of(memory, "claude-code", caller("unseen", "another"), 1).id == "lead"
-    assert seat_of(memory, "codex", Caller(), 1, "nobody").id == "lead"
+    assert agent_memory_of(memory, "claude-code", caller("unseen"), 1).id == "lead"
+    assert (
+        agent_memory_of(memory, "claude-code", caller("unseen", "another"), 1).id
+        == "lead"
+    )
+    assert agent_memory_of(memory, "codex", Caller(), 1, "nobody").id == "lead"
 
 
 def test_without_an_id_the_client_s_process_says_which_session_it_is(session, memory):
     ClientRuns(
         memory, state.load(state.path_of(memory.store.root, "claude-code", "s1"))
     )
-    assert seat_of(memory, "claude-code", Caller(), os.getpid()).id == "lead"
+    assert agent_memory_of(memory, "claude-code", Caller(), os.getpid()).id == "lead"
     other = Client(memory, session.folder, "s2")
     other("SessionStart", source="startup")
     assert (
-        seat_of(memory, "claude-code", Caller(), os.getpid()).pen.run is None
+        agent_memory_of(memory, "claude-code", Caller(), os.getpid()).writer.run is None
     )  # two: nobody can say which
 
 
@@ -78,7 +81,7 @@ def test_the_call_of_another_session_is_not_taken_for_one_s_own(session, memory)
     other = Client(memory, session.folder, "s2")
     other("SessionStart", source="startup")
     _, call = session.before(TOOL, {}, "a1")
-    assert seat_of(memory, "claude-code", caller(call, "s2"), 1).id == "lead-2"
+    assert agent_memory_of(memory, "claude-code", caller(call, "s2"), 1).id == "lead-2"
 
 
 def test_the_server_writes_as_who_calls_and_no_argument_changes_that(session, memory):
