@@ -1,5 +1,5 @@
-"""A log with its index, kept in step: what every seat at the memory shares. Knows no agent's
-wishes.
+"""A log with its index, kept in step: what every agent memory at the memory shares. Knows no
+agent's wishes.
 """
 
 from __future__ import annotations
@@ -547,7 +547,9 @@ class Store:
         return self._admitted(draft._replace(author=inbox), agent)
 
     def _admitted(self, draft: Draft, agent: Agent | None) -> Entry:
-        """A draft of an agent's own, with the same rights as if it had come from its seat."""
+        """A draft of an agent's own, with the same rights as if it had come from its agent
+        memory.
+        """
         now = self.clock()
         sources = [self.index.current.entry(id, now) for id in draft.derived_from]
         trust = min(

@@ -19,7 +19,7 @@ Write = Callable[[Run, list[writeback.Note]], tuple[str | None, str]]
 
 
 class Blockers:
-    """The blockers of a workspace's runs. `seat` is the memory as a run's agent has it, `write`
+    """The blockers of a workspace's runs. `agent_memory` is the memory as a run's agent has it, `write`
     puts down what a run leaves.
     """
 

@@ -73,7 +73,7 @@ class Broken(Exception):
 
 
 class Player:
-    """An agent at work: its seat at the memory, its ear at the log, and the narrator it reports
+    """An agent at work: its agent memory at the memory, its ear at the log, and the narrator it reports
     to.
     """
 
