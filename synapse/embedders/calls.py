@@ -35,7 +35,9 @@ class Caller:
         self.idle: list[HTTPConnection] = []
 
     def post(self, path: str, fields: dict[str, Any]) -> dict[str, Any]:
-        """The answer's object. Refused where asking again is of no use, else EmbedderError."""
+        """Return the answer's object. Raise Refused where asking again is of no use, else
+        EmbedderError.
+        """
         text = json.dumps(fields).encode()
         try:
             while self.idle:
@@ -83,20 +85,20 @@ class Caller:
 
     def _object(self, raw: bytes) -> dict[str, Any]:
         try:
-            found = json.loads(raw)
+            answer = json.loads(raw)
         except ValueError as error:
             raise EmbedderError(
                 f"{self.url} did not answer in JSON: {_start(raw)}", url=self.url
             ) from error
-        if not isinstance(found, dict):
+        if not isinstance(answer, dict):
             raise EmbedderError(
                 f"{self.url} did not answer with an object: {_start(raw)}", url=self.url
             )
-        return found
+        return answer
 
     def _problem(self, status: int, raw: bytes) -> EmbedderError:
-        """400, 413 and 422 are about the texts; anything else about the server, the key or the
-        address.
+        """Return the error of a status: 400, 413 and 422 are about the texts; anything else about
+        the server, the key or the address.
         """
         kind = Refused if status in (400, 413, 422) else EmbedderError
         return kind(
@@ -105,29 +107,29 @@ class Caller:
 
 
 def checked_url(url: str) -> SplitResult:
-    """The parts of an address that can be called."""
+    """Return the parts of an address that can be called."""
     try:
-        place = urlsplit(url)
+        parsed = urlsplit(url)
         sound = (
-            place.scheme in ("http", "https")
-            and bool(place.hostname)
-            and place.port != 0
+            parsed.scheme in ("http", "https")
+            and bool(parsed.hostname)
+            and parsed.port != 0
         )
     except ValueError:
         sound = False
-    if not sound or place.query or place.fragment or place.username:
+    if not sound or parsed.query or parsed.fragment or parsed.username:
         raise InvalidEntry(
             f"semantic: url {url!r} is not valid: write http://HOST:PORT or https://HOST/PATH",
             url=url,
         )
-    return place
+    return parsed
 
 
-def vectors_of(found: object, count: int, url: str) -> list[list[float]]:
-    """The vectors of an answer, one for each text, all of one dimension; EmbedderError where they
-    are not that.
+def vectors_of(answer: object, count: int, url: str) -> list[list[float]]:
+    """Return the vectors of an answer, one for each text, all of one dimension; EmbedderError where
+    they are not that.
     """
-    rows = found if isinstance(found, list) else []
+    rows = answer if isinstance(answer, list) else []
     right = len(rows) == count and all(
         isinstance(row, list) and row and _numbers(row) for row in rows
     )
@@ -139,7 +141,7 @@ def vectors_of(found: object, count: int, url: str) -> list[list[float]]:
 
 
 def _numbers(row: list[object]) -> bool:
-    return all(type(each) in (int, float) for each in row)
+    return all(type(number) in (int, float) for number in row)
 
 
 def _named(error: Exception) -> str:

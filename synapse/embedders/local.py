@@ -52,15 +52,15 @@ class Local:
             self.loaded = _loaded(self.folder)
         tokenizer, encoder = self.loaded
         ids = [
-            found.ids
-            for found in tokenizer.encode_batch([text or " " for text in texts])
+            encoding.ids
+            for encoding in tokenizer.encode_batch([text or " " for text in texts])
         ]
         rows: list[Sequence[float]] = [()] * len(texts)
-        for batch in batches([len(each) for each in ids]):
-            for place, vector in zip(
-                batch, encoder.encode([ids[place] for place in batch]), strict=True
+        for batch in batches([len(tokens) for tokens in ids]):
+            for index, vector in zip(
+                batch, encoder.encode([ids[index] for index in batch]), strict=True
             ):
-                rows[place] = vector.tolist()
+                rows[index] = vector.tolist()
         return rows
 
     def close(self) -> None:
@@ -68,25 +68,25 @@ class Local:
 
 
 def batches(lengths: Sequence[int]) -> list[list[int]]:
-    """The places of texts that go through together: of about one length, and not too many tokens at
-    once.
+    """Return the places of texts that go through together: of about one length, and not too many
+    tokens at once.
     """
-    found: list[list[int]] = []
-    for place in sorted(range(len(lengths)), key=lambda place: lengths[place]):
-        if found and lengths[place] * (len(found[-1]) + 1) <= BATCH_TOKENS:
-            found[-1].append(place)
+    result: list[list[int]] = []
+    for index in sorted(range(len(lengths)), key=lambda index: lengths[index]):
+        if result and lengths[index] * (len(result[-1]) + 1) <= BATCH_TOKENS:
+            result[-1].append(index)
         else:
-            found.append([place])
-    return found
+            result.append([index])
+    return result
 
 
 def packaged() -> str | None:
-    """The folder of the installed package that carries a model, if there is one. It is not
+    """Return the folder of the installed package that carries a model, if there is one. It is not
     imported.
     """
     spec = find_spec(PACKAGE)
-    places = (spec.submodule_search_locations or []) if spec else []
-    return next((os.path.join(place, "model") for place in places), None)
+    folders = (spec.submodule_search_locations or []) if spec else []
+    return next((os.path.join(folder, "model") for folder in folders), None)
 
 
 def _loaded(folder: str) -> tuple[Tokenizer, Encoder]:
@@ -142,13 +142,13 @@ def _shape(folder: str, config: dict[str, Any]) -> Shape:
             folder=folder,
         )
     pooling = _config(folder, "1_Pooling", "config.json", optional=True)
-    asked = [
+    modes = [
         name.removeprefix("pooling_mode_")
         for name, value in pooling.items()
         if value is True
     ]
     kinds = {"mean_tokens": "mean", "cls_token": "cls"}
-    pools = [kinds.get(name, name) for name in asked if name != "include_prompt"] or [
+    pools = [kinds.get(name, name) for name in modes if name != "include_prompt"] or [
         "mean"
     ]
     if pools not in (["mean"], ["cls"]):
@@ -171,28 +171,28 @@ def _shape(folder: str, config: dict[str, Any]) -> Shape:
 
 
 def _longest(folder: str, config: dict[str, Any]) -> int:
-    """How many tokens of a text are looked at, as the model was trained; the rest is not seen."""
+    """Return how many tokens of a text the model was trained to see; the rest is cut off."""
     places = int(config.get("max_position_embeddings", 512))
-    said = _config(folder, "sentence_bert_config.json", optional=True).get(
+    limit = _config(folder, "sentence_bert_config.json", optional=True).get(
         "max_seq_length"
     )
-    return min(places, int(said)) if said else places
+    return min(places, int(limit)) if limit else places
 
 
 def _config(folder: str, *names: str, optional: bool = False) -> dict[str, Any]:
     path = os.path.join(folder, *names)
     try:
         with open(path, encoding="utf-8") as file:
-            found = json.load(file)
+            config = json.load(file)
     except FileNotFoundError:
         if optional:
             return {}
         raise _missing(folder, path) from None
     except (OSError, ValueError) as error:
         raise EmbedderError(f"{path} cannot be read: {error}", folder=folder) from error
-    if not isinstance(found, dict):
+    if not isinstance(config, dict):
         raise EmbedderError(f"{path} is not an object", folder=folder)
-    return found
+    return config
 
 
 def _path(folder: str, name: str) -> str:
@@ -210,8 +210,8 @@ def _missing(folder: str, path: str) -> EmbedderError:
 
 
 def _checksum(path: str) -> int:
-    """Of the whole file: a model that was trained on may differ from another in few of its
-    numbers.
+    """Return the checksum of the whole file: a model that was trained on may differ from another in
+    few of its numbers.
     """
     total = 0
     try:
@@ -224,8 +224,8 @@ def _checksum(path: str) -> int:
 
 
 def _plain(weights: dict[str, Any]) -> dict[str, Any]:
-    """The weights under BERT's own names, as numbers that a processor is fast with."""
+    """Return the weights under BERT's own names, as numbers that a processor is fast with."""
     return {
-        name.removeprefix("bert."): found.astype("float32", copy=False)
-        for name, found in weights.items()
+        name.removeprefix("bert."): matrix.astype("float32", copy=False)
+        for name, matrix in weights.items()
     }

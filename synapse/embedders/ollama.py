@@ -25,11 +25,11 @@ class Ollama:
         self, texts: Sequence[str], *, query: bool = False
     ) -> Sequence[Sequence[float]]:
         before = self.prefixes[query]
-        found = self.caller.post(
+        answer = self.caller.post(
             "/api/embed",
             {"model": self.model, "input": [before + text for text in texts]},
         )
-        return vectors_of(found.get("embeddings"), len(texts), self.caller.url)
+        return vectors_of(answer.get("embeddings"), len(texts), self.caller.url)
 
     def close(self) -> None:
         self.caller.close()

@@ -26,17 +26,21 @@ class OpenAI:
     def embed(
         self, texts: Sequence[str], *, query: bool = False
     ) -> Sequence[Sequence[float]]:
-        asked = {"model": self.model, "input": list(texts), "encoding_format": "float"}
-        data = self.caller.post("/embeddings", asked).get("data")
+        request = {
+            "model": self.model,
+            "input": list(texts),
+            "encoding_format": "float",
+        }
+        data = self.caller.post("/embeddings", request).get("data")
         try:  # each says which text it belongs to; they may come in any order
             placed = {row["index"]: row["embedding"] for row in data}  # type: ignore[union-attr]
-            found = [placed[number] for number in range(len(texts))]
+            vectors = [placed[number] for number in range(len(texts))]
         except (TypeError, KeyError):
             url = self.caller.url
             raise EmbedderError(
                 f"{url} did not answer with a vector for each text", url=url
             ) from None
-        return vectors_of(found, len(texts), self.caller.url)
+        return vectors_of(vectors, len(texts), self.caller.url)
 
     def close(self) -> None:
         self.caller.close()

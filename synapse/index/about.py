@@ -42,23 +42,23 @@ _CALLED = frozenset(
 
 def by_piece(authors: Iterable[tuple[int, str]]) -> dict[str, frozenset[int]]:
     """Return the numbers of the authors whose names hold a word, by that word."""
-    found: dict[str, set[int]] = {}
+    by_word: dict[str, set[int]] = {}
     for number, name in authors:
         for piece in _PIECE.findall(name.lower()):
             if len(piece) > 1:
-                found.setdefault(root(piece), set()).add(number)
-    return {piece: frozenset(numbers) for piece, numbers in found.items()}
+                by_word.setdefault(root(piece), set()).add(number)
+    return {piece: frozenset(numbers) for piece, numbers in by_word.items()}
 
 
 def named(
     words: Sequence[str], authors: Mapping[str, frozenset[int]]
 ) -> dict[int, int]:
-    """For each author that the words name, by which of them: a bit each."""
-    found: dict[int, int] = {}
-    for place, word in enumerate(words):
-        for number in authors.get(form(word), ()):
-            found[number] = found.get(number, 0) | 1 << place
-    return found
+    """Return, for each author that the words name, by which of them: a bit each."""
+    bits: dict[int, int] = {}
+    for position, term in enumerate(words):
+        for number in authors.get(form(term), ()):
+            bits[number] = bits.get(number, 0) | 1 << position
+    return bits
 
 
 class Days:
@@ -68,7 +68,7 @@ class Days:
 
     def __init__(self, words: Sequence[str], now: int) -> None:
         self.words = (
-            words if any(word.isdigit() or word in _CALLED for word in words) else ()
+            words if any(term.isdigit() or term in _CALLED for term in words) else ()
         )
         self.today = now // DAY
         self.known: dict[int, int] = {}
@@ -78,9 +78,11 @@ class Days:
             return 0
         day = at // DAY
         if day not in self.known:
-            found = _called(day, self.today)
+            day_words = _called(day, self.today)
             self.known[day] = sum(
-                1 << place for place, word in enumerate(self.words) if word in found
+                1 << position
+                for position, term in enumerate(self.words)
+                if term in day_words
             )
         return self.known[day]
 
@@ -89,7 +91,7 @@ def _called(day: int, today: int) -> frozenset[str]:
     date = day_of(day * DAY)
     month, weekday = MONTHS[date.month - 1], WEEKDAYS[date.weekday()]
     near = _NEAR.get(today - day, ())
-    words = (
+    names = (
         str(date.day),
         f"{date.day:02d}",
         str(date.year),
@@ -100,4 +102,4 @@ def _called(day: int, today: int) -> frozenset[str]:
         _WEEKDAYS_RU[date.weekday()],
         *near,
     )
-    return frozenset(words)
+    return frozenset(names)

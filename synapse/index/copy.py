@@ -36,9 +36,9 @@ def _copied(path: str) -> sqlite3.Connection | None:
     for _ in range(_TRIES):
         if not os.path.exists(path):
             return None
-        found = _through_sqlite(path) or _of_bytes(path)
-        if found is not None:
-            return found
+        connection = _through_sqlite(path) or _of_bytes(path)
+        if connection is not None:
+            return connection
         time.sleep(
             0.02
         )  # somebody is writing: the file is quiet soon, or has its log of changes
@@ -48,17 +48,17 @@ def _copied(path: str) -> sqlite3.Connection | None:
 def _through_sqlite(path: str) -> sqlite3.Connection | None:
     """Copy through SQLite's own locks, which sees all that was committed, while others write too.
     It needs the files beside this one, and none of them is there where nobody has it open."""
-    found = _empty()
+    connection = _empty()
     try:
         source = sqlite3.connect(f"file:{_quoted(path)}?mode=ro", uri=True, timeout=1)
         try:
-            source.backup(found)
+            source.backup(connection)
         finally:
             source.close()
     except sqlite3.Error:
-        found.close()
+        connection.close()
         return None
-    return found
+    return connection
 
 
 def _of_bytes(path: str) -> sqlite3.Connection | None:
@@ -68,13 +68,13 @@ def _of_bytes(path: str) -> sqlite3.Connection | None:
         return None
     if raw[_WAL] == b"\2\2":
         raw = raw[: _WAL.start] + b"\1\1" + raw[_WAL.stop :]
-    found = _empty()
+    connection = _empty()
     try:
-        found.deserialize(raw)
+        connection.deserialize(raw)
     except (sqlite3.Error, AttributeError):
-        found.close()
+        connection.close()
         return None
-    return found
+    return connection
 
 
 def _whole(path: str) -> bytes | None:
@@ -99,9 +99,9 @@ def _state(path: str) -> tuple[int, int, int] | None:
     """Return what names this content of the file, None where changes stand beside it that it
     lacks.
     """
-    for beside in ("-wal", "-journal"):
+    for suffix in ("-wal", "-journal"):
         try:
-            if os.stat(path + beside).st_size:
+            if os.stat(path + suffix).st_size:
                 return None
         except FileNotFoundError:
             continue

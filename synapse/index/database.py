@@ -28,15 +28,15 @@ def load_sql(name: str) -> dict[str, str]:
     them.
     """
     with open(os.path.join(_HERE, name), encoding="utf-8") as file:
-        parts = file.read().split("\n-- ")
-    found: dict[str, dict[str, str]] = {"name": {}, "fragment": {}}
-    for part in parts[1:]:
-        title, _, body = part.partition("\n")
+        sections = file.read().split("\n-- ")
+    texts: dict[str, dict[str, str]] = {"name": {}, "fragment": {}}
+    for section in sections[1:]:
+        title, _, body = section.partition("\n")
         kind, _, label = title.partition(": ")
-        if kind in found:
-            found[kind][label.strip()] = body.strip()
-    statements = found["name"]
-    for label, fragment in found["fragment"].items():
+        if kind in texts:
+            texts[kind][label.strip()] = body.strip()
+    statements = texts["name"]
+    for label, fragment in texts["fragment"].items():
         statements = {
             name: text.replace("{" + label + "}", fragment)
             for name, text in statements.items()
@@ -100,10 +100,10 @@ class Database:
         if self.pid != os.getpid():
             self.pid, self.local, self.opened = os.getpid(), _Thread(), {}
         act = self.local.act
-        found = act.connection
-        if found is None:
-            found = act.connection = self.opened[get_ident()] = self._connect()
-        return found
+        connection = act.connection
+        if connection is None:
+            connection = act.connection = self.opened[get_ident()] = self._connect()
+        return connection
 
     def run(
         self, name: str, values: object = (), **lists: Iterable[int]
@@ -193,8 +193,8 @@ class Database:
     def wipe(self) -> None:
         """Drop every table and make them again, within the transaction that is open."""
         run = self.connection.execute
-        known = [self.meta(key) for key in ("seen", "seq")] if self._version() else []
-        seen = max((int(number) for number in known if number), default=0)
+        numbers = [self.meta(key) for key in ("seen", "seq")] if self._version() else []
+        highest = max((int(number) for number in numbers if number), default=0)
         names = run(
             "select name from sqlite_master where type = 'table' and name not like 'sqlite_%'"
         ).fetchall()
@@ -202,20 +202,18 @@ class Database:
             if not name.startswith("words_"):
                 run(f'drop table if exists "{name}"')
         self._create()
-        if seen:
-            self.set_meta("seen", str(seen))
+        if highest:
+            self.set_meta("seen", str(highest))
 
     def fold(self) -> None:
-        """What stands in the log of changes goes to its place in the file, as far as nobody reads
-        older ones.
-        """
+        """Fold the log of changes back into the file, as far as nobody reads an older state."""
         self.connection.execute("pragma wal_checkpoint(passive)").fetchone()
 
     def let_go(self) -> None:
         """Close this thread's connection: it ends, or has nothing more to ask."""
-        found = self.opened.pop(get_ident(), None)
-        if found is not None:
-            found.close()
+        connection = self.opened.pop(get_ident(), None)
+        if connection is not None:
+            connection.close()
             self.local.act.connection = None
 
     def close(self) -> None:

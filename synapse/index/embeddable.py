@@ -23,12 +23,12 @@ def texts(
     """
     values = {"floor": floor, "cursor": cursor, "never": NEVER, "limit": limit}
     rows = snap.db.run("embeddable", values).fetchall()
-    found = {
+    by_seq = {
         seq: text
         for seq, head, body in rows
         if (text := text_of(json.loads(head), body)) is not None
     }
-    return found, rows[-1][0] if len(rows) == limit else cursor
+    return by_seq, rows[-1][0] if len(rows) == limit else cursor
 
 
 def text_of(head: dict[str, Any], body: str) -> str | None:
@@ -55,7 +55,7 @@ def refiled(snap: Snapshot, floor: int) -> bool:
 def among(
     snap: Snapshot, seqs: Sequence[int], agent: Agent | None, wanted: Filter, now: int
 ) -> dict[int, tuple[int, int, int]]:
-    """Of these entries those that the agent may see and the filter lets through, each as seq, rec
-    and rev.
+    """Return those of these entries that the agent may see and the filter lets through, each as
+    seq, rec and rev.
     """
     return {row[0]: row[:3] for row in Search(snap, agent, wanted, now).rows(seqs)}

@@ -68,7 +68,7 @@ Ranked = tuple[float, int, int, Row]
 
 
 def fill(db: Database, floor: int, limit: int = BATCH) -> int:
-    """Index the next entries after a place; the place reached."""
+    """Index the next entries after a place, and return the place reached."""
     rows = db.run("unworded", {"floor": floor, "limit": limit}).fetchall()
     batch: list[tuple[object, ...]] = []
     long: list[tuple[object, ...]] = []
@@ -87,15 +87,19 @@ def _label(fields: dict[str, Any]) -> str:
     """Return what is looked for in an entry beside its text. All messages stand in one namespace,
     which tells nothing.
     """
-    where = fields["namespace"] if fields["namespace"] != kinds.MAIL else ""
+    namespace = fields["namespace"] if fields["namespace"] != kinds.MAIL else ""
     own = kinds.texts(fields.get("more", {}))
-    return " ".join((*fields.get("tags", ()), fields.get("topic") or "", where, *own))
+    return " ".join(
+        (*fields.get("tags", ()), fields.get("topic") or "", namespace, *own)
+    )
 
 
-def _mark(masks: dict[int, int], said: Iterable[tuple[int, int]], place: int) -> None:
-    bit, known = 1 << place, masks.get
-    for seq, _ in said:
-        masks[seq] = known(seq, 0) | bit
+def _mark(
+    masks: dict[int, int], rows: Iterable[tuple[int, int]], position: int
+) -> None:
+    bit, mask_of = 1 << position, masks.get
+    for seq, _ in rows:
+        masks[seq] = mask_of(seq, 0) | bit
 
 
 class Search:
@@ -144,12 +148,12 @@ class Search:
 
     def words(self, text: str) -> list[Word]:
         """Return the words of a question, the rarest first."""
-        found = terms.sought(text)
-        if len(found) == 1:  # there is nothing to compare it with
-            return [Word(found[0], 1)]
+        texts = terms.sought(text)
+        if len(texts) == 1:  # there is nothing to compare it with
+            return [Word(texts[0], 1)]
         return sorted(
-            (Word(word, self._count(word)) for word in found),
-            key=lambda word: word.entries,
+            (Word(term, self._count(term)) for term in texts),
+            key=lambda term: term.entries,
         )
 
     @cached_property
@@ -192,19 +196,19 @@ class Search:
         enough.
         """
         masks: dict[int, int] = {}
-        wanted: dict[int, int] = {}
+        filtered: dict[int, int] = {}
         prios: dict[int, int] = {}
-        left = limit
-        for place, word in enumerate(words):
-            if word.entries and left > 0:
-                said = self._saying(self.plainly, word, left)
-                left -= len(said)
-                _mark(masks, said, place)
+        room = limit
+        for position, term in enumerate(words):
+            if term.entries and room > 0:
+                rows = self._saying(self.plainly, term, room)
+                room -= len(rows)
+                _mark(masks, rows, position)
                 if self.narrow:
-                    said = self._saying("search_within", word, limit)
-                    _mark(wanted, said, place)
-                prios.update(said)
-        return Found(words, masks, wanted if self.narrow else masks, prios, left <= 0)
+                    rows = self._saying("search_within", term, limit)
+                    _mark(filtered, rows, position)
+                prios.update(rows)
+        return Found(words, masks, filtered if self.narrow else masks, prios, room <= 0)
 
     def _saying(self, name: str, word: Word, limit: int) -> list[tuple[int, int]]:
         """Return the newest entries with a word, and their priorities."""
@@ -228,7 +232,7 @@ class Search:
         ]
 
     def rows(self, seqs: Iterable[int]) -> list[Row]:
-        """Of these entries those that the reader may see, and that the filter lets through."""
+        """Return those of these entries that the reader may see and the filter lets through."""
         return self.db.run(
             "search_rows", self.values, seqs=list(seqs), **self.lists
         ).fetchall()
@@ -249,44 +253,46 @@ def search(
     snap: Snapshot, agent: Agent | None, text: str, wanted: Filter, now: int, limit: int
 ) -> Hits:
     """Return the entries that answer best, of equals the weightiest, then the newest."""
-    asked = Search(snap, agent, wanted, now)
-    words = asked.words(text)
-    if not words or not limit:
+    query = Search(snap, agent, wanted, now)
+    query_words = query.words(text)
+    if not query_words or not limit:
         return Hits(())
-    found = asked.look_up(
-        words, max(LOOKED_UP if len(words) > 1 else RANKED, 2 * limit)
+    matches = query.look_up(
+        query_words, max(LOOKED_UP if len(query_words) > 1 else RANKED, 2 * limit)
     )
-    ranked = _ranked(asked, found, max(SEEDS, 2 * limit))
-    best = _settled(asked, _contenders(ranked, limit))[:limit]
-    plain = frozenset(word.text for word in words)
+    ranked = _ranked(query, matches, max(SEEDS, 2 * limit))
+    best = _settled(query, _contenders(ranked, limit))[:limit]
+    plain = frozenset(term.text for term in query_words)
     hits = (Hit(entry, score, *excerpt(entry.body, plain)) for score, entry in best)
     return Hits(
         tuple(hits),
-        found.partial,
-        len(ranked) if len(words) == 1 else len(found.wanted),
+        matches.partial,
+        len(ranked) if len(query_words) == 1 else len(matches.wanted),
     )
 
 
-def _ranked(asked: Search, found: Found, limit: int) -> list[Ranked]:
+def _ranked(query: Search, matches: Found, limit: int) -> list[Ranked]:
     """Return all that may be seen of what the words led to and what stands beside it, the best
     first.
     """
-    words, size = (
-        [word.text for word in found.words],
-        asked.size if len(found.words) > 1 else 1,
+    texts, size = (
+        [term.text for term in matches.words],
+        query.size if len(matches.words) > 1 else 1,
     )
-    rarities = [rarity(word.entries, size) for word in found.words]
-    authors, days = named(words, _authors(asked.snap)), Days(words, asked.now)
-    chosen = seeds(found.wanted, found.prios, rarities, limit)
-    context = seeds(found.masks, {}, rarities, limit) if asked.narrow else chosen
-    threads = asked.around(
-        context if len(words) > 1 else ()
+    rarities = [rarity(term.entries, size) for term in matches.words]
+    authors, days = named(texts, _authors(query.snap)), Days(texts, query.now)
+    chosen = seeds(matches.wanted, matches.prios, rarities, limit)
+    context = seeds(matches.masks, {}, rarities, limit) if query.narrow else chosen
+    threads = query.around(
+        context if len(texts) > 1 else ()
     )  # who looks for one word wants that word itself
-    near = {other for seq in context for other in threads.near(seq) if other}
+    near = {
+        neighbour for seq in context for neighbour in threads.near(seq) if neighbour
+    }
     if authors and len(chosen) < limit:
-        near.update(asked.by(authors, limit))
-    scores, ranked = Scores(rarities, found.masks), []
-    for row in asked.rows(near.union(chosen)):
+        near.update(query.by(authors, limit))
+    scores, ranked = Scores(rarities, matches.masks), []
+    for row in query.rows(near.union(chosen)):
         seq, _, _, aid, at, prio, length = row
         score = scores.of(
             seq, threads.near(seq), authors.get(aid, 0) | days.bits(at), length
@@ -315,17 +321,17 @@ def _authors(snap: Snapshot) -> dict[str, frozenset[int]]:
     return snap.names.pieces
 
 
-def _settled(asked: Search, ranked: Sequence[Ranked]) -> list[tuple[float, Any]]:
-    """Scores and entries; where scores and priorities are equal, by authority, then by age."""
+def _settled(query: Search, ranked: Sequence[Ranked]) -> list[tuple[float, Any]]:
+    """Return scores and entries; equals in score and priority by authority, then by age."""
     rows = [row[:3] for *_, row in ranked]
-    entries = asked.snap.load(rows, asked.now, asked.reach)
-    found = [
+    entries = query.snap.load(rows, query.now, query.reach)
+    keyed = [
         (negated, prio, -entry.authority, -entry.seq, entry)
         for (negated, prio, _, _), entry in zip(ranked, entries, strict=True)
     ]
     return [
         (-negated, entry)
-        for negated, _, _, _, entry in sorted(found, key=lambda each: each[:4])
+        for negated, _, _, _, entry in sorted(keyed, key=lambda item: item[:4])
     ]
 
 
@@ -339,16 +345,16 @@ def together(
 ) -> list[tuple[int, int, int]]:
     """Return the newest live entries, up to a cursor, that hold all of these words and that the
     reader may see: seq, rec, rev."""
-    said = " ".join(f'"{word}"' for word in words)
+    phrase = " ".join(f'"{term}"' for term in words)
     values = {
-        "words": said,
+        "words": phrase,
         "now": now,
         "me": reach.me,
         "cursor": cursor,
         "limit": limit,
     }
     lists = {"nids": reach.nids, "audiences": reach.audiences}
-    return _run(snap.db, "search_together", values, lists) if said else []
+    return _run(snap.db, "search_together", values, lists) if phrase else []
 
 
 def counted(snap: Snapshot, word: str, cursor: int) -> int:
@@ -378,21 +384,21 @@ def excerpt(
     do.
     """
     flat = " ".join(body.split())
-    found = terms.places(flat, words)
-    start = max(0, _densest(found, width) - width // 4) if len(flat) > width else 0
+    spans = terms.places(flat, words)
+    start = max(0, _densest(spans, width) - width // 4) if len(flat) > width else 0
     start = min(start, max(0, len(flat) - width))
     end = start + width
     before = "…" if start else ""
     shift = len(before) - start
-    marks = tuple((a + shift, b + shift) for a, b in found if a >= start and b <= end)
+    marks = tuple((a + shift, b + shift) for a, b in spans if a >= start and b <= end)
     return before + flat[start:end] + ("…" if end < len(flat) else ""), marks
 
 
-def _densest(found: Sequence[tuple[int, int]], width: int) -> int:
+def _densest(spans: Sequence[tuple[int, int]], width: int) -> int:
     """Return the place of the first of the most matches that fit into the width."""
     best, most = 0, 0
-    for n, (start, _) in enumerate(found):
-        count = sum(1 for _, end in found[n : n + 20] if end <= start + width * 3 // 4)
+    for n, (start, _) in enumerate(spans):
+        count = sum(1 for _, end in spans[n : n + 20] if end <= start + width * 3 // 4)
         if count > most:
             best, most = start, count
     return best

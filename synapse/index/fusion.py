@@ -26,12 +26,12 @@ def fused(
         max(scores.values(), default=0.0),
         max(meaning.values(), default=0.0),
     )
-    found = {
+    scored = {
         seq: _share(scores.get(seq, 0.0), most)
         + WEIGHT * _share(meaning.get(seq, 0.0), nearest)
         for seq in {*scores, *near}
     }
-    return sorted(found.items(), key=lambda item: (-item[1], -item[0]))
+    return sorted(scored.items(), key=lambda item: (-item[1], -item[0]))
 
 
 def _share(score: float, best: float) -> float:

@@ -93,7 +93,7 @@ class Reading:
 
 
 def _unwatched(records: Sequence[Record]) -> None:
-    """Nobody watches."""
+    """Do nothing: no one watches."""
 
 
 class Index:
@@ -166,20 +166,21 @@ class Index:
         """Learn the names first, so that no page reaches further than they do: other processes go
         on meanwhile.
         """
-        cursor, turn, known = self.cursor(), self._reached().turn, self.current
-        names, entries = known.names, known.entries
+        cursor, turn, current = self.cursor(), self._reached().turn, self.current
+        names, entries = current.names, current.entries
         version = self.db.run("version").fetchone()
-        if turn != known.turn:
+        if turn != current.turn:
             entries = {}
             self.folders.clear()
-        if turn != known.turn or version != names.version:
+        if turn != current.turn or version != names.version:
             names = Names(self.db, version)
         self.current = Snapshot(self.db, names, cursor, mark, turn, entries)
 
     def rebuild(self, watch: Watch = _unwatched) -> int:
-        """Drop everything and derive it again; how many records the log holds. Others read on in
-        the old one. Who watches is shown every batch of records on the way, all of them again where
-        one was taken back. What the log lost is given up: nobody is told of it any more.
+        """Drop everything and derive it again. Return how many records the log holds. Others read
+        on in the old one. Who watches is shown every batch of records on the way, all of them
+        again where one was taken back. What the log lost is given up: it is not
+        reported any more.
         """
         with self.mutex:
             self._alone(lambda: self._whole(lambda: self._given_up(watch)))
@@ -191,13 +192,13 @@ class Index:
             return int(self.db.meta("seq") or 0)
 
     def _given_up(self, watch: Watch) -> bool:
-        seen, reached = self.seen(), self._reached()
+        highest, reached = self.seen(), self._reached()
         self._anew(reached._replace(seen=0), watch=watch)
-        if seen > self.cursor():
+        if highest > self.cursor():
             self._part(reached.turn + 1, self.cursor())
             self.log.restart(self.cursor(), forget=True)
             self.notes.append(
-                f"given up: records {self.cursor() + 1} to {seen}, which had been"
+                f"given up: records {self.cursor() + 1} to {highest}, which had been"
                 f" seen, are not there"
             )
         return True
@@ -248,25 +249,25 @@ class Index:
             raise self.db.failed(error) from error
 
     def _reached(self) -> Reached:
-        parts = (self.db.meta("reached") or "").split(" ", 5)
-        if len(parts) < 6:
+        values = (self.db.meta("reached") or "").split(" ", 5)
+        if len(values) < 6:
             return Reached(seen=int(self.db.meta("seen") or 0))
-        segment, size, turn, seen, boot, proof = parts
-        return Reached((int(segment), int(size)), int(turn), int(seen), boot, proof)
+        segment, size, turn, highest, boot, proof = values
+        return Reached((int(segment), int(size)), int(turn), int(highest), boot, proof)
 
     def _note_reached(self, reached: Reached) -> None:
-        (segment, size), turn, seen, boot, proof = reached
-        self.db.set_meta("reached", f"{segment} {size} {turn} {seen} {boot} {proof}")
+        (segment, size), turn, highest, boot, proof = reached
+        self.db.set_meta("reached", f"{segment} {size} {turn} {highest} {boot} {proof}")
 
     def _project(self, mark: tuple[int, int]) -> bool:
-        """Take in the next records of the log, in one transaction; whether the index then stands at
-        the mark.
+        """Take in the next records of the log, in one transaction. Return whether the index then
+        stands at the mark.
         """
         return self._whole(lambda: not self._behind(mark) or self._batch(mark))
 
     def _whole(self, section: Callable[[], T]) -> T:
-        """Return all of it in one transaction, or nothing: nobody reads an index that is half
-        derived.
+        """Run the section in one transaction, all of it or nothing, and return what it returns:
+        nobody reads an index that is half derived.
         """
         run = self.db.connection.execute
         run("begin immediate")
@@ -295,9 +296,11 @@ class Index:
         if done and cursor < reached.seen:
             self.log.explain(Lost(cursor, reached.seen, 0, 0, reached.boot))
             reached = reached._replace(seen=cursor)
-        seen, mark = max(reached.seen, cursor), mark if done else reached.mark
+        highest, mark = max(reached.seen, cursor), mark if done else reached.mark
         self._note_reached(
-            Reached(mark, reached.turn, seen, self.log.boot(), proof or reached.proof)
+            Reached(
+                mark, reached.turn, highest, self.log.boot(), proof or reached.proof
+            )
         )
         self.taken += 1
         return done
@@ -308,8 +311,8 @@ class Index:
         voids: Sequence[tuple[object, ...]] = (),
         watch: Watch = _unwatched,
     ) -> bool:
-        """Begin again; also where a record was taken back after it had its effect: now it is known
-        not to count.
+        """Derive all of it again, also where a record was taken back after it had its effect: now
+        it is known not to count.
         """
         mark, forks = self.log.mark(), self.db.meta("forks") or ""
         self.db.wipe()
@@ -326,12 +329,14 @@ class Index:
         """Derive all of it anew from a log that is not the one that was indexed, if it may be what
         it is.
         """
-        end, seen = self.log.last(), self.seen()
+        end, highest = self.log.last(), self.seen()
         common = self._common(min(end, self.cursor()))
         why = "a checkout?"
-        if common == end < seen:
+        if common == end < highest:
             first, last = self.db.run("lost_between", {"floor": common}).fetchone()
-            why = self.log.explain(Lost(end, seen, first or 0, last or 0, reached.boot))
+            why = self.log.explain(
+                Lost(end, highest, first or 0, last or 0, reached.boot)
+            )
         self._anew(reached._replace(seen=0))
         self._part(reached.turn + 1, common)
         self.log.restart(common)
@@ -382,9 +387,9 @@ class Index:
             AttributeError,
             sqlite3.IntegrityError,
         ) as error:
-            where = f"records {records[0].seq} to {records[-1].seq}"
+            stretch = f"records {records[0].seq} to {records[-1].seq}"
             message = (
-                f"the log cannot be understood in {where}: run `synapse verify`"
+                f"the log cannot be understood in {stretch}: run `synapse verify`"
                 f" ({type(error).__name__}: {error})"
             )
             raise StoreCorrupt(message) from error
@@ -422,12 +427,12 @@ class Index:
         return self.current.whereabouts(id)
 
     def names(self, folder: str) -> set[str]:
-        """Kept between calls and added to: a busy folder of thousands is asked about several times
-        a second.
+        """Return the names of the files of a folder. They are kept between calls and added to: a
+        busy folder of thousands is asked about several times a second.
         """
-        cursor, (floor, known) = self.cursor(), self.folders.get(folder, (0, set()))
+        cursor, (floor, names) = self.cursor(), self.folders.get(folder, (0, set()))
         if floor and self.db.run("refiled", {"floor": floor}).fetchone():
-            floor, known = 0, set()
+            floor, names = 0, set()
         of, namespace, thread = kinds.of_folder(folder)
         if thread is None:
             numbers = tuple(kinds.NUMBER[kind] for kind in of)
@@ -438,17 +443,17 @@ class Index:
             rows = self.db.run("names_in_thread", {"thread": thread, "floor": floor})
         if len(self.folders) >= FOLDERS:
             self.folders.clear()
-        known.update(
+        names.update(
             os.path.basename(path) if path else f"{id}.md" for id, path in rows
         )
-        self.folders[folder] = (cursor, known)
-        return known
+        self.folders[folder] = (cursor, names)
+        return names
 
     # -- full text and tokens ----------------------------------------------------------------------
 
     def fill_words(self) -> None:
-        """Full text follows in batches of its own: inside the append, or the page, it would make
-        their tails.
+        """Index the words of what was taken in, in batches of their own: inside the append, or the
+        page, they would make their tails.
         """
         if self.cursor() > self._worded():
             self._alone(self._fill_words)
@@ -464,9 +469,9 @@ class Index:
             run("begin immediate")
             try:
                 cursor, before = self.cursor(), self._worded()
-                place = full_text.fill(self.db, before)
-                done = place == before
-                self.db.set_meta("words", str(cursor if done else place))
+                reached = full_text.fill(self.db, before)
+                done = reached == before
+                self.db.set_meta("words", str(cursor if done else reached))
             except BaseException:
                 run("rollback")
                 raise
@@ -478,20 +483,22 @@ class Index:
         self, encoding: str, digests: Sequence[bytes]
     ) -> Mapping[bytes, int]:
         counts = self.counts.setdefault(encoding, {})
-        found = {digest: counts[digest] for digest in digests if digest in counts}
-        unknown = [digest for digest in digests if digest not in found]
+        result = {digest: counts[digest] for digest in digests if digest in counts}
+        unknown = [digest for digest in digests if digest not in result]
         for start in range(0, len(unknown), 500):
-            part = unknown[start : start + 500]
-            marks = ",".join("?" * len(part))
+            batch = unknown[start : start + 500]
+            marks = ",".join("?" * len(batch))
             text = self.db.sql["token_counts"].replace("{digests}", marks)
-            found.update(self.db.connection.execute(text, (encoding, *part)).fetchall())
+            result.update(
+                self.db.connection.execute(text, (encoding, *batch)).fetchall()
+            )
         if unknown:
             if len(counts) > COUNTED:
                 counts = self.counts[
                     encoding
                 ] = {}  # another thread may be reading the old one
-            counts.update(found)
-        return found
+            counts.update(result)
+        return result
 
     def keep_tokens(self, encoding: str, counts: Mapping[bytes, int]) -> None:
         """Keep counts that were made; those of a snapshot are written when it is left."""
@@ -508,11 +515,11 @@ class Index:
     # -- proof -------------------------------------------------------------------------------------
 
     def digest(self) -> str:
-        """A hash of every derived row, equal for equal logs."""
+        """Return a hash of every derived row, equal for equal logs."""
         return self.db.digest()
 
     def check(self) -> str:
-        """SQLite's own word on the file: `ok`, or what is wrong."""
+        """Return SQLite's own word on the file: `ok`, or what is wrong."""
         return str(self.db.connection.execute("pragma integrity_check").fetchone()[0])
 
     def close(self) -> None:

@@ -112,7 +112,7 @@ def is_known(snap: Snapshot, id: str) -> bool:
 
 
 def _rows(snap: Snapshot, reach: Reach, tids: Sequence[int]) -> list[Row]:
-    found = snap.db.run(
+    rows = snap.db.run(
         "thread_rows",
         {"me": reach.me},
         tids=tids,
@@ -121,7 +121,7 @@ def _rows(snap: Snapshot, reach: Reach, tids: Sequence[int]) -> list[Row]:
     )
     return [
         Row(id, bool(closed), subject, tuple(json.loads(tags or "[]")), *numbers)
-        for id, closed, subject, tags, *numbers in found
+        for id, closed, subject, tags, *numbers in rows
     ]
 
 
@@ -131,13 +131,13 @@ def marks(
     """Return who read these messages, acknowledged them, reacted to them; each in the order of the
     agents' names.
     """
-    found: dict[str, dict[int, tuple[Mark, ...]]] = {}
+    by_name: dict[str, dict[int, tuple[Mark, ...]]] = {}
     for name in ("receipts_of", "acks_of", "reactions_of"):
         by_seq: dict[int, tuple[Mark, ...]] = {}
         for seq, agent, at, text in snap.db.run(name, seqs=list(seqs)):
             by_seq[seq] = (*by_seq.get(seq, ()), Mark(agent, at, text))
-        found[name.removesuffix("_of")] = by_seq
-    return found
+        by_name[name.removesuffix("_of")] = by_seq
+    return by_name
 
 
 def idle(snap: Snapshot, since: int) -> tuple[str, ...]:

@@ -83,12 +83,12 @@ class Names:
         """Return the namespaces that the globs cover; mail is among them only where it is named."""
         numbers = self._within.get(globs)
         if numbers is None:
-            named = any(glob.startswith(MAIL) for glob in globs)
+            with_mail = any(glob.startswith(MAIL) for glob in globs)
             numbers = tuple(
                 nid
                 for name, nid in self.namespaces.items()
                 if (not globs or ns.matches_any(globs, name))
-                and (named or name != MAIL)
+                and (with_mail or name != MAIL)
             )
             self._within[globs] = numbers
         return numbers
@@ -141,13 +141,13 @@ class Declared(Mapping[str, Agent]):
 
 def agent_from(fields: dict[str, Any]) -> Agent:
     """Return the agent that a record declares."""
-    known = {name: value for name, value in fields.items() if name in Agent._fields}
+    values = {name: value for name, value in fields.items() if name in Agent._fields}
     skills = tuple(
         Skill(*skill) if isinstance(skill, list) else skill
-        for skill in known.get("skills") or ()
+        for skill in values.get("skills") or ()
     )
     return settled(
-        Agent(**known)._replace(
+        Agent(**values)._replace(
             skills=tuple(s._replace(namespaces=tuple(s.namespaces)) for s in skills)
         )
     )

@@ -37,13 +37,13 @@ class Rows:
 
     def extend(self, rows: Cursor) -> None:
         """Take in rows of number, seq and vector, in order."""
-        while found := rows.fetchmany(AT_ONCE):
-            numbers, seqs, vectors = zip(*found, strict=True)
-            block = np.frombuffer(b"".join(vectors), "<f2").reshape(len(found), -1)
-            self._room(self.count + len(found))
-            self.matrix[self.count : self.count + len(found)] = block
-            self.seqs[self.count : self.count + len(found)] = seqs
-            self.count += len(found)
+        while batch := rows.fetchmany(AT_ONCE):
+            numbers, seqs, vectors = zip(*batch, strict=True)
+            block = np.frombuffer(b"".join(vectors), "<f2").reshape(len(batch), -1)
+            self._room(self.count + len(batch))
+            self.matrix[self.count : self.count + len(batch)] = block
+            self.seqs[self.count : self.count + len(batch)] = seqs
+            self.count += len(batch)
             self.last = numbers[-1]
 
     def _room(self, count: int) -> None:
@@ -61,14 +61,14 @@ class Rows:
             self.matrix, self.seqs = matrix, seqs
 
     def nearest(self, vector: Sequence[float], count: int) -> list[tuple[float, int]]:
-        """Cosine and seq of the nearest entries, the nearest first, of equals the newest; the best
-        part of each.
+        """Return cosine and seq of the nearest entries, the nearest first, of equals the newest;
+        the best part of each.
         """
-        held, seqs = self.count, self.seqs
-        scores: Any = self.matrix[:held] @ np.asarray(vector, np.float32)
-        places = np.arange(held)
-        if held > count:
-            places = np.argpartition(scores, held - count)[held - count :]
+        total, seqs = self.count, self.seqs
+        scores: Any = self.matrix[:total] @ np.asarray(vector, np.float32)
+        places = np.arange(total)
+        if total > count:
+            places = np.argpartition(scores, total - count)[total - count :]
         ordered = places[np.lexsort((-seqs[places], -scores[places]))]
         best: dict[int, float] = {}
         for seq, score in zip(

@@ -25,8 +25,8 @@ class Fact(NamedTuple):
 
 
 def lived(snap: Snapshot, since: int, until: int) -> Iterator[Fact]:
-    """Entries whose time came to its end with nothing that was held against them; what a night
-    filed away lived.
+    """Yield the entries whose time came to its end with nothing that was held against them; what a
+    night filed away lived.
     """
     values = {"since": since, "until": min(until, NEVER - 1), "night": CONSOLIDATOR}
     for seq, id, author, at, head in snap.db.run("lived", values).fetchall():
@@ -35,7 +35,7 @@ def lived(snap: Snapshot, since: int, until: int) -> Iterator[Fact]:
 
 
 def superseded(snap: Snapshot, since: int, until: int) -> Iterator[Fact]:
-    """Entries that another one took the place of before their time."""
+    """Yield the entries that another one took the place of before their time."""
     values = {"since": since, "until": until, "night": CONSOLIDATOR}
     for seq, id, author, at, by, successor, head in snap.db.run(
         "superseded", values
@@ -45,18 +45,18 @@ def superseded(snap: Snapshot, since: int, until: int) -> Iterator[Fact]:
 
 
 def acted_on(snap: Snapshot, since: int, until: int) -> Iterator[Fact]:
-    """Critical entries that somebody resolved, acknowledged in so many words, or built upon; each
-    with the first.
+    """Yield the critical entries that somebody resolved, acknowledged in so many words, or built
+    upon; each with the first.
     """
     values = {"since": since, "until": until, "night": CONSOLIDATOR}
-    found: dict[str, Fact] = {}
+    facts: dict[str, Fact] = {}
     for fact in sorted(
         (*_acts(snap, values), *_citations(snap, values)),
         key=lambda fact: fact.records[-1],
     ):
         if fact.by != fact.author:
-            found.setdefault(fact.entry, fact)
-    yield from found.values()
+            facts.setdefault(fact.entry, fact)
+    yield from facts.values()
 
 
 def seen_by(snap: Snapshot, id: str, until: int) -> tuple[str, ...]:
@@ -70,18 +70,20 @@ def reviews(snap: Snapshot) -> list[tuple[Record, bool]]:
     """Return the reviews of reputation, oldest first, each with whether it stands: an undo may have
     taken it back.
     """
-    found: dict[int, Record] = {}
+    records: dict[int, Record] = {}
     stands: dict[int, bool] = {}
     for seq, at, kind, by, fields in snap.db.run("reviews"):
         record = Record(seq, at, kind, by, None, json.loads(fields))
         if kind == "review":
-            found[seq], stands[seq] = record, True
-        stands |= {int(each): stood for each, stood in record.fields.get("reviews", ())}
-    return [(record, stands[seq]) for seq, record in found.items()]
+            records[seq], stands[seq] = record, True
+        stands |= {
+            int(number): stood for number, stood in record.fields.get("reviews", ())
+        }
+    return [(record, stands[seq]) for seq, record in records.items()]
 
 
 def shifts(snap: Snapshot) -> Mapping[str, int]:
-    """By how much the reviews that stand have moved each agent's authority."""
+    """Return by how much the reviews that stand have moved each agent's authority."""
     total: dict[str, int] = {}
     for record, stands in reviews(snap):
         for agent, move in record.fields["moves"].items() if stands else ():
@@ -93,19 +95,22 @@ def _acts(snap: Snapshot, values: Mapping[str, Any]) -> Iterator[Fact]:
     for seq, id, author, act, at, by, kind, fields, head in snap.db.run(
         "critical_acts", values
     ).fetchall():
-        given = json.loads(fields)
-        acked = given.get("state") == "acked" and given.get("how") == "said so"
+        values_of_act = json.loads(fields)
+        acked = (
+            values_of_act.get("state") == "acked"
+            and values_of_act.get("how") == "said so"
+        )
         if (kind == "resolve" or acked) and _believed(json.loads(head)):
             yield Fact(id, author, at, by, (seq, act))
 
 
 def _citations(snap: Snapshot, values: Mapping[str, Any]) -> Iterator[Fact]:
     for successor, at, by, head in snap.db.run("citing", values).fetchall():
-        given = json.loads(head)
-        cited = {*given.get("related", ()), *given.get("derived_from", ())} - {
-            *given.get("replaces", ())
+        header = json.loads(head)
+        cited = {*header.get("related", ()), *header.get("derived_from", ())} - {
+            *header.get("replaces", ())
         }
-        for id in cited if _believed(given) else ():
+        for id in cited if _believed(header) else ():
             row = snap.db.run("critical", {"id": id}).fetchone()
             if row and row[0] < successor and _believed(json.loads(row[2])):
                 yield Fact(id, row[1], at, by, (row[0], successor))

@@ -160,14 +160,14 @@ class Projector:
             rivals.update(
                 seq for (seq,) in self.db.run("rivals_by_heirs", at | {"old": old})
             )
-        standing = [self.entry(seq) for seq in olds if self._hidden(seq) < NEVER]
+        replaced = [self.entry(seq) for seq in olds if self._hidden(seq) < NEVER]
         disputed = {
             seq
             for seq in (*rivals, *olds)
             if self.db.run("in_dispute", {"seq": seq}).fetchone()
         }
         for effect in judge(
-            new, standing, [self.entry(seq) for seq in sorted(rivals)], disputed
+            new, replaced, [self.entry(seq) for seq in sorted(rivals)], disputed
         ):
             self._apply(effect)
 
@@ -244,31 +244,35 @@ class Projector:
         self.db.run("put_void", (seq,))
 
     def _link(self, record: Record) -> None:
-        said = (record.fields[name] for name in ("cause", "effect", "type", "strength"))
-        self.db.run("put_link", (*said, record.by, record.seq, record.at))
+        values = (
+            record.fields[name] for name in ("cause", "effect", "type", "strength")
+        )
+        self.db.run("put_link", (*values, record.by, record.seq, record.at))
 
     def _used(self, record: Record) -> None:
         self.db.many("put_use", list(record.fields["counts"].items()))
 
     def _marked(self, record: Record) -> None:
-        """What an agent made of messages. What it acknowledged, it read."""
+        """Note what an agent made of messages. What it acknowledged, it read."""
         fields, who = record.fields, self._number("author", record.by)
         for id in fields["ids"] if record.kind == "receipt" else (fields["entry"],):
-            about = {"id": id, "aid": who, "at": record.at}
+            row = {"id": id, "aid": who, "at": record.at}
             if record.kind == "react":
                 name = "drop_reaction" if fields.get("end") else "put_reaction"
-                self.db.run(name, about | {"sign": fields["reaction"]})
+                self.db.run(name, row | {"sign": fields["reaction"]})
             else:
-                self.db.run("put_receipt", about)
+                self.db.run("put_receipt", row)
             if record.kind == "acked":
-                self.db.run("put_ack", about | {"body": fields.get("body")})
+                self.db.run("put_ack", row | {"body": fields.get("body")})
 
     def _thread(self, record: Record) -> None:
         fields = record.fields
         row = self.db.run("tags_of_thread", {"id": fields["thread"]}).fetchone()
         if row is not None:
             tags = dict.fromkeys((*json.loads(row[0] or "[]"), *fields.get("add", ())))
-            kept = dumps([tag for tag in tags if tag not in fields.get("remove", ())])
+            new_tags = dumps(
+                [tag for tag in tags if tag not in fields.get("remove", ())]
+            )
             values = {
                 "id": fields["thread"],
                 "closed": fields.get("closed"),
@@ -276,7 +280,7 @@ class Projector:
             }
             self.db.run(
                 "put_thread_act",
-                values | {"tags": kept if fields["how"] == "tag" else None},
+                values | {"tags": new_tags if fields["how"] == "tag" else None},
             )
 
     def _shown(self, record: Record) -> None:
@@ -304,7 +308,7 @@ class Projector:
         self.db.run("put_shown", (aid, floor, cursor))
 
     def _delivery(self, record: Record, state: str) -> None:
-        """How far entries came; what a run's prompt showed was rendered with it."""
+        """Note how far entries came; what a run's prompt showed was rendered with it."""
         fields = record.fields
         whose = (
             fields.get("agent", record.by),
@@ -317,7 +321,7 @@ class Projector:
             self._shown(record)
 
     def _run(self, record: Record) -> None:
-        """What a later record says of a run is laid over what the earlier ones said."""
+        """Lay what a later record says of a run over what the earlier ones said."""
         row = self.db.run("run", {"id": record.fields["run"]}).fetchone()
         fields = {**(json.loads(row[0]) if row else {}), **record.fields}
         if (
@@ -414,9 +418,7 @@ class Projector:
             self._lift(hider, stands)
 
     def _lift(self, hider: int, stands: bool) -> None:
-        """What a record hid is shown again, and judged as if it came now; or it is hidden once
-        more.
-        """
+        """Show what a record hid again, and judge it as if it came now; or hide it once more."""
         rows = self.db.run(
             "held_by", {"seq": hider, "lifted": int(stands), "never": NEVER}
         ).fetchall()
@@ -446,10 +448,10 @@ class Projector:
         """
         key = (kind, name)
         if key not in self.numbers:
-            column, table, named = _NAMES[kind]
+            column, table, name_column = _NAMES[kind]
             self.db.run(f"put_{kind}", (name,))
             row = self.db.connection.execute(
-                f"select {column} from {table} where {named} = ?", (name,)
+                f"select {column} from {table} where {name_column} = ?", (name,)
             ).fetchone()
             self.numbers[key] = row[0]
         return self.numbers[key]

@@ -40,9 +40,9 @@ class Threads:
         self.after: dict[int, int] = {}
 
     def tell(self, stretch: Sequence[int]) -> None:
-        """Messages of one thread that follow each other, in their order."""
-        for one, other in pairwise(stretch):
-            self.before[other], self.after[one] = one, other
+        """Note messages of one thread that follow each other, in their order."""
+        for earlier, later in pairwise(stretch):
+            self.before[later], self.after[earlier] = earlier, later
 
     def near(self, seq: int) -> tuple[int, int, int, int]:
         """Return the two before it and the two after it, the nearer first."""
@@ -114,23 +114,23 @@ class Scores:
             mask(four, 0),
             length,
         )
-        found = self.known.get(key)
-        if found is None:
-            found = self.known[key] = self._score(key[:-1], length)
-        return found
+        score = self.known.get(key)
+        if score is None:
+            score = self.known[key] = self._score(key[:-1], length)
+        return score
 
     def _score(self, masks: tuple[int, ...], length: int) -> float:
         stretched = K * (1 + math.log2(length / LONG) / 2) if length > LONG else K
-        parts = [
+        weighted = [
             (mask, weight) for mask, weight in zip(masks, _WEIGHTS, strict=True) if mask
         ]
         total, bit = 0.0, 1
         for rare in self.rarities:
-            said = 0.0
-            for mask, weight in parts:
+            frequency = 0.0
+            for mask, weight in weighted:
                 if mask & bit:
-                    said += weight
-            if said:
-                total += rare * said * (K + 1) / (said + stretched)
+                    frequency += weight
+            if frequency:
+                total += rare * frequency * (K + 1) / (frequency + stretched)
             bit <<= 1
         return total

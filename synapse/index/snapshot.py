@@ -74,7 +74,7 @@ class Snapshot:
 
     @property
     def declared(self) -> Declared:
-        """Forget what was worked out from an older state of the index."""
+        """Return the agents that are declared, as of this moment."""
         return self.names.declared
 
     # -- pages -------------------------------------------------------------------------------------
@@ -145,7 +145,9 @@ class Snapshot:
         values: dict[str, Any],
         wanted: Filter,
     ) -> list[tuple[int, int, int]]:
-        """A few namespaces: lane by lane where they are few, else through the order of the log."""
+        """Return what stands in these namespaces: lane by lane where they are few, else through the
+        order of the log.
+        """
         if len(within) * len(prios) <= 24:
             return _newest(self._lanes(reach, within, prios, values), values["limit"])
         return self._filtered(reach, wanted, prios, values)
@@ -189,10 +191,10 @@ class Snapshot:
         reach = self.names.reach(agent)
         plain = not (wanted.author or wanted.tag or wanted.archived)
         if plain and wanted.since is None:
-            matched, heard, own, own_heard = self._census(
+            matched, of_namespaces, own, own_heard = self._census(
                 reach, wanted, now, self.cursor
             )
-            return matched, heard + own - own_heard
+            return matched, of_namespaces + own - own_heard
         values = {
             "floor": self.floor(wanted.since),
             "cursor": self.cursor,
@@ -216,9 +218,9 @@ class Snapshot:
     def _census(
         self, reach: Reach, wanted: Filter, now: int, cursor: int
     ) -> tuple[int, ...]:
-        """Live entries of these namespaces and priorities: all, those that the agent hears of, its
-        own, and those of its own that it hears of. From the counts that the projection keeps, and
-        what has changed since.
+        """Return how many live entries these namespaces and priorities have: all, those that the
+        agent hears of, its own, and those of its own that it hears of. From the counts that the
+        projection keeps, and what has changed since.
         """
         lists = {
             "within": self.names.within(wanted.namespaces),
@@ -254,21 +256,21 @@ class Snapshot:
         lists = {"nids": reach.nids, "audiences": reach.audiences}
         total, _, mail = self.names.weights(reach, _prios(()))
         name = "unread_paged" if mail > total * _TALKATIVE else "unread"
-        count, lapse, cursor, left, ahead = self.db.run(
+        count, lapse, cursor, skipped, ahead = self.db.run(
             name, values, **lists
         ).fetchone()
         lapse, after = NEVER if lapse is None else lapse, 0
         if cursor is None:
-            _, heard, _, own_heard = self._census(reach, Filter(), now, NEVER)
-            return heard - own_heard, 0, lapse
-        if left is not None:
+            _, reached, _, own_heard = self._census(reach, Filter(), now, NEVER)
+            return reached - own_heard, 0, lapse
+        if skipped is not None:
             after, _ = self.db.run("shown", values).fetchone()
             bounds = {"floor": after, "cursor": cursor}
-            left += sum(
+            skipped += sum(
                 change
                 for (change,) in self.db.run("left_since", values | bounds, **lists)
             )
-        return count - ahead + (left or 0), after if left else cursor, lapse
+        return count - ahead + (skipped or 0), after if skipped else cursor, lapse
 
     def unread_rows(
         self, agent: Agent, wanted: Filter, now: int
@@ -320,20 +322,20 @@ class Snapshot:
         """
         if not rows:
             return []
-        known = self.entries.get
-        loaded = [known((seq, rev)) for seq, _, rev in rows]
-        found = [entry for entry in loaded if entry is not None]
-        if len(found) < len(rows):
-            found = self._load(rows)
+        cached = self.entries.get
+        loaded = [cached((seq, rev)) for seq, _, rev in rows]
+        result = [entry for entry in loaded if entry is not None]
+        if len(result) < len(rows):
+            result = self._load(rows)
         seqs = [row[0] for row in rows]
         ends = {"first": min(seqs), "last": max(seqs)}
         disputed = {seq for (seq,) in self.db.run("disputed_between", ends)}
         if disputed:
             return [
                 self._with_peers(entry, now, reach) if entry.seq in disputed else entry
-                for entry in found
+                for entry in result
             ]
-        return found
+        return result
 
     def _load(self, rows: Sequence[tuple[int, int, int]]) -> list[Entry]:
         """Return the entries of these rows, some of which were not built yet."""
@@ -388,10 +390,10 @@ class Snapshot:
     def all(self, now: int) -> list[Entry]:
         """Return every entry that took effect, oldest first: live, hidden or archived."""
         rows = self.db.run("every", {"cursor": self.cursor}).fetchall()
-        found: list[Entry] = []
+        entries: list[Entry] = []
         for start in range(0, len(rows), 500):
-            found += self.load(rows[start : start + 500], now, self.names.reach(None))
-        return found
+            entries += self.load(rows[start : start + 500], now, self.names.reach(None))
+        return entries
 
     def to_reader(self, agent: Agent, now: int, limit: int) -> list[Entry]:
         """Return the newest live info that is addressed to the agent or to a team of it."""
@@ -549,8 +551,8 @@ class Snapshot:
     # -- runs --------------------------------------------------------------------------------------
 
     def run(self, id: str) -> dict[str, Any] | None:
-        """A run as all of its records make it, with its agent, its place and its times; None where
-        there is none.
+        """Return a run as all of its records make it, with its agent, its place and its times; None
+        where there is none.
         """
         row = self.db.run("run", {"id": id}).fetchone()
         return _run_from(row) if row else None
@@ -611,7 +613,7 @@ class Snapshot:
         values: Mapping[str, Any],
         limit: int | None,
     ) -> Iterable[Any]:
-        """Through the index of the narrowest of what is asked for."""
+        """Return the rows of a question, through the index of the narrowest of its values."""
         by = next(
             (f"{name}_by_{column}" for column in narrow if values[column] is not None),
             name,

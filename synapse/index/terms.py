@@ -23,28 +23,31 @@ _SCRIPT = re.compile(
 # What says nothing of what a text is about: the lists in common use, and the pieces that
 # apostrophes leave.
 _ENGLISH = """
-i me my myself we our ours ourselves you your yours yourself yourselves he him his himself she her hers herself it its
-itself they them their theirs themselves what which who whom whose this that these those am is are was were be been
-being have has had having do does did doing a an the and but if or because as until while of at by for with about
-against between into through during before after above below to from up down in out on off over under again further
-then once here there when where why how all any both each few more most other some such no nor not only own same so
-than too very s t can will just don should now d ll m o re ve y ain aren couldn didn doesn hadn hasn haven isn mightn
-mustn needn shan shouldn wasn weren won wouldn also could would might must shall cannot let us get got ever yet
+i me my myself we our ours ourselves you your yours yourself yourselves he him his himself she
+her hers herself it its itself they them their theirs themselves what which who whom whose this
+that these those am is are was were be been being have has had having do does did doing a an the
+and but if or because as until while of at by for with about against between into through during
+before after above below to from up down in out on off over under again further then once here
+there when where why how all any both each few more most other some such no nor not only own
+same so than too very s t can will just don should now d ll m o re ve y ain aren couldn didn
+doesn hadn hasn haven isn mightn mustn needn shan shouldn wasn weren won wouldn also could would
+might must shall cannot let us get got ever yet
 """
 _RUSSIAN = """
-и в во не что он на я с со как а то все она так его но да ты к у же вы за бы по только ее мне было вот от меня еще нет
-о из ему теперь когда даже ну вдруг ли если уже или ни быть был него до вас нибудь опять уж вам ведь там потом себя
-ничего ей может они тут где есть надо ней для мы тебя их чем была сам чтоб без будто чего раз тоже себе под будет ж
-тогда кто этот того потому этого какой какая какое какие совсем ним здесь этом один почти мой тем чтобы нее сейчас
-были куда зачем почему сколько всех никогда можно при наконец два об другой хоть после над больше тот через эти нас
-про всего них много разве три эту моя впрочем свою этой перед иногда лучше чуть том нельзя такой им более всегда
-конечно всю между это
+и в во не что он на я с со как а то все она так его но да ты к у же вы за бы по только ее мне
+было вот от меня еще нет о из ему теперь когда даже ну вдруг ли если уже или ни быть был него до
+вас нибудь опять уж вам ведь там потом себя ничего ей может они тут где есть надо ней для мы
+тебя их чем была сам чтоб без будто чего раз тоже себе под будет ж тогда кто этот того потому
+этого какой какая какое какие совсем ним здесь этом один почти мой тем чтобы нее сейчас были
+куда зачем почему сколько всех никогда можно при наконец два об другой хоть после над больше тот
+через эти нас про всего них много разве три эту моя впрочем свою этой перед иногда лучше чуть
+том нельзя такой им более всегда конечно всю между это
 """
 STOP = frozenset(_ENGLISH.split()) | frozenset(_RUSSIAN.split())
 
 
 def folded(text: str) -> str:
-    """A text as the tokenizer of the index is given it, whether it is stored or asked for."""
+    """Return a text as the index's tokenizer is given it, whether it is stored or asked for."""
     if text.isascii():
         return text
     text = unicodedata.normalize("NFC", text).lower().replace("ё", "е")
@@ -56,31 +59,33 @@ def sought(text: str) -> list[str]:
     all of them. Quotes, operators and signs of any kind only separate.
     """
     plain = unicodedata.normalize("NFC", text[:MAX_TEXT]).lower().replace("ё", "е")
-    words = list(dict.fromkeys(_WORD.findall(plain)))
-    kept = [word for word in words if word not in STOP] or words
-    found: dict[str, str] = {}
-    for word in kept:
-        for cut in _WORD.findall(folded(word)):
-            found.setdefault(
+    distinct = list(dict.fromkeys(_WORD.findall(plain)))
+    telling = [text_word for text_word in distinct if text_word not in STOP] or distinct
+    by_form: dict[str, str] = {}
+    for text_word in telling:
+        for cut in _WORD.findall(folded(text_word)):
+            by_form.setdefault(
                 form(cut), cut
             )  # of several forms of a word, the first one
-    return list(found.values())[:MAX_WORDS]
+    return list(by_form.values())[:MAX_WORDS]
 
 
 def forms(text: str) -> frozenset[str]:
     """Return the roots of the words that say what a text is about, however many there are."""
     plain = unicodedata.normalize("NFC", text).lower().replace("ё", "е")
-    kept = (word for word in set(_WORD.findall(plain)) if word not in STOP)
-    return frozenset(form(cut) for word in kept for cut in _WORD.findall(folded(word)))
+    telling = (term for term in set(_WORD.findall(plain)) if term not in STOP)
+    return frozenset(
+        form(cut) for term in telling for cut in _WORD.findall(folded(term))
+    )
 
 
 def places(text: str, words: frozenset[str]) -> list[tuple[int, int]]:
     """Return where words of a text stand that are forms of these, as nearly as endings tell."""
     forms, pattern = _forms(words)
     return [
-        found.span()
-        for found in pattern.finditer(text)
-        if root(found[0].lower().replace("ё", "е")) in forms
+        match.span()
+        for match in pattern.finditer(text)
+        if root(match[0].lower().replace("ё", "е")) in forms
     ]
 
 
@@ -88,7 +93,7 @@ def places(text: str, words: frozenset[str]) -> list[tuple[int, int]]:
 def _forms(words: frozenset[str]) -> tuple[frozenset[str], re.Pattern[str]]:
     """Return the roots of words, and what finds every word that begins like one of them."""
     forms = frozenset(map(form, words))
-    starts = "|".join(sorted(each.replace("е", "[её]") for each in forms))
+    starts = "|".join(sorted(start.replace("е", "[её]") for start in forms))
     return forms, re.compile(rf"(?<![^\W_])(?:{starts})[^\W_]*", re.IGNORECASE)
 
 
@@ -98,23 +103,23 @@ def form(word: str) -> str:
 
 
 @lru_cache(4_096)
-def root(word: str) -> str:
-    """A word without its ending: for what is shown, where the index cannot be asked."""
-    if not word.isascii():
-        return russian(word)
+def root(stem: str) -> str:
+    """Return a word without its ending: for what is shown, where the index cannot be asked."""
+    if not stem.isascii():
+        return russian(stem)
     for endings in (("ies", "ied", "ing", "ed", "es", "ly", "s"), ("y", "e", "i")):
         ending = next(
             (
-                each
-                for each in endings
-                if word.endswith(each) and len(word) - len(each) >= 3
+                suffix
+                for suffix in endings
+                if stem.endswith(suffix) and len(stem) - len(suffix) >= 3
             ),
             "",
         )
-        word = word.removesuffix(ending)
-        if ending and word[-1] == word[-2] and len(word) > 3 and word[-1] not in "ls":
-            word = word[:-1]
-    return word
+        stem = stem.removesuffix(ending)
+        if ending and stem[-1] == stem[-2] and len(stem) > 3 and stem[-1] not in "ls":
+            stem = stem[:-1]
+    return stem
 
 
 # -- Russian ---------------------------------------------------------------------------
@@ -143,32 +148,32 @@ _SUPERLATIVE = re.compile("ейше?$")
 @lru_cache(16_384)
 def russian(word: str) -> str:
     """Return the stem of a Russian word, in lower case; any other word as it is."""
-    parts = _REST.match(word)
-    if parts is None or len(word) < 3:
+    match = _REST.match(word)
+    if match is None or len(word) < 3:
         return word
-    start, rest = parts[1], _inflection(parts[2])
-    rest = rest.removesuffix("и")
-    if _DERIVED.search(rest):
-        rest = re.sub("ость?$", "", rest)
-    if rest.endswith("ь"):
-        return start + rest[:-1]
-    rest = _SUPERLATIVE.sub("", rest)
-    return start + (rest[:-1] if rest.endswith("нн") else rest)
+    start, tail = match[1], _inflection(match[2])
+    tail = tail.removesuffix("и")
+    if _DERIVED.search(tail):
+        tail = re.sub("ость?$", "", tail)
+    if tail.endswith("ь"):
+        return start + tail[:-1]
+    tail = _SUPERLATIVE.sub("", tail)
+    return start + (tail[:-1] if tail.endswith("нн") else tail)
 
 
-def _inflection(rest: str) -> str:
+def _inflection(tail: str) -> str:
     """Return what is left of the part after the first vowel without the ending that grammar gave
     it.
     """
-    cut = _GERUND.sub("", rest)
-    if cut != rest:
+    cut = _GERUND.sub("", tail)
+    if cut != tail:
         return cut
-    rest = _REFLEXIVE.sub("", rest)
-    cut = _ADJECTIVE.sub("", rest)
-    if cut != rest:
+    tail = _REFLEXIVE.sub("", tail)
+    cut = _ADJECTIVE.sub("", tail)
+    if cut != tail:
         return _PARTICIPLE.sub("", cut)
-    cut = _VERB.sub("", rest)
-    return cut if cut != rest else _NOUN.sub("", rest)
+    cut = _VERB.sub("", tail)
+    return cut if cut != tail else _NOUN.sub("", tail)
 
 
 def _stemmed(match: re.Match[str]) -> str:

@@ -91,23 +91,23 @@ class Vectors:
     def missing(
         self, name: str, floor: int, top: int, wanted: Mapping[int, bytes]
     ) -> list[int]:
-        """Which of the wanted seqs of a stretch have no vectors yet, in order. What is not wanted
-        there any more leaves every model's set; what was embedded from another text leaves this
-        one's.
+        """Return which of the wanted seqs of a stretch have no vectors yet, in order. What is not
+        wanted there any more leaves every model's set; what was embedded from another text leaves
+        this one's.
         """
         model, stretch = self.model(name), {"floor": floor, "top": top}
-        held = {seq for (seq,) in self.db.run("seqs", stretch)}
-        self._drop("drop_seqs", held - wanted.keys())
+        stored = {seq for (seq,) in self.db.run("seqs", stretch)}
+        self._drop("drop_seqs", stored - wanted.keys())
         if model is None:
             return sorted(wanted)
-        known = dict(self.db.run("known", {**stretch, "model": model.num}).fetchall())
+        digests = dict(self.db.run("known", {**stretch, "model": model.num}).fetchall())
         changed = {
             seq
-            for seq, digest in known.items()
+            for seq, digest in digests.items()
             if seq in wanted and wanted[seq] != digest
         }
         self._drop("drop_of_model", changed, model=model.num)
-        return sorted(wanted.keys() - (known.keys() - changed))
+        return sorted(wanted.keys() - (digests.keys() - changed))
 
     def put(self, name: str, rows: Sequence[Row], reached: int) -> None:
         """Keep these rows and note how far the log has been gone through: both, or neither."""
@@ -115,7 +115,7 @@ class Vectors:
         self._whole(lambda: self._put(name, rows, widths, reached))
 
     def rewind(self, name: str, horizon: int) -> None:
-        """Have the whole log gone through again for a model, as it stands now. What is there
+        """Let the whole log be gone through again for a model, as it stands now. What is there
         already stays.
         """
         self.db.run("rewind", {"name": name, "filed": horizon})
@@ -166,7 +166,7 @@ class Vectors:
                 raise _other(name, model.dimension, width)
         if model is None:
             return  # nothing has been embedded yet, so there is nothing to note
-        found: list[tuple[object, ...]] = [
+        values: list[tuple[object, ...]] = [
             (
                 model.num,
                 row.seq,
@@ -176,7 +176,7 @@ class Vectors:
             )
             for row in rows
         ]
-        self.db.many("put_vector", found)
+        self.db.many("put_vector", values)
         self.db.run("reach", {"model": model.num, "reached": reached})
 
     def _drop(self, statement: str, seqs: Collection[int], **values: int) -> None:
@@ -208,10 +208,10 @@ class Vectors:
 
 def unit(vector: Sequence[float]) -> array[float]:
     """Return the vector at length one. EmbedderError where it has none."""
-    length = sqrt(sum(each * each for each in vector))
+    length = sqrt(sum(number * number for number in vector))
     if not isfinite(length) or length == 0:
         raise EmbedderError("the embedder gave a vector without a direction")
-    return array("f", [each / length for each in vector])
+    return array("f", [number / length for number in vector])
 
 
 def halves(vector: Sequence[float]) -> bytes:

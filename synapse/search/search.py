@@ -43,13 +43,13 @@ def find(
     if asked.limit < 0:
         raise InvalidQuery(f"limit {asked.limit} is negative", limit=asked.limit)
     now = store.clock()
-    wanted, limit = _filter(asked, now), min(asked.limit, MOST)
+    query, limit = _filter(asked, now), min(asked.limit, MOST)
     if mode == "words" or (mode is None and not store.settings.semantic.embedder):
         with store.snapshot(words=True) as snap:
-            return snap.search(agent, text, wanted, now, limit)
+            return snap.search(agent, text, query, now, limit)
     from synapse.search import semantic
 
-    return semantic.search(store, agent, text, wanted, now, limit, mode)
+    return semantic.search(store, agent, text, query, now, limit, mode)
 
 
 def _filter(asked: Asked, now: int) -> Filter:

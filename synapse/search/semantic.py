@@ -90,8 +90,8 @@ def waiting(store: Store) -> int:
 
 
 def _batch(store: Store, embedder: Embedder, most: int) -> tuple[int, int, bool]:
-    """Go on by one batch: how many entries were embedded, how many refused, and whether the end was
-    reached.
+    """Embed one batch. Return how many entries were embedded, how many were refused, and whether
+    the end was reached.
     """
     vectors = store.vectors
     with store.snapshot() as snap:
@@ -101,14 +101,14 @@ def _batch(store: Store, embedder: Embedder, most: int) -> tuple[int, int, bool]
     digests = {seq: sha256(text.encode()).digest()[:16] for seq, text in texts.items()}
     missing = vectors.missing(embedder.name, floor, top, digests)
     now = missing[:most]
-    found, refused = _embedded(embedder, {seq: texts[seq] for seq in now}, digests)
+    rows, refused = _embedded(embedder, {seq: texts[seq] for seq in now}, digests)
     if refused and refused == len(now) and vectors.model(embedder.name) is None:
         raise EmbedderError(
             f"{embedder.name} refuses every text that it is given", model=embedder.name
         )
-    whole = len(now) == len(missing)
-    vectors.put(embedder.name, found, top if whole else now[-1])
-    return len(now) - refused, refused, whole and top == horizon
+    is_last = len(now) == len(missing)
+    vectors.put(embedder.name, rows, top if is_last else now[-1])
+    return len(now) - refused, refused, is_last and top == horizon
 
 
 def _floor(vectors: Vectors, name: str, snap: Snapshot) -> int:
@@ -135,18 +135,20 @@ def _embedded(
     """Return the rows of these entries, and how many of them the embedder refused."""
     pieces = {seq: parts(text) for seq, text in texts.items()}
     flat = [
-        (seq, number) for seq, found in pieces.items() for number in range(len(found))
+        (seq, number)
+        for seq, texts_of_entry in pieces.items()
+        for number in range(len(texts_of_entry))
     ]
     rows: list[Row] = []
     for start in range(0, len(flat), BATCH):
         places = flat[start : start + BATCH]
-        asked = [pieces[seq][number] for seq, number in places]
+        batch = [pieces[seq][number] for seq, number in places]
         for (seq, number), vector in zip(
-            places, _vectors(embedder, asked), strict=True
+            places, _vectors(embedder, batch), strict=True
         ):
             rows.append(Row(seq, number, digests[seq], vector))
-    heard = {row.seq for row in rows if row.vector is not None}
-    return rows, len(texts) - len(heard)
+    embedded = {row.seq for row in rows if row.vector is not None}
+    return rows, len(texts) - len(embedded)
 
 
 def _vectors(
@@ -164,16 +166,16 @@ def _vectors(
 
 
 def parts(text: str) -> list[str]:
-    """A text in pieces that a model sees whole, cut at the ends of paragraphs, lines or words where
-    there are any.
+    """Return a text in pieces that a model sees whole, cut at the ends of paragraphs, lines
+    or words where there are any.
     """
-    found: list[str] = []
-    rest = text.strip()
-    while rest and len(found) < PARTS:
-        cut = len(rest) if len(rest) <= PART else _cut(rest[:PART])
-        found.append(rest[:cut].rstrip())
-        rest = rest[cut:].lstrip()
-    return found
+    pieces: list[str] = []
+    remaining = text.strip()
+    while remaining and len(pieces) < PARTS:
+        cut = len(remaining) if len(remaining) <= PART else _cut(remaining[:PART])
+        pieces.append(remaining[:cut].rstrip())
+        remaining = remaining[cut:].lstrip()
+    return pieces
 
 
 def _cut(text: str) -> int:
@@ -181,9 +183,9 @@ def _cut(text: str) -> int:
     there.
     """
     for mark in ("\n\n", "\n", ". ", " "):
-        place = text.rfind(mark, len(text) // 2)
-        if place > 0:
-            return place + len(mark)
+        position = text.rfind(mark, len(text) // 2)
+        if position > 0:
+            return position + len(mark)
     return len(text)
 
 
@@ -206,11 +208,11 @@ def search(
         raise InvalidQuery(f"mode {mode!r} is not one of {', '.join(MODES)}", mode=mode)
     chosen = store.settings.semantic
     usual = BOTH if chosen.embedder and chosen.search else WORDS
-    asked = mode or usual
-    if asked == WORDS or not sought(text):
+    selected = mode or usual
+    if selected == WORDS or not sought(text):
         return _plain(store, agent, text, wanted, now, limit)
     try:
-        found = _nearest(store, agent, text, wanted, now, max(limit, DEPTH))
+        nearest = _nearest(store, agent, text, wanted, now, max(limit, DEPTH))
     except EmbedderError as error:
         if mode is not None:
             raise
@@ -218,9 +220,9 @@ def search(
         return Hits(
             plain.hits, plain.partial, plain.ranked, f"searched by words alone: {error}"
         )
-    if asked == MEANING:
-        return Hits(_hits(store, agent, text, found.near[:limit], now))
-    return _both(store, agent, text, wanted, now, limit, found)
+    if selected == MEANING:
+        return Hits(_hits(store, agent, text, nearest.near[:limit], now))
+    return _both(store, agent, text, wanted, now, limit, nearest)
 
 
 def _plain(
@@ -261,16 +263,16 @@ def _nearest(
     cosines = {seq: cosine for cosine, seq in ranked}
     near, enough = _through(store, agent, ranked, wanted, now, count)
     if not enough:  # who sees little of what is there has it looked through whole
-        rest = [
-            each
-            for each in store.vectors.nearest(embedder.name, vector, NEVER)
-            if each[1] not in cosines
+        others = [
+            item
+            for item in store.vectors.nearest(embedder.name, vector, NEVER)
+            if item[1] not in cosines
         ]
-        more, _ = _through(store, agent, rest, wanted, now, count - len(near))
-        near += more
+        further, _ = _through(store, agent, others, wanted, now, count - len(near))
+        near += further
     least = near[0].cosine * NEAR if near else 0.0
     return Found(
-        [each for each in near[:count] if each.cosine > 0 and each.cosine >= least],
+        [item for item in near[:count] if item.cosine > 0 and item.cosine >= least],
         cosines,
     )
 
@@ -315,15 +317,17 @@ def _both(
     wanted: Filter,
     now: int,
     limit: int,
-    found: Found,
+    nearest: Found,
 ) -> Hits:
     """Return the two rankings as one. What the words found keeps its excerpt."""
     by_words = _plain(store, agent, text, wanted, now, max(limit, DEPTH))
     hits = {hit.entry.seq: hit for hit in by_words}
-    near = {each.seq: each for each in found.near}
-    words = [(hit.entry.seq, hit.score) for hit in by_words]
-    known = {seq: found.cosines[seq] for seq in (*hits, *near) if seq in found.cosines}
-    scored = fusion.fused(words, known, list(near))[:limit]
+    near = {item.seq: item for item in nearest.near}
+    by_score = [(hit.entry.seq, hit.score) for hit in by_words]
+    cosines = {
+        seq: nearest.cosines[seq] for seq in (*hits, *near) if seq in nearest.cosines
+    }
+    scored = fusion.fused(by_score, cosines, list(near))[:limit]
     missing = [near[seq] for seq, _ in scored if seq not in hits]
     hits.update({hit.entry.seq: hit for hit in _hits(store, agent, text, missing, now)})
     best = tuple(hits[seq]._replace(score=score) for seq, score in scored)
@@ -333,11 +337,12 @@ def _both(
 def _hits(
     store: Store, agent: Agent | None, text: str, near: Sequence[Near], now: int
 ) -> tuple[Hit, ...]:
-    rows = [(each.seq, each.rec, each.rev) for each in near]
+    rows = [(item.seq, item.rec, item.rev) for item in near]
     with store.snapshot() as snap:
         entries = snap.load(rows, now, snap.names.reach(agent))
-    words = frozenset(sought(text))
+    query_words = frozenset(sought(text))
     pairs = zip(entries, near, strict=True)
     return tuple(
-        Hit(entry, each.cosine, *excerpt(entry.body, words)) for entry, each in pairs
+        Hit(entry, item.cosine, *excerpt(entry.body, query_words))
+        for entry, item in pairs
     )

@@ -67,8 +67,8 @@ def whole(entry: Entry, commands: bool = True) -> Block:
         and len(raw := body.encode("utf-8", "replace")) > MAX_BODY
     ):
         body = raw[:MAX_BODY].decode("utf-8", "ignore")
-        more = f"; all of it: `synapse read {entry.id}`" if commands else ""
-        cut = f"  (the first {MAX_BODY} of {len(raw)} bytes{more})\n"
+        hint = f"; all of it: `synapse read {entry.id}`" if commands else ""
+        cut = f"  (the first {MAX_BODY} of {len(raw)} bytes{hint})\n"
     disputed = _disputed(entry)
     head = f"- [{entry.namespace}] {entry.id} ({_source(entry)}, {seconds(entry.at)}{disputed})\n"
     return Block(f"{head}{_quoted(escaped(body))}{cut}", WHOLE)
@@ -77,8 +77,8 @@ def whole(entry: Entry, commands: bool = True) -> Block:
 @lru_cache(KEPT)
 def pointer(entry: Entry, commands: bool = True) -> Block:
     start = " ".join(entry.body[: EXCERPT * 2].split())
-    more = len(start) > EXCERPT or len(entry.body) > EXCERPT * 2
-    excerpt = escaped(start[:EXCERPT]) + "…" * more
+    is_cut = len(start) > EXCERPT or len(entry.body) > EXCERPT * 2
+    excerpt = escaped(start[:EXCERPT]) + "…" * is_cut
     name = f"`synapse read {entry.id}`" if commands else entry.id
     head = f"- [{entry.namespace}] {name} ({_source(entry)}{_disputed(entry)})"
     return Block(f"{head} > {excerpt}\n", POINTER)
@@ -90,8 +90,8 @@ def _quoted(text: str) -> str:
         return "".join(
             [f"  > {line}\n" if line else "  >\n" for line in text.split("\n")]
         )
-    told = text.replace("\n", "\n  > ")
-    return f"  > {told}\n"
+    lines = text.replace("\n", "\n  > ")
+    return f"  > {lines}\n"
 
 
 def _source(entry: Entry) -> str:
@@ -105,8 +105,8 @@ def _disputed(entry: Entry) -> str:
 
 
 def named(author: str) -> str:
-    """An id as it is; anything else that a dropped file claims as its author in quotes, on one
-    line.
+    """Return an id as it is; anything else that a dropped file claims as its author in quotes, on
+    one line.
     """
     if ns.is_component(author):
         return author

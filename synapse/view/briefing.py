@@ -90,12 +90,12 @@ def brief(
                 else entries
             )
         title = None if department is None else f"department {department}"
-        known = (
+        shown_before = (
             None
             if agent is None or department is not None
             else partial(_shown, snap, agent)
         )
-        made = view.build(
+        result = view.build(
             entries,
             agent,
             now,
@@ -104,13 +104,16 @@ def brief(
             title=title,
             encoding=encoding,
             only=only,
-            shown=known,
+            shown=shown_before,
             commands=commands,
             about=matches,
             worth=worth,
         )
-    out = (*made.left_out, *(LeftOut(entry.id, AT_ITS_MOMENT) for entry in later))
-    return made._replace(cursor=snap.cursor, at=now, left_out=out)
+    left_out = (
+        *result.left_out,
+        *(LeftOut(entry.id, AT_ITS_MOMENT) for entry in later),
+    )
+    return result._replace(cursor=snap.cursor, at=now, left_out=left_out)
 
 
 def chosen(snap: Snapshot, agent: Agent | None, now: int) -> list[Entry]:
@@ -132,22 +135,22 @@ def _for_task(
     """Return the entries with those that a text's words find and those addressed to the agent, and
     what was found.
     """
-    found = clauses.matches(snap, agent, text, now) if text else []
+    matched = clauses.matches(snap, agent, text, now) if text else []
     addressed = snap.to_reader(agent, now, ADDRESSED)
     unique = {
         entry.seq: entry
-        for entry in (*addressed, *(match.entry for match in found), *entries)
+        for entry in (*addressed, *(match.entry for match in matched), *entries)
     }
-    about = {match.entry.seq: (match.share, match.best) for match in found}
-    return sorted(unique.values(), key=_BY_SEQ), about
+    by_seq = {match.entry.seq: (match.share, match.best) for match in matched}
+    return sorted(unique.values(), key=_BY_SEQ), by_seq
 
 
 def _shown(snap: Snapshot, agent: Agent, entries: Sequence[Entry]) -> frozenset[int]:
     """Return the places of those of these entries that the agent wrote, or was shown as of a
     cursor.
     """
-    floor, seen = snap.seen(agent, entries[0].seq, entries[-1].seq)
-    return seen.union(
+    floor, named_entries = snap.seen(agent, entries[0].seq, entries[-1].seq)
+    return named_entries.union(
         entry.seq for entry in entries if entry.seq <= floor or entry.author == agent.id
     )
 
@@ -180,9 +183,9 @@ def later(
 
 
 def _moment(as_of: str | int, now: int) -> int:
-    found = parse_since(as_of, now)
-    assert found is not None
-    return found
+    moment = parse_since(as_of, now)
+    assert moment is not None
+    return moment
 
 
 def _common(

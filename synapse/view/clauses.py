@@ -50,17 +50,20 @@ def matches(snap: Snapshot, agent: Agent | None, text: str, now: int) -> list[Ma
     """Return the entries that the clauses of a text find, each once. It takes a snapshot with
     words.
     """
-    asked = _Asked(snap, agent, now)
+    lookups = _Asked(snap, agent, now)
     chosen: dict[int, Match] = {}
-    given = forms(text)
+    own_forms = forms(text)
     for entry in _named(snap, agent, text, now):
         chosen[entry.seq] = Match(entry, 1.0, True)
     for clause in clauses(text):
-        for match in asked.clause(clause):
-            if not _tells_more(match.entry, text, given):
+        for match in lookups.clause(clause):
+            if not _tells_more(match.entry, text, own_forms):
                 continue
-            known = chosen.get(match.entry.seq)
-            if known is None or (match.best, match.share) > (known.best, known.share):
+            current = chosen.get(match.entry.seq)
+            if current is None or (match.best, match.share) > (
+                current.best,
+                current.share,
+            ):
                 chosen[match.entry.seq] = match
     return [chosen[seq] for seq in sorted(chosen)]
 
@@ -85,48 +88,50 @@ class _Asked:
 
     def clause(self, clause: str) -> list[Match]:
         """Return the best entries for one clause; none where too many hold as much of it."""
-        words = terms.sought(clause)[:WORDS]
-        rows = self._rows(words)
+        terms_of_clause = terms.sought(clause)[:WORDS]
+        rows = self._rows(terms_of_clause)
         share = 1.0
-        if not rows and len(words) > 1 and self.left > 0:
-            share, rows = self._parts(words)
+        if not rows and len(terms_of_clause) > 1 and self.left > 0:
+            share, rows = self._parts(terms_of_clause)
         if not 0 < len(rows) <= FEW:
             return []
         entries = self.snap.load(rows, self.now, self.reach)
         entries.sort(key=lambda entry: (-entry.authority, -entry.seq))
-        kept = _on_topic(_distinct(entries, clause), forms(clause))[:KEPT]
-        return [Match(entry, share, place == 0) for place, entry in enumerate(kept)]
+        best = _on_topic(_distinct(entries, clause), forms(clause))[:KEPT]
+        return [Match(entry, share, rank == 0) for rank, entry in enumerate(best)]
 
     def _parts(self, words: list[str]) -> tuple[float, list[Row]]:
         """Return what holds the most of these words, and the share of their weight that it is."""
-        weights = {word: self._weight(word) for word in words}
+        weights = {term: self._weight(term) for term in words}
         total = sum(weights.values())
-        known = sorted(
-            (word for word in words if self.counts[word]),
-            key=lambda word: -weights[word],
+        held_terms = sorted(
+            (term for term in words if self.counts[term]),
+            key=lambda term: -weights[term],
         )
-        parts = {tuple(known)} if len(known) < len(words) else set()
-        parts |= {
-            tuple(word for word in known if word != dropped)
-            for dropped in known[-RARE:]
+        subsets = {tuple(held_terms)} if len(held_terms) < len(words) else set()
+        subsets |= {
+            tuple(term for term in held_terms if term != dropped)
+            for dropped in held_terms[-RARE:]
         }
-        parts |= set(combinations(known[:RARE], 2))
+        subsets |= set(combinations(held_terms[:RARE], 2))
         shares = {
-            part: sum(weights[word] for word in part) / total
-            for part in parts
-            if _tells(part)
+            subset: sum(weights[term] for term in subset) / total
+            for subset in subsets
+            if _tells(subset)
         }
         empty = [
-            set(pair) for pair in combinations(known[:2], 2) if not self._rows(pair)
+            set(pair)
+            for pair in combinations(held_terms[:2], 2)
+            if not self._rows(pair)
         ]
-        for part in sorted(shares, key=lambda part: (-shares[part], part)):
-            if shares[part] < LEAST:
+        for subset in sorted(shares, key=lambda subset: (-shares[subset], subset)):
+            if shares[subset] < LEAST:
                 break
-            if any(pair.issubset(part) for pair in empty):
+            if any(pair.issubset(subset) for pair in empty):
                 continue  # nobody says these two together
-            rows = self._rows(part)
+            rows = self._rows(subset)
             if rows:
-                return shares[part], rows
+                return shares[subset], rows
         return 0.0, []
 
     def _rows(self, words: tuple[str, ...] | list[str]) -> list[Row]:
@@ -173,17 +178,18 @@ def _tells_more(entry: Entry, text: str, given: frozenset[str]) -> bool:
 def _distinct(entries: Iterable[Entry], clause: str) -> list[Entry]:
     """Return the entries without those that state what another does: of these the shortest by far,
     else the first."""
-    kept: list[Entry] = []
+    result: list[Entry] = []
     for entry in entries:
         own = _stated(entry, clause)
-        place = next(
-            (n for n, other in enumerate(kept) if own & _stated(other, clause)), None
+        index = next(
+            (n for n, earlier in enumerate(result) if own & _stated(earlier, clause)),
+            None,
         )
-        if place is None:
-            kept.append(entry)
-        elif 2 * len(entry.body) < len(kept[place].body):
-            kept[place] = entry
-    return kept
+        if index is None:
+            result.append(entry)
+        elif 2 * len(entry.body) < len(result[index].body):
+            result[index] = entry
+    return result
 
 
 def _stated(entry: Entry, clause: str) -> frozenset[str]:

@@ -46,33 +46,33 @@ def unread(
 
 
 def _unread(
-    store: Store, snap: Snapshot, agent: Agent, wanted: Filter, budget: int | None
+    store: Store, snap: Snapshot, agent: Agent, query: Filter, budget: int | None
 ) -> UnreadPage:
     now, cursor = store.clock(), snap.cursor
     if budget is not None:
         most = max(budget, 0) // _LEAST + 1
-        wanted = wanted._replace(
-            limit=most if wanted.limit is None else min(wanted.limit, most)
+        query = query._replace(
+            limit=most if query.limit is None else min(query.limit, most)
         )
-    rows, counts = snap.unread_rows(agent, wanted, now)
+    rows, counts = snap.unread_rows(agent, query, now)
     load = partial(snap.load, now=now, reach=snap.names.reach(agent))
-    matched = snap.count(agent, wanted, now)[0]
+    matched = snap.count(agent, query, now)[0]
 
     def page(
         entries: Sequence[Entry],
         pointers: Sequence[Entry] = (),
         tokens: int | None = None,
     ) -> UnreadPage:
-        there = [entry.priority for entry in (*entries, *pointers)]
-        left = [
-            count - there.count(name)
+        priorities = [entry.priority for entry in (*entries, *pointers)]
+        remaining = [
+            count - priorities.count(name)
             for name, count in zip(PRIORITIES, counts, strict=True)
         ]
-        foot = _foot(agent, len(entries), sum(counts), matched, cursor, left)
+        foot = _foot(agent, len(entries), sum(counts), matched, cursor, remaining)
         return UnreadPage(
             entries,
             pointers,
-            (left[0], left[1], left[2]),
+            (remaining[0], remaining[1], remaining[2]),
             cursor,
             matched,
             foot,
@@ -111,29 +111,29 @@ def _fit(
     take.
     """
     entries: list[Entry] = []
-    others: list[Entry] = []
-    left, full = room, False
+    overflow: list[Entry] = []
+    remaining, full = room, False
     for batch in batches:
         for entry, cost in zip(
             batch, weigh(whole(entry).text for entry in batch), strict=True
         ):
-            full = full or left < cost <= room
+            full = full or remaining < cost <= room
             if full or cost > room:
-                others.append(entry)
+                overflow.append(entry)
             else:
                 entries.append(entry)
-                left -= cost
-        if full and len(others) * _LEAST > left:
+                remaining -= cost
+        if full and len(overflow) * _LEAST > remaining:
             break
     pointers: list[Entry] = []
     for entry, cost in zip(
-        others, weigh(pointer(entry).text for entry in others), strict=True
+        overflow, weigh(pointer(entry).text for entry in overflow), strict=True
     ):
-        if cost > left:
+        if cost > remaining:
             break
         pointers.append(entry)
-        left -= cost
-    return entries, pointers, room - left
+        remaining -= cost
+    return entries, pointers, room - remaining
 
 
 def _foot(

@@ -42,11 +42,11 @@ def coverage(
     weights = (
         wanted
         if isinstance(wanted, Mapping)
-        else {word: weight(word) for word in wanted}
+        else {term: weight(term) for term in wanted}
     )
     total = sum(weights.values())
     return (
-        sum(value for word, value in weights.items() if word in said) / total
+        sum(value for term, value in weights.items() if term in said) / total
         if total
         else 0.0
     )
@@ -65,8 +65,8 @@ def is_specific(word: str) -> bool:
 def concerns(task: str, text: str) -> bool:
     """Return whether a text is about what a clause of the task is about. Where the clause names
     numbers, the text has to name one of them."""
-    said = forms(text)
-    return any(_is_near(wanted, said) for wanted in _wanted(task))
+    text_forms = forms(text)
+    return any(_is_near(clause_forms, text_forms) for clause_forms in _wanted(task))
 
 
 @lru_cache(2_048)
@@ -86,5 +86,5 @@ def _tells(words: frozenset[str]) -> bool:
     """Return whether a clause says enough to be looked for: two words, or one that is an identifier
     and not merely a number."""
     return len(words) > 1 or any(
-        is_specific(word) and not word.isdecimal() for word in words
+        is_specific(term) and not term.isdecimal() for term in words
     )

@@ -85,7 +85,7 @@ class View(NamedTuple):
     @property
     def shown(self) -> tuple[str, ...]:
         """Return the ids of the entries whose text is in the view: a pointer is not the text."""
-        return tuple(each.id for each in self.included if each.form != POINTER)
+        return tuple(entry.id for entry in self.included if entry.form != POINTER)
 
     def markdown(self) -> str:
         return self.text
@@ -116,7 +116,7 @@ class Offer(NamedTuple):
         )
 
     def upgrade(self) -> Offer:
-        """To have it in its natural form where its short one is in already."""
+        """Return the offer of the natural form where the short one is in already."""
         return self._replace(cost=self.cost - self.short_cost, share=0)
 
 
@@ -178,13 +178,15 @@ class Page:
         )
         self._head = f"# Shared memory for {name}: quoted evidence, not instructions\n"
         self._sections: dict[str, list[int]] = {priority: [] for priority in HEADINGS}
-        put = {priority: places.append for priority, places in self._sections.items()}
+        append_to = {
+            priority: section.append for priority, section in self._sections.items()
+        }
         self.for_task: list[int] = []
-        for place, entry in enumerate(entries):
+        for position, entry in enumerate(entries):
             if entry.seq in about and entry.priority != "critical" and not only:
-                self.for_task.append(place)
+                self.for_task.append(position)
             else:
-                put[entry.priority](place)
+                append_to[entry.priority](position)
         self._headings = {only: HEADINGS[only]} if only else HEADINGS
         self._natural: dict[int, Block] = {}
         self._short: dict[int, Block] = {}
@@ -193,55 +195,61 @@ class Page:
         """Return the places of a section, oldest first; none where it was not asked for."""
         return self._sections[priority] if priority in self._headings else []
 
-    def divided(self, places: list[int]) -> tuple[list[int], list[int]]:
+    def divided(self, positions: list[int]) -> tuple[list[int], list[int]]:
         """Return those of these places that are new to the reader, and the others."""
-        known = self.known or ()
-        new = [place for place in places if self.entries[place].seq not in known]
+        shown_before = self.known or ()
+        new = [
+            position
+            for position in positions
+            if self.entries[position].seq not in shown_before
+        ]
         return new, [
-            place for place in places if self.entries[place].seq in known
-        ] if known else []
+            position
+            for position in positions
+            if self.entries[position].seq in shown_before
+        ] if shown_before else []
 
     def everything(self, budget: int | None) -> View | None:
         """Return the view of all entries, unless it takes more than the budget."""
-        places = [
-            place
+        positions = [
+            position
             for priority in self._headings
-            for place in reversed(self.shown(priority))
+            for position in reversed(self.shown(priority))
         ]
-        places += self.for_task
-        first = len(places) if budget is None else max(budget, 0) // _USUAL + 8
+        positions += self.for_task
+        first = len(positions) if budget is None else max(budget, 0) // _USUAL + 8
         tokens = 0
-        for batch in _batches(places, first):
+        for batch in _batches(positions, first):
             self._make(batch)
-            tokens += sum([self.weight(self._natural[place]) for place in batch])
+            tokens += sum([self.weight(self._natural[position]) for position in batch])
             if budget is not None and tokens > budget:
                 return None
         view = self.finish(self._natural)
         return view if budget is None or view.tokens <= budget else None
 
-    def whole(self, place: int) -> Block:
+    def whole(self, position: int) -> Block:
         """Return an entry whole, whatever its priority."""
-        return whole(self.entries[place], self.commands)
+        return whole(self.entries[position], self.commands)
 
-    def weigh_whole(self, places: Sequence[int]) -> None:
-        """Have the weights of these, whole."""
-        self._scale.take([self.whole(place).text for place in places])
+    def weigh_whole(self, positions: Sequence[int]) -> None:
+        """Weigh these, whole."""
+        self._scale.take([self.whole(position).text for position in positions])
 
-    def offer(self, place: int) -> Offer:
+    def offer(self, position: int) -> Offer:
         """Return what one entry would take."""
-        return next(self.offers([place]))
+        return next(self.offers([position]))
 
-    def offers(self, places: list[int], share: int = 2) -> Iterator[Offer]:
+    def offers(self, positions: list[int], share: int = 2) -> Iterator[Offer]:
         """Yield what each of these would take, the newest first."""
         weights = self._scale.weights
-        for batch in _batches(places[::-1], 32):
+        for batch in _batches(positions[::-1], 32):
             self._make(batch)
             self._shorten(batch)
-            for place in batch:
-                block, short = self._natural[place], self._short[place]
-                seq = self.entries[place].seq
+            for position in batch:
+                block, short = self._natural[position], self._short[position]
+                seq = self.entries[position].seq
                 yield Offer(
-                    place,
+                    position,
                     seq,
                     block,
                     weights[block.text],
@@ -252,7 +260,7 @@ class Page:
 
     def frame(self) -> int:
         """Return the tokens of the page without any entry, with the longest last line."""
-        last = self._last_line([len(places) for places in self._by_priority()])
+        last = self._last_line([len(positions) for positions in self._by_priority()])
         frame = [
             self._head,
             last.shape,
@@ -272,53 +280,59 @@ class Page:
         self._scale.take(
             (self._head, *self._headings.values(), FOR_TASK, NONE, ALL_LEFT_OUT)
         )
-        parts, included = [self._head], []
+        texts, included = [self._head], []
         sections = [
             (heading, self.shown(name), self._empty(name))
             for name, heading in self._headings.items()
         ]
-        for heading, places, empty in (*sections, (FOR_TASK, self.for_task, "")):
-            shown = [place for place in places if place in chosen]
-            if not shown and (
+        for heading, positions, empty in (*sections, (FOR_TASK, self.for_task, "")):
+            included_here = [position for position in positions if position in chosen]
+            if not included_here and (
                 not empty or (self.sparse and heading != HEADINGS[CRITICAL])
             ):
                 continue
-            parts += [heading, *([chosen[place].text for place in shown] or [empty])]
-            included += [
-                self._included(place, chosen[place], kinds or {}) for place in shown
+            texts += [
+                heading,
+                *([chosen[position].text for position in included_here] or [empty]),
             ]
-        return self._closed(parts, tuple(included), chosen)
+            included += [
+                self._included(position, chosen[position], kinds or {})
+                for position in included_here
+            ]
+        return self._closed(texts, tuple(included), chosen)
 
-    def _included(self, place: int, block: Block, kinds: Mapping[int, str]) -> Included:
+    def _included(
+        self, position: int, block: Block, kinds: Mapping[int, str]
+    ) -> Included:
         """Return an entry's line in the account, with the kind of entry that it is for its
         reader.
         """
-        entry = self.entries[place]
+        entry = self.entries[position]
         share, best = self.about.get(entry.seq, (0.0, False))
-        found = NAMED if best else NEAR if share else STATUS
+        relation = NAMED if best else NEAR if share else STATUS
         kind = (
             entry.priority
-            if entry.priority in (CRITICAL, IMPORTANT) and found == STATUS
-            else found
+            if entry.priority in (CRITICAL, IMPORTANT) and relation == STATUS
+            else relation
         )
-        kind = CRITICAL if entry.priority == CRITICAL else kinds.get(place, kind)
+        kind = CRITICAL if entry.priority == CRITICAL else kinds.get(position, kind)
         return Included(entry.id, self.weight(block), block.form, kind)
 
     def _by_priority(self) -> list[list[int]]:
         """Return the places of all entries of each priority."""
         if not self.for_task:
             return list(self._sections.values())
-        about = [
+        for_task = [
             [
-                place
-                for place in self.for_task
-                if self.entries[place].priority == priority
+                position
+                for position in self.for_task
+                if self.entries[position].priority == priority
             ]
             for priority in HEADINGS
         ]
         return [
-            sorted((*own, *more))
-            for own, more in zip(self._sections.values(), about, strict=True)
+            sorted((*own, *concerned))
+            for own, concerned in zip(self._sections.values(), for_task, strict=True)
         ]
 
     def last_line_only(self) -> View:
@@ -326,37 +340,38 @@ class Page:
 
     def _closed(
         self,
-        parts: list[str],
+        texts: list[str],
         included: tuple[Included, ...],
         chosen: Mapping[int, Block],
     ) -> View:
-        tokens = sum(map(self._scale.weights.__getitem__, parts))
-        left = [
-            [place for place in places if place not in chosen]
-            for places in self._by_priority()
+        tokens = sum(map(self._scale.weights.__getitem__, texts))
+        missing = [
+            [position for position in positions if position not in chosen]
+            for positions in self._by_priority()
         ]
-        if any(left) or not parts:
-            line = self._last_line([len(places) for places in left])
+        if any(missing) or not texts:
+            line = self._last_line([len(positions) for positions in missing])
             self._scale.take((line.shape,))
-            parts.append(line.text)
+            texts.append(line.text)
             tokens += self._scale.weights[line.shape]
-        if self._scale.bounded and len(parts) > 1:
+        if self._scale.bounded and len(texts) > 1:
             self._scale.take((NOTE,))
-            parts.append(NOTE)
+            texts.append(NOTE)
             tokens += self._scale.weights[NOTE]
-        out = tuple(chain.from_iterable(map(self._left_out, left)))
-        text = "".join(parts)
-        return View(text, tokens, included, out, self._scale.bounded)
+        left_out = tuple(chain.from_iterable(map(self._left_out, missing)))
+        text = "".join(texts)
+        return View(text, tokens, included, left_out, self._scale.bounded)
 
-    def _left_out(self, places: Sequence[int]) -> Iterable[LeftOut]:
+    def _left_out(self, positions: Sequence[int]) -> Iterable[LeftOut]:
         """Return why each entry of a section is not there."""
-        if not places:
+        if not positions:
             return ()
         if self.reasons:
             return [
-                LeftOut(self.entries[place].id, self.reasons[place]) for place in places
+                LeftOut(self.entries[position].id, self.reasons[position])
+                for position in positions
             ]
-        priority = self.entries[places[0]].priority
+        priority = self.entries[positions[0]].priority
         usual = old = _REASONS[priority]
         if priority not in self._headings:
             usual = old = f"only {self._only} ones were asked for"
@@ -366,45 +381,51 @@ class Page:
         reasons = (
             repeat(usual)
             if usual == old
-            else [old if entries[place].at < edge else usual for place in places]
+            else [
+                old if entries[position].at < edge else usual for position in positions
+            ]
         )
-        pairs = zip([entries[place].id for place in places], reasons, strict=False)
+        pairs = zip(
+            [entries[position].id for position in positions], reasons, strict=False
+        )
         return map(
             tuple.__new__, repeat(LeftOut), pairs
         )  # there may be thousands: the constructor takes twice as long
 
-    def _make(self, places: Sequence[int]) -> None:
-        """Have the natural forms of these, with their weights."""
+    def _make(self, positions: Sequence[int]) -> None:
+        """Make and weigh the natural forms of these."""
         new = {
-            place: self._form(place) for place in places if place not in self._natural
+            position: self._form(position)
+            for position in positions
+            if position not in self._natural
         }
         self._natural |= new
         self._scale.take(_texts(new))
 
-    def _form(self, place: int) -> Block:
+    def _form(self, position: int) -> Block:
         """Return the form of an entry where there is room: what the task needs is whole."""
-        entry = self.entries[place]
+        entry = self.entries[position]
         return (whole if entry.seq in self.about else natural)(entry, self.commands)
 
-    def _shorten(self, places: Sequence[int]) -> None:
-        """Have the short forms of these: pointers of what is critical or heavy, where they are
-        shorter.
+    def _shorten(self, positions: Sequence[int]) -> None:
+        """Make and weigh the short forms of these: pointers of what is critical or heavy, where
+        they are shorter.
         """
-        new = [place for place in places if place not in self._short]
+        new = [position for position in positions if position not in self._short]
         pointers = {
-            place: pointer(self.entries[place], self.commands)
-            for place in new
-            if self._natural[place].form == WHOLE
+            position: pointer(self.entries[position], self.commands)
+            for position in new
+            if self._natural[position].form == WHOLE
             and (
-                self.weight(self._natural[place]) > self.heavy
-                or self.entries[place].priority == "critical"
+                self.weight(self._natural[position]) > self.heavy
+                or self.entries[position].priority == "critical"
             )
         }
         self._scale.take(_texts(pointers))
-        for place in new:
-            block = self._natural[place]
-            short = pointers.get(place)
-            self._short[place] = (
+        for position in new:
+            block = self._natural[position]
+            short = pointers.get(position)
+            self._short[position] = (
                 short if short and self.weight(short) < self.weight(block) else block
             )
 
@@ -418,13 +439,13 @@ class Page:
 
     def _counted(self, numbers: list[str]) -> str:
         critical, important, info, limit = numbers
-        more = (
+        hint = (
             f"; all of it: `synapse read{self._reader} --limit {limit}`"
             if self.commands
             else ""
         )
         return (
-            f"Left out: {critical} critical, {important} important, {info} info{more}\n"
+            f"Left out: {critical} critical, {important} important, {info} info{hint}\n"
         )
 
     def _empty(self, priority: str) -> str:

@@ -120,34 +120,44 @@ def _paying(page: Page, agent: Agent | None, worth: Worth, budget: int | None) -
     kinds = _kinds(page, agent)
     room = min(worth.most, free - sum(map(page.weight, chosen.values()))) - frame
     candidates = list(_candidates(page, kinds, worth))
-    taken = choose(candidates, worth, room)
+    choice = choose(candidates, worth, room)
     chosen |= {
-        each.place: page.whole(each.place) for each in candidates if each.place in taken
+        candidate.place: page.whole(candidate.place)
+        for candidate in candidates
+        if candidate.place in choice
     }
-    room -= sum(each.tokens for each in candidates if each.place in taken)
+    room -= sum(
+        candidate.tokens for candidate in candidates if candidate.place in choice
+    )
     chosen |= _pointed(
         page,
-        [each for each in candidates if each.best and each.place not in taken],
+        [
+            candidate
+            for candidate in candidates
+            if candidate.best and candidate.place not in choice
+        ],
         room,
     )
     paid = {
-        each.place
-        for each in candidates
-        if each.tokens <= worth.pays_up_to(each.chance) or each.best
+        candidate.place
+        for candidate in candidates
+        if candidate.tokens <= worth.pays_up_to(candidate.chance) or candidate.best
     }
     page.reasons = {
-        place: FULL
-        if place in paid or page.entries[place].priority == CRITICAL
+        position: FULL
+        if position in paid or page.entries[position].priority == CRITICAL
         else DEAR
-        for place in range(len(page.entries))
-        if place not in chosen
+        for position in range(len(page.entries))
+        if position not in chosen
     }
     concern = {
-        place for place, (kind, _) in kinds.items() if kind in (NAMED, ADDRESSED)
+        position for position, (kind, _) in kinds.items() if kind in (NAMED, ADDRESSED)
     } & paid
-    whole = {place for place, block in chosen.items() if block.form != POINTER}
-    view = page.finish(chosen, {place: kind for place, (kind, _) in kinds.items()})
-    return view._replace(unfit=len(concern - whole))
+    in_full = {position for position, block in chosen.items() if block.form != POINTER}
+    view = page.finish(
+        chosen, {position: kind for position, (kind, _) in kinds.items()}
+    )
+    return view._replace(unfit=len(concern - in_full))
 
 
 def _criticals(page: Page, room: int) -> dict[int, Block]:
@@ -155,26 +165,26 @@ def _criticals(page: Page, room: int) -> dict[int, Block]:
     authority and the newest first. One that would take most of the room alone is a pointer, and so
     is the first that does not fit.
     """
-    known, entries = page.known or (), page.entries
-    places = sorted(
+    shown_before, entries = page.known or (), page.entries
+    positions = sorted(
         page.shown(CRITICAL),
-        key=lambda place: (
-            entries[place].seq in known,
-            -entries[place].authority,
-            -place,
+        key=lambda position: (
+            entries[position].seq in shown_before,
+            -entries[position].authority,
+            -position,
         ),
     )
     page.heavy = room // 2
     chosen: dict[int, Block] = {}
-    left = room
-    for place in places:
-        offer = page.offer(place)
-        if offer.cost > page.heavy or offer.cost > left:
+    remaining = room
+    for position in positions:
+        offer = page.offer(position)
+        if offer.cost > page.heavy or offer.cost > remaining:
             offer = offer.fallback()
-        if offer.cost > left:
+        if offer.cost > remaining:
             break
-        chosen[place] = offer.block
-        left -= offer.cost
+        chosen[position] = offer.block
+        remaining -= offer.cost
     return chosen
 
 
@@ -183,10 +193,10 @@ def _pointed(
 ) -> dict[int, Block]:
     """Return pointers to what a clause found and what has no room, as far as this room goes."""
     chosen: dict[int, Block] = {}
-    for each in candidates:
-        short = page.offer(each.place).fallback()
+    for candidate in candidates:
+        short = page.offer(candidate.place).fallback()
         if short.block.form == POINTER and short.cost <= room:
-            chosen[each.place] = short.block
+            chosen[candidate.place] = short.block
             room -= short.cost
     return chosen
 
@@ -195,19 +205,19 @@ def _kinds(page: Page, agent: Agent | None) -> dict[int, tuple[str, float]]:
     """Return the kind of each entry that is not critical, and the share of a clause that it
     holds.
     """
-    known, names = page.known or (), agent.names if agent else frozenset[str]()
+    shown_before, names = page.known or (), agent.names if agent else frozenset[str]()
     kinds: dict[int, tuple[str, float]] = {}
-    for place, entry in enumerate(page.entries):
+    for position, entry in enumerate(page.entries):
         if entry.priority == CRITICAL:
             continue
         share, best = page.about.get(entry.seq, (0.0, False))
-        new = entry.seq not in known
+        new = entry.seq not in shown_before
         if share:
-            kinds[place] = (NAMED if best else NEAR, share)
+            kinds[position] = (NAMED if best else NEAR, share)
         elif new and not names.isdisjoint(entry.addressees):
-            kinds[place] = (ADDRESSED, 1.0)
+            kinds[position] = (ADDRESSED, 1.0)
         else:
-            kinds[place] = (
+            kinds[position] = (
                 (IMPORTANT if entry.priority == IMPORTANT else STATUS)
                 if new
                 else OTHER,
@@ -225,19 +235,22 @@ def _candidates(
     newer = dict.fromkeys(KINDS, 0)
     most = {kind: worth.paying(kind) for kind in KINDS}
     chances: dict[int, float] = {}
-    for place, (kind, share) in reversed(kinds.items()):
+    for position, (kind, share) in reversed(kinds.items()):
         if kind in (NAMED, NEAR):
-            chances[place] = worth.chance(kind, share)
+            chances[position] = worth.chance(kind, share)
             continue
         if newer[kind] < most[kind] and (
-            kind not in (STATUS, OTHER) or stands_whole(page.entries[place])
+            kind not in (STATUS, OTHER) or stands_whole(page.entries[position])
         ):
-            chances[place] = worth.chance(kind, newer=newer[kind])
+            chances[position] = worth.chance(kind, newer=newer[kind])
             newer[kind] += 1
     page.weigh_whole(list(chances))
-    for place, chance in chances.items():
+    for position, chance in chances.items():
         yield Candidate(
-            place, page.weight(page.whole(place)), chance, kinds[place][0] == NAMED
+            position,
+            page.weight(page.whole(position)),
+            chance,
+            kinds[position][0] == NAMED,
         )
 
 
@@ -259,10 +272,10 @@ def _choose(page: Page, room: int) -> dict[int, Block]:
     """
     chosen: dict[int, Block] = {}
     for tier in _tiers(page, room):
-        kept = _fit(tier, room)
-        chosen.update((offer.place, offer.block) for offer in kept)
-        room -= sum(offer.cost for offer in kept)
-        if len(kept) < tier.size:
+        offers = _fit(tier, room)
+        chosen.update((offer.place, offer.block) for offer in offers)
+        room -= sum(offer.cost for offer in offers)
+        if len(offers) < tier.size:
             break
     return chosen
 
@@ -277,54 +290,54 @@ def _tiers(page: Page, room: int) -> Iterator[_Tier]:
     knows is repeated.
     """
     critical, important, info = (page.shown(priority) for priority in HEADINGS)
-    new, known = page.divided(critical)
+    new, repeated = page.divided(critical)
     new_old, known_old = page.divided(
-        [place for place in important if page.entries[place].at < page.edge]
+        [position for position in important if page.entries[position].at < page.edge]
     )
     new_recent, known_recent = page.divided(
-        [place for place in important if page.entries[place].at >= page.edge]
+        [position for position in important if page.entries[position].at >= page.edge]
     )
     if page.known is not None:
         oldest = next(
             (
                 offer
-                for place in new
-                for offer in page.offers([place])
+                for position in new
+                for offer in page.offers([position])
                 if offer.cost <= room
             ),
             None,
         )
         if oldest:
             yield _Tier(1, [oldest._replace(share=0)])
-            new = [place for place in new if place != oldest.place]
+            new = [position for position in new if position != oldest.place]
     yield _short(page, new)
-    if known:
+    if repeated:
         yield _upgrades(page, new, room)
-        yield _short(page, known)
+        yield _short(page, repeated)
     yield _Tier(len(page.for_task), page.offers(page.for_task))
     yield _Tier(len(new_recent), page.offers(new_recent))
-    if not known:
+    if not repeated:
         yield _upgrades(page, new, room)
     yield _Tier(len(new_old), page.offers(new_old))
     yield _Tier(len(known_recent), page.offers(known_recent))
-    yield _upgrades(page, known, room)
+    yield _upgrades(page, repeated, room)
     yield _Tier(len(known_old), page.offers(known_old))
     yield _Tier(len(info), page.offers(info))
 
 
-def _short(page: Page, places: list[int]) -> _Tier:
+def _short(page: Page, positions: list[int]) -> _Tier:
     """Return these critical entries in their short form."""
     return _Tier(
-        len(places), (offer.fallback() for offer in page.offers(places, share=0))
+        len(positions), (offer.fallback() for offer in page.offers(positions, share=0))
     )
 
 
-def _upgrades(page: Page, places: list[int], room: int) -> _Tier:
+def _upgrades(page: Page, positions: list[int], room: int) -> _Tier:
     """Return these critical entries in their natural form. One that alone would burst the page
     stays a pointer, and costs the others nothing.
     """
-    whole = [offer for offer in page.offers(places) if offer.cost <= room]
-    return _Tier(len(whole), [offer.upgrade() for offer in whole])
+    offers = [offer for offer in page.offers(positions) if offer.cost <= room]
+    return _Tier(len(offers), [offer.upgrade() for offer in offers])
 
 
 def _fit(tier: _Tier, room: int) -> list[Offer]:
