@@ -224,7 +224,11 @@ class _Work:
             if run.id != result.run and not run.running
         ]
         plan = await self.supervisor.memory_thread(
-            _planned, self.supervisor.run_store.memory, team.lead, self.project, result.run
+            _planned,
+            self.supervisor.run_store.memory,
+            team.lead,
+            self.project,
+            result.run,
         )
         runs = (*other_runs, result)
         if not result.done:
@@ -322,7 +326,9 @@ class _Work:
         """
         results = sorted({str(entry) for entry in entries if entry})
         unread = (
-            await self.supervisor.memory_thread(self.supervisor.run_store.seen, tests, results)
+            await self.supervisor.memory_thread(
+                self.supervisor.run_store.seen, tests, results
+            )
             if results
             else ()
         )

@@ -1,5 +1,5 @@
-"""A log with its index, kept in step: what every agent memory at the memory shares. Knows no
-agent's wishes.
+"""A log with its index, kept in step: what all agent memories share. Knows no agent's
+wishes.
 """
 
 from __future__ import annotations
@@ -361,61 +361,8 @@ class Store:
         from synapse.drops import Drops
 
         self.index.catch_up()  # a process that just began has yet to hear who is declared
-<<<<<<< HEAD
-        check_when(draft)
-        if channel.inbox is not None:
-            return self._from_inbox(draft, channel, channel.inbox)
-        mapped = self._mapped(channel.uid)
-        if not draft.author:
-            if mapped is None and not channel.owner:
-                raise InvalidEntry(
-                    "from is missing: write who it is from, in a block of `key:"
-                    " value` lines between `---`"
-                )
-            draft = draft._replace(author=mapped or OPERATOR)
-            if mapped is None:
-                return admit(draft, PLANNER, self.settings)
-        if mapped is not None and draft.author != mapped:
-            raise Forbidden(
-                f"it says from: {draft.author}, but its owner is {mapped}",
-                agent=mapped,
-                action="write as",
-            )
-        if channel.owner or mapped is not None:
-            return self._admitted(draft, self.index.current.declared.get(draft.author))
-        return admit(draft, None, self.settings, trust="unverified")
-
-    def _from_inbox(self, draft: Draft, channel: Channel, inbox: str) -> Entry:
-        agent = self.index.current.declared.get(inbox)
-        if agent is None:
-            raise NotFound(
-                f"there is no agent {inbox}, so its inbox is nobody's", id=inbox
-            )
-        if not channel.owner and self._mapped(channel.uid) != inbox:
-            raise Forbidden(
-                f"its owner (user {channel.uid}) is not {inbox}",
-                agent=inbox,
-                action="use the inbox of",
-            )
-        if draft.author not in ("", inbox):
-            raise Forbidden(
-                f"it says from: {draft.author}, but came through the inbox of {inbox}",
-                agent=inbox,
-            )
-        return self._admitted(draft._replace(author=inbox), agent)
-
-    def _admitted(self, draft: Draft, agent: Agent | None) -> Entry:
-        """A draft of an agent's own, with the same rights as if it had come from its agent
-        memory.
-        """
-        now = self.clock()
-        sources = [self.index.current.entry(id, now) for id in draft.derived_from]
-        trust = min(
-            ("local", *(source.trust for source in sources if source)), key=TRUST.index
-=======
         drops = Drops(
             self.index, self.settings, self.has_room, self.clock, self.standing
->>>>>>> refs/heads/divide
         )
         return drops.admit(draft, channel)
 
