@@ -190,11 +190,11 @@ class _Work:
     """One brief on its way."""
 
     def __init__(
-        self, team: Team, boss: Supervisor, brief: str, project: str, force: bool
+        self, team: Team, supervisor: Supervisor, brief: str, project: str, force: bool
     ) -> None:
-        self.team, self.boss, self.brief, self.project, self.force = (
+        self.team, self.supervisor, self.brief, self.project, self.force = (
             team,
-            boss,
+            supervisor,
             brief,
             project,
             force,
@@ -215,16 +215,20 @@ class _Work:
         result = await self._do(
             team.cto or team.lead, text, memory_tools=team.memory_tools
         )
-        descendants = await self.boss.memory_thread(
-            lambda: self.boss.run_store.runs.all(root=result.run)
+        descendants = await self.supervisor.memory_thread(
+            lambda: self.supervisor.run_store.runs.all(root=result.run)
         )
         other_runs = [
-            await self.boss.result(run)
+            await self.supervisor.result(run)
             for run in reversed(descendants)
             if run.id != result.run and not run.running
         ]
-        plan = await self.boss.memory_thread(
-            _planned, self.boss.run_store.memory, team.lead, self.project, result.run
+        plan = await self.supervisor.memory_thread(
+            _planned,
+            self.supervisor.run_store.memory,
+            team.lead,
+            self.project,
+            result.run,
         )
         runs = (*other_runs, result)
         if not result.done:
@@ -284,8 +288,8 @@ class _Work:
         planned = await self._do(team.lead, self._planning(), parent)
         if not planned.done:
             return self._so_far(planned)
-        plan, text = await self.boss.memory_thread(
-            _plan, self.boss.run_store.memory, planned, team.lead, self.project
+        plan, text = await self.supervisor.memory_thread(
+            _plan, self.supervisor.run_store.memory, planned, team.lead, self.project
         )
         tasks = parts(text)
         if problem := self._problem(tasks):
@@ -322,7 +326,9 @@ class _Work:
         """
         results = sorted({str(entry) for entry in entries if entry})
         unread = (
-            await self.boss.memory_thread(self.boss.run_store.seen, tests, results)
+            await self.supervisor.memory_thread(
+                self.supervisor.run_store.seen, tests, results
+            )
             if results
             else ()
         )
@@ -405,7 +411,7 @@ class _Work:
             **bounds,
         )
         try:
-            result = await self.boss.spawn(task, parent=parent)
+            result = await self.supervisor.spawn(task, parent=parent)
         except SynapseError as error:
             result = Result("refused", "", "", why=str(error))
         return result if result.run else result._replace(why=f"{agent}: {result.why}")

@@ -1,5 +1,5 @@
-"""A seat: the memory as one agent has it. Every act is somebody's, and every read passes the read
-gate.
+"""An agent memory: the memory as one agent has it. Every act is somebody's, and every read passes
+the read gate.
 """
 
 from __future__ import annotations

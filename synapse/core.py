@@ -1,5 +1,5 @@
 """Memory: one open workspace, for whoever runs the team. The composition root; agents act through
-their seats.
+their agent memories.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class Memory:
                 action=f"act for {run}",
             )
         if (run is None) != (epoch is None):
-            raise InvalidEntry("a run's seat needs the run and its epoch")
+            raise InvalidEntry("a run's agent memory needs the run and its epoch")
         if current is not None:
             run, epoch = spawned, current
         if run is not None and epoch is not None:

@@ -1,58 +1,45 @@
-"""A log with its index, kept in step: what every seat at the memory shares. Knows no agent's
+"""A log with its index, kept in step: what all agent memories share. Knows no agent's
 wishes.
 """
 
 from __future__ import annotations
 
 import gc
-import json
 import os
 import time
 from _thread import allocate_lock
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
-from synapse.authority import admit, check_when, may_replace
 from synapse.errors import (
     Conflict,
-    Forbidden,
-    InvalidEntry,
     NewerProtocol,
     NotFound,
-    QueueFull,
     StoreCorrupt,
     StoreError,
-    SynapseError,
 )
 from synapse.index.index import UNKNOWN, Index, Reading
 from synapse.log.adopt import Channel
 from synapse.log.files import FilesLog
-from synapse.log.line import agent_record
-from synapse.model.agents import OPERATOR, Agent, authority_in, settled
+from synapse.model.agents import Agent, authority_in
 from synapse.model.dates import When
 from synapse.model.dates import since as parse_since
-from synapse.model.entry import NEVER, TRUST, Draft, Entry, parse_ttl
+from synapse.model.entry import NEVER, Draft, Entry, parse_ttl
 from synapse.model.records import Guard, Record, act_of, all_of, sum_below
 from synapse.model.settings import Semantic, Settings
-from synapse.system.digest import sha256
+from synapse.operator_files import OperatorFiles, Signatures
 from synapse.system.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from synapse.formats.keys import Stray
     from synapse.index.vectors import Vectors
     from synapse.log.memory import MemoryLog
     from synapse.model.protocols import Embedder
     from synapse.system.tokens import Tokens
 
-PLANNER = Agent(
-    OPERATOR, "project-lead", authority=80, write=("projects/*",)
-)  # by a plan.md that names nobody
 LOOK_EVERY = 0.2
 LOOK_AT_LEAST_EVERY = 1.0
 FINISHED_IN_A_LOOK = 400
 FINISHED_BY_A_WRITER = 50
-
-Signatures = dict[str, tuple[int, int, int]]
 
 
 class Store:
@@ -67,7 +54,6 @@ class Store:
         self.log = log
         self.clock = clock
         self.draw = draw  # so many random bytes, for ids
-        files = isinstance(log, FilesLog)
         self.root = log.root if isinstance(log, FilesLog) else None
         self.readonly = isinstance(log, FilesLog) and log.readonly
         path = (
@@ -83,10 +69,7 @@ class Store:
         self.mutex = allocate_lock()
         self.looked = self.glanced = self.tidied = -LOOK_EVERY
         self.pause = LOOK_EVERY
-        self.signed: Signatures | None = None
-        self.turn = -1  # which log they were noticed for, where that is known
-        self.declared_settings = None if files else log.settings()
-        self._complaints: dict[str, list[str]] | None = None if files else {}
+        self.operator_files = OperatorFiles(log, self.index)
         self.used: dict[
             str, int
         ] = {}  # how often items were asked for, and since when that is not in the log
@@ -124,7 +107,8 @@ class Store:
         start = time.monotonic()
         due = (force or start - self.looked >= self.pause) and not self.index.held
         if due and self.readonly:
-            self._look_only(start)
+            self.operator_files.reread()
+            self.looked = start
         elif due and self._alone(lambda log: self._look(log, whole=force)):
             self.looked = self.glanced = self.tidied = time.monotonic()
             self.pause = min(
@@ -134,7 +118,7 @@ class Store:
     def glance(self) -> None:
         """Notice what every agent acts by: the operator's files."""
         due = time.monotonic() - self.glanced >= LOOK_EVERY and not self.index.held
-        if due and self._alone(lambda log: self.notice()):
+        if due and self._alone(lambda log: self.operator_files.notice()):
             self.glanced = time.monotonic()
 
     def tidy(self) -> None:
@@ -166,147 +150,23 @@ class Store:
             self.mutex.release()
         return True
 
-    def _look_only(self, start: float) -> None:
-        """Look where nothing can be journalled: settings are what their file says, agents what was
-        journalled last.
-        """
-        assert isinstance(self.log, FilesLog)
-        now, self.looked = self.log.signatures(), start
-        if now != self.signed:
-            self.signed, self.declared_settings = now, None
-
     def _look(self, log: FilesLog, *, whole: bool) -> None:
         self.index.catch_up()
-        self.notice()
+        self.operator_files.notice()
         log.finish(None if self.looked < 0 else FINISHED_IN_A_LOOK)
         log.look(self.admit_drop, whole=whole)
-
-    def notice(self) -> None:
-        """Journal what changed in the operator's files since they were last read."""
-        assert isinstance(self.log, FilesLog)
-        now = self.log.signatures()
-        if self.signed is None or self.turned:
-            self.signed, self.turn = self._recall(), self.index.turns()
-        if now == self.signed:
-            return
-        self.index.catch_up()
-        if self.log.forked:
-            return  # which of them the files belong to is yet to be seen
-        before = self.signed
-        for path in sorted(set(now) | set(before)):
-            if path.startswith("agents/") and now.get(path) != before.get(path):
-                self._noticed(path, now.get(path))
-        if now.get("synapse.yaml") != before.get("synapse.yaml"):
-            self._noticed_settings(now.get("synapse.yaml"))
-        self.signed = now
-        self.index.catch_up()  # whoever looked acts by what it found
-        self._remember(now)
-
-    @property
-    def turned(self) -> bool:
-        """Say whether the log is another one than the one that the operator's files were noticed
-        for.
-        """
-        return self.turn not in (-1, self.index.turns())
-
-    def _noticed(self, path: str, signature: tuple[int, int, int] | None) -> None:
-        from synapse.model.roles import refuse_typo
-
-        assert isinstance(self.log, FilesLog)
-        id = os.path.basename(path)[: -len(".yaml")]
-        was = self.index.current.declared.get(id)
-        if signature is None:
-            self.complaints.pop(path, None)
-            if was is not None:
-                self.log.append(
-                    agent_record(was, OPERATOR, was, "removed"),
-                    once=f"removed:{id}:{self.index.cursor()}",
-                )
-            return
-        try:
-            declared = self.log.declaration(path)
-            agent, sha = settled(declared), sha256(self.log.declared_raw(path))
-            if was is None or was.role != agent.role:
-                refuse_typo(declared, self.root)
-        except (
-            SynapseError,
-            OSError,
-        ) as error:  # the last good declaration stands; `doctor` names the file
-            self.complaints[path] = list(getattr(error, "problems", ())) or [str(error)]
-            return
-        self.complaints.pop(path, None)
-        if agent.id != id or (
-            agent == was and self.index.current.declared.sha(id) in (sha, None)
-        ):
-            return
-        how = "registered" if was is None else "edited"
-        self.log.append(
-            agent_record(agent, OPERATOR, was, how, sha),
-            once=f"edit:{path}:{signature}",
-        )
-
-    def _noticed_settings(self, signature: tuple[int, int, int] | None) -> None:
-        """Settings are journalled when they change, old and new; those that a workspace began with
-        need no record.
-        """
-        stored = self.index.db.meta("settings")
-        was = _settings_from(stored) if stored else None
-        assert isinstance(self.log, FilesLog)
-        settings, strays = self.log.read_settings(was)
-        self.declared_settings = settings
-        self._complain(strays)
-        if was is not None and was != settings:
-            fields = {
-                "settings": settings._asdict(),
-                "was": was._asdict(),
-                "how": "edited",
-            }
-            self.log.append(
-                Record.new("settings", OPERATOR, fields), once=f"settings:{signature}"
-            )
 
     def sign(self, *paths: str) -> None:
         """Note these files of the operator's as they are: they were just written through this
         store.
         """
-        if isinstance(self.log, FilesLog):
-            now = self.log.signatures()
-            signatures = (
-                self._recall() if self.signed is None or self.turned else self.signed
-            )
-            self.signed = signatures | {
-                path: now[path] for path in paths if path in now
-            }
-            self._remember(self.signed)
+        self.operator_files.sign(*paths)
 
     def unnoticed(self, path: str) -> bool:
         """Return whether a file of the operator's is not, byte for byte, the one that was last
         read. A copy is.
         """
-        return self.index.db.meta(f"sha:{path}") not in (None, self._sha(path))
-
-    def _sha(self, path: str) -> str:
-        assert isinstance(self.log, FilesLog)
-        try:
-            return sha256(self.log.declared_raw(path))
-        except FileNotFoundError:
-            return ""
-        except OSError as error:
-            raise StoreError(f"{path} cannot be read: {error}") from error
-
-    def _recall(self) -> Signatures:
-        stored = json.loads(self.index.db.meta("signatures") or "{}")
-        return {
-            path: (changed, size, inode)
-            for path, (changed, size, inode) in stored.items()
-        }
-
-    def _remember(self, signatures: Signatures) -> None:
-        """Keep the parsed settings beside the signatures, so that a cold command reads no YAML."""
-        self.index.note("settings", json.dumps(self.settings))
-        self.index.note("complaints", json.dumps(self.complaints))
-        self.index.note("sha:synapse.yaml", self._sha("synapse.yaml"))
-        self.index.note("signatures", json.dumps(signatures))
+        return self.operator_files.unnoticed(path)
 
     def rebuild(self) -> tuple[int, bool]:
         """Derive the index anew, and compare every file with what the log says of it on the way:
@@ -362,35 +222,30 @@ class Store:
 
     @property
     def settings(self) -> Settings:
-        if self.declared_settings is None:
-            self.declared_settings = self._kept_settings() or self._read_settings()
-        return self.declared_settings
+        return self.operator_files.declared_settings or self.operator_files.settings
+
+    @property
+    def declared_settings(self) -> Settings | None:
+        """The settings as they were last read; None where their file is to be read again."""
+        return self.operator_files.declared_settings
+
+    @declared_settings.setter
+    def declared_settings(self, settings: Settings | None) -> None:
+        self.operator_files.declared_settings = settings
+
+    @property
+    def signed(self) -> Signatures | None:
+        """The signatures of the operator's files as last read; None: look them up in the index."""
+        return self.operator_files.signed
+
+    @signed.setter
+    def signed(self, signatures: Signatures | None) -> None:
+        self.operator_files.signed = signatures
 
     @property
     def complaints(self) -> dict[str, list[str]]:
         """Return what is wrong with which file of the operator's, by the last look."""
-        if self._complaints is None:
-            self._complaints = json.loads(self.index.db.meta("complaints") or "{}")
-        return self._complaints
-
-    def _read_settings(self) -> Settings:
-        assert isinstance(self.log, FilesLog)
-        settings, strays = self.log.read_settings(None)
-        self._complain(strays)
-        return settings
-
-    def _complain(self, strays: Iterable[Stray]) -> None:
-        texts = [stray.text for stray in strays]
-        self.complaints.pop("synapse.yaml", None)
-        self.complaints.update({"synapse.yaml": texts} if texts else {})
-
-    def _kept_settings(self) -> Settings | None:
-        stored = self.index.db.meta("settings")
-        if not stored or not isinstance(self.log, FilesLog) or self.signed is None:
-            return None
-        if self._recall().get("synapse.yaml") != self.signed.get("synapse.yaml"):
-            return None
-        return _settings_from(stored)
+        return self.operator_files.complaints
 
     def agents(self) -> Mapping[str, Agent]:
         """The agents as journalled: an edit counts from the moment it was noticed."""
@@ -503,64 +358,13 @@ class Store:
 
     def admit_drop(self, draft: Draft, channel: Channel) -> Entry:
         """Admit a dropped file. Who it is from is decided by how it came, never by what it says."""
+        from synapse.drops import Drops
+
         self.index.catch_up()  # a process that just began has yet to hear who is declared
-        check_when(draft)
-        if channel.inbox is not None:
-            return self._from_inbox(draft, channel, channel.inbox)
-        mapped = self._mapped(channel.uid)
-        if not draft.author:
-            if mapped is None and not channel.owner:
-                raise InvalidEntry(
-                    "from is missing: write who it is from, in a block of `key:"
-                    " value` lines between `---`"
-                )
-            draft = draft._replace(author=mapped or OPERATOR)
-            if mapped is None:
-                return admit(draft, PLANNER, self.settings)
-        if mapped is not None and draft.author != mapped:
-            raise Forbidden(
-                f"it says from: {draft.author}, but its owner is {mapped}",
-                agent=mapped,
-                action="write as",
-            )
-        if channel.owner or mapped is not None:
-            return self._admitted(draft, self.index.current.declared.get(draft.author))
-        return admit(draft, None, self.settings, trust="unverified")
-
-    def _from_inbox(self, draft: Draft, channel: Channel, inbox: str) -> Entry:
-        agent = self.index.current.declared.get(inbox)
-        if agent is None:
-            raise NotFound(
-                f"there is no agent {inbox}, so its inbox is nobody's", id=inbox
-            )
-        if not channel.owner and self._mapped(channel.uid) != inbox:
-            raise Forbidden(
-                f"its owner (user {channel.uid}) is not {inbox}",
-                agent=inbox,
-                action="use the inbox of",
-            )
-        if draft.author not in ("", inbox):
-            raise Forbidden(
-                f"it says from: {draft.author}, but came through the inbox of {inbox}",
-                agent=inbox,
-            )
-        return self._admitted(draft._replace(author=inbox), agent)
-
-    def _admitted(self, draft: Draft, agent: Agent | None) -> Entry:
-        """A draft of an agent's own, with the same rights as if it had come from its seat."""
-        now = self.clock()
-        sources = [self.index.current.entry(id, now) for id in draft.derived_from]
-        trust = min(
-            ("local", *(source.trust for source in sources if source)), key=TRUST.index
+        drops = Drops(
+            self.index, self.settings, self.has_room, self.clock, self.standing
         )
-        entry = admit(draft, agent and self.standing(agent), self.settings, trust=trust)
-        for id in entry.replaces:
-            old = self.index.current.entry(id, now)
-            if agent is not None and old is not None:
-                may_replace(agent, old, entry)
-        if entry.staged and not self.has_room.holds(self.index.keyed("staging")):
-            raise QueueFull("too many entries wait for review; this one waits outside")
-        return entry
+        return drops.admit(draft, channel)
 
     def tokens(self, encoding: str, *, quick: bool = False) -> Tokens:
         """Return what counts tokens in an encoding. New counts are kept with the index."""
@@ -574,28 +378,6 @@ class Store:
     @property
     def has_room(self) -> Guard:
         return sum_below("staging", self.settings.staging_limit)
-
-    def _mapped(self, uid: int) -> str | None:
-        """Return the agent that a user of this machine is."""
-        if (
-            not any(agent.user for agent in self.index.current.declared.values())
-            and not self.settings.users
-        ):
-            return None
-        import pwd
-
-        try:
-            names = {str(uid), pwd.getpwuid(uid).pw_name}
-        except KeyError:
-            names = {str(uid)}
-        declared = (
-            (agent.user or "", agent.id)
-            for agent in self.index.current.declared.values()
-        )
-        return next(
-            (id for user, id in (*declared, *self.settings.users) if user in names),
-            None,
-        )
 
     def expire_staged(self) -> None:
         """Turn away what waited for review longer than the settings allow."""
@@ -682,12 +464,3 @@ def _vectors_in_memory(path: str) -> Vectors:
     from synapse.index.vectors import KIND, Vectors
 
     return Vectors(":memory:", in_memory(path, KIND))
-
-
-def _settings_from(kept: str) -> Settings:
-    """Settings as they were kept beside the index."""
-    values = dict(zip(Settings._fields, json.loads(kept), strict=True))
-    for name in ("ttl", "users", "sizes", "quota", "other"):
-        values[name] = tuple((key, value) for key, value in values[name])
-    values["semantic"] = Semantic(*values["semantic"])
-    return Settings(**values)

@@ -29,6 +29,7 @@ NO_VERB = re.compile(
     r"(What|Who|Whom|Whose|Whether|How|Where|Why|Which|Of|By|As|Nobody|All|Those|That|It|Its|Be"
     r"|Their|Have|Begin)\b"
 )
+OLDER = {"Seat", "seat"}  # names that programs of users may have
 SHARE = 0.04  # of the assigned names, and of the docstrings of functions
 RIDDLES = (
     "whose act is this",
@@ -72,7 +73,7 @@ def parts(name):
 
 def misnamed(source, words):
     """Return the identifiers of a module that use a word which the glossary replaces."""
-    names = set(identifiers(ast.parse(source)))
+    names = set(identifiers(ast.parse(source))) - OLDER
     return sorted(name for name in names if set(parts(name)) & set(words))
 
 

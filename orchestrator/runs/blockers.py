@@ -19,8 +19,8 @@ Write = Callable[[Run, list[writeback.Note]], tuple[str | None, str]]
 
 
 class Blockers:
-    """The blockers of a workspace's runs. `seat` is the memory as a run's agent has it, `write`
-    puts down what a run leaves.
+    """The blockers of a workspace's runs. `agent_memory` is that of a run's agent,
+    `write` puts down what a run leaves.
     """
 
     def __init__(

@@ -73,9 +73,7 @@ class Broken(Exception):
 
 
 class Player:
-    """An agent at work: its seat at the memory, its ear at the log, and the narrator it reports
-    to.
-    """
+    """An agent at work: its agent memory, its listener at the log, and the narrator."""
 
     def __init__(self, me: synapse.AgentMemory, narrator: Queue[Report]) -> None:
         self.me = me

@@ -96,7 +96,7 @@ class Telling(Supervisor):
 
     def __init__(self, memory: Memory, **options: Any) -> None:
         super().__init__(memory, **options)
-        self._seat = memory.as_agent(OPERATOR)
+        self._agent_memory = memory.as_agent(OPERATOR)
         self._cursor = 0
         self._entries: list[Entry] = []
         self._passed: dict[str, int] = {}  # of each run, entries that were looked at
@@ -126,4 +126,4 @@ class Telling(Supervisor):
 
     def _stands(self, entry: Entry) -> bool:
         """Return whether nothing has taken its place."""
-        return self._seat.fate(entry.id) is None
+        return self._agent_memory.fate(entry.id) is None

@@ -1,8 +1,8 @@
 """`UnifiedBrain`: mail, knowledge and search of a few agents behind one object, as the
 unified-brain document has it.
 
-A facade: every act goes through `Mail`, `knowledge` and a seat, so that what may be seen and
-written is decided where it always is. The log is the workspace `{db_path}.log/`; the file at
+A facade: every act goes through `Mail`, `knowledge` and an agent memory, so that what may be seen
+and written is decided where it always is. The log is the workspace `{db_path}.log/`; the file at
 `db_path` holds the document's tables, derived.
 """
 

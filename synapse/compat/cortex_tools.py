@@ -1,7 +1,7 @@
 """The Cortex tools on categories and memories, under the names that their callers know.
 
 `cortex_tools.json` has their names and schemas; here is what each does. As `tools`, they act as a
-seat and answer with text, a mistake too; the wiring to a server is somebody else's.
+agent memory and answer with text, a mistake too; the wiring to a server is somebody else's.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Questions of time: what is new, what an agent did, how a project went.
 
-Only what the asking seat may see.
+Only what the asking agent memory may see.
 """
 
 from __future__ import annotations

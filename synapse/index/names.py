@@ -114,8 +114,8 @@ class Names:
 
 
 class Declared(Mapping[str, Agent]):
-    """The agents as journalled, each made from its record when it is asked for: a seat needs but
-    its own.
+    """The agents as journalled, each made from its record when it is asked for: an agent memory
+    needs but its own.
     """
 
     def __init__(self, rows: Iterable[tuple[str, str]]) -> None:

@@ -95,10 +95,9 @@ def _acts(snap: Snapshot, values: Mapping[str, Any]) -> Iterator[Fact]:
     for seq, id, author, act, at, by, kind, fields, head in snap.db.run(
         "critical_acts", values
     ).fetchall():
-        values_of_act = json.loads(fields)
+        act_fields = json.loads(fields)
         acked = (
-            values_of_act.get("state") == "acked"
-            and values_of_act.get("how") == "said so"
+            act_fields.get("state") == "acked" and act_fields.get("how") == "said so"
         )
         if (kind == "resolve" or acked) and _believed(json.loads(head)):
             yield Fact(id, author, at, by, (seq, act))

@@ -181,10 +181,10 @@ class Pages:
         reach = self.names.reach(agent)
         plain = not (wanted.author or wanted.tag or wanted.archived)
         if plain and wanted.since is None:
-            matched, of_namespaces, own, own_heard = self._census(
+            matched, in_reach, own, own_in_reach = self._census(
                 reach, wanted, now, self.cursor
             )
-            return matched, of_namespaces + own - own_heard
+            return matched, in_reach + own - own_in_reach
         values = {
             "floor": self.floor(wanted.since),
             "cursor": self.cursor,
@@ -251,8 +251,8 @@ class Pages:
         ).fetchone()
         lapse, after = NEVER if lapse is None else lapse, 0
         if cursor is None:
-            _, reached, _, own_heard = self._census(reach, Filter(), now, NEVER)
-            return reached - own_heard, 0, lapse
+            _, in_reach, _, own_in_reach = self._census(reach, Filter(), now, NEVER)
+            return in_reach - own_in_reach, 0, lapse
         if skipped is not None:
             after, _ = self.db.run("shown", values).fetchone()
             bounds = {"floor": after, "cursor": cursor}

@@ -1,7 +1,7 @@
 """Writing knowledge: facts, atoms (who does what, with which outcome), and links between atoms.
 
 They are entries of a kind of their own, so that who may write and read them is decided where it is
-for all entries. Each function acts as the seat that it is given.
+for all entries. Each function acts as the agent memory that it is given.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Recall: searching, storing and withdrawing facts in the scopes agent, group, global and all.
 
-Each function acts as the seat that it is given. A scope is a namespace that comes with an agent;
-`all` is whatever the agent may see, mail and entries too. What changed since it was looked at is
-neither withdrawn nor replaced.
+Each function acts as the agent memory that it is given. A scope is a namespace that comes with an
+agent; `all` is whatever the agent may see, mail and entries too. What changed since it was looked
+at is neither withdrawn nor replaced.
 """
 
 from __future__ import annotations

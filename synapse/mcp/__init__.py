@@ -2,9 +2,9 @@
 Protocol.
 
 `serve_stdio` and `serve_http` are all that a program needs, and `identify`: a function from a
-`Caller` to the seat that it acts at, asked with each request. Nothing here decides who may read or
-write: that is the seat's. The SDK is imported by `server` and the modules above it, never by
-`import synapse`.
+`Caller` to the agent memory that it acts at, asked with each request. Nothing here decides who may
+read or write: that is the agent memory's. The SDK is imported by `server` and the modules above it,
+never by `import synapse`.
 """
 
 from __future__ import annotations

@@ -34,8 +34,9 @@ log = logging.getLogger(__name__)
 
 
 class Subscriber:
-    """Somebody who is told when something changes that its seat may see. `tell` is called in the
-    watch's thread."""
+    """Somebody who is told when something changes that its agent memory may see. `tell` is called
+    in the watch's thread.
+    """
 
     def __init__(
         self,

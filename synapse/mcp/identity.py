@@ -57,7 +57,7 @@ def as_token(opened: Opened) -> Identify:
 
 
 def agent_memory_of(memory: Memory, agent: str, run: str | None) -> AgentMemory:
-    """Return an agent's seat, in the incarnation of a run that is current now unless one is
+    """Return an agent's agent memory, in the incarnation of a run that is current now unless one is
     named."""
     if run is None:
         return memory.as_agent(agent)

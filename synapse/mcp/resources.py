@@ -47,8 +47,9 @@ def target_of(uri: str) -> Target:
 
 
 def demand(agent_memory: AgentMemory, target: Target) -> None:
-    """Refuse what this seat may not see: another agent's view, or an entry that is not there for
-    it."""
+    """Refuse what this agent memory may not see: another agent's view, or an entry that is not
+    there for it.
+    """
     if target.kind == ENTRY:
         agent_memory.get(target.name)
     elif agent_memory.id not in (target.name, OPERATOR):
@@ -87,8 +88,9 @@ def _entry(agent_memory: AgentMemory, id: str) -> str:
 
 
 def views(agent_memory: AgentMemory) -> list[Target]:
-    """Return the views that a seat may read: its own; the operator's and every agent's for the
-    operator."""
+    """Return the views that an agent memory may read: its own; the operator's and every agent's for
+    the operator.
+    """
     if agent_memory.id != OPERATOR:
         return [Target(VIEW, agent_memory.id)]
     return [Target(VIEW, id) for id in (OPERATOR, *sorted(agent_memory.store.agents()))]

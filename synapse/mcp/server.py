@@ -51,10 +51,10 @@ def build(
     resources: bool = True,
     prompts: bool = True,
 ) -> Server[Any]:
-    """Return a server of these tools. `identify` says with each request at whose seat it acts, in a
-    thread of its own; `started` is the id of the client's session, where the server knows one;
-    `given`: sessions have their view without asking. Without `resources` and `prompts` it has tools
-    alone.
+    """Return a server of these tools. `identify` says with each request at whose agent memory it
+    acts, in a thread of its own; `started` is the id of the client's session, where the server
+    knows one; `given`: sessions have their view without asking. Without `resources` and `prompts`
+    it has tools alone.
     """
     handlers = Handlers(identify, offered, started)
     callbacks: dict[str, Any] = {}

@@ -64,9 +64,9 @@ class Channel:
                     types.INVALID_REQUEST,
                     f"this connection has {MOST} subscriptions: end some first",
                 )
-            subscriber = self._subscribers.get(_seat_key(agent_memory))
+            subscriber = self._subscribers.get(_memory_key(agent_memory))
             if subscriber is None:
-                subscriber = self._subscribers[_seat_key(agent_memory)] = Subscriber(
+                subscriber = self._subscribers[_memory_key(agent_memory)] = Subscriber(
                     agent_memory, (target,), self._on_change
                 )
                 self._watches.of(agent_memory.store).add(subscriber)
@@ -74,12 +74,12 @@ class Channel:
 
     def drop(self, agent_memory: AgentMemory, target: Target) -> None:
         with self._lock:
-            subscriber = self._subscribers.get(_seat_key(agent_memory))
+            subscriber = self._subscribers.get(_memory_key(agent_memory))
             if subscriber is not None:
                 subscriber.targets.discard(target)
                 if not subscriber.targets:
                     self._watches.of(agent_memory.store).remove(
-                        self._subscribers.pop(_seat_key(agent_memory))
+                        self._subscribers.pop(_memory_key(agent_memory))
                     )
 
     def close(self) -> None:
@@ -109,7 +109,7 @@ class Stream:
     def __init__(
         self, agent_memory: AgentMemory, targets: Iterable[Target], watches: Watches
     ) -> None:
-        self._seat = agent_memory
+        self._agent_memory = agent_memory
         self._targets = tuple(targets)
         self._watch = watches.of(agent_memory.store)
         self._loop = asyncio.get_running_loop()
@@ -197,8 +197,9 @@ class Subscriptions:
 
 
 def allowed(agent_memory: AgentMemory, uris: Iterable[str]) -> list[Target]:
-    """Return what of these addresses a seat may see; the others are passed over, as if they
-    never changed."""
+    """Return what of these addresses an agent memory may see; the others are passed over, as if
+    they never changed.
+    """
     targets: list[Target] = []
     for uri in list(uris)[:MOST]:
         try:
@@ -210,7 +211,7 @@ def allowed(agent_memory: AgentMemory, uris: Iterable[str]) -> list[Target]:
     return targets
 
 
-def _seat_key(agent_memory: AgentMemory) -> object:
+def _memory_key(agent_memory: AgentMemory) -> object:
     """Return a key that two connections of one agent in one run share."""
     return (
         agent_memory.store,

@@ -22,8 +22,8 @@ class ToolProblem(str):
 
 
 class Tool(NamedTuple):
-    """A tool of the memory. `call` acts as a seat; its third argument is the key under which a
-    retry writes nothing.
+    """A tool of the memory. `call` acts as an agent memory; its third argument is the key under
+    which a retry writes nothing.
     """
 
     name: str

@@ -24,8 +24,9 @@ from synapse.mcp.caller import Caller
 def agent_memory_of(
     memory: Memory, client: str, caller: Caller, pid: int, lead: str = ""
 ) -> AgentMemory:
-    """Return the seat of the conversation that calls. Where no hook has told of one, the lead's, in
-    no run: its client has no hooks that run."""
+    """Return the agent memory of the conversation that calls. Where no hook has told of one, it is
+    the lead's, in no run: its client has no hooks that run.
+    """
     memory.store.refresh(look=True)
     conversation = _worker(memory, client, caller, pid)
     if conversation is None:

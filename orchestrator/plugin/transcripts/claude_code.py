@@ -30,7 +30,7 @@ def usage(path: str) -> Spent | None:
 
 def _reply(line: bytes) -> dict[str, Any] | None:
     """Return the model's message that a line holds. What the client says in the model's place (its
-    own errors) was billed by nobody.
+    own errors) was not billed.
     """
     try:
         record = json.loads(line)

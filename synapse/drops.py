@@ -1,0 +1,119 @@
+"""The admission of files that people and agents drop into the tree beside the journal. Decides who
+a file is from and what it may do; `Store` hands the files over as the log meets them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from synapse.authority import admit, check_when, may_replace
+from synapse.errors import Forbidden, InvalidEntry, NotFound, QueueFull
+from synapse.index.index import Index
+from synapse.log.adopt import Channel
+from synapse.model.agents import OPERATOR, Agent
+from synapse.model.entry import TRUST, Draft, Entry
+from synapse.model.records import Guard
+from synapse.model.settings import Settings
+
+# who writes a plan.md that names nobody
+PLANNER = Agent(OPERATOR, "project-lead", authority=80, write=("projects/*",))
+
+
+class Drops:
+    """The rules for dropped files, under the settings of the moment."""
+
+    def __init__(
+        self,
+        index: Index,
+        settings: Settings,
+        room: Guard,
+        clock: Callable[[], int],
+        standing: Callable[[Agent], Agent],
+    ) -> None:
+        self.index = index
+        self.settings = settings
+        self.room = room  # holds where one more entry may wait for review
+        self.clock = clock
+        self.standing = standing  # an agent with what its reputation moved
+
+    def admit(self, draft: Draft, channel: Channel) -> Entry:
+        """Admit a dropped file. Who it is from is decided by how it came, never by what it says."""
+        check_when(draft)
+        if channel.inbox is not None:
+            return self._from_inbox(draft, channel, channel.inbox)
+        mapped = self._mapped(channel.uid)
+        if not draft.author:
+            if mapped is None and not channel.owner:
+                raise InvalidEntry(
+                    "from is missing: write who it is from, in a block of `key:"
+                    " value` lines between `---`"
+                )
+            draft = draft._replace(author=mapped or OPERATOR)
+            if mapped is None:
+                return admit(draft, PLANNER, self.settings)
+        if mapped is not None and draft.author != mapped:
+            raise Forbidden(
+                f"it says from: {draft.author}, but its owner is {mapped}",
+                agent=mapped,
+                action="write as",
+            )
+        if channel.owner or mapped is not None:
+            return self._admitted(draft, self.index.current.declared.get(draft.author))
+        return admit(draft, None, self.settings, trust="unverified")
+
+    def _from_inbox(self, draft: Draft, channel: Channel, inbox: str) -> Entry:
+        agent = self.index.current.declared.get(inbox)
+        if agent is None:
+            raise NotFound(
+                f"there is no agent {inbox}, so its inbox is nobody's", id=inbox
+            )
+        if not channel.owner and self._mapped(channel.uid) != inbox:
+            raise Forbidden(
+                f"its owner (user {channel.uid}) is not {inbox}",
+                agent=inbox,
+                action="use the inbox of",
+            )
+        if draft.author not in ("", inbox):
+            raise Forbidden(
+                f"it says from: {draft.author}, but came through the inbox of {inbox}",
+                agent=inbox,
+            )
+        return self._admitted(draft._replace(author=inbox), agent)
+
+    def _admitted(self, draft: Draft, agent: Agent | None) -> Entry:
+        """A draft of an agent's own, with the same rights as if it had come from its seat."""
+        now = self.clock()
+        sources = [self.index.current.entry(id, now) for id in draft.derived_from]
+        trust = min(
+            ("local", *(source.trust for source in sources if source)), key=TRUST.index
+        )
+        entry = admit(draft, agent and self.standing(agent), self.settings, trust=trust)
+        for id in entry.replaces:
+            old = self.index.current.entry(id, now)
+            if agent is not None and old is not None:
+                may_replace(agent, old, entry)
+        if entry.staged and not self.room.holds(self.index.keyed("staging")):
+            raise QueueFull("too many entries wait for review; this one waits outside")
+        return entry
+
+    def _mapped(self, uid: int) -> str | None:
+        """Return the agent that a user of this machine is."""
+        if (
+            not any(agent.user for agent in self.index.current.declared.values())
+            and not self.settings.users
+        ):
+            return None
+        import pwd
+
+        try:
+            names = {str(uid), pwd.getpwuid(uid).pw_name}
+        except KeyError:
+            names = {str(uid)}
+        declared = (
+            (agent.user or "", agent.id)
+            for agent in self.index.current.declared.values()
+        )
+        return next(
+            (id for user, id in (*declared, *self.settings.users) if user in names),
+            None,
+        )
