@@ -28,7 +28,7 @@ from synapse.compat import shared
 from synapse.compat.brain import UnifiedBrain
 from synapse.compat.shared import SharedMemoryStore
 from synapse.errors import Forbidden, SynapseError
-from synapse.index import snapshot
+from synapse.index import pages
 from synapse.index.database import Database, load_sql
 from synapse.knowledge import recall, references
 from synapse.knowledge.capsule import short, short_id
@@ -1551,7 +1551,7 @@ def test_every_gated_statement_runs_in_the_walk(world, fresh, monkeypatch):
     fresh.mem.store.index.db.connection.set_trace_callback(None)
     world.mem.store.index.db.connection.set_trace_callback(ran.append)
     for talkative in (1.0, 0.0):
-        monkeypatch.setattr(snapshot, "_TALKATIVE", talkative)
+        monkeypatch.setattr(pages, "_TALKATIVE", talkative)
         for reader in READERS:
             me = AgentMemory(world.mem.store, reader)
             for name in ("read", "search", "unread", "get", "briefing"):

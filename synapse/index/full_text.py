@@ -18,8 +18,9 @@ from synapse.index import terms
 from synapse.index.about import Days, by_piece, named
 from synapse.index.database import Database
 from synapse.index.names import Reach
+from synapse.index.pages import Filter, priority_numbers
 from synapse.index.ranking import LONG, REACH, Scores, Threads, rarity, seeds
-from synapse.index.snapshot import Filter, Snapshot, _prios
+from synapse.index.snapshot import Snapshot
 from synapse.model import kinds
 from synapse.model import namespace as ns
 from synapse.model.agents import Agent
@@ -133,7 +134,7 @@ class Search:
         lists = {
             "nids": self.reach.nids,
             "audiences": self.reach.audiences,
-            "prios": _prios(wanted.priorities),
+            "prios": priority_numbers(wanted.priorities),
         }
         within = (
             nid

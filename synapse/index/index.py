@@ -13,16 +13,23 @@ from synapse.errors import StoreCorrupt
 from synapse.index.database import Database
 from synapse.index.names import Names
 from synapse.index.projector import BATCH, Projector
+from synapse.index.reached import (
+    Reached,
+    fork_since,
+    last_common,
+    note_fork,
+    read_reached,
+    write_reached,
+)
 from synapse.index.snapshot import Snapshot
 from synapse.model import kinds
 from synapse.model.records import Lost, Record
 from synapse.system.lock import Lock
-from synapse.system.typed import TYPE_CHECKING, NamedTuple, T
+from synapse.system.typed import TYPE_CHECKING, T
 
 if TYPE_CHECKING:
     from synapse.model.protocols import Log
 
-FORKS = 16  # times that the log was another one, of which it is kept where the two part
 FOLDERS = 500  # of which the names are kept in memory
 COUNTED = 8_192  # token counts of each encoding that are kept in memory
 UNKNOWN = (-1, -1, -1)
@@ -31,19 +38,6 @@ _WORDLESS = "the snapshot around this one is without words: open that one with t
 _INSIDE = (
     "a snapshot is for questions: leave it before the log or the index is written to"
 )
-
-
-class Reached(NamedTuple):
-    """What the index was derived from: how far, by the mark and by the proof of the last record;
-    how often the log was another one by then; the highest seq ever taken in; and the run of the
-    machine.
-    """
-
-    mark: tuple[int, int] = (-1, -1)
-    turn: int = 0
-    seen: int = 0
-    boot: str = "-"
-    proof: str = ""
 
 
 class Reading:
@@ -155,7 +149,7 @@ class Index:
         """Return whether there is more in the log, or another log than the one that was taken
         in.
         """
-        reached = self._reached()
+        reached = read_reached(self.db)
         return (
             reached.mark < mark
             or not self.log.holds(reached.proof)
@@ -163,10 +157,8 @@ class Index:
         )
 
     def _refresh(self, mark: object) -> None:
-        """Learn the names first, so that no page reaches further than they do: other processes go
-        on meanwhile.
-        """
-        cursor, turn, current = self.cursor(), self._reached().turn, self.current
+        """Learn the names first, so that no page reaches further: others write meanwhile."""
+        cursor, turn, current = self.cursor(), read_reached(self.db).turn, self.current
         names, entries = current.names, current.entries
         version = self.db.run("version").fetchone()
         if turn != current.turn:
@@ -179,23 +171,22 @@ class Index:
     def rebuild(self, watch: Watch = _unwatched) -> int:
         """Drop everything and derive it again. Return how many records the log holds. Others read
         on in the old one. Who watches is shown every batch of records on the way, all of them
-        again where one was taken back. What the log lost is given up: it is not
-        reported any more.
+        again where one was taken back. What the log lost is given up, and reported no more.
         """
         with self.mutex:
             self._alone(lambda: self._whole(lambda: self._given_up(watch)))
             self.fill_words()
             names = Names(self.db, self.db.run("version").fetchone())
-            turn = self._reached().turn
+            turn = read_reached(self.db).turn
             self.current = Snapshot(self.db, names, self.cursor(), UNKNOWN, turn)
             self.place = (-1, -1)
             return int(self.db.meta("seq") or 0)
 
     def _given_up(self, watch: Watch) -> bool:
-        highest, reached = self.seen(), self._reached()
+        highest, reached = self.seen(), read_reached(self.db)
         self._anew(reached._replace(seen=0), watch=watch)
         if highest > self.cursor():
-            self._part(reached.turn + 1, self.cursor())
+            note_fork(self.db, reached.turn + 1, self.cursor())
             self.log.restart(self.cursor(), forget=True)
             self.notes.append(
                 f"given up: records {self.cursor() + 1} to {highest}, which had been"
@@ -216,26 +207,17 @@ class Index:
         """Return the highest seq ever taken in, by this file of the index or by those that it was
         built again from.
         """
-        return max(self.cursor(), self._reached().seen)
+        return max(self.cursor(), read_reached(self.db).seen)
 
     def hear(self, note: str) -> None:
         self.notes.append(note)
 
     def turns(self) -> int:
-        return self._reached().turn
+        return read_reached(self.db).turn
 
     def fork(self, turn: int) -> int | None:
-        """Return the last record that all logs have in common that were indexed since a turn; None
-        if nobody knows.
-        """
-        pairs = [pair.split(":") for pair in (self.db.meta("forks") or "").split()]
-        forks = {int(number): int(seq) for number, seq in pairs}
-        turns = range(turn + 1, self._reached().turn + 1)
-        return (
-            min(map(forks.__getitem__, turns))
-            if turns and forks.keys() >= set(turns)
-            else None
-        )
+        """Return the last record that all logs since a turn have in common; None if unknown."""
+        return fork_since(self.db, turn)
 
     def _alone(self, section: Callable[[], T]) -> T:
         if self.held:
@@ -247,17 +229,6 @@ class Index:
             return self.lock.run(section)
         except (sqlite3.Error, OSError) as error:
             raise self.db.failed(error) from error
-
-    def _reached(self) -> Reached:
-        values = (self.db.meta("reached") or "").split(" ", 5)
-        if len(values) < 6:
-            return Reached(seen=int(self.db.meta("seen") or 0))
-        segment, size, turn, highest, boot, proof = values
-        return Reached((int(segment), int(size)), int(turn), int(highest), boot, proof)
-
-    def _note_reached(self, reached: Reached) -> None:
-        (segment, size), turn, highest, boot, proof = reached
-        self.db.set_meta("reached", f"{segment} {size} {turn} {highest} {boot} {proof}")
 
     def _project(self, mark: tuple[int, int]) -> bool:
         """Take in the next records of the log, in one transaction. Return whether the index then
@@ -280,7 +251,7 @@ class Index:
         return value
 
     def _batch(self, mark: tuple[int, int], watch: Watch = _unwatched) -> bool:
-        cursor, reached = self.cursor(), self._reached()
+        cursor, reached = self.cursor(), read_reached(self.db)
         records, proof = self.log.batch(cursor, BATCH, reached.proof)
         if not self.log.holds(reached.proof):
             return self._another(reached)
@@ -297,10 +268,11 @@ class Index:
             self.log.explain(Lost(cursor, reached.seen, 0, 0, reached.boot))
             reached = reached._replace(seen=cursor)
         highest, mark = max(reached.seen, cursor), mark if done else reached.mark
-        self._note_reached(
+        write_reached(
+            self.db,
             Reached(
                 mark, reached.turn, highest, self.log.boot(), proof or reached.proof
-            )
+            ),
         )
         self.taken += 1
         return done
@@ -317,7 +289,7 @@ class Index:
         mark, forks = self.log.mark(), self.db.meta("forks") or ""
         self.db.wipe()
         self.db.set_meta("forks", forks)
-        self._note_reached(reached._replace(mark=(-1, -1), proof=""))
+        write_reached(self.db, reached._replace(mark=(-1, -1), proof=""))
         self.db.many("put_void", list(voids))
         while not self._batch(mark, watch):
             pass
@@ -330,7 +302,7 @@ class Index:
         it is.
         """
         end, highest = self.log.last(), self.seen()
-        common = self._common(min(end, self.cursor()))
+        common = last_common(self.db, self.log, min(end, self.cursor()))
         why = "a checkout?"
         if common == end < highest:
             first, last = self.db.run("lost_between", {"floor": common}).fetchone()
@@ -338,44 +310,12 @@ class Index:
                 Lost(end, highest, first or 0, last or 0, reached.boot)
             )
         self._anew(reached._replace(seen=0))
-        self._part(reached.turn + 1, common)
+        note_fork(self.db, reached.turn + 1, common)
         self.log.restart(common)
         self.notes.append(
             f"the journal is another one than was indexed ({why}): the index was made anew"
         )
         return True
-
-    def _part(self, turn: int, common: int) -> None:
-        """Note that the log is another one from this turn on, and where the two part."""
-        forks = (*(self.db.meta("forks") or "").split(), f"{turn}:{common}")[-FORKS:]
-        self.db.set_meta("forks", " ".join(forks))
-        self._note_reached(self._reached()._replace(turn=turn))
-
-    def _common(self, end: int) -> int:
-        """Return the last record up to which the log is the one that was indexed, by looking at few
-        of them.
-        """
-        low, high = 0, end
-        while low < high:
-            middle = (low + high + 1) // 2
-            if self._is_same(middle):
-                low = middle
-            else:
-                high = middle - 1
-        return low
-
-    def _is_same(self, seq: int) -> bool:
-        """Return whether the record at this place is the one that was indexed. One that was taken
-        back is not known.
-        """
-        row = self.db.run("trace", {"seq": seq}).fetchone()
-        records = self.log.batch(seq - 1, 1)[0]
-        if not records or records[0].seq != seq:
-            return False
-        return row is None or tuple(row) == (
-            records[0].at,
-            records[0].id or records[0].kind,
-        )
 
     def _taken(self, projector: Projector, records: list[Record]) -> Record | None:
         try:

@@ -1,7 +1,7 @@
 """Questions to the projection."""
 
 import synapse
-from synapse.index.snapshot import CACHED
+from synapse.index.pages import CACHED
 
 
 def test_a_page_beyond_the_cache_holds_what_was_cached_before():
