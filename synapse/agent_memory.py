@@ -1,21 +1,19 @@
-"""An agent memory: the memory as one agent has it. Every act is somebody's, and every read passes
-the read gate.
+"""An agent memory: the memory as one agent has it. Every act is somebody's, and every read passes the read
+gate.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from functools import partial
 
-from synapse import successors
+from synapse import pages, rulings
+from synapse.access import Access, after
 from synapse.authority import (
     admit,
     check_when,
-    is_merged,
     may_close,
     may_replace,
-    may_rule,
-    visible,
 )
 from synapse.errors import (
     Conflict,
@@ -24,16 +22,12 @@ from synapse.errors import (
     InvalidQuery,
     NotFound,
     QueueFull,
-    StoreError,
 )
-from synapse.index.snapshot import Filter, Snapshot
-from synapse.model.agents import OPERATOR, Agent
-from synapse.model.clock import DAY
+from synapse.index.snapshot import Snapshot
+from synapse.model.agents import Agent
 from synapse.model.dates import When
 from synapse.model.dates import since as parse_since
 from synapse.model.entry import (
-    NEVER,
-    TRUST,
     Draft,
     Entry,
     addressees,
@@ -41,7 +35,6 @@ from synapse.model.entry import (
     parse_ttl,
     words,
 )
-from synapse.model.namespace import check_glob
 from synapse.model.records import Guard, Record, all_of, entry_of
 from synapse.model.results import Event, Fate, Hits, Page, UnreadPage
 from synapse.store import Store
@@ -71,6 +64,7 @@ class AgentMemory:
         self.store = store
         self.id = id
         self.writer = Writer(store, id, run, epoch)
+        self.access = Access(store, self.writer, id)
         self._pages: dict[object, tuple[object, int, Page]] = {}
         self._unread: tuple[object, int, int] = (None, 0, 0)
         self._me()
@@ -139,7 +133,7 @@ class AgentMemory:
     def _write(
         self, draft: Draft, *, once: str | None = None, unless: Guard | None = None
     ) -> Entry:
-        agent = self._writer()
+        agent = self.access.writing_agent()
         if draft.author != self.id:
             draft = draft._replace(author=self.id)
         if draft.when is not None:
@@ -149,10 +143,12 @@ class AgentMemory:
                 f"ttl {draft.ttl!r} is over at once: write a longer one, such as 30m or 7d",
                 ttl=draft.ttl,
             )
-        trust = self._lineage(draft.derived_from) if draft.derived_from else "local"
+        trust = (
+            self.access.lineage(draft.derived_from) if draft.derived_from else "local"
+        )
         entry = admit(draft, agent, self.store.settings, trust=trust)
         for id in entry.replaces:
-            may_replace(agent, self._known(id), entry)
+            may_replace(agent, self.access.entry(id), entry)
         key = None
         if entry.staged:
             key, unless = "staging", all_of(self.store.has_room, unless)
@@ -178,64 +174,39 @@ class AgentMemory:
         unless: Guard | None = None,
     ) -> Entry:
         """Say that a blocker, or any entry, is done: it is no longer shown."""
-        agent, entry = self._writer(), self._known(id)
+        agent, entry = self.access.writing_agent(), self.access.entry(id)
         may_close(agent, entry, self.store.settings, "resolve")
         fields = {"entry": id} | ({"note": note} if note else {})
         self.writer.write(
             Record.new("resolve", self.id, fields), once=once, unless=unless
         )
-        return self._after(partial(self._known, id), entry)
+        return after(partial(self.access.entry, id), entry)
 
     def vouch(self, id: str) -> Entry:
         """Believe an unverified entry: from now on it counts as its author's."""
-        entry = self._known(id)
-        if entry.trust != "unverified":
-            raise Conflict(f"{id} needs no voucher: its trust is {entry.trust}", id=id)
-        agent = self._writer()
-        may_rule(agent, entry, self.store.settings, "vouch for")
-        authority, priority = self.store.vouched(entry)
-        self.writer.act(
-            "vouch", entry=id, authority=authority, trust="reviewed", priority=priority
-        )
-        vouched = entry._replace(
-            authority=authority, trust="reviewed", priority=priority
-        )
-        return self._after(partial(self._known, id), vouched)
+        return rulings.vouch(self.access, id)
 
     def approve(self, id: str) -> Entry:
         """Let a staged entry take effect, here and now; one that was proposed for others has these
         filed away.
         """
-        agent, entry = self._writer(), self._waiting(id, "approve")
-        if is_merged(entry):
-            successors.approve(self.store, self.writer, agent, entry)
-        else:
-            self.writer.act("approve", entry=id)
-        return self._after(
-            partial(self.store.current, id, agent), entry._replace(staged=False)
-        )
+        return rulings.approve(self.access, id)
 
     def reject(self, id: str, reason: str | None = None) -> Entry:
         """Turn a staged entry away. It is never shown; its record stays."""
-        entry = self._waiting(id, "reject")
-        self.writer.act("reject", entry=id, reason=reason)
-        return entry
+        return rulings.reject(self.access, id, reason)
 
     def staged(self) -> list[Entry]:
         """Return what waits for review: an agent's own entries, and those it may rule on."""
-        self.store.look()
-        self.store.expire_staged()
-        with self.store.snapshot() as snap:
-            waiting = snap.staged()
-        return [entry for entry in waiting if self._sees_staged(entry)]
+        return rulings.staged(self.access)
 
     def archive(self, ids: Names, reason: str = "archived by hand") -> list[Entry]:
         """File entries away: out of every page, still readable and searchable as archived ones."""
-        return self._file(words(ids), "archive", reason)
+        return rulings.file(self.access, words(ids), "archive", reason)
 
     def restore(self, ids: Names, reason: str = "restored by hand") -> list[Entry]:
         """Bring archived entries back to the place they had."""
-        return self._file(words(ids), "restore", reason)
+        return rulings.file(self.access, words(ids), "restore", reason)
 
     def claim(
         self,
@@ -250,20 +221,20 @@ class AgentMemory:
         """
         from synapse import claims
 
-        self._writer()
+        self.access.writing_agent()
         return claims.take(self.writer, work, minutes, note, once, self.store.clock())
 
     def release(self, work: str, *, once: str | None = None) -> Claim:
         """Give a piece of work back before its time."""
         from synapse import claims
 
-        self._writer()
+        self.access.writing_agent()
         return claims.release(self.writer, work, once, self.store.clock())
 
     def ack(self, ids: Names, *, once: str | None = None) -> list[str]:
         """Say that entries which were delivered to this agent have reached it; their ids."""
-        self._writer()
-        wanted = [self._known(id).id for id in words(ids)]
+        self.access.writing_agent()
+        wanted = [self.access.entry(id).id for id in words(ids)]
         if not wanted:
             raise InvalidEntry("nothing to acknowledge: name at least one entry")
         with self.store.snapshot() as snap:
@@ -312,7 +283,7 @@ class AgentMemory:
         self.store.look()
         page = self._unread_page(budget, *asked) if unread else self._current(asked)
         if mark:
-            self._writer()
+            self.access.writing_agent()
             if page or not unread:
                 self.writer.shown(
                     [entry.id for entry in page], page.visible, page.cursor, "read"
@@ -338,7 +309,7 @@ class AgentMemory:
         if agent is None:
             raise Forbidden("the operator has no inbox; ask as an agent")
         return news.unread(
-            self.store, agent, _filter(self.store.clock(), *asked), budget
+            self.store, agent, pages.filters(self.store.clock(), *asked), budget
         )
 
     def briefing(
@@ -370,7 +341,7 @@ class AgentMemory:
         from synapse.view.briefing import brief
 
         if mark:
-            self._writer()
+            self.access.writing_agent()
         view = brief(
             self.store,
             self._me(),
@@ -476,190 +447,28 @@ class AgentMemory:
     def get(self, id: str) -> Entry:
         """One entry, whatever became of it, if this agent may see it."""
         self.store.look()
-        return self._known(id)
+        return self.access.entry(id)
 
     def fate(self, id: str) -> Fate | None:
         """Return why an entry is not shown now: by whose act or entry, and until when. None where
         it is shown.
         """
         with self.store.snapshot(look=True) as snap:
-            fate = snap.fate(self._known(id), self.store.clock())
+            fate = snap.fate(self.access.entry(id), self.store.clock())
             return (
                 fate
-                if fate is None or self._may_name(fate.by)
+                if fate is None or self.access.may_name(fate.by)
                 else fate._replace(by="")
             )
 
     # -- below -------------------------------------------------------------------------------------
 
     def _me(self) -> Agent | None:
-        if self.id == OPERATOR:
-            return None
-        agent = self.store.agent(self.id)
-        if agent is None:
-            raise self.store.unregistered(self.id)
-        return agent if self.writer.run is None else agent.joined(self.writer.project())
-
-    def _writer(self) -> Agent:
-        agent = self._me()
-        if agent is None:
-            raise Forbidden(
-                "the operator declares agents and reads everything; entries and"
-                " rulings are agents' acts"
-            )
-        self.store.tidy()
-        return agent
-
-    def _known(self, id: str) -> Entry:
-        """An entry that this agent may see. One that it may not see is, to it, not there."""
-        agent = self._me()
-        with self.store.snapshot() as snap:
-            entry = snap.entry(id, self.store.clock(), agent)
-        if entry is None or not (
-            visible(entry, agent) or (entry.staged and self._sees_staged(entry))
-        ):
-            raise NotFound(f"there is no entry {id} that {self.id} may see", id=id)
-        return entry
-
-    def _may_name(self, name: str) -> bool:
-        """Return whether this agent may be told the name: an agent's, or that of an entry that it
-        may see.
-        """
-        with self.store.snapshot() as snap:
-            entry = snap.entry(name, self.store.clock())
-        return entry is None or visible(entry, self._me())
-
-    def _lineage(self, sources: tuple[str, ...]) -> str:
-        """Return the trust of what is made of these entries: no more than the least of theirs."""
-        trusts = [self._known(id).trust for id in sources]
-        return min(("local", *trusts), key=TRUST.index)
-
-    def _sees_staged(self, entry: Entry) -> bool:
-        agent = self._me()
-        if agent is None or entry.author == agent.id:
-            return True
-        if is_merged(entry) and not visible(entry._replace(staged=False), agent):
-            return False  # its words are its sources', and say as much as they do
-        try:
-            may_rule(agent, entry, self.store.settings, "approve")
-        except Forbidden:
-            return False
-        return True
-
-    def _waiting(self, id: str, action: str) -> Entry:
-        agent = self._writer()
-        self.store.expire_staged()
-        entry = self._known(id)
-        with self.store.snapshot() as snap:
-            waiting = {other.id for other in snap.staged()}
-        if not entry.staged or id not in waiting:
-            raise Conflict(f"{id} does not wait for review", id=id)
-        may_rule(agent, entry, self.store.settings, action)
-        return entry
-
-    def _after(self, look: Callable[[], Entry], otherwise: Entry) -> Entry:
-        """The entry after an act on it. That is durable: no error where the index has no room to
-        take it in.
-        """
-        try:
-            return look()
-        except StoreError:
-            return otherwise
-
-    def _file(self, ids: Sequence[str], kind: str, reason: str) -> list[Entry]:
-        agent = self._me()
-        entries = [self._known(id) for id in ids]
-        for entry in entries:
-            if agent is not None:
-                may_close(agent, entry, self.store.settings, kind)
-        if not ids:
-            raise InvalidEntry(f"nothing to {kind}: name at least one entry")
-        remaining = [
-            entry.id for entry in entries if entry.archived == (kind == "restore")
-        ]
-        if not remaining:
-            raise Conflict(f"nothing to {kind}: {self._already(entries, ids, kind)}")
-        self.writer.file(kind, remaining, reason)
-        return [
-            self._after(
-                partial(self._known, entry.id),
-                entry._replace(archived=kind == "archive"),
-            )
-            for entry in entries
-        ]
-
-    def _already(self, entries: Sequence[Entry], ids: Sequence[str], kind: str) -> str:
-        """Return why there is nothing to do: what was resolved or superseded comes back with an
-        undo alone.
-        """
-        fate = None
-        if kind == "restore":
-            with self.store.snapshot() as snap:
-                fate = snap.fate(entries[0], self.store.clock())
-        if fate is not None and fate.reason in (
-            "resolved",
-            "superseded",
-            "replaced by its author",
-        ):
-            name = fate.by if self._may_name(fate.by) else ""
-            return (
-                f"{ids[0]} is in no archive, it is {fate.reason}{f' ({name})' if name else ''};"
-                f" `synapse audit --entry {ids[0]}` has the number of that act for `synapse undo`"
-            )
-        return f"{', '.join(ids)} {'is' if len(ids) == 1 else 'are'} there already"
+        return self.access.agent()
 
     def _page(self, snap: Snapshot, now: int, *asked: Any) -> tuple[Page, int]:
-        """The page, and the microsecond until which it stays true if nothing is written."""
-        agent, filters, since = self._me(), _filter(now, *asked), asked[0]
-        entries = snap.page(agent, filters, now)
-        lapses = [entry.expires for entry in entries]
-        lapses += [
-            self.store.current(id).expires for entry in entries for id in entry.disputed
-        ]
-        floor = filters.since
-        if (
-            floor is not None
-            and isinstance(since, str)
-            and floor != parse_since(since, now + 1)
-        ):
-            lapses += [entry.at + (now - floor) for entry in entries[-1:]]
-        if isinstance(since, str):
-            lapses.append(
-                (now // DAY + 1) * DAY
-            )  # `yesterday` is another day from then on
-        until = min([snap.next_release(now), *lapses], default=NEVER)
-        return Page(
-            entries, snap.cursor, lambda: snap.count(agent, filters, now)
-        ), until
-
-
-def _filter(
-    now: int,
-    since: str | int | None,
-    priority: str | tuple[str, ...],
-    namespace: str | tuple[str, ...],
-    author: str | None,
-    tag: str | None,
-    limit: int | None,
-    archived: bool,
-) -> Filter:
-    """Return what a page is asked for, checked."""
-    priorities = tuple(sorted(map(check_priority, words(priority))))
-    if limit is not None and limit < 0:
-        raise InvalidQuery(f"limit {limit} is negative", limit=limit)
-    return Filter(
-        priorities,
-        _globs(namespace),
-        author,
-        tag,
-        archived,
-        parse_since(since, now),
-        limit,
-    )
-
-
-def _globs(namespace: Names) -> tuple[str, ...]:
-    return tuple(check_glob(glob) for glob in words(namespace))
+        """Return the page, and the microsecond until which it stays true if nothing is written."""
+        return pages.page(self.store, self._me(), snap, now, *asked)
 
 
 Seat = AgentMemory  # its name before, which programs may import

@@ -18,6 +18,7 @@ import pytest
 
 import synapse
 from synapse import cli
+from synapse.access import Access
 from synapse.agent_memory import AgentMemory
 from synapse.authority import may_rule, visible
 from synapse.cli.frame.parse import options_of
@@ -1497,13 +1498,21 @@ def test_what_is_unread_passes_the_gate_page_by_page(fresh, reader):
     assert due == 0
 
 
-def test_the_walk_finds_a_reader_that_forgot_the_gate(world):
-    class Leaky(AgentMemory):
-        def _me(self):
-            return None
+def leaky(world, agent):
+    """Return the memory of eng-c, read as if by another agent."""
 
+    class Leaky(Access):
+        def agent(self):
+            return agent
+
+    me = AgentMemory(world.mem.store, "eng-c")
+    me.access = Leaky(me.store, me.pen, me.id)
+    return me
+
+
+def test_the_walk_finds_a_reader_that_forgot_the_gate(world):
     seen = {
-        name: [*faults(world, Leaky(world.mem.store, "eng-c"), name)]
+        name: [*faults(world, leaky(world, None), name)]
         for name in READERS_PASS
         if name != "unread"
     }
@@ -1511,16 +1520,9 @@ def test_the_walk_finds_a_reader_that_forgot_the_gate(world):
 
 
 def test_the_walk_finds_news_that_forgot_the_gate(world):
-    class Leaky(AgentMemory):
-        def _me(self):
-            return settled(
-                Agent("eng-c", read=("*",), teams=("red", "backend", "frontend"))
-            )
-
+    agent = settled(Agent("eng-c", read=("*",), teams=("red", "backend", "frontend")))
     assert [
-        fault
-        for fault in walk_news(Leaky(world.mem.store, "eng-c"), world)
-        if not fault[2]
+        fault for fault in walk_news(leaky(world, agent), world) if not fault[2]
     ] != []
 
 

@@ -218,18 +218,49 @@ def test_a_value_in_a_task_is_a_leak(scenario, count):
 # -- What is deleted from the product is missed ----------------------------------------
 
 DELETED = {
-    "wake": ("orchestrator/supervisor.py", "self.sessions[id].offer(News(entry, now, tier))", "pass",
-             "api_migration_wake", "view"),
-    "view": ("orchestrator/prompts/receipt.py", "    return _without(view) if order.worth and not view.included",
-             "    return _without(view) if order.worth or not view.included", "landing_pages", "shipped"),
-    "acts": ("orchestrator/prompts/opening.py", "*made, context.news, context.acts", "*made, context.news, False",
-             "redundant_discovery", "shipped"),
-    "authority": ("synapse/authority.py", "elif rival.authority > new.authority:",
-                  "elif rival.authority < new.authority:", "blocker_two_answers", "view_capsule"),
-    "disputes": ("synapse/authority.py", 'return [Effect(one.seq, "disputed", other.seq),',
-                 "return [][:0] and [Effect(one.seq, 'disputed', other.seq),", "blocker_two_answers", "view_capsule"),
-    "supersedes": ("synapse/agent_memory.py", "words(supersedes),", "(),", "blocker_escalation", "view_capsule"),
-}  # fmt: skip
+    "wake": (
+        "orchestrator/supervisor.py",
+        "self.sessions[id].offer(News(entry, now, tier))",
+        "pass",
+        "api_migration_wake",
+        "view",
+    ),
+    "view": (
+        "orchestrator/prompts/receipt.py",
+        "if order.worth and not view.included",
+        "if order.worth or not view.included",
+        "landing_pages",
+        "shipped",
+    ),
+    "acts": (
+        "orchestrator/prompts/opening.py",
+        "return Opening(*fitted, context.news, context.acts)",
+        "return Opening(*fitted, context.news, False)",
+        "redundant_discovery",
+        "shipped",
+    ),
+    "authority": (
+        "synapse/authority.py",
+        "elif rival.authority > new.authority:",
+        "elif rival.authority < new.authority:",
+        "blocker_two_answers",
+        "view_capsule",
+    ),
+    "disputes": (
+        "synapse/authority.py",
+        'Effect(one.seq, "disputed", other.seq),',
+        'Effect(one.seq, "disputed", other.seq),\n    ][:0] and [',
+        "blocker_two_answers",
+        "view_capsule",
+    ),
+    "supersedes": (
+        "synapse/agent_memory.py",
+        "words(supersedes),",
+        "(),",
+        "blocker_escalation",
+        "view_capsule",
+    ),
+}
 
 SEED_OF = {
     "authority": 26

@@ -1,0 +1,113 @@
+"""The rulings of an agent on entries: review of what is staged or unverified, archive and restore.
+Called by the methods of `AgentMemory`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from synapse import successors
+from synapse.access import Access, after
+from synapse.authority import is_merged, may_close, may_rule
+from synapse.errors import Conflict, InvalidEntry
+from synapse.model.entry import Entry
+
+
+def vouch(access: Access, id: str) -> Entry:
+    """Believe an unverified entry: from now on it counts as its author's."""
+    entry = access.entry(id)
+    if entry.trust != "unverified":
+        raise Conflict(f"{id} needs no voucher: its trust is {entry.trust}", id=id)
+    agent = access.writing_agent()
+    may_rule(agent, entry, access.store.settings, "vouch for")
+    authority, priority = access.store.vouched(entry)
+    access.writer.act(
+        "vouch", entry=id, authority=authority, trust="reviewed", priority=priority
+    )
+    vouched = entry._replace(authority=authority, trust="reviewed", priority=priority)
+    return after(partial(access.entry, id), vouched)
+
+
+def approve(access: Access, id: str) -> Entry:
+    """Let a staged entry take effect; one that was proposed for others has these filed away."""
+    agent, entry = access.writing_agent(), _waiting(access, id, "approve")
+    if is_merged(entry):
+        successors.approve(access.store, access.writer, agent, entry)
+    else:
+        access.writer.act("approve", entry=id)
+    return after(partial(access.store.current, id, agent), entry._replace(staged=False))
+
+
+def reject(access: Access, id: str, reason: str | None) -> Entry:
+    """Turn a staged entry away."""
+    entry = _waiting(access, id, "reject")
+    access.writer.act("reject", entry=id, reason=reason)
+    return entry
+
+
+def staged(access: Access) -> list[Entry]:
+    """Return what waits for review: an agent's own entries, and those it may rule on."""
+    access.store.look()
+    access.store.expire_staged()
+    with access.store.snapshot() as snap:
+        waiting = snap.staged()
+    return [entry for entry in waiting if access.sees_staged(entry)]
+
+
+def file(access: Access, ids: Sequence[str], kind: str, reason: str) -> list[Entry]:
+    """Archive or restore entries, by kind; Conflict where all of them are there already."""
+    agent = access.agent()
+    entries = [access.entry(id) for id in ids]
+    for entry in entries:
+        if agent is not None:
+            may_close(agent, entry, access.store.settings, kind)
+    if not ids:
+        raise InvalidEntry(f"nothing to {kind}: name at least one entry")
+    remaining = [entry.id for entry in entries if entry.archived == (kind == "restore")]
+    if not remaining:
+        raise Conflict(f"nothing to {kind}: {_already(access, entries, ids, kind)}")
+    access.writer.file(kind, remaining, reason)
+    return [
+        after(
+            partial(access.entry, entry.id),
+            entry._replace(archived=kind == "archive"),
+        )
+        for entry in entries
+    ]
+
+
+def _waiting(access: Access, id: str, action: str) -> Entry:
+    """Return an entry that waits for review, if this agent may rule on it."""
+    agent = access.writing_agent()
+    access.store.expire_staged()
+    entry = access.entry(id)
+    with access.store.snapshot() as snap:
+        waiting = {other.id for other in snap.staged()}
+    if not entry.staged or id not in waiting:
+        raise Conflict(f"{id} does not wait for review", id=id)
+    may_rule(agent, entry, access.store.settings, action)
+    return entry
+
+
+def _already(
+    access: Access, entries: Sequence[Entry], ids: Sequence[str], kind: str
+) -> str:
+    """Return why there is nothing to do: what was resolved or superseded comes back with an
+    undo alone.
+    """
+    fate = None
+    if kind == "restore":
+        with access.store.snapshot() as snap:
+            fate = snap.fate(entries[0], access.store.clock())
+    if fate is not None and fate.reason in (
+        "resolved",
+        "superseded",
+        "replaced by its author",
+    ):
+        name = fate.by if access.may_name(fate.by) else ""
+        return (
+            f"{ids[0]} is in no archive, it is {fate.reason}{f' ({name})' if name else ''};"
+            f" `synapse audit --entry {ids[0]}` has the number of that act for `synapse undo`"
+        )
+    return f"{', '.join(ids)} {'is' if len(ids) == 1 else 'are'} there already"
