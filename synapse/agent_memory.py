@@ -1,6 +1,4 @@
-"""An agent memory: the memory as one agent has it. Every act is somebody's, and every read passes the read
-gate.
-"""
+"""The memory as one agent has it. Every act is one agent's, and every read passes the read gate."""
 
 from __future__ import annotations
 

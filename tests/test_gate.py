@@ -1506,7 +1506,7 @@ def leaky(world, agent):
             return agent
 
     me = AgentMemory(world.mem.store, "eng-c")
-    me.access = Leaky(me.store, me.pen, me.id)
+    me.access = Leaky(me.store, me.writer, me.id)
     return me
 
 

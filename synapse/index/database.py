@@ -11,10 +11,7 @@ from _thread import _local, get_ident
 from collections.abc import Iterable, Mapping
 
 from synapse.errors import StoreError
-from synapse.system.typed import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from synapse.index.snapshot import Snapshot
+from synapse.system.typed import Any
 
 VERSION = "15"
 INDEX = ("schema.sql", "queries.sql", VERSION)
@@ -63,7 +60,8 @@ class Act:
         self.connection: sqlite3.Connection | None = None
         self.depth = 0
         self.held = self.reading = self.words = False
-        self.snapshot: Snapshot | None = None
+        # the snapshot of `Index`, which the layers above know by its class
+        self.snapshot: Any = None
         self.counts: list[tuple[str, Mapping[bytes, int]]] = []
 
 

@@ -60,8 +60,8 @@ class Reading:
             if self.words and not act.words:
                 raise RuntimeError(_WORDLESS)
             act.depth += 1
-            assert act.snapshot is not None
-            return act.snapshot
+            nested: Snapshot = act.snapshot
+            return nested
         if not self.late:
             index.take_in()
         if self.words:

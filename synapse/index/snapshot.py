@@ -16,7 +16,7 @@ from synapse.index.projector import entry_from, read_entry
 from synapse.model.agents import Agent
 from synapse.model.entry import NEVER, Entry
 from synapse.model.records import Record
-from synapse.model.results import Fate, Hits
+from synapse.model.results import Fate
 from synapse.system.typed import Any
 
 
@@ -30,14 +30,6 @@ class Snapshot(Pages):
     """
 
     __slots__ = ()
-
-    def search(
-        self, agent: Agent | None, text: str, wanted: Filter, now: int, limit: int
-    ) -> Hits:
-        """Return what full text finds, the best first. For a snapshot with `words`."""
-        from synapse.index import full_text
-
-        return full_text.search(self, agent, text, wanted, now, limit)
 
     # -- single entries ----------------------------------------------------------------------------
 

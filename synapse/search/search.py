@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from synapse.errors import InvalidQuery
+from synapse.index import full_text
 from synapse.index.snapshot import Filter
 from synapse.model import kinds
 from synapse.model.agents import Agent
@@ -46,7 +47,7 @@ def find(
     query, limit = _filter(asked, now), min(asked.limit, MOST)
     if mode == "words" or (mode is None and not store.settings.semantic.embedder):
         with store.snapshot(words=True) as snap:
-            return snap.search(agent, text, query, now, limit)
+            return full_text.search(snap, agent, text, query, now, limit)
     from synapse.search import semantic
 
     return semantic.search(store, agent, text, query, now, limit, mode)

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from hashlib import sha256
 
 from synapse.errors import EmbedderError, InvalidQuery, Refused
-from synapse.index import embeddable, fusion
+from synapse.index import embeddable, full_text, fusion
 from synapse.index.full_text import excerpt
 from synapse.index.snapshot import Filter, Snapshot
 from synapse.index.terms import sought
@@ -230,7 +230,7 @@ def _plain(
 ) -> Hits:
     """Return what full text alone finds."""
     with store.snapshot(words=True) as snap:
-        return snap.search(agent, text, wanted, now, limit)
+        return full_text.search(snap, agent, text, wanted, now, limit)
 
 
 class Near(NamedTuple):
