@@ -15,7 +15,6 @@ from orchestrator.prompts.render import (
     fence,
     held,
     render,
-    resumed,
     unread,
     wake,
 )
@@ -335,9 +334,6 @@ def test_none_escapes_in_what_is_said_later():
             "Not called yet": held([whole(entry(1, body, 0))], READER, KEY, TEMPLATES),
             "You have not": unread([report], READER, KEY, TEMPLATES),
             "Work that you": blocked([report], READER, KEY, TEMPLATES),
-            "Your session": resumed(
-                READER, KEY, TEMPLATES, in_flight=[body], earlier=body
-            ),
         }
         for start, text in texts.items():
             assert text.startswith(start)
