@@ -1,6 +1,5 @@
 """A team at work: CTO, lead, engineers side by side, QA, report. A YAML file says who takes part.
 Nothing here knows how a run works inside.
-
 Where the lead's engine is a model, its own tool calls drive the work. Where it is scripted or a
 coding client, the lead writes a plan, and the plan does. A plan has a line for each task, and what
 stands indented below it belongs to it:
@@ -30,11 +29,8 @@ from synapse.model.records import Record
 from synapse.system import yaml
 from synapse.system.checks import checked, fields_fit
 
-MODELS = (
-    "anthropic",
-    "openai",
-    "openai-chat",
-)  # engines whose agents spawn and wait by themselves
+# engines whose agents spawn and wait by themselves
+MODELS = ("anthropic", "openai", "openai-chat")
 TOPIC = "plan"
 OPEN = "team"  # the topic of the blocker that says why a project is not done
 _PART = re.compile(r"[ ]{0,3}(?:[-*]|\d+[.)])[ ]+\[([a-z0-9][a-z0-9_-]*)\][ ]+(\S.*)")
@@ -48,9 +44,7 @@ class Part(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What came of a brief: the lead's last word, and every run on the way, in order. `why` it is
-    not done.
-    """
+    """The outcome of a brief: the lead's last word, every run, and `why` it is not done."""
 
     status: str
     text: str

@@ -1,7 +1,5 @@
 """`Mail`: sending, reading, answering and acknowledging messages in threads, as one agent.
 
-What an agent sends, has waiting, reads, answers, and makes of it.
-
 A message is an entry of the kind `message`: who sees it, and everything that keeps entries safe, is
 decided where that is decided for entries. What is done with one (read, acknowledged, reacted to)
 and with a thread are acts in the log.
@@ -43,8 +41,6 @@ class Mail:
     def __init__(self, agent_memory: AgentMemory) -> None:
         self.agent_memory = agent_memory
         self.store = agent_memory.store
-
-    # -- sending -----------------------------------------------------------------------------------
 
     def send(
         self,
@@ -121,8 +117,6 @@ class Mail:
         return self._post(
             old.addressees, body, own, replaces=(id,), tags=old.tags, once=once
         )
-
-    # -- what waits --------------------------------------------------------------------------------
 
     def poll(self, agent: str | None = None) -> int:
         """Return the number of unread messages, without loading them."""
