@@ -16,7 +16,7 @@ from bench import child
 from bench.figures import Beside, Goal, Row, Timing
 from bench.ground import Ground
 from bench.limits import appending
-from bench.pipes import latencies, sent_criticals
+from bench.bells import latencies, sent_criticals
 from bench.reading import BUDGET
 from bench.upkeep import alternating, ran
 from bench.workload import READER

@@ -101,7 +101,7 @@ def _archive_record(act: Act, successor: Record | None, night: str) -> Record:
     }
     successors = [successor.id] if successor else list(act.successors)
     if successors:
-        fields["successors"] = successors
+        fields["heirs"] = successors
     if act.notes:
         fields["notes"] = list(act.notes)
     return Record.new("archive", CONSOLIDATOR, fields)

@@ -313,7 +313,7 @@ def test_a_lead_is_not_done_while_a_blocker_below_it_stands(world, cast):
         )
 
     for settles, status in ((False, "blocked"), (True, "done")):
-        here = world(cast(supervisor=supervisor, lead=lead(settles), eng_a=engineer))
+        here = world(cast(boss=supervisor, lead=lead(settles), eng_a=engineer))
         result = here.spawn("Build it", "boss", project="web")
         runs = {run.agent: run for run in here.supervisor.run_store.runs.all()}
         assert {name: run.status for name, run in runs.items()} == dict.fromkeys(

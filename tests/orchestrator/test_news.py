@@ -315,7 +315,7 @@ def play(world, cast, supervisor, engineer, **options):
             seen, sum(message.label == "wake" for message in seen.messages)
         )
 
-    here = world(cast(supervisor=leads, eng_a=engineer), **options)
+    here = world(cast(boss=leads, eng_a=engineer), **options)
     result = here.spawn("Have the gateway built.", "boss", project="gateway")
     return (
         here,
@@ -480,7 +480,7 @@ def test_what_blocks_is_not_called_resolved_while_it_stands(world, cast):
             else Move("", (spawn,))
         )
 
-    here = world(cast(supervisor=leads, eng_a=engineer))
+    here = world(cast(boss=leads, eng_a=engineer))
     here.spawn("Have the gateway built.", "boss", project="gateway")
     (run,) = (
         run for run in here.supervisor.run_store.runs.all() if run.agent == "eng-a"

@@ -324,7 +324,7 @@ def test_a_stop_in_the_middle_ends_all_below(world, cast):
 
         return script
 
-    here = world(cast(supervisor=spawns("lead"), lead=spawns("eng-a"), eng_a=for_ever))
+    here = world(cast(boss=spawns("lead"), lead=spawns("eng-a"), eng_a=for_ever))
 
     def stop():
         (middle,) = here.supervisor.run_store.runs.all(agent="lead")

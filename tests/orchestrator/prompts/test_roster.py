@@ -104,7 +104,7 @@ def test_who_hands_out_work_is_told_to_whom(world, cast):
     def told(name):
         return lambda found: seen.setdefault(name, found.system) and "Done."
 
-    here = world(cast(supervisor=told("boss"), lead=told("lead"), eng_a=told("eng-a")))
+    here = world(cast(boss=told("boss"), lead=told("lead"), eng_a=told("eng-a")))
     for name in ("boss", "lead", "eng-a"):
         here.spawn("Work", name)
     assert (
