@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from bench import child
+from bench.bells import latencies, sent_criticals
 from bench.figures import Beside, Goal, Row, Timing
 from bench.ground import Ground
 from bench.limits import appending
-from bench.bells import latencies, sent_criticals
 from bench.reading import BUDGET
 from bench.upkeep import alternating, ran
 from bench.workload import READER

@@ -10,10 +10,10 @@ from typing import Any
 
 import synapse
 from bench import child
+from bench.bells import heard, repaired
 from bench.figures import Beside, Goal, Row, Timing, once
 from bench.ground import Ground
 from bench.limits import Raw
-from bench.bells import heard, repaired
 from bench.workload import NAMESPACES, READER, WRITERS, bodies
 from synapse.log.files import FilesLog
 from synapse.system.signal import NotificationPipe
