@@ -12,6 +12,7 @@ from synapse.model import clock
 from synapse.system.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from synapse.model.records import Record
     from synapse.model.results import Event
 
 
@@ -134,16 +135,21 @@ def audit(call: Call) -> None:
     )
     acts = [Act(record) for record in reversed(records)]
     call.show(
-        lambda: {
-            "audit": [
-                {**fields(act.record), "time": clock.iso(act.record.at)} for act in acts
-            ]
-        },
+        lambda: {"audit": [record_json(act.record) for act in acts]},
         lambda: (
             "\n".join(audit_line(act, columns() or 0) for act in acts)
             or "nothing is on record"
         ),
     )
+
+
+def record_json(record: Record) -> dict[str, Any]:
+    """Return a record of the log as a JSON object, with its time as text."""
+    record_fields = dict(fields(record))
+    del record_fields[
+        "entry"
+    ]  # a record that is in the log has its entry in the fields
+    return {**record_fields, "time": clock.iso(record.at)}
 
 
 def act_json(act: Act) -> dict[str, Any]:

@@ -133,3 +133,10 @@ def test_undo_last_asks_on_a_terminal(team, wrote, run, answer, archived):
     assert (done.wait(30), b"nothing was changed" in text) == (0, archived)
     os.close(main)
     assert (id in run("read", "--archived").out) == archived
+
+
+def test_audit_as_json_has_a_record_and_no_more(wrote, run):
+    keys = "at by fields id key kind once path seq sha text time".split()
+    assert {
+        tuple(sorted(each)) for each in json.loads(run("audit", "--json").out)["audit"]
+    } == {tuple(keys)}
