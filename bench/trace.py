@@ -122,6 +122,7 @@ def traces(root: str, tracer: Tracer) -> Iterator[tuple[str, Trace]]:
 
         yield "append", smallest(tracer, append)
         yield "read", smallest(tracer, after_an_append(lambda: reader.read(limit=50)))
+        yield "read, nothing new", smallest(tracer, lambda: reader.read(limit=50))
         yield (
             "briefing",
             smallest(tracer, after_an_append(lambda: reader.briefing(8_000))),

@@ -219,6 +219,7 @@ def test_every_act_of_the_trace_is_counted(capsys):
     assert {row[1].strip() for row in rows} >= {
         "append",
         "read",
+        "read, nothing new",
         "briefing",
         "search",
         "one scripted turn",
