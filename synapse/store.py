@@ -4,7 +4,6 @@ wishes.
 
 from __future__ import annotations
 
-import gc
 import os
 import time
 from _thread import allocate_lock
@@ -176,16 +175,8 @@ class Store:
             return self.index.rebuild(), True
         from synapse.log.proof import Proof
 
-        proof, collecting = (
-            Proof(self.log.root, self.log.journal, self.log.mirror),
-            gc.isenabled(),
-        )
-        gc.disable()  # a trace of every record is kept: collecting again and again costs a sixth
-        try:
-            return self.index.rebuild(proof.watch), proof.stands()
-        finally:
-            if collecting:
-                gc.enable()
+        proof = Proof(self.log.root, self.log.journal, self.log.mirror)
+        return self.index.rebuild(proof.watch), proof.stands()
 
     def digest(self) -> str:
         """Return a hash of all that was derived from the log."""

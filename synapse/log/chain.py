@@ -70,6 +70,11 @@ def _ids_minted(tail: Tail, day: str, id: str | None) -> int:
     return max(count, own[1]) if own and own[0] == day else count
 
 
+def quoted(text: str) -> bytes:
+    """Return a text as a line has it, in JSON."""
+    return _quote(text).encode()
+
+
 def link(chain: str, head: bytes) -> str:
     return sha256(chain.encode(), head)
 

@@ -19,6 +19,7 @@ from synapse.model.records import Record
 from synapse.system.digest import sha256
 from synapse.system.typed import NamedTuple
 
+_REGULAR = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _OPEN = b"<!-- synapse:entry id="
@@ -115,14 +116,10 @@ class Mirror:
         """Return the bytes of a regular file, None where there is none; never through a link, never
         a device.
         """
-        folder, name = os.path.split(path)
+        folder, _, name = path.rpartition("/")
         try:
             directory = self._directory(folder, create=False)
-            fd = os.open(
-                name,
-                os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC,
-                dir_fd=directory,
-            )
+            fd = os.open(name, _REGULAR, dir_fd=directory)
         except OSError:
             return None
         try:
@@ -329,8 +326,9 @@ def pages(raw: bytes) -> Iterator[Page]:
 
 
 def _read_all(fd: int, size: int) -> bytes:
-    chunks = []
-    while size > 0 and (chunk := os.read(fd, min(size, 1 << 20))):
+    raw = os.read(fd, min(size, 1 << 20))  # a small file comes at once
+    chunks, size = [raw], size - len(raw)
+    while raw and size > 0 and (chunk := os.read(fd, min(size, 1 << 20))):
         chunks.append(chunk)
         size -= len(chunk)
     return b"".join(chunks)

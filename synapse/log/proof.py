@@ -4,28 +4,20 @@ can be mended.
 
 from __future__ import annotations
 
-import hashlib  # noqa: F401  # from here on `digest` takes OpenSSL's, three times as fast on a journal
 import os
 import re
 from collections.abc import Iterable, Iterator
 from functools import partial
+from hashlib import sha256 as hash_of
 
 from synapse.errors import InvalidQuery
-from synapse.log.chain import GENESIS, decode, link, split
+from synapse.log.chain import GENESIS, decode, quoted, split
+from synapse.log.expected import ARCHIVED, GONE, LIVE, ExpectedFile, ExpectedFiles
 from synapse.log.journal import Journal
-from synapse.log.mirror import Mirror, block, pages, path_of
-from synapse.log.settle import live_path, page_path
+from synapse.log.mirror import Mirror, block, pages
 from synapse.model.records import Record, filings
 from synapse.model.results import Problem, Report
-from synapse.system.digest import sha256
-from synapse.system.json import dumps
 
-_PLACE = (
-    "namespace",
-    "staged",
-    "kind",
-    "more",
-)  # what says where an entry's file stands
 _HEAD = re.compile("[0-9]+:[0-9a-f]{64}")
 
 
@@ -40,8 +32,11 @@ class Proof:
         self.chain = GENESIS
         self.seq = self.at = 0
         self.torn: list[bytes] = []
-        self.places: dict[str, tuple[Record, str]] = {}
+        self.expected = ExpectedFiles()
         self.paged: set[str] = set()
+        self.wrong: set[str] = (
+            set()
+        )  # paths of files and pages that are not as expected
 
     def run(self, head: str | None = None) -> Report:
         """Everything that is wrong, the first bad record first. `head` is what an earlier report
@@ -76,17 +71,8 @@ class Proof:
         return Report(tuple(self.problems), self.seq, f"{self.seq}:{self.chain}")
 
     def watch(self, records: Iterable[Record]) -> None:
-        """Take in what somebody else reads along the journal. Of an entry only its place and its
-        hash are kept.
-        """
+        """Take in what somebody else reads along the journal."""
         for record in records:
-            if record.kind == "entry":
-                fields = {
-                    name: record.fields[name]
-                    for name in _PLACE
-                    if name in record.fields
-                }
-                record = record._replace(text=None, fields=fields)
             self._state(record)
 
     def stands(self) -> bool:
@@ -135,24 +121,20 @@ class Proof:
     ) -> str | None:
         if record.seq != self.seq + 1:
             return f"stands after record {self.seq}: lines are missing, doubled or out of order"
-        if link(self.chain, head) != chain:
+        if hash_of(self.chain.encode() + head).hexdigest() != chain:
             return (
                 "does not follow from the line before it: it, or its chain, was changed"
             )
-        if (
-            raw
-            != b'{"chain":"'
-            + chain.encode()
-            + b'",'
-            + head
-            + (b',"text":' + text if text else b"")
-            + b"}\n"
+        if not (
+            raw.startswith(b'{"chain":"')
+            and raw[74:76] == b'",'
+            and raw.endswith(b"}\n")
         ):
             return "is not written as a line is: its bytes were changed"
         if record.sha is not None and record.text is not None:
             if (
-                sha256(record.text.encode()) != record.sha
-                or dumps(record.text).encode() != text
+                hash_of(record.text.encode()).hexdigest() != record.sha
+                or quoted(record.text) != text
             ):
                 return "its text is not the one that was written"
         elif (record.sha is None) != (record.text is None):
@@ -161,7 +143,7 @@ class Proof:
 
     def _sealed(self, record: Record) -> None:
         torn = b"".join(self.torn)
-        sha = sha256(torn)
+        sha = hash_of(torn).hexdigest()
         if (
             record.kind != "seal"
             or record.fields.get("bytes") != len(torn)
@@ -174,80 +156,77 @@ class Proof:
         self.torn = []
 
     def _state(self, record: Record) -> None:
-        """Return where the files should be after this record."""
+        """Note where files should be after this record."""
         fields = record.fields
         if record.kind == "entry" and record.id:
-            self.places[record.id] = (
-                record,
-                "staged" if fields.get("staged") else "live",
-            )
+            self.expected.add(record)
         elif record.kind in ("approve", "reject"):
-            self._becomes(
-                fields.get("entry"), "live" if record.kind == "approve" else "gone"
-            )
+            state = LIVE if record.kind == "approve" else GONE
+            self.expected.move(fields.get("entry"), state)
         elif moved := filings(record):
             for id, away in moved:
-                self._becomes(id, "archived" if away else "live")
+                page = self.expected.move(id, ARCHIVED if away else LIVE)
+                if away and page:
+                    self.paged.add(page)
         elif record.kind == "repair":
             for id in fields.get("lost", ()):
-                self._becomes(id, "gone")
+                self.expected.move(id, GONE)
         elif record.kind == "void":
-            self.places = {
-                id: place
-                for id, place in self.places.items()
-                if place[0].seq != fields["seq"]
-            }
-
-    def _becomes(self, id: str | None, state: str) -> None:
-        if id in self.places:
-            record, _ = self.places[id]
-            self.places[id] = (record, state)
-            if state == "archived":
-                self.paged.add(page_path(record))
+            self.expected.remove(fields["seq"])
 
     # -- the tree ----------------------------------------------------------------------------------
 
     def _tree(self) -> None:
-        archived: dict[str, list[Record]] = {page: [] for page in self.paged}
-        for record, state in self.places.values():
-            if state == "archived":
-                archived.setdefault(page_path(record), []).append(record)
-            elif state != "gone":
-                self._file(
-                    record, live_path(record) if state == "live" else path_of(record)
-                )
-        for page, records in archived.items():
-            self._page(page, records)
+        archived: dict[str, list[ExpectedFile]] = {page: [] for page in self.paged}
+        for file in self.expected:
+            if file.state == ARCHIVED:
+                archived.setdefault(file.page, []).append(file)
+            else:
+                self._file(file)
+        for page, files in archived.items():
+            self._page(page, files)
 
-    def _file(self, record: Record, path: str) -> None:
-        raw = self.mirror.read(path)
+    def _file(self, file: ExpectedFile) -> None:
+        raw = self.mirror.read(file.path)
         if raw is None:
-            self._found(path, "is missing, or is no file", mendable=True)
-        elif sha256(raw) != record.sha:
-            self._found(path, "was changed after it was written", mendable=True)
+            self._differs(file.path, "is missing, or is no file")
+        elif hash_of(raw).digest() != file.sha:
+            self._differs(file.path, "was changed after it was written")
 
-    def _page(self, path: str, records: list[Record]) -> None:
+    def _page(self, path: str, files: list[ExpectedFile]) -> None:
         raw = self.mirror.read(path, limit=1 << 40)
         if raw is None:
-            if records:
-                self._found(path, "is missing", mendable=True)
+            if files:
+                self._differs(path, "is missing")
             return
         whole_by_id = {page.id: page.whole for page in pages(raw)}
-        for record in records:
-            if not whole_by_id.get(record.id or ""):
-                problem = "was changed" if record.id in whole_by_id else "is missing"
-                self._found(path, f"{record.id} {problem}", mendable=True)
-        self._between(path, raw)
-
-    def _between(self, path: str, raw: bytes) -> None:
-        """An archive page is blocks and nothing else."""
+        for file in files:
+            if not whole_by_id.get(file.id):
+                problem = "was changed" if file.id in whole_by_id else "is missing"
+                self._differs(path, f"{file.id} {problem}")
+        # an archive page is blocks and nothing else
         expected = b"".join(block(page.id, page.text) for page in pages(raw))
         if expected != raw:
-            self._found(
-                path,
-                "has bytes between or after its entries that do not belong there",
-                mendable=True,
+            self._differs(
+                path, "has bytes between or after its entries that do not belong there"
             )
+
+    def _differs(self, path: str, problem: str) -> None:
+        self.wrong.add(path)
+        self._found(path, problem, mendable=True)
+
+    def texts(self, files: Iterable[ExpectedFile]) -> dict[str, bytes]:
+        """Return the text of each of these entries, by id, from a second walk along the journal."""
+        hashes = {file.id: file.sha for file in files}
+        texts: dict[str, bytes] = {}
+        for raw in self.journal.lines() if hashes else ():
+            record = decode(raw)
+            if record is None or record.kind != "entry" or record.text is None:
+                continue
+            text = record.text.encode()
+            if record.id in hashes and hash_of(text).digest() == hashes[record.id]:
+                texts[record.id] = text
+        return texts
 
 
 def mend(proof: Proof) -> tuple[list[str], list[str]]:
@@ -256,38 +235,43 @@ def mend(proof: Proof) -> tuple[list[str], list[str]]:
     """
     restored: list[str] = []
     lost: list[str] = []
-    archived: dict[str, list[Record]] = {page: [] for page in proof.paged}
-    for id, (record, state) in proof.places.items():
-        if state == "archived":
-            archived.setdefault(page_path(record), []).append(record)
-        elif state != "gone":
-            path = live_path(record) if state == "live" else path_of(record)
-            text = (record.text or "").encode()
-            if proof.mirror.read(path) != text:
-                _replace(proof.mirror, path, text, id, restored, lost)
-    for path, records in archived.items():
+    archived: dict[str, list[ExpectedFile]] = {
+        page: [] for page in sorted(proof.paged & proof.wrong)
+    }
+    files: list[ExpectedFile] = []
+    for file in proof.expected:
+        if file.state != ARCHIVED and file.path in proof.wrong:
+            files.append(file)
+        elif file.state == ARCHIVED and file.page in proof.wrong:
+            archived.setdefault(file.page, []).append(file)
+    texts = proof.texts(
+        [*files, *(file for page in archived.values() for file in page)]
+    )
+    for file in files:
+        text = texts.get(file.id)
+        if text is None:
+            lost.append(file.id)
+        elif proof.mirror.read(file.path) != text:
+            _replace(proof.mirror, file.path, text, file.id, restored, lost)
+    for path, members in archived.items():
+        own = {file.id: texts[file.id] for file in members if file.id in texts}
         proof.mirror.alone(
-            partial(_repair_page, proof.mirror, path, records, restored, lost)
+            partial(_repair_page, proof.mirror, path, own, restored, lost)
         )
     return restored, lost
 
 
 def _repair_page(
-    mirror: Mirror, path: str, records: list[Record], put: list[str], lost: list[str]
+    mirror: Mirror, path: str, texts: dict[str, bytes], put: list[str], lost: list[str]
 ) -> None:
     """Write a page anew, with what came to it since it was proven. Whoever files entries away
     waits.
     """
-    text = b"".join(
-        block(record.id or "", (record.text or "").encode()) for record in records
-    )
     raw = mirror.read(path, limit=1 << 40)
-    old, ids = (
-        {page.id: page for page in pages(raw or b"")},
-        {record.id for record in records},
-    )
-    pages_left = [page for page in old.values() if page.whole and page.id not in ids]
-    text = b"".join(block(page.id, page.text) for page in pages_left) + text
+    old = {page.id: page for page in pages(raw or b"")}
+    later = [page for page in old.values() if page.whole and page.id not in texts]
+    text = b"".join(block(page.id, page.text) for page in later)
+    text += b"".join(block(id, entry) for id, entry in texts.items())
     if raw != text and (raw or text):
         _replace(mirror, path, text, path, put, lost)
 
