@@ -1,0 +1,27 @@
+"""The fixtures of the walks: one workspace that they share, and one of their own."""
+
+import pytest
+
+from synapse.model.settings import Semantic
+from synapse.search import semantic
+from tests.gate.world import world_at
+
+
+@pytest.fixture(scope="module")
+def world(embedding_server):
+    """Shared by the walks that change nothing. Everything that may be embedded is."""
+    found = world_at(None)
+    embedding_server.reset()
+    store = found.mem.store
+    chosen = Semantic("ollama", url=embedding_server.url, search=False)
+    store.declared_settings = store.settings._replace(semantic=chosen)
+    semantic.embed(store)
+    yield found
+    found.mem.close()
+
+
+@pytest.fixture
+def fresh():
+    found = world_at(None)
+    yield found
+    found.mem.close()
