@@ -39,6 +39,7 @@ from orchestrator.prompts.roster import unknown, workers
 from orchestrator.prompts.templates import Templates
 from orchestrator.runs import ledger, requirements, steps, writeback
 from orchestrator.runs.blockers import Blockers
+from orchestrator.runs.evidence import demand_all_steps
 from orchestrator.runs.folder import (
     ERROR,
     LEDGER,
@@ -195,8 +196,13 @@ class RunStore:
         """
         if alone:
             self.deliveries.changes(())
-        folder = self.folder(run).make()
+        folder = self.folder(run)
         recorded = steps.read(folder.lines(STEPS))
+        if run.epoch > 1:
+            with self.store.snapshot() as snap:
+                shown = snap.first(run.agent, f"shown:{run.id}") is not None
+            demand_all_steps(folder, shown)
+        folder.make()
         if recorded:
             self.note_shown(run, recorded[0].fields)
             fields: Mapping[str, Any] = {"attempts": run.attempts}

@@ -299,7 +299,7 @@ class TurnLoop:
             else (),
             model=self.session.config.model,
             max_tokens=self.session.config.max_output,
-            key=f"{self.session.run.id}/{conversation.next}",
+            key=f"{self.session.run.id}/{conversation.recorded}",
             session=conversation.session,
             place=self.session.config.place,
         )

@@ -12,11 +12,12 @@ from typing import Any
 
 from synapse.errors import NotFound, StoreError
 
-STEPS, LEDGER, OUTPUT, RECEIPT = (
+STEPS, LEDGER, OUTPUT, RECEIPT, MARK = (
     "steps.jsonl",
     "ledger.jsonl",
     "output.md",
     "receipt.json",
+    "steps.mark",
 )
 TRANSCRIPT, ERROR = "transcript.log", "error.txt"
 # what a run waits for that is another one's
@@ -38,6 +39,7 @@ class Folder:
     def __init__(self, root: str, run: str, *, lasting: bool = True) -> None:
         self.path = os.path.join(root, "runs", run)
         self._lasting = lasting
+        self._named = not lasting  # its name, and those of its files, are on the disk
 
     def make(self) -> Folder:
         try:
@@ -63,10 +65,38 @@ class Folder:
                     data = data[os.write(descriptor, data) :]
                 if sync and self._lasting:
                     os.fdatasync(descriptor)
+                if name == STEPS and (sync or not size):
+                    self._mark(descriptor, synced=sync)
             finally:
                 os.close(descriptor)
         except OSError as error:
             raise StoreError(f"{self._at(name)} cannot be written: {error}") from error
+        if sync and not self._named:
+            self._sync_names()
+
+    def _mark(self, steps: int, *, synced: bool) -> None:
+        """Note which file the steps are in, and how long it is: `evidence` compares. A line that is
+        not synced may go with a power cut, and nothing was done by it.
+        """
+        status = os.fstat(steps)
+        size = status.st_size if synced else 0
+        descriptor = os.open(
+            self._at(MARK), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600
+        )
+        try:
+            os.pwrite(descriptor, f"{status.st_ino} {size}\n".encode(), 0)
+        finally:
+            os.close(descriptor)
+
+    def _sync_names(self) -> None:
+        """Put the names of the folder and of what is in it on the disk, once."""
+        for path in (self.path, os.path.dirname(self.path)):
+            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        self._named = True
 
     def write(self, name: str, text: str, *, sync: bool = True) -> str:
         """Write a file whole or not at all, whatever dies meanwhile, and return its path. Where it
@@ -86,6 +116,8 @@ class Folder:
                 if sync and self._lasting:
                     os.fdatasync(file.fileno())
             os.rename(aside, path)
+            if sync and self._lasting:
+                self._sync_names()
         except OSError as error:
             raise StoreError(f"{path} cannot be written: {error}") from error
         return path

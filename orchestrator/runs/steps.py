@@ -47,6 +47,7 @@ class Conversation(NamedTuple):
     session: str | None = None
     sent: int = 0  # messages that the last prompt had
     next: int = 0
+    recorded: int = 0  # steps that are part of it: the same before and after a recovery
     last: str = ""  # the kind of the last line: what is due follows from it
     message_counts: Mapping[
         str, int
@@ -170,7 +171,7 @@ class ConversationBuilder:
         self.now = self.now._replace(next=step.n + 1)
         if step.kind == "attempt":
             return
-        self.now = self.now._replace(last=step.kind)
+        self.now = self.now._replace(last=step.kind, recorded=self.now.recorded + 1)
         self.read.update(fields.get("read", ()))
         if step.kind == "prompt":
             self._prompt(fields)

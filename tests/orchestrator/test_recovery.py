@@ -547,3 +547,20 @@ def test_a_run_of_another_workspace_is_left_to_it(tmp_path):
             assert "the workspace that it began in" in left[run.id]
             supervisor.run_store.runs.stop(run.id, "operator", "enough")
             assert [mine.id for mine in recover(supervisor.run_store).runs] == [run.id]
+
+
+def test_a_call_that_is_repeated_after_a_recovery_has_the_key_of_the_first(world):
+    keys = []
+
+    class Noted(Scripted):
+        async def step(self, request, interrupt):
+            keys.append(request.key)
+            return await super().step(request, interrupt)
+
+    here = world(Noted(in_two_steps))
+    here.dies("Work", "eng-a", after=10)
+    (result,) = here.resumed(Noted(in_two_steps))
+    assert result.done
+    assert len(keys) == 3
+    assert keys[1] == keys[2]
+    assert keys[0] != keys[1]
