@@ -72,6 +72,7 @@ from synapse.knowledge import memory as knowledge
 from synapse.model.agents import Agent
 from synapse.model.entry import SECOND
 from synapse.model.records import Record
+from synapse.system.text import storable_all
 from synapse.view.block import POINTER
 
 _ID = re.compile(r"syn-\d{4}-\d\d-\d\d-\d+")
@@ -368,6 +369,7 @@ class RunStore:
 
     def close_run(self, run: Run, outcome: Outcome, session: Session | None) -> Result:
         """Store what came of it, write it into the memory, then say that it has ended."""
+        outcome = storable_all(outcome)
         folder = self.folder(run).make()
         if self.known(run.id).epoch == run.epoch:
             folder.write(OUTPUT, outcome.text)

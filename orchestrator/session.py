@@ -20,6 +20,7 @@ from orchestrator.session_config import SessionConfig
 from orchestrator.spend.segments import COORDINATORS
 from orchestrator.wake import BESIDE, NOW, News, Reader
 from synapse.model.agents import Agent
+from synapse.system.text import storable_all
 
 
 class Session:
@@ -128,7 +129,10 @@ class Session:
         return self.run.fields["role"] in COORDINATORS
 
     def record(self, kind: str, fields: Mapping[str, Any], sync: bool = False) -> None:
-        """Record a step, and add it to the conversation."""
+        """Record a step, and add it to the conversation. What a model, a tool or a client said is
+        made storable here.
+        """
+        fields = storable_all(fields)
         step = steps.Step(self.conversation.next, self.run.epoch, kind, fields)
         self.folder.record(STEPS, steps.dump(step), sync=sync)
         self._builder.add(step)

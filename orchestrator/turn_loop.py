@@ -29,6 +29,7 @@ from orchestrator.session_config import Handler, ToolResult
 from orchestrator.spend import segments
 from orchestrator.spend.limits import LimitReached, Unpriced
 from orchestrator.telemetry import tool_span
+from orchestrator.tools.functions import ToolEnded
 from orchestrator.wake import LOOK_EVERY, NOW, answers, divided
 from synapse.errors import SynapseError
 from synapse.tools import blocker_of
@@ -94,6 +95,8 @@ class TurnLoop:
             return self._cut("stopped", self.session.stop_reason, operational=True)
         except (LimitReached, Unpriced, EngineError) as error:
             return self._cut(*_ending(error))
+        except ToolEnded as error:
+            return self._cut("failed", str(error), operational=True)
         finally:
             self.session.task = None
 

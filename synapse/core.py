@@ -25,8 +25,9 @@ from synapse.model.namespace import is_component
 from synapse.model.records import Record, entry_of
 from synapse.model.results import Event, Page, Problem, Rebuilt, Report
 from synapse.store import Store
-from synapse.system.checks import checked, encodes, fields_fit
+from synapse.system.checks import checked, fields_fit
 from synapse.system.digest import sha256
+from synapse.system.text import encodes
 from synapse.writer import incarnation
 
 __all__ = [

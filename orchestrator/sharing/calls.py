@@ -21,7 +21,13 @@ from orchestrator.session_config import ToolResult
 from orchestrator.sharing.findings import BUSY, Findings, Look
 from orchestrator.tools import schema
 from orchestrator.tools.calls import Act, act_of, closes_circle
-from orchestrator.tools.functions import Partial, ToolFailed, UserTool, carry_out
+from orchestrator.tools.functions import (
+    Partial,
+    ToolEnded,
+    ToolFailed,
+    UserTool,
+    carry_out,
+)
 from orchestrator.wake import AT_ONCE, LONG, LOOK_EVERY
 from synapse.agent_memory import AgentMemory
 from synapse.errors import SynapseError
@@ -111,7 +117,7 @@ class Sharing:
             session.shared_calls[act.key] = act.words
         try:
             text = await carry_out(tool, call.arguments, key=once)
-        except ToolFailed:
+        except (ToolFailed, ToolEnded):
             if look.claimed:
                 await self.memory_thread(self.findings.release, agent_memory, act)
                 failures = self._failed.get(act.key, 0)

@@ -19,6 +19,7 @@ from orchestrator.spend.counting import schema_text
 from orchestrator.tools import schema
 from orchestrator.tools.calls import Shares, misnamed, shares_of
 from synapse.errors import USAGE, InvalidEntry, SynapseError
+from synapse.system.text import storable
 
 SECONDS = 60.0
 LONGEST = 16_384  # characters of a result that a model is given
@@ -37,10 +38,17 @@ WAIT = Tool(
 )
 
 
+_ENDING = (asyncio.CancelledError, KeyboardInterrupt, SystemExit)
+
+
 class ToolFailed(SynapseError):
     """The tool could not do it. The text is for the model."""
 
     exit_code = 9
+
+
+class ToolEnded(Exception):
+    """The tool raised what is meant to end a program. It ends the run that called it."""
 
 
 class Partial(str):
@@ -140,16 +148,31 @@ async def carry_out(
             result = await tool.run(arguments, key)
     except ToolFailed:
         raise
-    except (Exception, SystemExit) as error:
+    except ToolEnded:
+        raise
+    except Exception as error:
         if isinstance(error, TimeoutError) and limit.expired():
             raise ToolFailed(
                 f"{tool.tool.name} took longer than {tool.seconds:g} s"
             ) from error
-        raise ToolFailed(
-            f"{type(error).__name__}: {error}"[:1_000].rstrip(": ")
-        ) from error
-    text = cut(text_of(result), longest, keep)
+        raise ToolFailed(describe_error(error)) from error
+    try:
+        text = cut(storable(text_of(result)), longest, keep)
+    except (
+        Exception
+    ) as error:  # a result may be of any class, and do anything when it is read
+        why = f"it was carried out, but its result cannot become text: {describe_error(error)}"
+        raise ToolFailed(why) from error
     return Partial(text) if isinstance(result, Partial) else text
+
+
+def describe_error(error: BaseException) -> str:
+    """Return an error as a model or an operator reads it. One that has no text is its class."""
+    try:
+        text = f"{type(error).__name__}: {error}"
+    except Exception:
+        text = type(error).__name__
+    return storable(text[:1_000].rstrip(": "))
 
 
 def cut(text: str, longest: int, keep: Callable[[str], str] | None = None) -> str:
@@ -254,9 +277,21 @@ def _runner(
             for each, value in arguments.items()
         }
         values |= {KEY: key} if keyed else {}
-        return await (function(**values) if waits else _in_thread(function, values))
+        if not waits:
+            return await _in_thread(function, values)
+        try:
+            return await function(**values)
+        except _ENDING as error:
+            task = asyncio.current_task()
+            if isinstance(error, asyncio.CancelledError) and task and task.cancelling():
+                raise  # the run is cancelled, and with it the call
+            raise _ended(error) from error
 
     return run
+
+
+def _ended(error: BaseException) -> ToolEnded:
+    return ToolEnded(f"a tool ended it: {describe_error(error)}")
 
 
 def _default(default: object) -> dict[str, Any]:
@@ -288,6 +323,8 @@ async def _in_thread(function: Callable[..., Any], values: Mapping[str, Any]) ->
 
     Thread(target=copy_context().run, args=(call,), daemon=True).start()
     result, error = await ended
+    if isinstance(error, (*_ENDING, GeneratorExit)):
+        raise _ended(error) from error
     if error is not None:
         raise error
     return await result if isinstance(result, Awaitable) else result

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 
 from synapse.errors import InvalidEntry
+from synapse.system.text import encodes
 from synapse.system.typed import Any, T
 
 Check = Callable[[Any], bool]
@@ -103,17 +104,6 @@ def refused(name: str, value: object, annotation: str, where: str = "") -> Inval
         ),
         argument=name,
     )
-
-
-def encodes(text: str) -> bool:
-    """Return whether a text can be written as UTF-8."""
-    if text.isascii():
-        return True
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 _CHECKS: dict[str, Check] = {}

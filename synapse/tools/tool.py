@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from synapse.agent_memory import AgentMemory
 from synapse.errors import InvalidEntry, SynapseError
+from synapse.system.text import encodes
 from synapse.system.typed import Any, NamedTuple
 from synapse.tools.answer import cut
 from synapse.view import block
@@ -89,10 +90,7 @@ def _fits(schema: Mapping[str, Any], value: object) -> bool:
 
 
 def _is_text(value: object) -> bool:
-    """Return whether text can be stored: half a surrogate pair, which JSON allows, cannot."""
-    return isinstance(value, str) and not any(
-        "\ud800" <= char <= "\udfff" for char in value
-    )
+    return isinstance(value, str) and encodes(value)
 
 
 def _kind(schema: Mapping[str, Any]) -> str:

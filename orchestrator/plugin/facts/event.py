@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from orchestrator.plugin.facts import Facts, ToolFacts
+from synapse.system.text import REPLACEMENT, storable
 
 LONGEST_RESULT = 1 << 20  # characters of a tool's result that are looked at
 WAITED = "synapse_waited"  # a field that our own hook adds to an event
@@ -199,8 +200,7 @@ def _text(value: Any) -> str:
     """
     if not isinstance(value, str):
         return ""
-    text: str = value.replace("\0", "\N{REPLACEMENT CHARACTER}")
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+    return storable(value.replace("\0", REPLACEMENT))
 
 
 def _result_text(value: Any) -> str:
