@@ -168,7 +168,9 @@ class Costs:
         )
         if turn is None:
             if counted:
-                self.budget.settle(reservation, Amount(1, counted, seconds=seconds))
+                price = self.price(session, session.config.model)
+                usd = prices.cost(price, Usage(counted)) if price is not None else 0.0
+                self.budget.settle(reservation, Amount(1, counted, usd, seconds))
             else:
                 self.budget.release(reservation)
             return None

@@ -23,10 +23,17 @@ from orchestrator.runs.folder import LEDGER
 from orchestrator.runs.ledger import Line, Segment, dump
 from orchestrator.session import Session
 from orchestrator.spend import segments
+from orchestrator.spend.limits import LimitReached
 from orchestrator.spend.reservations import Reservation
 from orchestrator.telemetry import step_span
 
 Sent = tuple[Segment, ...]
+
+
+FIRST_PAUSE, LONGEST_PAUSE = (
+    0.05,
+    1.0,
+)  # seconds between two looks for room under a limit
 
 
 class ModelCalls:
@@ -50,15 +57,14 @@ class ModelCalls:
             sent = segments.begun_again(sent)
         counted = sum(segment.tokens for segment in sent)
         weight = await self._weight(request, counted)
-        reservation = await on_memory(store.costs.reserve, session, weight)
+        reservation = await self._reserve(weight)
         noted = None
         if is_first:
             noted = on_memory.aside(store.note_shown, session.run, session.first)
         try:
             turn = await self._step(request)
         except BaseException as error:
-            is_cancelled = isinstance(error, asyncio.CancelledError)
-            lost = weight if is_cancelled else taken_by(error)
+            lost = taken_by(error, weight)
             await on_memory.through(on_memory(self._book_lost, sent, reservation, lost))
             if isinstance(error, ContextTooLong):
                 why = f"its conversation no longer fits the model: {error}"
@@ -68,6 +74,21 @@ class ModelCalls:
         await on_memory.through(booked)
         if noted is not None:
             await noted
+
+    async def _reserve(self, weight: int) -> Reservation:
+        """Reserve the most that the call can take. Where that fits as soon as calls in flight give
+        back what they do not use, wait for them.
+        """
+        costs, pause = self.run_store.costs, FIRST_PAUSE
+        while True:
+            try:
+                return await self.memory_thread(costs.reserve, self.session, weight)
+            except LimitReached as limit:
+                if not limit.waits:
+                    raise
+            await self.memory_thread(costs.forget_the_dead)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
 
     async def _weight(self, request: Request, counted: int) -> int:
         """Return the tokens of a request as its provider counts them: by its own count where a

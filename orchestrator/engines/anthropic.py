@@ -20,6 +20,7 @@ from orchestrator.engines.protocol import (
     Request,
     Turn,
     Usage,
+    reported,
 )
 from orchestrator.engines.stream import (
     Dropped,
@@ -233,7 +234,9 @@ class _Reading:
         match event.type:
             case "message_start":
                 self._model = event.message.model
-                self._usage = event.message.usage.to_dict()
+                self._usage = (
+                    event.message.usage.to_dict() if event.message.usage else {}
+                )
             case "content_block_start":
                 self._parts.append(event.content_block.to_dict())
                 self._open.add(event.index)
@@ -245,7 +248,9 @@ class _Reading:
                 self._stop = event.delta.stop_reason
                 self._usage |= {
                     key: value
-                    for key, value in event.usage.to_dict().items()
+                    for key, value in (
+                        event.usage.to_dict() if event.usage else {}
+                    ).items()
                     if value is not None
                 }
             case "message_stop":
@@ -304,28 +309,19 @@ class _Reading:
         )
 
     def _spent(self, whole: bool) -> Usage:
-        usage = self._usage
+        usage, texts = self._usage, [*self._arguments.values()]
+        texts += [
+            block.get("text") or block.get("thinking") or "" for block in self._parts
+        ]
         read, written = (
             usage.get("cache_read_input_tokens") or 0,
             usage.get("cache_creation_input_tokens") or 0,
         )
-        output = usage.get("output_tokens") or 0
+        sent, output = usage.get("input_tokens"), usage.get("output_tokens") or 0
+        if not reported(sent, output, read, written):
+            asked = guess(json.dumps(self._asked))
+            return Usage(asked, guess(*texts), estimated=True)
+        taken = Usage((sent or 0) + read + written, output, read, written)
         if whole:
-            return Usage(
-                usage.get("input_tokens", 0) + read + written, output, read, written
-            )
-        sent = (
-            usage["input_tokens"] + read + written
-            if usage
-            else guess(json.dumps(self._asked))
-        )
-        texts = [
-            block.get("text") or block.get("thinking") or "" for block in self._parts
-        ]
-        return Usage(
-            sent,
-            max(output, guess(*texts, *self._arguments.values())),
-            read,
-            written,
-            estimated=True,
-        )
+            return taken
+        return taken._replace(output_tokens=max(output, guess(*texts)), estimated=True)

@@ -19,6 +19,7 @@ from orchestrator.engines.protocol import (
     Request,
     Turn,
     Usage,
+    reported,
 )
 from orchestrator.engines.stream import (
     Dropped,
@@ -292,7 +293,7 @@ class _Reading:
 
     def _spent(self) -> Usage:
         usage = self._ended.usage if self._ended else None
-        if usage is None:
+        if usage is None or not reported(usage.input_tokens, usage.output_tokens):
             texts = [json.dumps(item) for item in self._items]
             input_tokens, output_tokens = (
                 guess(json.dumps(self._asked)),
@@ -303,8 +304,8 @@ class _Reading:
             usage.input_tokens_details.to_dict() if usage.input_tokens_details else {}
         )
         read, written = (
-            details.get("cached_tokens") or 0,
-            details.get("cache_write_tokens") or 0,
+            max(details.get("cached_tokens") or 0, 0),
+            max(details.get("cache_write_tokens") or 0, 0),
         )
         return Usage(usage.input_tokens, usage.output_tokens, read, written)
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from orchestrator.engines.openai import connect
-from orchestrator.engines.protocol import Message, Request, Turn, Usage
+from orchestrator.engines.protocol import Message, Request, Turn, Usage, reported
 from orchestrator.engines.stream import (
     Dropped,
     Reading,
@@ -224,7 +224,7 @@ class _Reading:
 
     def _spent(self) -> Usage:
         usage = self._usage
-        if usage is None:
+        if usage is None or not reported(usage.prompt_tokens, usage.completion_tokens):
             output_tokens = guess(
                 self._text,
                 self._refusal,
@@ -235,8 +235,10 @@ class _Reading:
             usage.prompt_tokens_details.to_dict() if usage.prompt_tokens_details else {}
         )
         read, written = (
-            details.get("cached_tokens") or 0,
-            details.get("cache_write_tokens") or 0,
+            max(details.get("cached_tokens") or 0, 0),
+            max(details.get("cache_write_tokens") or 0, 0),
         )
         cost = getattr(usage, "cost", None)  # OpenRouter's
+        if not isinstance(cost, int | float) or cost < 0:
+            cost = None
         return Usage(usage.prompt_tokens, usage.completion_tokens, read, written, cost)

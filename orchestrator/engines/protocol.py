@@ -178,9 +178,13 @@ class Engine(Protocol):
 
 
 class EngineError(SynapseError):
-    """The engine could not take the step."""
+    """The engine could not take the step. `usage` is what is known of what it took; `sent`: a
+    request was made, and what became of it is not known.
+    """
 
     exit_code = 9
+    usage: Usage
+    sent: bool
 
 
 class Unavailable(EngineError):
@@ -207,10 +211,22 @@ class NoEngine(Rejected):
     exit_code = USAGE
 
 
-def taken_by(error: BaseException) -> int:
-    """Return the tokens that a failed step took all the same, as far as its engine knows."""
-    usage = getattr(error, "usage", None)
-    return usage.input_tokens + usage.output_tokens if isinstance(usage, Usage) else 0
+def taken_by(error: BaseException, weight: int) -> int:
+    """Return the tokens that a failed step counts as. `weight`: those of its request.
+
+    Nothing where the provider refused it; what its engine knows of it, where it knows; the whole
+    request, where it was sent and nobody knows what became of it.
+    """
+    if not isinstance(error, EngineError):
+        return weight
+    usage = getattr(error, "usage", None) or Usage()
+    known = usage.input_tokens + usage.output_tokens
+    return known + weight if getattr(error, "sent", False) else known
+
+
+def reported(*counts: object) -> bool:
+    """Return whether a provider's report can be one: whole numbers, none of them negative."""
+    return all(type(count) is int and count >= 0 for count in counts)
 
 
 ENGINES = {

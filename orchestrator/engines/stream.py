@@ -27,6 +27,9 @@ from orchestrator.engines.protocol import (
 REPEATS = 2
 PAUSE = 0.2
 
+# What an SDK raises while it reads a reply that is not as its provider documents it.
+UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, IndexError)
+
 _TOO_LONG = re.compile(
     r"prompt is too long|context[ _](?:length|window|limit|size)|maximum context|too"
     r" many (?:input )?tokens"
@@ -91,18 +94,38 @@ async def take(begin: Callable[[], Reading], interrupt: asyncio.Event) -> Turn:
             break
         reading = begin()
         try:
-            reply = await until(interrupt, reading.read)
-        except Dropped as error:
-            wasted += reading.turn(whole=False).usage
+            turn = reading.turn(whole=await until(interrupt, reading.read))
+        except EngineError as error:
+            raise _with_usage(error, wasted) from error.__cause__
+        except (Dropped, *UNREADABLE) as error:
+            usage = _usage_so_far(reading)
+            wasted += usage or Usage()
             if attempt == REPEATS:
+                how = "broke off" if isinstance(error, Dropped) else "could not be read"
                 raise Unavailable(
-                    f"the reply broke off {attempt + 1} times: {error}", usage=wasted
+                    f"the reply {how} {attempt + 1} times: {error}",
+                    usage=wasted,
+                    sent=usage is None,
                 ) from error
             await until(interrupt, partial(asyncio.sleep, PAUSE * 2**attempt))
             continue
-        turn = reading.turn(whole=reply)
         return turn._replace(usage=turn.usage + wasted)
     return Turn("", stop="interrupted", usage=wasted)
+
+
+def _usage_so_far(reading: Reading) -> Usage | None:
+    """Return the usage of a reply that broke off; None where nothing can be known of it."""
+    try:
+        return reading.turn(whole=False).usage
+    except UNREADABLE:
+        return None
+
+
+def _with_usage(error: EngineError, wasted: Usage) -> EngineError:
+    """Return the error with what the attempts before it took."""
+    if wasted != Usage():
+        error.usage = wasted
+    return error
 
 
 async def until(
@@ -145,7 +168,10 @@ def problem(error: Exception, *, streaming: bool = False) -> EngineError | Dropp
     if streaming:
         return Rejected(text) if kinds & {*_FINAL} else Dropped(text)
     if status is None or status in (408, 409, 429) or status >= 500:
-        return Rejected(text) if "insufficient_quota" in kinds else Unavailable(text)
+        if "insufficient_quota" in kinds:
+            return Rejected(text)
+        # a request that nobody answered in time may have been worked on, and be charged
+        return Unavailable(text, sent="Timeout" in type(error).__name__)
     return Rejected(text)
 
 

@@ -88,7 +88,7 @@ class Asker:
         except TimeoutError as error:
             raise EngineError(f"no answer within {TIME:.0f} seconds") from error
         except EngineError as error:
-            self._settle(reservation, step, sent, None, taken_by(error), began)
+            self._settle(reservation, step, sent, None, taken_by(error, sent), began)
             raise
         finally:
             beating.cancel()

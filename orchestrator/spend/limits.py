@@ -73,6 +73,15 @@ class LimitReached(SynapseError):
     """A limit forbids it; nothing was spent. `.scope .limit .bound .spent .reserved .asked`"""
 
     exit_code = 8
+    spent: float
+    reserved: float
+    asked: float
+    bound: float
+
+    @property
+    def waits(self) -> bool:
+        """Return whether it fits once calls in flight give back what is reserved for them."""
+        return self.reserved > 0 and self.spent + self.asked <= self.bound
 
 
 class Unpriced(SynapseError):

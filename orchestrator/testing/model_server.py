@@ -42,6 +42,7 @@ from orchestrator.testing.wire import (
     Fault,
     Said,
     compact,
+    misreported,
     reply_text,
     said,
 )
@@ -351,11 +352,18 @@ class _Connection(BaseHTTPRequestHandler):
         if kind in ("drop", "error"):
             events = _broken(events, "arguments" if reply.calls else "text")
             events += [wire.failure_event("Overloaded")] if kind == "error" else []
+        if kind.endswith(" usage"):
+            events = [
+                event._replace(data=misreported(event.data, kind)) for event in events
+            ]
         self._begin("text/event-stream")
-        for event in events:
+        for place, event in enumerate(events):
             if event.of:
                 self._pause(delay)
-            self._event(event.name, compact(event.data))
+            data = compact(event.data)
+            if kind == "garbled" and place == len(events) // 2:
+                data = data[: len(data) // 2]
+            self._event(event.name, data)
         if kind == "drop":
             return self._hang_up()
         if wire.END:

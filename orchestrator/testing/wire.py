@@ -14,20 +14,23 @@ from orchestrator.engines.protocol import Message, Tool
 from orchestrator.engines.scripted import Move, Seen
 
 # How a request may fail. `status`: an error instead of a reply; `error`: one in the middle of a
-# stream; `drop`: the
-# connection ends in the middle of the first call, or of the text; `malformed`: arguments that are
-# no JSON;
-# `slow`: `delay` seconds before each piece.
+# stream; `drop`: the connection ends in the middle of the first call, or of the text; `garbled`: a
+# piece of the stream is no JSON; `malformed`: arguments that are no JSON; `slow`: `delay` seconds
+# before each piece; `no usage`, `null usage`, `negative usage`: a whole reply with such a report.
 FAULTS = (
     "status",
     "error",
     "drop",
+    "garbled",
     "malformed",
     "refusal",
     "context",
     "empty",
     "length",
     "slow",
+    "no usage",
+    "null usage",
+    "negative usage",
 )
 
 
@@ -190,3 +193,24 @@ def parsed(text: str) -> dict[str, Any]:
     except ValueError:
         return {}
     return value if isinstance(value, dict) else {}
+
+
+def misreported(value: Any, kind: str) -> Any:
+    """Return the data of an event with its usage missing, null or negative, by the fault's kind."""
+    if isinstance(value, list):
+        return [misreported(item, kind) for item in value]
+    if isinstance(value, Mapping):
+        kept = {key: item for key, item in value.items() if key != "usage"}
+        report = {key: misreported(item, kind) for key, item in kept.items()}
+        if "usage" in value and kind != "no usage":
+            report["usage"] = (
+                _negative(value["usage"]) if kind == "negative usage" else None
+            )
+        return report
+    return value
+
+
+def _negative(usage: Any) -> Any:
+    if isinstance(usage, Mapping):
+        return {key: _negative(value) for key, value in usage.items()}
+    return -usage if isinstance(usage, int) else usage

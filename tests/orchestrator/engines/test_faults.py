@@ -41,6 +41,11 @@ OUTCOMES = {
         "tools",
         3,
     ),
+    "garbled, once": ([Fault("garbled")], "tools", 2),
+    "garbled, always": ([Fault("garbled")] * 9, Unavailable, 3),
+    "no usage": ([Fault("no usage")], "tools", 1),
+    "null usage": ([Fault("null usage")], "tools", 1),
+    "negative usage": ([Fault("negative usage")], "tools", 1),
     "malformed arguments": ([Fault("malformed")], "tools", 1),
     "refused": ([Fault("refusal")], "refusal", 1),
     "empty": ([Fault("empty")], "empty", 1),
@@ -93,6 +98,28 @@ def test_what_broke_off_is_in_the_error(server, take, engine):
     usage = take(engine).usage
     assert usage.estimated
     assert usage.input_tokens > 0
+
+
+@pytest.mark.parametrize("fault", ["no usage", "null usage", "negative usage"])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_reply_without_a_usable_report_counts_by_ours(server, take, engine, fault):
+    server.script = lambda seen: CALL
+    plain = take(engine).usage
+    server.fail(Fault(fault))
+    usage = take(engine).usage
+    assert usage.estimated
+    assert 0 < usage.input_tokens < 10 * plain.input_tokens
+    assert usage.output_tokens > 0
+    assert min(usage.cached_tokens, usage.written_tokens) >= 0
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_reply_that_cannot_be_read_is_in_the_error(server, take, engine):
+    server.fail(*[Fault("garbled")] * 3)
+    error = take(engine)
+    assert "could not be read 3 times" in str(error)
+    assert error.usage.estimated
+    assert error.usage.input_tokens > 0
 
 
 @pytest.mark.parametrize("engine", ENGINES)
