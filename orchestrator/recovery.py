@@ -12,7 +12,7 @@ from orchestrator.run_store import RunStore
 from orchestrator.runs import requirements, steps, writeback
 from orchestrator.runs.folder import ELSEWHERE, LEDGER, STEPS, Folder, is_elsewhere
 from orchestrator.runs.records import Run
-from synapse.errors import Conflict, StoreBusy, StoreCorrupt
+from synapse.errors import Conflict, StoreBusy
 
 
 class Recovery(NamedTuple):
@@ -82,23 +82,14 @@ def _take_over(run_store: RunStore, run: Run, taken: list[Run]) -> None:
 
 
 def _progress(run_store: RunStore, run: Run) -> int:
-    """Return how many replies and results a run and all below it have recorded."""
-    own = sum(
-        step.kind in ("turn", "result") for step in _recorded(run_store.folder(run))
-    )
+    """Return how many replies and results a run and all below it have recorded. One whose steps are
+    damaged is taken all the same, and ends as failed, which says so.
+    """
+    recorded = steps.read_known(run_store.folder(run).lines(STEPS))
+    own = sum(step.kind in ("turn", "result") for step in recorded)
     return own + sum(
         _progress(run_store, child) for child in run_store.runs.children(run.id)
     )
-
-
-def _recorded(folder: Folder) -> list[steps.Step]:
-    """Return its steps; none where they are damaged: it is taken all the same, and ends as failed,
-    which says so.
-    """
-    try:
-        return steps.read(folder.lines(STEPS))
-    except StoreCorrupt:
-        return []
 
 
 def _repair(folder: Folder) -> None:
@@ -106,7 +97,7 @@ def _repair(folder: Folder) -> None:
     died.
     """
     booked = set(folder.lines(LEDGER))
-    for step in _recorded(folder):
+    for step in steps.read_known(folder.lines(STEPS)):
         if step.kind == "turn" and step.fields["ledger"] not in booked:
             folder.record(LEDGER, step.fields["ledger"], sync=False)
 

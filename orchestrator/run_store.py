@@ -339,7 +339,7 @@ class RunStore:
         """
         visible: set[str] = set()
         for run in map(self.known, runs):
-            recorded = steps.read(self.folder(run).lines(STEPS))
+            recorded = steps.read_known(self.folder(run).lines(STEPS))
             for step in recorded:
                 visible.update(step.fields.get("ids", ()))
                 if step.kind == "result":

@@ -136,9 +136,19 @@ def load(text: str) -> Line:
 def read(lines: Iterable[str]) -> list[Line]:
     """Return every complete line, once; the last one may still be being written. A line names its
     step, so an equal line is the same call: a process that hung between a reply and its booking may
-    book again what its successor had repaired.
+    book again what its successor had repaired. A damaged line is left out: `synapse doctor` names
+    it, and it stops nobody.
     """
-    return [load(text) for text in dict.fromkeys(lines) if text.endswith("\n")]
+    whole = (text for text in dict.fromkeys(lines) if text.endswith("\n"))
+    loaded = map(_load_or_none, whole)
+    return [line for line in loaded if line is not None]
+
+
+def _load_or_none(text: str) -> Line | None:
+    try:
+        return load(text)
+    except (ValueError, KeyError, TypeError):
+        return None
 
 
 def by_label(lines: Iterable[Line], *, unique: bool = False) -> dict[str, int]:

@@ -99,11 +99,24 @@ def read(lines: Iterable[str]) -> list[Step]:
     return steps
 
 
+def read_known(lines: Iterable[str]) -> list[Step]:
+    """Return the steps of a run, or none where a line of them is damaged: for whoever only asks
+    about another one's run.
+    """
+    try:
+        return read(lines)
+    except StoreCorrupt:
+        return []
+
+
 def _step(text: str) -> Step:
     try:
         fields = json.loads(text)
-        return Step(fields.pop("n"), fields.pop("epoch"), fields.pop("kind"), fields)
-    except (ValueError, KeyError, AttributeError) as error:
+        n, epoch, kind = fields.pop("n"), fields.pop("epoch"), fields.pop("kind")
+        if type(n) is not int or type(epoch) is not int or kind not in KINDS:
+            raise ValueError(text)
+        return Step(n, epoch, kind, fields)
+    except (ValueError, KeyError, AttributeError, TypeError) as error:
         raise StoreCorrupt(
             f"a line of steps.jsonl is damaged: {text[:60].strip()!r}"
         ) from error

@@ -9,6 +9,7 @@ lock, in all scopes or in none.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 from _thread import allocate_lock
@@ -228,15 +229,13 @@ class Budget:
 
         def section() -> T:
             try:
-                db = self._current()
-                db.execute("begin immediate")
                 try:
-                    outcome = decide(db)
-                except BaseException:
-                    db.execute("rollback")
-                    raise
-                db.execute("commit")
-                return outcome
+                    return self._transaction(decide)
+                except sqlite3.DatabaseError as error:
+                    if type(error) is not sqlite3.DatabaseError or self._lock is None:
+                        raise
+                    self._set_aside()  # it is damaged, and derived: made again from the ledgers
+                    return self._transaction(decide)
             except sqlite3.Error as error:
                 raise StoreError(
                     f"{self.path} cannot be used: {error}; delete it, it is derived"
@@ -246,6 +245,26 @@ class Budget:
             return self._lock.run(section)
         with self._mutex:
             return section()
+
+    def _transaction(self, decide: Callable[[sqlite3.Connection], T]) -> T:
+        db = self._current()
+        db.execute("begin immediate")
+        try:
+            outcome = decide(db)
+        except BaseException:
+            db.execute("rollback")
+            raise
+        db.execute("commit")
+        return outcome
+
+    def _set_aside(self) -> None:
+        """Put a damaged file out of the way, under a name that says so."""
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = self._opened = None
+        for end in ("", "-journal"):
+            with contextlib.suppress(FileNotFoundError):
+                os.replace(self.path + end, f"{self.path}.damaged{end}")
 
     def _current(self) -> sqlite3.Connection:
         """Return the connection. It is opened again after a fork, and where another process deleted

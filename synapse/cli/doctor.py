@@ -108,12 +108,47 @@ def workspace(root: str, memory: Memory) -> Iterator[Finding]:
         _namespaces,
         _nights,
         _set_aside,
+        _run_files,
         _older,
     ):
         try:
             yield from check(root, memory)
         except (SynapseError, OSError) as error:
             yield Finding(check.__name__.strip("_"), "fail", str(error))
+
+
+def _run_files(root: str, memory: Memory) -> Iterator[Finding]:
+    """Check the side files of runs: every whole line of theirs is an object of JSON."""
+    from glob import escape, glob
+
+    folders = os.path.join(escape(root), "runs", "*")
+    problems = [
+        f"{os.path.relpath(path, root)} line {number} cannot be read"
+        for name in ("steps.jsonl", "ledger.jsonl")
+        for path in sorted(glob(os.path.join(folders, name)))
+        for number in _damaged_lines(path)
+    ]
+    yield from _some(
+        "runs", "warn", problems, "a run without all its steps ends as failed"
+    )
+    for path in glob(os.path.join(escape(root), "runs", "spend.db.damaged")):
+        name = os.path.relpath(path, root)
+        yield Finding(
+            "runs", "warn", f"{name} was set aside; it was made again, delete it"
+        )
+
+
+def _damaged_lines(path: str) -> Iterator[int]:
+    import json
+
+    with open(path, "rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                is_object = isinstance(json.loads(line), dict)
+            except ValueError:
+                is_object = not line.endswith(b"\n")  # it is being written
+            if not is_object:
+                yield number
 
 
 def _older(root: str, memory: Memory) -> Iterator[Finding]:

@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Iterable, Iterator
 from functools import partial
+from zlib import crc32
 
 from synapse.errors import StoreCorrupt
 from synapse.log.chain import (
@@ -172,11 +173,12 @@ class JournalReader:
         return ""
 
     def _proof(self, segment: int, start: int, raw: bytes) -> str:
-        """Return where the line is, its chain, and how many segments there are up to it: a missing
-        one may come back.
+        """Return where the line is, its chain, how many segments there are up to it (a missing one
+        may come back), its length and its checksum: after a power cut a line may be there in part.
         """
         place = start if segment else seq_of(raw)
-        return f"{segment} {place} {chain_of(raw)} {self._before(segment)}"
+        whole = f"{len(raw)} {crc32(raw)}"
+        return f"{segment} {place} {chain_of(raw)} {self._before(segment)} {whole}"
 
     def _before(self, segment: int) -> int:
         return sum(start <= segment for start in self.starts)
@@ -187,7 +189,7 @@ class JournalReader:
         """
         if not proof:
             return True
-        segment, start, chain, count = proof.split(" ")
+        segment, start, chain, count, *whole = proof.split(" ")
         if segment == "0" or self.view is not None:
             return self._holds(int(start), chain)
         if int(segment) not in self.starts or self._before(int(segment)) != int(count):
@@ -197,8 +199,10 @@ class JournalReader:
             ):
                 self._doubt()
                 return False
-        line = readable(lambda: os.pread(self._fd(int(segment)), 74, int(start)))
-        if line[10:] == chain.encode():
+        length = int(whole[0]) if whole else 74  # an index of before has no length
+        line = readable(lambda: os.pread(self._fd(int(segment)), length, int(start)))
+        same = crc32(line) == int(whole[1]) if whole else line[10:] == chain.encode()
+        if same:
             return True
         self._doubt()
         return False

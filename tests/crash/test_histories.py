@@ -481,6 +481,33 @@ def test_zeros_in_the_place_of_a_line_are_noticed(tmp_path, another_boot, file_t
         assert mem.verify().ok
 
 
+@pytest.mark.parametrize("fill", [b"", b"\0"], ids=["torn", "zeros"])
+@pytest.mark.parametrize("file_too", [False, True])
+def test_a_line_that_is_there_in_part_is_noticed(
+    tmp_path, another_boot, fill, file_too
+):
+    """The index holds what the journal says and nothing else, wherever the power cut the line."""
+    root = plain(tmp_path, versioned=False)
+    raw = (root / "journal" / "000000000001.jsonl").read_bytes()
+    start = raw.rstrip(b"\n").rfind(b"\n") + 1
+    another_boot()
+    for place in range(start, len(raw), 29):
+        copy = tmp_path / f"at {place}"
+        subprocess.run(["cp", "-a", root, copy], check=True)
+        rest = fill * (len(raw) - place)
+        (copy / "journal" / "000000000001.jsonl").write_bytes(raw[:place] + rest)
+        if file_too:
+            next(copy.glob("entries/api/x/*-003.md")).unlink()
+        with synapse.open(str(copy)) as mem:
+            notes_of(mem)
+            mem.as_agent("eng").append("four", "api/x")
+            assert [b for b in bodies(mem) if b != "three"] == ["one", "two", "four"]
+            digest = mem.digest()
+            mem.rebuild()
+            assert mem.digest() == digest, f"cut at {place - start}"
+            assert mem.verify().ok
+
+
 def test_many_processes_notice_at_once(forked):
     """One makes the index anew, the others wait for it or find it made."""
     git(forked, "checkout", "-q", "feature")

@@ -390,9 +390,10 @@ def test_a_missing_file_is_made_again_from_the_ledgers(tmp_path):
     budget.close()
 
 
-def test_a_damaged_file_is_said(tmp_path):
-    (tmp_path / "spend.db").write_bytes(b"no database " * 500)
-    with pytest.raises(StoreError, match="delete it, it is derived"):
-        Budget(str(tmp_path / "spend.db"))
+def test_a_damaged_file_is_set_aside_and_one_that_cannot_be_opened_is_said(tmp_path):
+    damaged = b"no database " * 500
+    (tmp_path / "spend.db").write_bytes(damaged)
+    Budget(str(tmp_path / "spend.db")).close()
+    assert (tmp_path / "spend.db.damaged").read_bytes() == damaged
     with pytest.raises(StoreError, match="cannot be used"):
         Budget("/proc/none/spend.db")
