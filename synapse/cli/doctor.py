@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
 from synapse.cli import probes
@@ -326,13 +325,14 @@ def _declarations(root: str, memory: Memory) -> Iterator[Finding]:
 
 
 def _authors(root: str, memory: Memory) -> Iterator[Finding]:
+    from synapse.index.maintenance import counts_by_author
+
     registered = {agent.id for agent in memory.agents()} | {"operator", "consolidator"}
-    authors = Counter(
-        entry.author for entry in memory.as_agent("operator").read(limit=None)
-    )
+    with memory.store.snapshot(look=True) as snap:
+        authors = counts_by_author(snap, memory.store.clock())
     problems = [
         f"{author} wrote {count} {'entry' if count == 1 else 'entries'} and is not registered"
-        for author, count in authors.most_common()
+        for author, count in authors.items()
         if author not in registered
     ]
     yield from _some(

@@ -194,6 +194,11 @@ def weights(snap: Snapshot, now: int) -> tuple[Weight, ...]:
     return tuple(Weight(*row) for row in snap.db.run("weights", {"now": now}))
 
 
+def counts_by_author(snap: Snapshot, now: int) -> dict[str, int]:
+    """Return how many entries of each author are shown now, the busiest first; mail left out."""
+    return dict(snap.db.run("counts_by_author", {"now": now}).fetchall())
+
+
 def sized(snap: Snapshot, now: int, globs: tuple[str, ...]) -> tuple[Sized, ...]:
     """Return the entries that are shown in these namespaces. What is counted of their use is what
     prompts' receipts name.

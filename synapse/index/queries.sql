@@ -659,6 +659,10 @@ where e.seq > :floor and e.archived = 0 and e.kind = 0 and length(cast(t.body as
 -- name: received
 select max(at) from entries where seq <= :seq
 
+-- name: counts_by_author
+select w.name, count(*) from entries e join authors w on w.aid = e.aid
+where {live} and e.kind <> 1 group by w.aid order by count(*) desc, w.name
+
 -- name: busy
 select w.name, e.at / :day as day, count(*) from entries e join authors w on w.aid = e.aid
 where e.at >= :at group by w.name, day order by day, w.name

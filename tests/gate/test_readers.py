@@ -123,7 +123,7 @@ UNGATED = {
     "conditional": NUMBER,
     **dict.fromkeys(
         "idle outdone lapsed comparable mergeable brought_back filings_of held_by"
-        " weights of_night nights"
+        " weights counts_by_author of_night nights"
         " written_since told in_dispute_now sized long received busy lived superseded"
         " critical_acts citing critical"
         " seen_by reviews".split(),
