@@ -1,8 +1,9 @@
 """Changes an operator of the code at random, and sees whether a test fails. Run by hand:
 `python -m bench.mutants --count 300 --seed 1`.
 
-Each mutant is one change in one module, tried in a copy of the tree by the tests of that module.
-One that no test notices survives: it wants a test, or the code that it changed is not needed.
+Each mutant is one change in one module, tried in a copy of the tree by the tests of that module,
+and where these do not notice it by those of its whole package. One that no test notices survives:
+it wants a test, or the code that it changed is not needed.
 """
 
 import argparse
@@ -253,6 +254,15 @@ def tests_for(path: str, tests: dict[str, Path]) -> list[str]:
     )
 
 
+def tests_of_package(path: str, tests: dict[str, Path]) -> list[str]:
+    """Return the quick tests of the package that the module is in."""
+    package = path.partition("/")[0]
+    folders = [f"tests/{package}/"]
+    if package == "synapse":
+        folders += ["tests/contract/", "tests/gate/"]
+    return sorted(name for name in tests if name.startswith(tuple(folders)))
+
+
 def copied(folder: Path) -> Path:
     """Return a copy of the checkout, without what was made in it."""
     without = shutil.ignore_patterns(".*", "__pycache__", "dist", "node_modules")
@@ -269,7 +279,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument(
-        "--limit", type=float, default=300, help="seconds for one mutant"
+        "--limit", type=float, default=600, help="seconds for one set of tests"
     )
     asked = parser.parse_args(words)
     tests = {
@@ -285,17 +295,27 @@ def main(words: Sequence[str] | None = None) -> int:
         for number in range(asked.workers):
             trees.put(copied(Path(folder, str(number))))
 
+        def narrow(one: Mutant) -> tuple[Mutant, str]:
+            return one, tried(one, tests_for(one.path, tests))
+
+        def wide(one: Mutant) -> tuple[Mutant, str]:
+            return one, tried(one, tests_of_package(one.path, tests))
+
         def attempt(one: Mutant) -> tuple[Mutant, str]:
+            _, status = narrow(one)
+            return wide(one) if status == SURVIVED else (one, status)
+
+        def tried(one: Mutant, names: Sequence[str]) -> str:
             tree = trees.get()
             try:
-                return one, judge(one, tree, tests_for(one.path, tests), asked.limit)
+                return judge(one, tree, names, asked.limit)
             finally:
                 trees.put(tree)
 
         wholes = [whole(path) for path in sorted({one.path for one in mutants})]
-        failing = [
-            one.path for one, status in pool.map(attempt, wholes) if status != SURVIVED
-        ]
+        packages = {one.path.partition("/")[0]: one for one in wholes}
+        results = [*pool.map(narrow, wholes), *pool.map(wide, packages.values())]
+        failing = [one.path for one, status in results if status != SURVIVED]
         if failing:
             print(
                 "the tests of these fail, or take too long, without a change:", *failing

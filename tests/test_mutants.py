@@ -2,7 +2,16 @@
 
 import pytest
 
-from bench.mutants import KILLED, SURVIVED, TIMEOUT, count, drawn, judge, mutant
+from bench import mutants
+from bench.mutants import (
+    KILLED,
+    SURVIVED,
+    TIMEOUT,
+    count,
+    drawn,
+    judge,
+    mutant,
+)
 
 TINY = """
 def larger(a, b):
@@ -73,3 +82,22 @@ def test_a_seed_draws_the_same_mutants():
     first, again = (drawn(["synapse/authority.py"], 5, 3) for _ in range(2))
     assert first == again
     assert len(set(first)) == 5
+
+
+def test_a_mutant_is_tried_by_the_tests_of_its_package_alone():
+    names = dict.fromkeys(
+        f"tests/{name}"
+        for name in (
+            "synapse/mail/test_a.py",
+            "gate/test_b.py",
+            "crash/test_c.py",
+            "orchestrator/test_d.py",
+        )
+    )
+    assert mutants.tests_of_package("synapse/index/mailbox.py", names) == [
+        "tests/gate/test_b.py",
+        "tests/synapse/mail/test_a.py",
+    ]
+    assert mutants.tests_of_package("orchestrator/runs/steps.py", names) == [
+        "tests/orchestrator/test_d.py"
+    ]
