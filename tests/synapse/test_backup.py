@@ -1,6 +1,7 @@
 import json
 import os
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -76,7 +77,11 @@ def test_a_snapshot_taken_while_others_write(mem, tmp_path):
     for each in writers:
         each.start()
     try:
-        taken = [backup.take(mem, str(tmp_path / "snapshots")) for _ in range(3)]
+        taken = []
+        for _ in range(3):
+            while taken and len([*mem.export()]) <= taken[-1].records:
+                time.sleep(0.001)
+            taken.append(backup.take(mem, str(tmp_path / "snapshots")))
     finally:
         over.set()
         for each in writers:
