@@ -268,15 +268,20 @@ def _acknowledged(root: str, run: Run) -> list[str]:
 
 
 def _repeated(root: str, runs: list[Run]) -> int:
-    """Tokens that were sent in vain: of calls whose reply nobody was left to record."""
-    recorded = {
-        f"{run.id}/{line.step}"
-        for run in runs
-        for line in token_ledger.read(Folder(root, run.id).lines(LEDGER))
-    }
+    """Return the tokens that were sent in vain: of calls whose reply nobody was left to record. A
+    call has the same key however often it is made, and the calls of a run are recorded in order.
+    """
+    attempts: dict[str, dict[str, list[int]]] = {run.id: {} for run in runs}
     with open(os.path.join(root, ATTEMPTS), encoding="utf-8") as file:
-        calls = [line.split() for line in file]
-    return sum(int(tokens) for key, tokens in calls if key not in recorded)
+        for line in file:
+            key, tokens = line.split()
+            attempts[key.partition("/")[0]].setdefault(key, []).append(int(tokens))
+    repeated = 0
+    for run in runs:
+        recorded = len(token_ledger.read(Folder(root, run.id).lines(LEDGER)))
+        for number, sizes in enumerate(attempts[run.id].values()):
+            repeated += sum(sizes) - (sizes[-1] if number < recorded else 0)
+    return repeated
 
 
 def _billed(run: Run, lines: list[token_ledger.Line]) -> list[dict[str, Any]]:
