@@ -21,6 +21,7 @@ from synapse.errors import (
     NotFound,
     QueueFull,
 )
+from synapse.index.reading import asks_again
 from synapse.index.snapshot import Snapshot
 from synapse.model.agents import Agent
 from synapse.model.dates import When
@@ -49,6 +50,9 @@ Names = str | Iterable[str] | None
 PAGES = 64
 
 
+@asks_again(
+    *"staged read briefing later search unread get fate".split(),
+)
 @checked
 class AgentMemory:
     """One agent at the memory, or the operator, who sees everything and writes nothing. With a run,

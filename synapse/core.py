@@ -14,6 +14,7 @@ from types import TracebackType
 from synapse.agent_memory import AgentMemory
 from synapse.authority import admit
 from synapse.errors import Forbidden, InvalidEntry, NotFound, StoreCorrupt, StoreError
+from synapse.index.reading import asks_again
 from synapse.log import open_log
 from synapse.log.disk import sync_directory
 from synapse.log.files import FilesLog
@@ -77,6 +78,7 @@ staging:
 """
 
 
+@asks_again("agents", "last_seen", "questions", "audit", "digest")
 @checked
 class Memory:
     """One workspace. Threads may share it; close it, or use it in a `with` statement."""
@@ -469,8 +471,10 @@ def _make(root: str) -> None:
     _share(root)
     path = os.path.join(root, "synapse.yaml")
     if not os.path.exists(path):
+        name = os.path.basename(root).lower()
+        name = name if is_component(name) else "shared-memory"
         with builtins.open(path, "x", encoding="utf-8") as file:
-            file.write(_SETTINGS.format(name=_name(root)))
+            file.write(_SETTINGS.format(name=name))
     for folder in grown:
         try:
             sync_directory(folder)
@@ -493,8 +497,3 @@ def _share(root: str) -> None:
             if not os.path.lexists(path):
                 with builtins.open(path, "x", encoding="utf-8") as file:
                     file.write(text)
-
-
-def _name(root: str) -> str:
-    name = os.path.basename(root).lower()
-    return name if is_component(name) else "shared-memory"

@@ -1,21 +1,24 @@
 """The exception tree. Every class carries the exit code of the shell; nothing here knows any other
 module.
 
-SynapseError                       exit 1   str() is the message; .details is what --json prints ├─
-InvalidEntry (ValueError)       exit 64  .path .problems: malformed text or values, listed, not
-guessed ├─ InvalidQuery (ValueError)       exit 64  a search or a filter that cannot be read ├─
-NotFound (LookupError)          exit 3   .id ├─ Forbidden (PermissionError)     exit 4   .agent
-.namespace .action .allowed ├─ Conflict                        exit 5   a guard refused, a race was
-lost; nothing was written │   └─ QueueFull                            the review queue has reached
-its bound ├─ StoreError                      exit 6   the disk, the journal or the index failed │
-├─ StoreBusy                            .pid holds the lock; try again │   ├─ StoreCorrupt
-says which file and what to run │   ├─ ReadOnly                             this process may not
-write here; reading works │   └─ NewerProtocol                        written by a newer version of
-this software ├─ SealError                       exit 7   sealed scopes │   └─ NoKey
-this workspace holds no keys: nothing can be sealed ├─ OverBudget                      exit 8
-.needed .budget: a view cannot be cut further
-└─ EmbedderError                   exit 9   .url .folder: what makes vectors of texts is not there,
-    or failed └─ Refused                              it answered, and will not embed this text
+    SynapseError               exit 1   str() is the message; .details is what --json prints
+    ├─ InvalidEntry            exit 64  .path .problems: malformed text or values (a ValueError)
+    ├─ InvalidQuery            exit 64  a search or a filter that cannot be read (a ValueError)
+    ├─ NotFound                exit 3   .id (a LookupError)
+    ├─ Forbidden               exit 4   .agent .namespace .action .allowed (a PermissionError)
+    ├─ Conflict                exit 5   a guard refused, a race was lost; nothing was written
+    │   └─ QueueFull                    the review queue has reached its bound
+    ├─ StoreError              exit 6   the disk, the journal or the index failed
+    │   ├─ StoreBusy                    .pid holds the lock; try again
+    │   ├─ StoreCorrupt                 says which file and what to run
+    │   ├─ IndexDamaged                 .path was set aside, and is derived again; ask once more
+    │   ├─ ReadOnly                     this process may not write here; reading works
+    │   └─ NewerProtocol                written by a newer version of this software
+    ├─ SealError               exit 7   sealed scopes
+    │   └─ NoKey                        this workspace holds no keys: nothing can be sealed
+    ├─ OverBudget              exit 8   .needed .budget: a view cannot be cut further
+    └─ EmbedderError           exit 9   .url .folder: what makes vectors is missing, or failed
+        └─ Refused                      it answered, and will not embed this text
 
 64 is EX_USAGE of sysexits.h. No code is 2: Claude Code blocks the prompt when a hook ends with
 that.
@@ -88,6 +91,10 @@ class StoreBusy(StoreError):
 
 class StoreCorrupt(StoreError):
     """The store is damaged; run `synapse verify`, then `synapse repair`."""
+
+
+class IndexDamaged(StoreError):
+    """A derived file was damaged; it is set aside and made again: ask once more."""
 
 
 class ReadOnly(StoreError):

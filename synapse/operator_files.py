@@ -106,7 +106,7 @@ class OperatorFiles:
         """Settings are journalled when they change, old and new; those that a workspace began with
         need no record.
         """
-        stored = self.index.db.meta("settings")
+        stored = self.index.meta("settings")
         was = _settings_from(stored) if stored else None
         assert self.log is not None
         settings, strays = self.log.read_settings(was)
@@ -149,7 +149,7 @@ class OperatorFiles:
         """Return whether a file of the operator's is not, byte for byte, the one that was last
         read. A copy is.
         """
-        return self.index.db.meta(f"sha:{path}") not in (None, self._sha(path))
+        return self.index.meta(f"sha:{path}") not in (None, self._sha(path))
 
     def _sha(self, path: str) -> str:
         assert self.log is not None
@@ -161,7 +161,7 @@ class OperatorFiles:
             raise StoreError(f"{path} cannot be read: {error}") from error
 
     def _recall(self) -> Signatures:
-        stored = json.loads(self.index.db.meta("signatures") or "{}")
+        stored = json.loads(self.index.meta("signatures") or "{}")
         return {
             path: (changed, size, inode)
             for path, (changed, size, inode) in stored.items()
@@ -184,7 +184,7 @@ class OperatorFiles:
     def complaints(self) -> dict[str, list[str]]:
         """Return what is wrong with which file of the operator's, by the last look."""
         if self._complaints is None:
-            self._complaints = json.loads(self.index.db.meta("complaints") or "{}")
+            self._complaints = json.loads(self.index.meta("complaints") or "{}")
         return self._complaints
 
     def _read_settings(self) -> Settings:
@@ -199,7 +199,7 @@ class OperatorFiles:
         self.complaints.update({"synapse.yaml": texts} if texts else {})
 
     def _kept_settings(self) -> Settings | None:
-        stored = self.index.db.meta("settings")
+        stored = self.index.meta("settings")
         if not stored or self.log is None or self.signed is None:
             return None
         if self._recall().get("synapse.yaml") != self.signed.get("synapse.yaml"):

@@ -17,7 +17,8 @@ from synapse.errors import (
     StoreCorrupt,
     StoreError,
 )
-from synapse.index.index import UNKNOWN, Index, Reading
+from synapse.index.index import UNKNOWN, Index
+from synapse.index.reading import Reading
 from synapse.log.adopt import Channel
 from synapse.log.files import FilesLog
 from synapse.model.agents import Agent, authority_in

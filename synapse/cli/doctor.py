@@ -227,6 +227,9 @@ def _integrity(root: str, memory: Memory) -> Iterator[Finding]:
             "in memory, for it cannot be written here",
         )
         return
+    if os.path.exists(f"{path}.damaged"):
+        text = "brain.db.damaged was set aside; it was made again, delete it"
+        yield Finding("index", "warn", text)
     if not os.path.exists(path):
         yield Finding("index", "ok", "none yet; it is derived at the first read")
         return

@@ -10,8 +10,11 @@ import sqlite3
 from _thread import _local, get_ident
 from collections.abc import Iterable, Mapping
 
-from synapse.errors import StoreError
-from synapse.system.typed import Any
+from synapse.errors import IndexDamaged, StoreError
+from synapse.system.typed import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from synapse.system.lock import Lock
 
 VERSION = "15"
 INDEX = ("schema.sql", "queries.sql", VERSION)
@@ -50,6 +53,7 @@ class Act:
         "connection",
         "counts",
         "depth",
+        "file",
         "held",
         "reading",
         "snapshot",
@@ -58,6 +62,7 @@ class Act:
 
     def __init__(self) -> None:
         self.connection: sqlite3.Connection | None = None
+        self.file = 0  # which of the files of this name the connection is open on
         self.depth = 0
         self.held = self.reading = self.words = False
         # the snapshot of `Index`, which the layers above know by its class
@@ -88,6 +93,8 @@ class Database:
         self.local = _Thread()
         self.pid = os.getpid()
         self.opened: dict[int, sqlite3.Connection] = {}
+        self.file = 0  # how often it was set aside, or was by somebody else
+        self.inode = 0  # of the file that was opened last
         self.shared = self._connect(copy) if path == ":memory:" else None
         self._ensure()
 
@@ -99,8 +106,9 @@ class Database:
             self.pid, self.local, self.opened = os.getpid(), _Thread(), {}
         act = self.local.act
         connection = act.connection
-        if connection is None:
+        if connection is None or (act.file != self.file and not act.reading):
             connection = act.connection = self.opened[get_ident()] = self._connect()
+            act.file = self.file
         return connection
 
     def run(
@@ -144,20 +152,51 @@ class Database:
         """End the read transaction that a snapshot began."""
         act.reading = False
         if act.connection is not None:
-            act.connection.execute("commit")
+            try:
+                act.connection.execute("commit")
+            except sqlite3.DatabaseError as error:
+                raise self.failed(error) from error
+
+    def roll_back(self) -> None:
+        """Take back the transaction that is open; of a damaged file it may be gone already."""
+        try:
+            self.connection.execute("rollback")
+        except sqlite3.Error:
+            pass
 
     def many(self, name: str, rows: list[tuple[object, ...]]) -> None:
         if rows:
             self.connection.executemany(self.sql[name], rows)
 
     def failed(self, error: Exception) -> StoreError:
-        """Return the error as one of ours: the disk is full or read-only, or the file is
-        damaged.
+        """Return the error as one of ours: the file is damaged, or the disk is full or
+        read-only.
         """
-        return StoreError(
-            f"the index {self.path} could not be used: {error}; if it is damaged,"
-            f" delete it: it is derived"
-        )
+        if isinstance(error, IndexDamaged):
+            return error
+        if is_damage(error):
+            return IndexDamaged(
+                f"the index {self.path} was damaged ({error}): it is set aside and derived"
+                f" again; ask once more",
+                path=self.path,
+            )
+        return StoreError(f"the index {self.path} could not be used: {error}")
+
+    def set_aside(self) -> bool:
+        """Put the damaged file out of the way, under a name that says so, and open a new one;
+        whether it was this call that did. Called under the lock of those who add to the file.
+
+        Threads that are reading in the old one end that there.
+        """
+        try:
+            mine = os.stat(self.path).st_ino == self.inode
+        except FileNotFoundError:
+            mine = False
+        if mine:
+            _put_away(self.path)
+        self.file += 1
+        self._ensure()
+        return mine
 
     def meta(self, key: str) -> str | None:
         row = self.run("get_meta", {"key": key}).fetchone()
@@ -236,14 +275,15 @@ class Database:
                 # Folding the WAL back syncs twice: at SQLite's own 1,000 pages that is one small
                 # commit in eighty.
                 connection.execute("pragma wal_autocheckpoint = 3000")
+                self.inode = os.stat(self.path).st_ino
             connection.execute("pragma synchronous = normal")
             connection.execute("pragma temp_store = memory")
             connection.execute("pragma cache_size = -16000")
             return connection
         except sqlite3.Error as error:
-            raise StoreError(
-                f"the index {self.path} could not be opened: {error}; delete it, it is derived"
-            ) from error
+            if self.path != ":memory:" and os.path.exists(self.path):
+                self.inode = os.stat(self.path).st_ino
+            raise self.failed(error) from error
 
     def _ensure(self) -> None:
         """Tables of this version. Several processes may find an empty file at once: one makes
@@ -257,16 +297,16 @@ class Database:
                 self.wipe()
             self.connection.execute("commit")
         except sqlite3.DatabaseError as error:
-            raise StoreError(
-                f"the index {self.path} is damaged: {error}; delete it, it is derived"
-            ) from error
+            raise self.failed(error) from error
 
     def _version(self) -> str | None:
         try:
             row = self.connection.execute(
                 self.sql["get_meta"], {"key": "version"}
             ).fetchone()
-        except sqlite3.OperationalError:
+        except sqlite3.OperationalError as error:
+            if "no such table" not in str(error):
+                raise
             return None
         return None if row is None else row[0]
 
@@ -280,3 +320,49 @@ class Database:
                 self.connection.execute(statement)
                 statement = ""
         self.set_meta("version", self.version)
+
+
+def open_database(
+    path: str, lock: Lock | None, kind: tuple[str, str, str] = INDEX
+) -> Database:
+    """Open the file; where it is damaged, set it aside under the lock of those who add to it, and
+    open a new one.
+    """
+    try:
+        return Database(path, kind)
+    except IndexDamaged:
+        if lock is None:
+            raise
+        lock.run(lambda: set_aside(path, kind))
+        return Database(path, kind)
+
+
+def set_aside(path: str, kind: tuple[str, str, str]) -> None:
+    """Put a file that cannot be opened out of the way, if nobody did that meanwhile."""
+    try:
+        Database(path, kind).close()
+    except IndexDamaged:
+        _put_away(path)
+
+
+def _put_away(path: str) -> None:
+    """Rename a file and its log of changes. The log goes first: a new file must not find it."""
+    for end in ("-wal", "-shm", ""):
+        if os.path.exists(path + end):
+            os.replace(path + end, f"{path}.damaged{end}")
+    for end in ("-wal", "-shm"):
+        if os.path.exists(path + end):
+            os.remove(path + end)
+
+
+def is_damage(error: BaseException | None) -> bool:
+    """Return whether SQLite says that the file is not what it wrote: bytes of something else, or
+    tables that are missing.
+    """
+    if not isinstance(error, sqlite3.DatabaseError):
+        return False
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or (
+        isinstance(error, sqlite3.OperationalError)
+        and str(error).startswith(("no such table", "no such column", "no such index"))
+    )

@@ -7,12 +7,12 @@ from __future__ import annotations
 import os
 import sqlite3
 from _thread import RLock
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from synapse.errors import StoreCorrupt
-from synapse.index.database import Database
+from synapse.errors import IndexDamaged, StoreCorrupt
+from synapse.index.database import Database, is_damage, open_database
 from synapse.index.names import Names
-from synapse.index.projector import BATCH, Projector
+from synapse.index.projector import BATCH, Projector, voids_of
 from synapse.index.reached import (
     Reached,
     fork_since,
@@ -34,56 +34,9 @@ FOLDERS = 500  # of which the names are kept in memory
 COUNTED = 8_192  # token counts of each encoding that are kept in memory
 UNKNOWN = (-1, -1, -1)
 Watch = Callable[[Sequence[Record]], object]
-_WORDLESS = "the snapshot around this one is without words: open that one with them"
 _INSIDE = (
     "a snapshot is for questions: leave it before the log or the index is written to"
 )
-
-
-class Reading:
-    """A `with` statement's way to a snapshot. Inside of another of the same thread it is that
-    one.
-    """
-
-    __slots__ = ("index", "late", "words")
-
-    def __init__(self, index: Index, words: bool, late: bool) -> None:
-        self.index = index
-        self.late = late
-        self.words = words
-
-    def __enter__(self) -> Snapshot:
-        index = self.index
-        db = index.db
-        act = db.local.act
-        if act.depth:
-            if self.words and not act.words:
-                raise RuntimeError(_WORDLESS)
-            act.depth += 1
-            nested: Snapshot = act.snapshot
-            return nested
-        if not self.late:
-            index.take_in()
-        if self.words:
-            index.fill_words()
-        # From the first statement on, one state of the file. In memory threads share a connection.
-        act.held, act.words = db.shared is None, self.words
-        act.depth = 1
-        act.snapshot = snapshot = index.current
-        return snapshot
-
-    def __exit__(self, *error: object) -> None:
-        act = self.index.db.local.act
-        act.depth -= 1
-        if act.depth:
-            return
-        act.held = False
-        if act.reading:
-            self.index.db.release(act)
-        if act.counts:
-            counts, act.counts = act.counts, []
-            for encoding, new in counts:
-                self.index.keep_tokens(encoding, new)
 
 
 def _unwatched(records: Sequence[Record]) -> None:
@@ -99,10 +52,9 @@ class Index:
         if path != ":memory:":
             os.makedirs(os.path.dirname(path), exist_ok=True)
         self.log = log
-        self.db = db or Database(path)
         self.lock = None if path == ":memory:" else Lock(f"{path}.lock", patience=30.0)
+        self.db = db or open_database(path, self.lock)
         self.mutex = RLock()
-        self.current = Snapshot(self.db, Names(self.db))
         self.place, self.doubts = (-1, -1), 0  # where it stands
         self.notes: list[str] = []
         self.told = False
@@ -110,6 +62,10 @@ class Index:
         self.taken = 0  # batches since the last fold
         self.folders: dict[str, tuple[int, set[str]]] = {}
         self.counts: dict[str, dict[bytes, int]] = {}
+        try:
+            self.current = Snapshot(self.db, Names(self.db))
+        except IndexDamaged:
+            self.renew(Reached())
 
     @property
     def held(self) -> bool:
@@ -127,13 +83,60 @@ class Index:
     def take_in(self) -> None:
         """Catch up with the log, for who is not inside of a snapshot."""
         mark = self.log.mark()
-        if mark == self.place and self.log.doubts == self.doubts:
+        if mark != self.place or self.log.doubts != self.doubts:
+            self.twice(self._take_in)
+
+    def twice(self, section: Callable[[], T]) -> T:
+        """Run the section; where the file of the index is damaged, set it aside and run it on a new
+        one. It may write to the log nothing that it would write again.
+        """
+        try:
+            return section()
+        except (IndexDamaged, sqlite3.DatabaseError) as error:
+            if not isinstance(error, IndexDamaged) and not is_damage(error):
+                raise
+            if self.lock is None:
+                raise self.db.failed(error) from error
+            self.renew()
+            return section()
+
+    def renew(self, reached: Reached | None = None) -> None:
+        """Set the damaged file aside, unless another process just did, and begin a new one, for the
+        log to be taken in again. How far the log had been seen is kept, as far as it can be read.
+        """
+        if self.lock is None:
             return
+        with self.mutex:
+            forks, known = "", reached or self.current
+            reached = Reached(turn=known.turn, seen=getattr(known, "cursor", 0))
+            try:
+                kept = read_reached(self.db)
+                forks = self.db.meta("forks") or ""
+                reached = kept._replace(mark=(-1, -1), proof="", seen=self.seen())
+            except (IndexDamaged, sqlite3.DatabaseError, ValueError):
+                pass
+            try:
+                mine = self.lock.run(self.db.set_aside)
+                if mine:
+                    self.db.set_meta("forks", forks)
+                    write_reached(self.db, reached)
+                    self.notes.append(
+                        f"the index was damaged: it is kept as {self.db.path}.damaged, and"
+                        " a new one is derived from the journal"
+                    )
+            except (sqlite3.Error, OSError) as error:
+                raise self.db.failed(error) from error
+            self.folders.clear()
+            self.current = Snapshot(self.db, Names(self.db), turn=reached.turn)
+            self.place = (-1, -1)
+
+    def _take_in(self) -> None:
+        mark = self.log.mark()
         with self.mutex:
             doubts = self.log.doubts
             if self._behind(mark):
                 self._reach(mark)
-            self._refresh((*mark, doubts))
+            self.refresh((*mark, doubts))
             self.place, self.doubts = mark, doubts
         if self.log.forked and not self.told:
             self.notes.append(
@@ -156,7 +159,7 @@ class Index:
             or self.log.mark() < reached.mark
         )
 
-    def _refresh(self, mark: object) -> None:
+    def refresh(self, mark: object) -> None:
         """Learn the names first, so that no page reaches further: others write meanwhile."""
         cursor, turn, current = self.cursor(), read_reached(self.db).turn, self.current
         names, entries = current.names, current.entries
@@ -174,7 +177,9 @@ class Index:
         again where one was taken back. What the log lost is given up, and reported no more.
         """
         with self.mutex:
-            self._alone(lambda: self._whole(lambda: self._given_up(watch)))
+            self.twice(
+                lambda: self._alone(lambda: self._whole(lambda: self._given_up(watch)))
+            )
             self.fill_words()
             names = Names(self.db, self.db.run("version").fetchone())
             turn = read_reached(self.db).turn
@@ -212,8 +217,12 @@ class Index:
     def hear(self, note: str) -> None:
         self.notes.append(note)
 
+    def meta(self, key: str) -> str | None:
+        """Return a value that is kept with the index."""
+        return self.twice(lambda: self.db.meta(key))
+
     def turns(self) -> int:
-        return read_reached(self.db).turn
+        return self.twice(lambda: read_reached(self.db)).turn
 
     def fork(self, turn: int) -> int | None:
         """Return the last record that all logs since a turn have in common; None if unknown."""
@@ -245,7 +254,7 @@ class Index:
         try:
             value = section()
         except BaseException:
-            run("rollback")
+            self.db.roll_back()
             raise
         run("commit")
         return value
@@ -259,7 +268,7 @@ class Index:
         projector = Projector(self.db)
         last = self._taken(projector, records)
         if projector.restart:
-            return self._anew(reached, _voids(self.log.since(0)), watch)
+            return self._anew(reached, voids_of(self.log.since(0)), watch)
         if last is not None:
             cursor = last.seq
             self.db.set_meta("seq", str(cursor))
@@ -336,7 +345,7 @@ class Index:
 
     def note(self, key: str, value: str) -> None:
         """Keep a value with the index, as disposable as the rest."""
-        self._alone(lambda: self.db.set_meta(key, value))
+        self.twice(lambda: self._alone(lambda: self.db.set_meta(key, value)))
 
     def fold(self, least: int = 0) -> None:
         """Fold the log of changes back into the file, if so many batches were taken in. Most of it
@@ -395,6 +404,9 @@ class Index:
         """Index the words of what was taken in, in batches of their own: inside the append, or the
         page, they would make their tails.
         """
+        self.twice(self._fill_missing_words)
+
+    def _fill_missing_words(self) -> None:
         if self.cursor() > self._worded():
             self._alone(self._fill_words)
 
@@ -413,7 +425,7 @@ class Index:
                 done = reached == before
                 self.db.set_meta("words", str(cursor if done else reached))
             except BaseException:
-                run("rollback")
+                self.db.roll_back()
                 raise
             run("commit")
             if done:
@@ -450,7 +462,8 @@ class Index:
         rows: list[tuple[object, ...]] = [
             (digest, encoding, n) for digest, n in counts.items()
         ]
-        self._alone(lambda: self._whole(lambda: self.db.many("keep_token", rows)))
+        keep = lambda: self._whole(lambda: self.db.many("keep_token", rows))  # noqa: E731
+        self.twice(lambda: self._alone(keep))
 
     # -- proof -------------------------------------------------------------------------------------
 
@@ -466,29 +479,6 @@ class Index:
         self.db.close()
         if self.lock is not None:
             self.lock.close()
-
-
-def _voids(records: Iterable[Record]) -> list[tuple[object, ...]]:
-    """Return the seqs of the records that were taken back."""
-    return [
-        (record.fields["seq"],)
-        for record in records
-        if record.kind == "void" and "seq" in record.fields
-    ]
-
-
-def snapshot_of(
-    log: Log, records: Iterable[Record], *, words: bool = False
-) -> Snapshot:
-    """Return a snapshot of some records only: what could be known when the last was written."""
-    index, records = Index(log, ":memory:"), list(records)
-    index.db.many("put_void", _voids(records))
-    last = Projector(index.db).take(records)
-    index.db.set_meta("seq", str(last.seq if last else 0))
-    index._refresh(None)
-    if words:
-        index.fill_words()
-    return index.current
 
 
 def _warn(text: str) -> None:

@@ -27,6 +27,15 @@ _NAMES = {
 _NOT_HEAD = frozenset(("start", "body", "staged"))
 
 
+def voids_of(records: Iterable[Record]) -> list[tuple[object, ...]]:
+    """Return the seqs of the records that were taken back."""
+    return [
+        (record.fields["seq"],)
+        for record in records
+        if record.kind == "void" and "seq" in record.fields
+    ]
+
+
 class Projector:
     """Writes the rows of one batch of records. Rows wait in lists and go in together, for speed."""
 

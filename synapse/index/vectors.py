@@ -16,7 +16,7 @@ from math import isfinite, sqrt
 from struct import pack
 
 from synapse.errors import EmbedderError
-from synapse.index.database import Database
+from synapse.index.database import Database, open_database
 from synapse.system.lock import Lock
 from synapse.system.typed import TYPE_CHECKING, NamedTuple, T
 
@@ -51,8 +51,8 @@ class Vectors:
     """The file, and what of it is in memory. One process at a time adds to it."""
 
     def __init__(self, path: str, db: Database | None = None) -> None:
-        self.db = db or Database(path, KIND)
         self.lock = None if path == ":memory:" else Lock(f"{path}.lock")
+        self.db = db or open_database(path, self.lock, KIND)
         self.mutex = RLock()
         self.loading = allocate_lock()
         self.loaded: dict[str, Rows] = {}

@@ -93,7 +93,9 @@ class FilesLog(OperatorFiles):
 
         if any(record.entry is not None for record in records):
             load()
-        results = self.journal.append(records, place)
+        # A damaged index is found before a line is written.
+        again = self.state.twice if self.state is not None else lambda act: act()
+        results = again(lambda: self.journal.append(records, place))
         written = [record for record, new in results if new]
         if written:
             self.taken.wrote(written)

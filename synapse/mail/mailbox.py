@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from synapse.agent_memory import AgentMemory, Names
 from synapse.errors import Conflict, Forbidden, InvalidEntry, NotFound
 from synapse.index import mailbox
+from synapse.index.reading import asks_again
 from synapse.index.snapshot import Snapshot
 from synapse.mail import messages
 from synapse.model import kinds
@@ -34,6 +35,7 @@ from synapse.system.typed import Any
 _SUMMED = 500  # so many messages of a thread go into its summary at most
 
 
+@asks_again("poll", "inbox", "get", "threads", "thread", "history")
 @checked
 class Mail:
     """An agent's mail. The operator reads everybody's, and sends with `Memory.tell`."""
@@ -131,17 +133,15 @@ class Mail:
         owner = self._owner(agent)
         if mark and owner.id != self.agent_memory.id:
             raise Forbidden(
-                "only the agent itself can mark its mail as read",
-                action="mark",
+                "only the agent itself can mark its mail as read", action="mark"
             )
+        now = self.store.clock()
         with self.store.snapshot(look=True) as snap:
-            now = self.store.clock()
             rows = mailbox.unread(snap, owner, now)
             rows = rows[: max(limit, 0)] if limit is not None else rows
-            entries = snap.load(rows, now, snap.names.reach(owner))
-            messages = self._as_messages(entries)
-        if mark and entries:
-            self.agent_memory.writer.act("receipt", ids=[entry.id for entry in entries])
+            messages = self._as_messages(snap.load(rows, now, snap.names.reach(owner)))
+        if mark and messages:
+            self.agent_memory.writer.act("receipt", ids=[mail.id for mail in messages])
             self._refresh_mirror()
         return messages
 

@@ -8,7 +8,7 @@ from operator import attrgetter
 
 from synapse.authority import visible
 from synapse.errors import InvalidQuery
-from synapse.index.index import snapshot_of
+from synapse.index.replay import snapshot_of
 from synapse.index.snapshot import Filter, Snapshot
 from synapse.model.agents import Agent
 from synapse.model.clock import parse_since

@@ -88,7 +88,7 @@ def watch(root, acks, reads, stale=False):
     from synapse.index.index import Index
 
     if stale:
-        Index.take_in = lambda index: index._refresh(None)
+        Index.take_in = lambda index: index.refresh(None)
     kept, missed, torn, most = synapse.open(root), 0, 0, 0
     for turn in range(int(reads)):
         with open(acks, encoding="utf-8") as file:

@@ -72,7 +72,7 @@ PUBLIC = {
     **dict.fromkeys(
         "Conflict Forbidden InvalidEntry InvalidQuery NewerProtocol NoKey NotFound"
         " OverBudget QueueFull ReadOnly"
-        " StoreBusy StoreCorrupt".split(),
+        " IndexDamaged StoreBusy StoreCorrupt".split(),
         ERROR,
     ),
 }

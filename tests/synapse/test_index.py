@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 import synapse
 from synapse.core import Memory
-from synapse.errors import NotFound, StoreBusy, StoreError
+from synapse.errors import IndexDamaged, NotFound, StoreBusy
 from synapse.index.database import Database, load_sql
-from synapse.index.index import Index, snapshot_of
+from synapse.index.index import Index
+from synapse.index.replay import snapshot_of
 from synapse.index.snapshot import Filter
 from synapse.log.memory import MemoryLog
 from synapse.model.agents import Agent, settled
@@ -344,12 +345,12 @@ def test_an_index_of_another_version_is_built_again(tmp_path):
         assert len(mem.as_agent("operator").read()) == 1
 
 
-def test_a_damaged_index_says_what_to_do(tmp_path):
+def test_a_damaged_index_says_that_it_is_derived_again(tmp_path):
     path = tmp_path / "brain.db"
     path.write_bytes(
         b"no database at all, and longer than a header of sixteen bytes" * 100
     )
-    with pytest.raises(StoreError, match="delete it"):
+    with pytest.raises(IndexDamaged, match="derived again"):
         Database(str(path))
 
 

@@ -14,8 +14,8 @@ from synapse.authority import visible
 from synapse.core import Memory
 from synapse.errors import Forbidden, InvalidQuery, OverBudget
 from synapse.history.sentences import Act, sentence
-from synapse.index.index import snapshot_of
 from synapse.index.projector import Projector
+from synapse.index.replay import snapshot_of
 from synapse.index.snapshot import Filter
 from synapse.log.memory import MemoryLog
 from synapse.model.agents import Agent, settled

@@ -1,0 +1,94 @@
+"""A reading of the index: the `with` statement of `Store.snapshot`, and what asks again where the
+file of the index turned out to be damaged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+
+from synapse.errors import IndexDamaged
+from synapse.index.database import is_damage
+from synapse.system.typed import TYPE_CHECKING, Any, T
+
+if TYPE_CHECKING:
+    from synapse.index.index import Index
+    from synapse.index.snapshot import Snapshot
+
+_WORDLESS = "the snapshot around this one is without words: open that one with them"
+
+
+class Reading:
+    """A `with` statement's way to a snapshot. Inside of another of the same thread it is that
+    one.
+    """
+
+    __slots__ = ("index", "late", "words")
+
+    def __init__(self, index: Index, words: bool, late: bool) -> None:
+        self.index = index
+        self.late = late
+        self.words = words
+
+    def __enter__(self) -> Snapshot:
+        index = self.index
+        db = index.db
+        act = db.local.act
+        if act.depth:
+            if self.words and not act.words:
+                raise RuntimeError(_WORDLESS)
+            act.depth += 1
+            nested: Snapshot = act.snapshot
+            return nested
+        if not self.late:
+            index.take_in()
+        if self.words:
+            index.fill_words()
+        # From the first statement on, one state of the file. In memory threads share a connection.
+        act.held, act.words = db.shared is None, self.words
+        act.depth = 1
+        act.snapshot = snapshot = index.current
+        return snapshot
+
+    def __exit__(
+        self, kind: object, error: BaseException | None, trace: object
+    ) -> None:
+        act = self.index.db.local.act
+        act.depth -= 1
+        if act.depth:
+            return
+        act.held = False
+        if act.reading:
+            self.index.db.release(act)
+        if isinstance(error, IndexDamaged) or is_damage(error):
+            act.counts = []
+            self.index.renew()
+            if not isinstance(error, IndexDamaged):
+                raise self.index.db.failed(error) from error  # type: ignore[arg-type]
+        if act.counts:
+            counts, act.counts = act.counts, []
+            for encoding, new in counts:
+                self.index.keep_tokens(encoding, new)
+
+
+def asks_again(*names: str) -> Callable[[type[T]], type[T]]:
+    """Make these methods of a class, which read and write nothing, ask a second time where the
+    index turned out to be damaged: it was set aside, and is derived again.
+    """
+
+    def wrapped(method: Any) -> Any:
+        @wraps(method)
+        def asking(self: Any, *values: Any, **named: Any) -> Any:
+            try:
+                return method(self, *values, **named)
+            except IndexDamaged:
+                return method(self, *values, **named)
+
+        return asking
+
+    def decorated(kind: type[T]) -> type[T]:
+        for name in names:
+            setattr(kind, name, wrapped(getattr(kind, name)))
+        return kind
+
+    return decorated

@@ -1,0 +1,30 @@
+"""What an index would answer of some records only: a snapshot in memory, for views of an earlier
+moment and for proofs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from synapse.index.index import Index
+from synapse.index.projector import Projector, voids_of
+from synapse.index.snapshot import Snapshot
+from synapse.model.records import Record
+from synapse.system.typed import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from synapse.model.protocols import Log
+
+
+def snapshot_of(
+    log: Log, records: Iterable[Record], *, words: bool = False
+) -> Snapshot:
+    """Return a snapshot of some records only: what could be known when the last was written."""
+    index, records = Index(log, ":memory:"), list(records)
+    index.db.many("put_void", voids_of(records))
+    last = Projector(index.db).take(records)
+    index.db.set_meta("seq", str(last.seq if last else 0))
+    index.refresh(None)
+    if words:
+        index.fill_words()
+    return index.current
