@@ -18,7 +18,8 @@ from bench.figures import once
 from bench.workload import DAY, DAYS, READER, Item, items, people
 from synapse.agent_memory import AgentMemory
 from synapse.authority import admit
-from synapse.exchange import write_declarations
+from synapse.formats.declared import render_agent
+from synapse.index.names import agent_from
 from synapse.log import settle
 from synapse.log.chain import GENESIS, Tail, encode
 from synapse.log.files import FilesLog
@@ -133,7 +134,9 @@ def fill(root: str, lines: Iterable[tuple[int, Record]], *, files: bool) -> None
                 kept.append(record)
             elif files:
                 settle.follow(log.mirror, (record,), log.find)
-        write_declarations(log, kept)
+        for record in kept:
+            agent = agent_from(record.fields["agent"])
+            log.mirror.place(f"agents/{agent.id}.yaml", render_agent(agent).encode())
         _settled(root, log)
     finally:
         log.close()

@@ -18,7 +18,7 @@ from orchestrator.runs.records import Run
 from orchestrator.runs.task import Result
 from orchestrator.session_config import SessionConfig
 from orchestrator.spend.segments import COORDINATORS
-from orchestrator.wake import BESIDE, NOW, News, Reader
+from orchestrator.wake import BESIDE, LATE, LATE_TURNS, NOW, News, Reader
 from synapse.model.agents import Agent
 from synapse.system.text import storable_all
 
@@ -43,6 +43,7 @@ class Session:
         self.config = config
         self.first = recorded[0].fields
         self.inbox: dict[str, News] = {}
+        self.late = 0  # entries that were told late
         self.interrupt = asyncio.Event()
         self.changed = (
             asyncio.Event()
@@ -71,9 +72,13 @@ class Session:
 
     def offer(self, news: News) -> None:
         """Put news into its next prompt; in mid-turn where it wakes the agent and the engine can be
-        interrupted."""
+        interrupted. What is late is worth a turn of its own for a few entries of a run."""
         if news.entry.id not in self.seen:
             self.seen.add(news.entry.id)
+            if news.tier == LATE:
+                self.late += 1
+                if self.late > LATE_TURNS:
+                    news = news._replace(tier=BESIDE)
             self.inbox[news.entry.id] = news
             if news.tier != BESIDE:
                 self.changed.set()

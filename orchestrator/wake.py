@@ -27,15 +27,17 @@ from synapse.view.relevance import clauses, concerns, forms
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
-QUOTA = 10  # wakes that one author causes in a minute; what is over waits for the next session
+QUOTA = 10  # wakes that one author causes in a minute; what is over is told late
+LATE_TURNS = 10  # entries over the quota for which one run takes a turn of its own
 # entries that one author addresses to one run and that are told it, where it has no more authority
 TALK = 10
 LOOK_EVERY = 0.25
 LONG = 1_200  # characters of an entry that is told whole without waking anybody
 AT_ONCE = 8  # entries that wake nobody and are told before one turn; the others wait for the next
 # How soon news is told: at once, in mid-turn where that can be; before the run ends, if there is no
-# turn before; or beside the next turn, and never for its own sake.
-NOW, SOON, BESIDE = "now", "soon", "beside"
+# turn before; late, which is as soon, for what is critical and over its author's quota; or beside
+# the next turn, and never for its own sake.
+NOW, SOON, LATE, BESIDE = "now", "soon", "late", "beside"
 _MINUTE = 60 * SECOND
 
 
@@ -125,11 +127,13 @@ class NewsFeed:
                 self._news += [
                     (run, event.entry, soon) for run, soon in tiers.items() if soon
                 ]
-            elif NOW in tiers.values():
-                self.held.append(event.entry.id)
-            else:  # its author had used up its wakes: it is worth no turn of its own
+            else:  # its author had used up its wakes: it interrupts nobody
+                if NOW in tiers.values():
+                    self.held.append(event.entry.id)
                 self._news += [
-                    (run, event.entry, BESIDE) for run, soon in tiers.items() if soon
+                    (run, event.entry, LATE if soon == NOW else BESIDE)
+                    for run, soon in tiers.items()
+                    if soon
                 ]
         self._mark = mark
         for run in self._talk.keys() - readers.keys():
@@ -205,7 +209,7 @@ def divided(
             now.append(news)
         elif not room:
             later.append(news)
-        elif news.tier == SOON or not is_known(news.entry, about, texts):
+        elif news.tier != BESIDE or not is_known(news.entry, about, texts):
             now.append(news)
             room -= 1
     return now, later
@@ -219,7 +223,7 @@ def blocks(
     tiers = {item.entry.id: item.tier for item in news}
     return [
         pointer(entry, commands)
-        if tiers[entry.id] != NOW and len(entry.body) > LONG
+        if tiers[entry.id] in (SOON, BESIDE) and len(entry.body) > LONG
         else whole(entry, commands)
         for entry in entries
     ]

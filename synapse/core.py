@@ -7,27 +7,25 @@ from __future__ import annotations
 import builtins
 import json
 import os
-import time
 from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 
+from synapse import integrity
 from synapse.agent_memory import AgentMemory
 from synapse.authority import admit
 from synapse.errors import Forbidden, InvalidEntry, NotFound, StoreCorrupt, StoreError
 from synapse.index.reading import asks_again
 from synapse.log import open_log
 from synapse.log.disk import sync_directory
-from synapse.log.files import FilesLog
 from synapse.model import clock as clocks
 from synapse.model.agents import OPERATOR, ROLES, Agent, settled
 from synapse.model.dates import When
-from synapse.model.entry import SECOND, Draft, Entry
+from synapse.model.entry import Draft, Entry
 from synapse.model.namespace import is_component
 from synapse.model.records import Record, entry_of
 from synapse.model.results import Event, Page, Problem, Rebuilt, Report
 from synapse.store import Store
 from synapse.system.checks import checked, fields_fit
-from synapse.system.digest import sha256
 from synapse.system.text import encodes
 from synapse.writer import incarnation
 
@@ -243,70 +241,14 @@ class Memory:
         """Prove the journal's chain and every file against it. `head` is what an earlier report
         ended with.
         """
-        log = self.store.log
-        if not isinstance(log, FilesLog):
-            return Report((), log.mark()[1], "")
-        mark = log.mark()
-        report, at = self._proven(log, head)
-        if report.ok or (log.mark() == mark and self.store.clock() - at > 2 * SECOND):
-            return report
-        time.sleep(0.1)  # others write: a file that was on its way is there now
-        newer, _ = self._proven(log, head)
-        return newer._replace(
-            problems=tuple(
-                problem for problem in newer.problems if problem in report.problems
-            )
-        )
-
-    def _proven(self, log: FilesLog, head: str | None) -> tuple[Report, int]:
-        """Return what is wrong now, and when the last record was received."""
-        from synapse.log.proof import Proof
-
-        newest, proof = (
-            self.store.highest_seen(),
-            Proof(log.root, log.journal, log.mirror),
-        )
-        try:
-            # an index of another journal is made anew, and says so
-            self.store.refresh()
-            newest = self.store.highest_seen()
-            log.catch_up()
-        except StoreError:
-            pass  # what is wrong is found on the way
-        try:
-            report = proof.run(head)
-        except OSError as error:
-            raise StoreError(f"{log.root} could not be read: {error}") from error
-        if newest > report.records:
-            cut = Problem(
-                "journal",
-                f"ends at record {report.records}, but the index has seen {newest}: it was cut",
-            )
-            report = report._replace(problems=(*report.problems, cut))
-            return report, proof.at
-        try:
-            undeclared = tuple(self._undeclared(log))
-        except StoreError as error:
-            undeclared = (Problem("index", str(error)),)
-        return report._replace(problems=report.problems + undeclared), proof.at
+        return integrity.verify(self.store, head)
 
     def repair(self) -> Report:
         """Put files back as the journal has them and record what was done; then what `verify` still
         finds.
         """
-        from synapse.log.proof import Proof, mend
-
         operators_alone("repair")
-        self.store.demand_writable()
-        log = self.store.log
-        repaired: list[str] = []
-        if isinstance(log, FilesLog):
-            self.store.look(force=True)
-            proof = Proof(log.root, log.journal, log.mirror)
-            if not proof.run().ok:
-                repaired, lost = mend(proof)
-                self.store.act("repair", OPERATOR, ids=repaired, lost=lost)
-        return self.verify()._replace(mended=tuple(repaired))
+        return integrity.repair(self.store)
 
     def rebuild(self) -> Rebuilt:
         """Derive the index anew from the log, and say which files are not what the log says."""
@@ -367,36 +309,6 @@ class Memory:
         trace: TracebackType | None,
     ) -> None:
         self.close()
-
-    def _undeclared(self, log: FilesLog) -> Iterator[Problem]:
-        """Files of the operator's that are not, byte for byte, what the journal says."""
-        from synapse.formats.declared import render_agent
-
-        with self.store.snapshot() as snap:
-            declared = snap.declared
-        if self.store.unnoticed("synapse.yaml"):
-            yield Problem(
-                "synapse.yaml",
-                "was edited since it was last read; the next read takes it in",
-            )
-        paths = {f"agents/{id}.yaml": id for id in declared}
-        for path in sorted({*paths, *log.declared()}):
-            try:
-                raw, agent = log.declared_raw(path), declared.get(paths.get(path, ""))
-            except OSError as error:
-                yield Problem(path, f"cannot be read: {error}")
-                continue
-            if agent is None or (
-                sha256(raw) != declared.sha(agent.id)
-                and raw != render_agent(agent).encode()
-            ):
-                yield Problem(
-                    path,
-                    (
-                        "was edited, and the journal does not know it; the next read"
-                        " takes in what is valid"
-                    ),
-                )
 
 
 def operators_alone(action: str) -> None:

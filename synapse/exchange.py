@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator
 
 from synapse.errors import Conflict, InvalidEntry, InvalidQuery, NotFound
 from synapse.formats import codec
-from synapse.index.names import agent_from
 from synapse.log.chain import GENESIS, Tail, decode, encode, link, split
 from synapse.log.files import FilesLog
 from synapse.log.merge import Merged
@@ -67,7 +66,7 @@ def lines_in(store: Store, lines: Iterable[str]) -> int:
     records = [record for record in map(decode, raws) if record is not None]
     if isinstance(store.log, FilesLog):
         store.log.recover(raws, records)
-        store.sign(*write_declarations(store.log, records))
+        store.operator_files.write_missing()
     else:
         store.log.recover(records)
     store.look(force=True)
@@ -84,8 +83,7 @@ def merge_in(store: Store, source: str | None) -> Merged:
     lines = list(_lines_of(source)) if source else []
     merged = store.log.merge(lines)
     if lines:
-        store.refresh()
-        store.sign(*write_declarations(store.log, store.log.since(0)))
+        store.operator_files.write_missing()
     store.log.restart(0)
     store.look(force=True)
     store.refresh()
@@ -150,22 +148,3 @@ def _whole(record: Record) -> bool:
         record.text is None
         or sha256(record.text.encode("utf-8", "surrogatepass")) == record.sha
     )
-
-
-def write_declarations(log: FilesLog, records: Iterable[Record]) -> list[str]:
-    """The agents' files, as the last record of each declares it; which were written."""
-    written = []
-    declared = {
-        record.fields["agent"]["id"]: record
-        for record in records
-        if record.kind == "agent"
-    }
-    for id, record in declared.items():
-        path = f"agents/{id}.yaml"
-        if record.fields.get("how") != "removed" and not os.path.exists(
-            os.path.join(log.root, path)
-        ):
-            text = codec.render_agent(agent_from(record.fields["agent"]))
-            log.mirror.place(path, text.encode())
-            written.append(path)
-    return written

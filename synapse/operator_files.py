@@ -59,6 +59,24 @@ class OperatorFiles:
         self.index.catch_up()  # whoever looked acts by what it found
         self._remember(now)
 
+    def write_missing(self) -> None:
+        """Write the files of agents that the journal declares and that were never noticed here:
+        whoever imported or merged the journal may have died before.
+        """
+        from synapse.formats.declared import render_agent
+
+        assert self.log is not None
+        self.index.catch_up()
+        now = self.log.signatures()
+        known = self._recall() if self.signed is None or self.turned else self.signed
+        declared = self.index.current.declared
+        paths = {f"agents/{id}.yaml": declared[id] for id in declared}
+        missing = {path: agent for path, agent in paths.items() if path not in now}
+        for path in (new := sorted(missing.keys() - known.keys())):
+            self.log.mirror.place(path, render_agent(missing[path]).encode())
+        if new:
+            self.sign(*new)
+
     @property
     def turned(self) -> bool:
         """Say whether the log is another one than the one that the operator's files were noticed

@@ -153,8 +153,18 @@ class Store:
     def _look(self, log: FilesLog, *, whole: bool) -> None:
         self.index.catch_up()
         self.operator_files.notice()
+        if log.lags:
+            self.operator_files.write_missing()
         log.finish(None if self.looked < 0 else FINISHED_IN_A_LOOK)
         log.look(self.admit_drop, whole=whole)
+
+    def catch_up_tree(self) -> None:
+        """Make the tree follow the journal, for a proof: where a writer died, or an import."""
+        if self.readonly or not isinstance(self.log, FilesLog):
+            return
+        if self.log.lags:
+            self.operator_files.write_missing()
+        self.log.catch_up()
 
     def sign(self, *paths: str) -> None:
         """Note these files of the operator's as they are: they were just written through this

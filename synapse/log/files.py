@@ -251,13 +251,19 @@ class FilesLog(OperatorFiles):
         )
 
     def catch_up(self) -> None:
-        """Make the tree follow a journal that is another one than before; what was damaged stays as
-        it is, and the journal too: whoever asks for a proof writes nothing into it.
+        """Put the files there that writers who died left to others, and make the tree follow a
+        journal that is another one than before. What was damaged stays as it is, and the journal
+        too: whoever asks for a proof writes nothing into it.
         """
-        if self.journal.view is None and settle.lags(self.root):
+        if self.journal.view is None:
             settle.finish(
                 self.root, self.journal, self.mirror, self.find, self._place, None
             )
+
+    @property
+    def lags(self) -> bool:
+        """Say whether the tree is yet to follow a journal that is another one than before."""
+        return settle.lags(self.root)
 
     def _place(self, id: str) -> str:
         return self._derived().whereabouts(id)
@@ -358,7 +364,7 @@ class FilesLog(OperatorFiles):
         """
         from synapse.log.unite import begin
 
-        begin(self.journal, list(raws))
+        begin(self.root, self.journal, list(raws))
         records = list(records)
         voids = {record.fields["seq"] for record in records if record.kind == "void"}
         for record in (record for record in records if record.seq not in voids):

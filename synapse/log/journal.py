@@ -74,22 +74,25 @@ class Journal(JournalReader):
         writers share it. A crash, or a disk that has no room for a void, may leave the first lines
         alone; any other error leaves none.
         """
-        results: list[tuple[Record, int]] = []
+        results: list[tuple[Record, bool]] = []
+        fds: set[int] = set()
 
         def write() -> None:
             for record in records:
                 results.append(self._write(record, place))
+                # Also of a record that was there: whoever wrote it may have died before its sync.
+                fds.add(self._fd(self.segment))
 
         try:
             self.lock.run(write)
-            for fd in {fd for _, fd in results if fd >= 0}:
+            for fd in fds:
                 sync(fd)
         except BaseException as error:
-            self._void([record for record, fd in results if fd >= 0])
+            self._void([record for record, new in results if new])
             if isinstance(error, OSError):
                 raise unwritten(error) from error
             raise
-        return [(record, fd >= 0) for record, fd in results]
+        return results
 
     def finish(self) -> None:
         """Seal what a writer that died left of its line."""
@@ -98,9 +101,9 @@ class Journal(JournalReader):
         if size and not is_whole(line_before(fd, size)[1]):
             self.lock.run(self._current)
 
-    def _write(self, record: Record, place: Place = _unchanged) -> tuple[Record, int]:
-        """Write the line of a record, under the lock; return it as stored, and the file that is to
-        be synced.
+    def _write(self, record: Record, place: Place = _unchanged) -> tuple[Record, bool]:
+        """Write the line of a record, under the lock, to the segment that is to be synced; return
+        it as stored, and whether a line was written.
         """
         tail = self._current()
         while self.checked != self.replaced:
@@ -110,13 +113,13 @@ class Journal(JournalReader):
         at = max(self.clock(), tail.at + 1)
         placed = place(record, tail, at)
         if placed.seq:
-            return placed, -1
+            return placed, False
         if tail.end >= self.segment_bytes:
             sync(self._fd(self.segment))
             self.segment, tail = tail.seq + 1, tail._replace(end=0, start=-1)
         return self._put(placed, tail, at)
 
-    def _put(self, record: Record, tail: Tail, at: int) -> tuple[Record, int]:
+    def _put(self, record: Record, tail: Tail, at: int) -> tuple[Record, bool]:
         fd = self._fd(self.segment)
         if tail.end == 0:
             self._sync_places(first=tail.seq == 0)
@@ -127,7 +130,7 @@ class Journal(JournalReader):
             os.ftruncate(fd, tail.end)
             raise unwritten(error) from error
         self.tail = following
-        return placed, fd
+        return placed, True
 
     def _void(self, records: Iterable[Record]) -> None:
         """Take back lines that were not synced, if the disk lets us; nobody was told that they were

@@ -10,11 +10,13 @@ from collections.abc import Iterable, Sequence
 from synapse.errors import Conflict
 from synapse.log import settle
 from synapse.log.chain import is_whole
-from synapse.log.disk import sync, sync_directory, whole_lines, write_all
+from synapse.log.disk import sync, sync_directory, whole_lines
 from synapse.log.journal import Journal
 from synapse.log.merge import Merged, merge, sides
 from synapse.log.mirror import Mirror, path_of
 from synapse.model.records import Record
+
+_DRAFT = "journal-"  # what will be renamed into the journal
 
 
 def unite(
@@ -32,24 +34,21 @@ def unite(
     all_lines = [*histories.ours, *merged.lines]
     if merged.lines or len(histories.ours) != before:
         _leave(mirror, merged.moved)
-        _rewrite(
-            journal, all_lines, os.path.join(root, ".index", f"merge-{os.getpid()}")
-        )
+        _rewrite(journal, all_lines, os.path.join(root, ".index"))
         settle.restart(root, 0)
     return merged._replace(records=merged.records + histories.end - own)
 
 
-def begin(journal: Journal, raws: Sequence[bytes]) -> None:
-    """Make these lines, already proven, the whole journal of a workspace that has none."""
+def begin(root: str, journal: Journal, raws: Sequence[bytes]) -> None:
+    """Make these lines, already proven, the whole journal of a workspace that has none: all of
+    them, or none. The tree that follows from them is put there by whoever looks next.
+    """
 
     def write() -> None:
         if journal.last():
             raise Conflict("the journal holds records already")
-        fd = journal._fd(journal.starts[-1])
-        for raw in raws:
-            write_all(fd, raw)
-        sync(fd)
-        journal.tail = None
+        settle.restart(root, 0)
+        _rewrite(journal, raws, os.path.join(root, ".index"))
 
     journal.lock.run(write)
 
@@ -63,11 +62,15 @@ def _leave(mirror: Mirror, moved: Iterable[Record]) -> None:
             mirror.remove(path_of(record))
 
 
-def _rewrite(journal: Journal, lines: Sequence[bytes], aside: str) -> None:
+def _rewrite(journal: Journal, lines: Sequence[bytes], folder: str) -> None:
     """Make these lines the journal, from the first file on that says anything else. The rename is
     the commit; a crash right after it leaves lines twice, which the next merge sorts out.
     """
     start, count = _untouched(journal, lines)
+    for name in os.listdir(folder):
+        if name.startswith(_DRAFT):  # of one that was killed: this one holds the lock
+            os.unlink(os.path.join(folder, name))
+    aside = os.path.join(folder, f"{_DRAFT}{os.getpid()}")
     with open(aside, "wb") as file:
         file.writelines(lines[count:])
         file.flush()

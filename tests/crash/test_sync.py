@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 import synapse
+from synapse.log.journal import Journal
 from synapse.testing import together
 
 
@@ -186,6 +187,49 @@ def test_every_act_is_synced(tmp_path, monkeypatch):
             act()
             segment = max((tmp_path / "memory" / "journal").glob("*.jsonl")).stat()
             assert recorder.synced[segment.st_dev, segment.st_ino] == segment.st_size
+
+
+_DIES_UNSYNCED = """
+import os, sys
+import synapse
+with synapse.open(sys.argv[1]) as memory:
+    memory.agents()
+    os.fdatasync = lambda fd: os._exit(9)
+    memory.as_agent("eng-a").append("once", "api/endpoints", once="key")
+"""
+
+
+def retried(root):
+    """Return what a power cut would take after a retry, whose first writer died unsynced."""
+    workspace(root).close()
+    command = [sys.executable, "-c", _DIES_UNSYNCED, str(root)]
+    assert subprocess.run(command, timeout=60).returncode == 9
+    with pytest.MonkeyPatch.context() as patch:
+        recorder = Recorder(patch)
+        with synapse.open(str(root)) as memory:
+            eng = memory.as_agent("eng-a")
+            entry = eng.append("once", "api/endpoints", once="key")
+            return recorder.missing(str(root), entry.id)
+
+
+def test_what_once_finds_is_synced_before_it_is_acknowledged(tmp_path):
+    assert retried(tmp_path / "memory") == []
+
+
+def test_a_once_that_trusts_what_it_finds_is_caught(tmp_path, monkeypatch):
+    append = Journal.append
+
+    def trusting(journal, records, place):
+        def found(*values):
+            placed = place(*values)
+            if placed.seq:
+                monkeypatch.setattr("synapse.log.journal.sync", lambda fd: None)
+            return placed
+
+        return append(journal, records, found)
+
+    monkeypatch.setattr(Journal, "append", trusting)
+    assert retried(tmp_path / "memory") != []
 
 
 def careless(root, recorder):

@@ -4,6 +4,8 @@
 
 import os
 import shutil
+import subprocess
+import sys
 import threading
 import time
 
@@ -11,6 +13,7 @@ import pytest
 
 import synapse
 from synapse.log.mirror import block
+from synapse.store import Store
 from synapse.system.lock import Lock
 from synapse.testing import FrozenClock
 
@@ -367,3 +370,40 @@ def test_repair_does_not_touch_the_journal(memory, root):
     path.write_bytes(raw.replace(b"body 3", b"body 4"))
     assert not memory.repair().ok
     assert path.read_bytes().startswith(raw.replace(b"body 3", b"body 4"))
+
+
+_DIES_UNPLACED = """
+import os, sys
+import synapse
+from synapse.log.files import FilesLog
+FilesLog._follow = lambda log, records: os.kill(os.getpid(), 9)
+with synapse.open(sys.argv[1]) as memory:
+    memory.as_agent("eng").append("no file yet", "api/endpoints")
+"""
+
+
+def killed_unplaced(root):
+    command = [sys.executable, "-c", _DIES_UNPLACED, str(root)]
+    assert subprocess.run(command, timeout=60).returncode == -9
+
+
+def test_what_killed_writers_left_is_finished_not_reported(tmp_path):
+    root = tmp_path / "memory"
+    with synapse.init(str(root)) as memory:
+        memory.register(synapse.Agent("eng", read=["*"], write=["*"]))
+        memory.as_agent("eng").append("first", "api/endpoints")
+    for _ in range(3):
+        killed_unplaced(root)
+    with synapse.open(str(root)) as memory:
+        assert memory.verify().problems == ()
+        assert len(list((root / "entries").rglob("*.md"))) == 4
+
+
+def test_a_verify_that_does_not_finish_is_found_out(tmp_path, monkeypatch):
+    root = tmp_path / "memory"
+    with synapse.init(str(root)) as memory:
+        memory.register(synapse.Agent("eng", read=["*"], write=["*"]))
+    killed_unplaced(root)
+    monkeypatch.setattr(Store, "catch_up_tree", lambda store: None)
+    with synapse.open(str(root)) as memory:
+        assert [problem.what for problem in memory.verify().problems]

@@ -13,6 +13,7 @@ from orchestrator import Supervisor, Task
 from orchestrator.engines.protocol import Rejected
 from orchestrator.engines.scripted import Move, Scripted
 from orchestrator.testing.virtual import VirtualTime
+from orchestrator.wake import LATE, NOW, NewsFeed, Reader
 
 
 @pytest.fixture
@@ -196,6 +197,7 @@ def test_news_is_acknowledged_a_turn_later(world):
 
 def test_one_author_cannot_wake_everybody_for_ever(world):
     def script(seen):
+        turns.append(" ".join(message.text for message in seen.messages))
         return Move("", (("read", {}),), takes=1) if seen.turn < 30 else "done"
 
     async def flood():
@@ -203,13 +205,43 @@ def test_one_author_cannot_wake_everybody_for_ever(world):
             await asyncio.sleep(0.5)
             here.says(f"Critical {n}")
 
+    turns = []
     here = world(script)
     result = here.spawn("Work", "eng-a", also=[flood()])
     woken = here.mem.store.index.current.deliveries(run=result.run)
-    assert len({each["entry"] for each in woken}) == 10
+    assert len({each["entry"] for each in woken}) == 40
+    assert {n for n in range(40) if f"Critical {n}" in turns[-1]} == set(range(40))
     held = here.mem.store.index.current.deliveries(agent="operator")
     assert {each["state"] for each in held} == {"held"}
     assert len(held) == 30
+
+
+def test_the_eleventh_critical_of_a_minute_is_told_before_the_run_ends(world):
+    def script(seen):
+        text = " ".join(message.text for message in seen.messages)
+        heard.append([n for n in range(14) if f"Critical {n}." in text])
+        return Move("done", takes=30)
+
+    async def burst():
+        await asyncio.sleep(1)
+        for n in range(14):
+            here.says(f"Critical {n}.")
+
+    heard = []
+    here = world(script)
+    assert here.spawn("Work", "eng-a", also=[burst()]).status == "done"
+    assert heard[0] == []
+    assert heard[-1] == list(range(14))
+
+
+def test_what_is_over_the_quota_interrupts_nobody(mem):
+    boss, reader = mem.as_agent("boss"), Reader(mem.store.agent("eng-a"))
+    feed = NewsFeed(mem.store)
+    for n in range(14):
+        boss.append(f"Critical {n}.", "decisions/api", priority="critical")
+    tiers = [soon for _, _, soon in feed.news({"run-1": reader})]
+    assert tiers == [NOW] * 10 + [LATE] * 4
+    assert len(feed.held) == 4
 
 
 def test_a_run_that_takes_too_long_is_written_as_such(world):

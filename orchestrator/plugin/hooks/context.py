@@ -140,7 +140,7 @@ class Context:
                 worker.add("seen", [entry.id])
             else:
                 worker.add("due", [f"{item.tier} {entry.id}"])
-        order = (NOW, SOON, wake.BESIDE)
+        order = (NOW, SOON, wake.LATE, wake.BESIDE)
         waiting = waiting_news(self.store, worker)
         return sorted(waiting, key=lambda item: order.index(item.tier))
 
