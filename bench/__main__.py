@@ -1,5 +1,6 @@
 """`python -m bench`: every operation at every size, beside what the machine can do at best. Prints
-the table.
+the table. `python -m bench trace` counts functions, `python -m bench size` measures workspaces that
+are many times as large.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from bench import (
     acting,
     comparing,
     hooks,
+    large,
     mailing,
     nights,
     prompting,
@@ -69,6 +71,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else list(argv)
     if words[:1] == ["trace"]:
         return trace.main(words[1:])
+    if words[:1] == ["size"]:
+        return large.main(words[1:])
     args = _arguments(words)
     parent = tempfile.mkdtemp(prefix="synapse-bench-", dir=args.dir)
     rows: list[Row] = []

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from synapse.formats.keys import Stray
     from synapse.log.memory import MemoryLog
 
+BATCH = (
+    1_000  # files whose changes are journalled with one turn at the lock and one sync
+)
+
 Signatures = dict[str, tuple[int, int, int]]
 
 
@@ -50,9 +54,12 @@ class OperatorFiles:
         if self.log.forked:
             return  # which of them the files belong to is yet to be seen
         before = self.signed
+        changes: list[tuple[str, Record]] = []
         for path in sorted(set(now) | set(before)):
             if path.startswith("agents/") and now.get(path) != before.get(path):
-                self._notice_agent(path, now.get(path))
+                changes += self._changed_agent(path, now.get(path))
+        for start in range(0, len(changes), BATCH):
+            self.log.append_all(dict(changes[start : start + BATCH]))
         if now.get("synapse.yaml") != before.get("synapse.yaml"):
             self._notice_settings(now.get("synapse.yaml"))
         self.signed = now
@@ -84,7 +91,12 @@ class OperatorFiles:
         """
         return self.turn not in (-1, self.index.turns())
 
-    def _notice_agent(self, path: str, signature: tuple[int, int, int] | None) -> None:
+    def _changed_agent(
+        self, path: str, signature: tuple[int, int, int] | None
+    ) -> list[tuple[str, Record]]:
+        """Return the record of a file that changed or went, behind what it counts once by; none
+        where its agent is as it was, or cannot be read.
+        """
         from synapse.model.roles import refuse_typo
 
         assert self.log is not None
@@ -92,12 +104,10 @@ class OperatorFiles:
         was = self.index.current.declared.get(id)
         if signature is None:
             self.complaints.pop(path, None)
-            if was is not None:
-                self.log.append(
-                    agent_record(was, OPERATOR, was, "removed"),
-                    once=f"removed:{id}:{self.index.cursor()}",
-                )
-            return
+            if was is None:
+                return []
+            record = agent_record(was, OPERATOR, was, "removed")
+            return [(f"removed:{id}:{self.index.cursor()}", record)]
         try:
             declared = self.log.declaration(path)
             agent, sha = settled(declared), sha256(self.log.declared_raw(path))
@@ -108,17 +118,15 @@ class OperatorFiles:
             OSError,
         ) as error:  # the last good declaration stands; `doctor` names the file
             self.complaints[path] = list(getattr(error, "problems", ())) or [str(error)]
-            return
+            return []
         self.complaints.pop(path, None)
         if agent.id != id or (
             agent == was and self.index.current.declared.sha(id) in (sha, None)
         ):
-            return
+            return []
         how = "registered" if was is None else "edited"
-        self.log.append(
-            agent_record(agent, OPERATOR, was, how, sha),
-            once=f"edit:{path}:{signature}",
-        )
+        record = agent_record(agent, OPERATOR, was, how, sha)
+        return [(f"edit:{path}:{signature}", record)]
 
     def _notice_settings(self, signature: tuple[int, int, int] | None) -> None:
         """Settings are journalled when they change, old and new; those that a workspace began with

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator
 from itertools import islice
 
 from synapse.authority import MAX_BODY
@@ -82,14 +82,17 @@ class Scanner:
             sorted(self.turns, key=self.seen.__getitem__)[-LIVELY:]
         )  # the last one last
         self.begun = False
+        self.looked: dict[str, int] = {}  # what was read by a look that is not done yet
         self.saved, self.unsaved = 0.0, False
 
     def look(
         self, known: Known, now: float, *, whole: bool = False
     ) -> Iterator[Drop | Rejected]:
         """Every finished file that the log does not know, in the folders that are due or in all of
-        them. A folder with an unfinished one is looked at again.
+        them. A folder with an unfinished one is looked at again, and every one that this look went
+        through until `done` is called.
         """
+        self.looked = {}
         waiting = list(dict.fromkeys((*ROOTS, *self.seen) if whole else self._due(now)))
         while waiting:
             folder = waiting.pop()
@@ -107,12 +110,22 @@ class Scanner:
             if (
                 yield from self._files(folder, names, None, now)
             ) and now - changed / 1e9 > 0.05:
-                self.seen[folder] = changed
-                self.unsaved = True
+                self.looked[folder] = changed
         yield from self._edits(now)
         for inbox in self._inboxes():
             if self._changed(folder := f"inbox/{inbox}/new") is not None:
                 yield from self._files(folder, self._strangers(folder)[1], inbox, now)
+
+    def done(self, waiting: Collection[str], now: float) -> None:
+        """Note that what the last look found is in the log, but for the files that wait: where
+        nothing does, nothing is looked at again before it changes.
+        """
+        again = {*waiting, *map(os.path.dirname, waiting)}
+        for place, changed in self.looked.items():
+            if place not in again:
+                (self.plans if kinds.is_plan(place) else self.seen)[place] = changed
+                self.unsaved = True
+        self.looked = {}
         if self.unsaved and not 0 <= now - self.saved < SAVED_EVERY:
             self.saved, self.unsaved = now, False
             self._save()
@@ -124,14 +137,13 @@ class Scanner:
             if changed != before and (
                 yield from self._files(os.path.dirname(path), ["plan.md"], None, now)
             ):
-                self.plans[path] = changed
-                self.unsaved = True
+                self.looked[path] = changed
 
     def restart(self) -> None:
         """Look at every folder again, whatever was seen of it: the log is another one, and knows
         other files.
         """
-        self.seen = dict.fromkeys(self.seen, 0)
+        self.seen, self.looked = dict.fromkeys(self.seen, 0), {}
         try:
             os.unlink(os.path.join(self.root, _SEEN))
         except OSError:

@@ -11,25 +11,20 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
-from synapse.errors import (
-    Conflict,
-    NotFound,
-    QueueFull,
-    StoreError,
-    SynapseError,
-)
+from synapse.errors import NotFound, StoreError
 from synapse.log import settle
-from synapse.log.adopt import Admit, Drop, Rejected, Scanner
+from synapse.log.adopt import Admit, Scanner
 from synapse.log.chain import Tail
+from synapse.log.intake import Intake
 from synapse.log.journal import Journal
 from synapse.log.line import agent_record, entry_record, load
 from synapse.log.mirror import Mirror
 from synapse.log.operator_files import OperatorFiles
-from synapse.log.taken import Taken, claim
+from synapse.log.taken import Taken, claim, names_of
 from synapse.model import clock, kinds
 from synapse.model.agents import Agent
 from synapse.model.entry import mint, minted
-from synapse.model.records import Guard, Lost, Record, demand, unchanged
+from synapse.model.records import Guard, Lost, Record, demand
 from synapse.system import signal
 from synapse.system.digest import sha256
 from synapse.system.typed import TYPE_CHECKING
@@ -74,22 +69,26 @@ class FilesLog(OperatorFiles):
 
     def _append(self, records: Sequence[Record], unless: Guard | None) -> list[Record]:
         before: list[Index] = []  # the state of the log before the first of the records
+        names: set[str] = set()  # what these records are called
+
+        def derived() -> Index:
+            if not before:
+                before.append(self._derived())
+            return before[0]
+
+        def taken(id: str) -> bool:
+            return id in names or derived().holder(id) is not None
 
         def place(record: Record, tail: Tail, at: int) -> Record:
             if record.once is not None or unless is not None:
-                if not before:
-                    before.append(self._derived())
-                first = (
-                    before[0].first(record.by, record.once)
-                    if record.once is not None
-                    else None
-                )
+                first = _first(derived(), record)
                 if first is not None:
                     return self.at(first)
-                demand(unless, before[0].keyed)
-            return (
-                record if record.entry is None else self._place_entry(record, tail, at)
-            )
+                demand(unless, derived().keyed)
+            if record.entry is not None:
+                record = self._place_entry(record, tail, at, taken)
+                names.update(names_of(record))
+            return record
 
         if any(record.entry is not None for record in records):
             load()
@@ -216,25 +215,17 @@ class FilesLog(OperatorFiles):
         """Adopt what was dropped since the last look, oldest first; how many records that made. Of
         thousands of quiet threads a part, unless the whole tree is to be looked at.
         """
-        self._derived()
+        state, now = self._derived(), time.time()
         try:
-            items = list(self.scanner.look(self._known, time.time(), whole=whole))
+            items = list(self.scanner.look(self._known, now, whole=whole))
         except OSError:
             return 0  # a folder vanished or cannot be listed: the next look sees it
         if self.journal.view is not None:
             return 0  # a file of the other side is no drop
-        count = sum(
-            self._quarantine(drop) for drop in items if isinstance(drop, Rejected)
-        )
-        drops = [drop for drop in items if isinstance(drop, Drop)]
-        drops.sort(
-            key=lambda drop: (
-                drop.draft.timestamp or "",
-                drop.draft.id or "",
-                drop.path,
-            )
-        )
-        return count + sum(self._adopt(drop, admit) for drop in drops)
+        intake = Intake(self, self.mirror, state, admit)
+        count = intake.take(items)
+        self.scanner.done(intake.waiting, now)
+        return count
 
     def finish(self, limit: int | None = None) -> int:
         """Redo what writers that died left undone: the files of committed lines; how many records
@@ -272,92 +263,6 @@ class FilesLog(OperatorFiles):
         state = self._derived()
         return state.names(folder)
 
-    def _left_behind(self, found: Drop) -> bool:
-        """Return whether the log itself put that file there, for an entry that was filed away since
-        or is about to be.
-        """
-        seq = self._derived().holder(found.draft.id) if found.draft.id else None
-        if seq is None:
-            return False
-        record = self.at(seq)
-        return record.text == found.text and settle.live_path(record) == found.path
-
-    def _adopt(self, found: Drop, admit: Admit) -> int:
-        if self._left_behind(found):
-            return 0
-        if self.mirror.wrote(found.path, found.text.encode()):
-            settle.set_aside(self.mirror, found.path, found.text.encode())
-            settle.restart(self.root, self.journal.last())
-            return 0
-        if kinds.is_plan(found.path):
-            last = next(reversed(self._derived().keyed(f"plan:{found.path}")), None)
-            if found.plain or last is not None:
-                return self._adopt_plan(found, admit, last)
-        try:
-            entry = admit(found.draft, found.channel)
-        except QueueFull:
-            return 0
-        except SynapseError as error:
-            return self._quarantine(Rejected(found.path, str(error)))
-        stays = found.channel.inbox is None and not entry.staged
-        entry = entry._replace(
-            id=found.draft.id or "" if entry.trust != "unverified" else ""
-        )
-        body = {"start": found.start} if found.start >= 0 else {"body": entry.body}
-        fields = body | ({"alias": found.draft.id} if found.draft.id else {})
-        key = "staging" if entry.staged else None
-        record = Record.new(
-            "entry",
-            entry.author,
-            fields,
-            entry,
-            found.text,
-            found.path if stays else None,
-            key,
-        )
-        self.append(record, once=f"adopt:{found.path}:{settle.digest(found.text)}")
-        if not stays:
-            self.mirror.remove(found.path)
-        return 1
-
-    def _adopt_plan(self, found: Drop, admit: Admit, last: Record | None) -> int:
-        """Adopt what a plan.md says now, in the place of what it said before. The file stays
-        people's own: each version becomes an entry beside it, under a name of its own.
-        """
-        key, digest = f"plan:{found.path}", sha256(found.text.encode())
-        if last is not None and last.fields.get("copy") == digest:
-            return 0
-        olds = () if last is None else (self.at(last.seq).id or "",)
-        try:
-            entry = admit(found.draft._replace(id=None, replaces=olds), found.channel)
-        except QueueFull:
-            return 0
-        except SynapseError as error:
-            return self._quarantine(Rejected(found.path, str(error)))
-        fields, guard = {"copy": digest}, unchanged(key, last.seq if last else 0)
-        once = (
-            f"adopt:{found.path}:{settle.digest(found.text)}" if entry.staged else None
-        )
-        try:
-            record = Record.new(
-                "entry",
-                entry.author,
-                fields,
-                entry,
-                key="staging" if entry.staged else key,
-            )
-            self.append(record, once=once, unless=None if entry.staged else guard)
-        except Conflict:
-            return 0  # another process took this version in
-        return 1
-
-    def _quarantine(self, found: Rejected) -> int:
-        record = settle.quarantine(self.mirror, found)
-        if record is None:
-            return 0
-        self.append(record)
-        return 1
-
     def recover(self, raws: Collection[bytes], records: Iterable[Record]) -> None:
         """Become the copy of another log: its lines as they are, then the tree that follows from
         them.
@@ -375,9 +280,11 @@ class FilesLog(OperatorFiles):
 
     # -- below -------------------------------------------------------------------------------------
 
-    def _place_entry(self, record: Record, tail: Tail, at: int) -> Record:
+    def _place_entry(
+        self, record: Record, tail: Tail, at: int, taken: Callable[[str], bool]
+    ) -> Record:
         """Return an entry's record with its id and its text. Called under the journal's lock."""
-        id = self._claim(record, tail, at)
+        id = self._claim(record, tail, at, taken)
         alias = record.fields.get("alias")
         if not alias or alias == id:
             return entry_record(record, at, id, alias_free=False)
@@ -385,11 +292,11 @@ class FilesLog(OperatorFiles):
         # else.
         own = minted(alias)
         old = own is None or own[0] < clock.day(at)
-        return entry_record(
-            record, at, id, old and self._derived().holder(alias) is None
-        )
+        return entry_record(record, at, id, old and not taken(alias))
 
-    def _claim(self, record: Record, tail: Tail, at: int) -> str:
+    def _claim(
+        self, record: Record, tail: Tail, at: int, taken: Callable[[str], bool]
+    ) -> str:
         """Return the entry's id. A wanted one is kept if it is free and not far ahead."""
         assert record.entry is not None
         own_id, namespace, kind = (
@@ -402,11 +309,7 @@ class FilesLog(OperatorFiles):
             return claim(kind, own_id, tail.chain, dropped, partial(self._held, tail))
         day = clock.day(at)
         number = tail.n if tail.day == day else 0
-        if (
-            own_id
-            and kinds.kind_of(own_id) == kinds.ENTRY
-            and self._derived().holder(own_id) is None
-        ):
+        if own_id and kinds.kind_of(own_id) == kinds.ENTRY and not taken(own_id):
             own = minted(own_id)
             if (
                 own is None
@@ -478,3 +381,8 @@ class FilesLog(OperatorFiles):
             settle.follow(self.mirror, records, self.find)
         except (OSError, StoreError, NotFound):
             pass  # the journal holds the text; `finish` puts the file there later
+
+
+def _first(state: Index, record: Record) -> int | None:
+    """Return where the log has what the same author wrote under the same `once`."""
+    return None if record.once is None else state.first(record.by, record.once)

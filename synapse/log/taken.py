@@ -55,17 +55,17 @@ class Taken:
         while self.own and self.own[0].seq <= self.read + 1:
             record = self.own.popleft()
             if record.seq == self.read + 1:
-                self.ids.update(_names(record))
+                self.ids.update(names_of(record))
                 self.read = record.seq
         if self.read >= end:
             return
         with closing(self.journal.since(self.read, texts=False)) as records:  # type: ignore[type-var]
             for record in records:
-                self.ids.update(_names(record))
+                self.ids.update(names_of(record))
         self.read = end
 
 
-def _names(record: Record) -> tuple[str, ...]:
+def names_of(record: Record) -> tuple[str, ...]:
     """Return what nothing else may be called because of this record."""
     return tuple(name for name in (record.id, record.fields.get("alias")) if name)
 

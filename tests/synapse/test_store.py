@@ -259,6 +259,27 @@ def test_an_agents_file_with_a_mistake_is_not_taken_and_is_said(mem, root):
     assert mem.store.complaints == {}
 
 
+def test_files_of_agents_share_a_sync(mem, root, monkeypatch):
+    for number in range(50):
+        (root / f"agents/new-{number}.yaml").write_text(
+            f"agent: {{id: new-{number}, role: {'rolle' if number == 7 else 'cto'}}}\n",
+            encoding="utf-8",
+        )
+    (root / "agents/new-8.yaml").write_text("agent: [", encoding="utf-8")
+    os.remove(root / "agents/lead.yaml")
+    syncs, sync, last = [], os.fdatasync, mem.store.log.last()
+    monkeypatch.setattr(os, "fdatasync", lambda fd: (syncs.append(fd), sync(fd)))
+    mem.store.refresh(force=True)
+    agents = mem.store.agents()
+    assert len([id for id in agents if id.startswith("new-")]) == 49
+    assert "new-8" not in agents
+    assert "lead" not in agents
+    assert len(syncs) == 1
+    assert mem.store.log.last() == last + 50
+    mem.store.refresh(force=True)
+    assert mem.store.log.last() == last + 50
+
+
 def test_who_is_not_there_may_be_meant_otherwise(mem):
     with pytest.raises(NotFound, match="did you mean eng-a") as caught:
         mem.as_agent("eng_a").read()

@@ -1,0 +1,177 @@
+"""Taking in what was dropped: batches of files become records with one turn at the lock and one
+sync, and each file counts once however often it is tried again. The files log calls this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from synapse.errors import Conflict, QueueFull, SynapseError
+from synapse.log import settle
+from synapse.log.adopt import Admit, Drop, Rejected
+from synapse.model import kinds
+from synapse.model.entry import Entry
+from synapse.model.records import Record, unchanged
+from synapse.system.digest import sha256
+from synapse.system.typed import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from synapse.index.index import Index
+    from synapse.log.mirror import Mirror
+    from synapse.model.protocols import Log
+
+BATCH = 250  # files whose lines are written with one turn at the lock and one sync
+
+
+class Intake:
+    """One look's worth of dropped files, on their way into the log.
+
+    A file is admitted by the state of the log before its batch. Where that could matter, because
+    it refers to what is not known yet or waits for review, the batch is written first.
+    """
+
+    def __init__(self, log: Log, mirror: Mirror, state: Index, admit: Admit) -> None:
+        self.log = log
+        self.mirror = mirror
+        self.state = state
+        self.admit = admit
+        self.count = 0  # records that were made
+        self.batch: dict[str, Record] = {}  # to be written, each under its `once`
+        self.away: list[str] = []  # dropped where they cannot stay once they are in
+        self.waiting: list[str] = []  # there is no room for them now
+
+    def take(self, items: Iterable[Drop | Rejected]) -> int:
+        """Adopt these files, the oldest first, or put them aside; return how many records that
+        made.
+        """
+        items = list(items)
+        for item in items:
+            if isinstance(item, Rejected):
+                self._quarantine(item)
+        drops = [item for item in items if isinstance(item, Drop)]
+        drops.sort(
+            key=lambda drop: (
+                drop.draft.timestamp or "",
+                drop.draft.id or "",
+                drop.path,
+            )
+        )
+        for drop in drops:
+            self._adopt(drop)
+            if len(self.batch) >= BATCH:
+                self._write()
+        self._write()
+        return self.count
+
+    def _adopt(self, found: Drop) -> None:
+        if self._left_behind(found):
+            return
+        if self.mirror.wrote(found.path, found.text.encode()):
+            settle.set_aside(self.mirror, found.path, found.text.encode())
+            settle.restart(self.mirror.root, self.log.last())
+            return
+        if kinds.is_plan(found.path):
+            self._write()
+            last = next(reversed(self.state.keyed(f"plan:{found.path}")), None)
+            if found.plain or last is not None:
+                self._adopt_plan(found, last)
+                return
+        entry = self._admitted(found)
+        if entry is None:
+            return
+        stays = found.channel.inbox is None and not entry.staged
+        entry = entry._replace(
+            id=found.draft.id or "" if entry.trust != "unverified" else ""
+        )
+        body = {"start": found.start} if found.start >= 0 else {"body": entry.body}
+        fields = body | ({"alias": found.draft.id} if found.draft.id else {})
+        self.batch[_once(found)] = Record.new(
+            "entry",
+            entry.author,
+            fields,
+            entry,
+            found.text,
+            found.path if stays else None,
+            "staging" if entry.staged else None,
+        )
+        if not stays:
+            self.away.append(found.path)
+        if entry.staged:
+            self._write()  # whether there is room for the next is counted in the log
+
+    def _admitted(self, found: Drop) -> Entry | None:
+        """Return the file as the entry that it becomes; None where it waits or was put aside."""
+        refers = (*found.draft.replaces, *found.draft.derived_from)
+        if any(self.state.holder(id) is None for id in refers):
+            self._write()  # it may be among those
+        try:
+            return self.admit(found.draft, found.channel)
+        except QueueFull:
+            self.waiting.append(found.path)
+            return None
+        except SynapseError as error:
+            self._quarantine(Rejected(found.path, str(error)))
+            return None
+
+    def _write(self) -> None:
+        """Commit the batch. A file that cannot stay goes only when its record is on the disk."""
+        batch, away = self.batch, self.away
+        self.batch, self.away = {}, []
+        if not batch:
+            return
+        self.log.append_all(batch)
+        self.count += len(batch)
+        for path in away:
+            self.mirror.remove(path)
+        self.state.catch_up()
+
+    def _left_behind(self, found: Drop) -> bool:
+        """Return whether the log itself put that file there, for an entry that was filed away since
+        or is about to be.
+        """
+        seq = self.state.holder(found.draft.id) if found.draft.id else None
+        if seq is None:
+            return False
+        record = self.log.at(seq)
+        return record.text == found.text and settle.live_path(record) == found.path
+
+    def _adopt_plan(self, found: Drop, last: Record | None) -> None:
+        """Adopt what a plan.md says now, in the place of what it said before. The file stays
+        people's own: each version becomes an entry beside it, under a name of its own.
+        """
+        key, digest = f"plan:{found.path}", sha256(found.text.encode())
+        if last is not None and last.fields.get("copy") == digest:
+            return
+        olds = () if last is None else (self.log.at(last.seq).id or "",)
+        draft = found.draft._replace(id=None, replaces=olds)
+        entry = self._admitted(found._replace(draft=draft))
+        if entry is None:
+            return
+        fields, guard = {"copy": digest}, unchanged(key, last.seq if last else 0)
+        try:
+            record = Record.new(
+                "entry",
+                entry.author,
+                fields,
+                entry,
+                key="staging" if entry.staged else key,
+            )
+            self.log.append(
+                record,
+                once=_once(found) if entry.staged else None,
+                unless=None if entry.staged else guard,
+            )
+        except Conflict:
+            return  # another process took this version in
+        self.count += 1
+
+    def _quarantine(self, found: Rejected) -> None:
+        record = settle.quarantine(self.mirror, found)
+        if record is not None:
+            self.log.append(record)
+            self.count += 1
+
+
+def _once(found: Drop) -> str:
+    """Return the key under which a file counts once, whoever takes it in and however often."""
+    return f"adopt:{found.path}:{settle.digest(found.text)}"
