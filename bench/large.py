@@ -84,7 +84,7 @@ def namespaces(root: str, count: int) -> Iterator[tuple[str, ...]]:
         now = clock.now()
         synapse.init(root).close()
         entries = (_spread(item, n) for n, item in enumerate(items(count, now)))
-        load(root, team(), entries, now - DAYS * DAY, files=False)
+        load(root, team(), entries, now - DAYS * DAY, files=True)
     what = f"{count:,} namespaces"
     cost(root, "read", "--agent", READER, "--limit", "1")
     for agent in (READER, "cto"):

@@ -112,9 +112,11 @@ class Database:
         return connection
 
     def run(
-        self, name: str, values: object = (), **lists: Iterable[int]
+        self, name: str, values: object = (), **lists: Iterable[int] | str
     ) -> sqlite3.Cursor:
-        """Run a named statement; lists of integers take the place of `{name}`."""
+        """Run a named statement; lists of integers, or SQL for such a list, take the place of
+        `{name}`.
+        """
         text = self._filled(name, lists) if lists else self.sql[name]
         act = self.local.act
         try:
@@ -125,23 +127,23 @@ class Database:
         except sqlite3.DatabaseError as error:
             raise self.failed(error) from error
 
-    def _filled(self, name: str, lists: dict[str, Iterable[int]]) -> str:
+    def _filled(self, name: str, lists: dict[str, Iterable[int] | str]) -> str:
         """Return the statement with its lists in it. What tuples fill is kept: an agent's reach is
         asked for all day. An empty list becomes a number that nothing has: without any, SQLite
         knows no way through an index it is told to use.
         """
         key = (
             (name, *lists.values())
-            if all(isinstance(numbers, tuple) for numbers in lists.values())
+            if all(isinstance(numbers, (tuple, str)) for numbers in lists.values())
             else None
         )
         text = self.filled.get(key) if key else None
         if text is None:
             text = self.sql[name]
             for label, numbers in lists.items():
-                text = text.replace(
-                    "{" + label + "}", ",".join(map(str, numbers)) or "-1"
-                )
+                if not isinstance(numbers, str):
+                    numbers = ",".join(map(str, numbers)) or "-1"
+                text = text.replace("{" + label + "}", numbers)
             if key:
                 if len(self.filled) >= KEPT:
                     self.filled.clear()

@@ -17,12 +17,11 @@ from synapse.errors import StoreError
 from synapse.index import terms
 from synapse.index.about import Days, by_piece, named
 from synapse.index.database import Database
-from synapse.index.names import Reach
+from synapse.index.names import Numbers, Reach
 from synapse.index.pages import Filter, priority_numbers
 from synapse.index.ranking import LONG, REACH, Scores, Threads, rarity, seeds
 from synapse.index.snapshot import Snapshot
 from synapse.model import kinds
-from synapse.model import namespace as ns
 from synapse.model.agents import Agent
 from synapse.model.results import Hit, Hits
 from synapse.system.typed import Any, NamedTuple
@@ -38,7 +37,7 @@ SEEDS = 64  # of the entries found, those that are scored, with their neighbours
 COMMON = 1_000  # a word in so many entries is common, and is not counted again
 STEP = 4_096  # until so many have come
 KEPT = 8_192  # words whose counts are kept
-BATCH = 20_000
+BATCH = 5_000
 EXCERPT = 160  # characters
 
 
@@ -115,9 +114,7 @@ class Search:
         self.plainly = "search_archived" if wanted.archived else "search"
         self.values, self.lists = self._bound(wanted)
 
-    def _bound(
-        self, wanted: Filter
-    ) -> tuple[dict[str, Any], dict[str, tuple[int, ...]]]:
+    def _bound(self, wanted: Filter) -> tuple[dict[str, Any], dict[str, Numbers]]:
         snap = self.snap
         author = None if wanted.author is None else snap.names.author(wanted.author)
         values: dict[str, Any] = {
@@ -131,17 +128,12 @@ class Search:
             "floor": snap.floor(wanted.since),
             "ceiling": snap.ceiling(wanted.until),
         }
-        lists = {
+        lists: dict[str, Numbers] = {
             "nids": self.reach.nids,
             "audiences": self.reach.audiences,
             "prios": priority_numbers(wanted.priorities),
         }
-        within = (
-            nid
-            for name, nid in snap.names.namespaces.items()
-            if ns.matches_any(wanted.namespaces, name)
-        )
-        lists["within"] = tuple(within) if wanted.namespaces else ()
+        lists["within"] = snap.names.covered(wanted.namespaces)
         lists["kinds"] = tuple(
             kinds.NUMBER[kind] for kind in wanted.kinds or kinds.KINDS
         )

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from synapse.index.projector import read_entry
 from synapse.index.snapshot import Snapshot
-from synapse.model import namespace as ns
 from synapse.model.agents import OPERATOR
 from synapse.model.clock import DAY, day
 from synapse.model.entry import NEVER, Entry
@@ -203,11 +202,7 @@ def sized(snap: Snapshot, now: int, globs: tuple[str, ...]) -> tuple[Sized, ...]
     """Return the entries that are shown in these namespaces. What is counted of their use is what
     prompts' receipts name.
     """
-    within = [
-        nid
-        for name, nid in snap.names.namespaces.items()
-        if ns.matches_any(globs, name)
-    ]
+    within = snap.names.covered(globs)
     rows = snap.db.run("sized", {"now": now, "never": NEVER}, within=within)
     return tuple(Sized(*row) for row in rows)
 

@@ -2,7 +2,7 @@
 
 Namespaces, authors and lists of addressees have numbers; an agent's reach is made of them. All of
 it holds for one state of the names: when a name or a declaration comes, `Index` makes a new
-`Names`.
+`Names`. Namespaces are looked up in the index: there may be a hundred thousand of them.
 """
 
 from __future__ import annotations
@@ -11,11 +11,15 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 
 from synapse.index.database import Database
-from synapse.model import namespace as ns
+from synapse.index.globs import EVERY, covering
 from synapse.model.agents import MAIL, Agent, Skill, settled
 from synapse.system.typed import Any, NamedTuple
 
 EVERYONE = -2  # the number under which the operator reads, who sees what anybody does
+LISTED = 1_000  # so many namespaces stand in a statement by their numbers
+
+# The numbers of namespaces; where they are more than that, SQL for the inside of `e.nid in (…)`.
+Numbers = tuple[int, ...] | str
 
 
 class Reach(NamedTuple):
@@ -23,7 +27,7 @@ class Reach(NamedTuple):
     itself.
     """
 
-    nids: tuple[int, ...]
+    nids: Numbers
     audiences: tuple[int, ...]
     me: int
 
@@ -35,9 +39,7 @@ class Names:
         self.db = db
         self.version = version
         # Agents after namespaces: nobody is known whose places are not.
-        self.namespaces: dict[str, int] = {
-            name: nid for nid, name in db.run("namespaces")
-        }
+        self.last: int = db.run("last_namespace").fetchone()[0]
         self.declared = Declared(db.run("agents").fetchall())
         self.pieces: dict[
             str, frozenset[int]
@@ -47,7 +49,7 @@ class Names:
         ] = {}  # by size of the store: entries with a word
         self._reaches: dict[Agent | None, Reach] = {}
         self._weights: dict[tuple[Reach, tuple[int, ...]], tuple[int, int, int]] = {}
-        self._within: dict[tuple[str, ...], tuple[int, ...]] = {}
+        self._within: dict[tuple[str, ...], Numbers] = {}
 
     def reach(self, agent: Agent | None) -> Reach:
         """Return what an agent may see; None is the operator."""
@@ -59,13 +61,9 @@ class Names:
     def _reach(self, agent: Agent | None) -> Reach:
         lists = self.db.run("audiences").fetchall()
         if agent is None:
-            everywhere = tuple(self.namespaces.values())
+            everywhere = self.covered(("*",))
             return Reach(everywhere, tuple(number for number, _ in lists), EVERYONE)
-        nids = tuple(
-            nid
-            for name, nid in self.namespaces.items()
-            if ns.matches_any(agent.reads, name)
-        )
+        nids = self.covered(agent.reads)
         names = agent.names
         audiences = tuple(
             number
@@ -79,19 +77,31 @@ class Names:
         row = self.db.run("aid_of", {"name": name}).fetchone()
         return -1 if row is None else row[0]
 
-    def within(self, globs: tuple[str, ...]) -> tuple[int, ...]:
+    def within(self, globs: tuple[str, ...]) -> Numbers:
         """Return the namespaces that the globs cover; mail is among them only where it is named."""
         numbers = self._within.get(globs)
         if numbers is None:
             with_mail = any(glob.startswith(MAIL) for glob in globs)
-            numbers = tuple(
-                nid
-                for name, nid in self.namespaces.items()
-                if (not globs or ns.matches_any(globs, name))
-                and (with_mail or name != MAIL)
-            )
-            self._within[globs] = numbers
+            numbers = self._within[globs] = self.covered(globs or ("*",), with_mail)
         return numbers
+
+    def covered(self, globs: tuple[str, ...], with_mail: bool = True) -> Numbers:
+        """Return the namespaces that one of the globs covers."""
+        condition = covering(globs)
+        if not with_mail:
+            condition = f"({condition}) and name <> '{MAIL}'"
+        values = {"last": self.last, "limit": LISTED + 1}
+        found = [nid for (nid,) in self.db.run("covered", values, names=condition)]
+        if len(found) <= LISTED:
+            return tuple(sorted(found))
+        if condition == EVERY:
+            return "e.nid"
+        return f"select nid from namespaces where ({condition}) and nid <= {self.last}"
+
+    def number(self, name: str) -> int:
+        """Return the number of a namespace, -1 where nothing stands in it."""
+        row = self.db.run("nid_of", {"name": name}).fetchone()
+        return -1 if row is None else row[0]
 
     def weights(self, reach: Reach, prios: tuple[int, ...]) -> tuple[int, int, int]:
         """Return how many entries there are of these priorities, and in the agent's namespaces,
@@ -99,17 +109,9 @@ class Names:
         """
         counts = self._weights.get((reach, prios))
         if counts is None:
-            mail = self.namespaces.get(MAIL)
-            total = mine = messages = 0
-            for nid, prio, number in self.db.run("lane_counts"):
-                if prio not in prios:
-                    continue
-                if nid == mail:
-                    messages += number
-                    continue
-                total += number
-                mine += number if nid in reach.nids else 0
-            counts = self._weights[reach, prios] = total, mine, messages
+            values, lists = {"mail": self.number(MAIL)}, {"nids": reach.nids}
+            row = self.db.run("lane_counts", values, prios=prios, **lists).fetchone()
+            counts = self._weights[reach, prios] = row
         return counts
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from itertools import product
 
 from synapse.index.database import Database
-from synapse.index.names import EVERYONE, Declared, Names, Reach
+from synapse.index.names import EVERYONE, Declared, Names, Numbers, Reach
 from synapse.index.projector import entry_from
 from synapse.model.agents import MAIL, Agent
 from synapse.model.entry import NEVER, RANK, Entry
@@ -101,14 +101,11 @@ class Pages:
         it hears of little, through its own few lanes.
         """
         total, mine, mail = self.names.weights(reach, prios)
-        if reach.me != EVERYONE and mine < total * _SPARSE:
-            post = (
-                self.names.namespaces.get(MAIL)
-                if values["unless"] == _MESSAGE
-                else None
-            )
+        nids = reach.nids
+        if isinstance(nids, tuple) and reach.me != EVERYONE and mine < total * _SPARSE:
+            post = self.names.number(MAIL) if values["unless"] == _MESSAGE else None
             rows = self._lanes(
-                reach, [nid for nid in reach.nids if nid != post], prios, values
+                reach, [nid for nid in nids if nid != post], prios, values
             )
             rows |= set(self.db.run("lane_own", values, prios=prios))
             rows |= set(
@@ -130,7 +127,7 @@ class Pages:
     def _narrow(
         self,
         reach: Reach,
-        within: tuple[int, ...],
+        within: Numbers,
         prios: tuple[int, ...],
         values: dict[str, Any],
         wanted: Filter,
@@ -138,7 +135,7 @@ class Pages:
         """Return what stands in these namespaces: lane by lane where they are few, else through the
         order of the log.
         """
-        if len(within) * len(prios) <= 24:
+        if isinstance(within, tuple) and len(within) * len(prios) <= 24:
             return _newest(self._lanes(reach, within, prios, values), values["limit"])
         return self._filtered(reach, wanted, prios, values)
 
@@ -172,7 +169,8 @@ class Pages:
         values: dict[str, Any],
     ) -> list[tuple[int, int, int]]:
         values = values | self._values(wanted)
-        lists = {"within": self.names.within(wanted.namespaces), "prios": prios}
+        within = self.names.within(wanted.namespaces)
+        lists: dict[str, Numbers] = {"within": within, "prios": prios}
         lists |= {"nids": reach.nids, "audiences": reach.audiences}
         return self.db.run("page_filtered", values, **lists).fetchall()
 
@@ -191,7 +189,10 @@ class Pages:
             "now": now,
             "me": reach.me,
         }
-        lists = {"nids": reach.nids, "audiences": reach.audiences}
+        lists: dict[str, Numbers] = {
+            "nids": reach.nids,
+            "audiences": reach.audiences,
+        }
         if (
             plain and not wanted.priorities and not wanted.namespaces
         ):  # all there is: best read in one go
@@ -212,7 +213,7 @@ class Pages:
         agent hears of, its own, and those of its own that it hears of. From the counts that the
         projection keeps, and what has changed since.
         """
-        lists = {
+        lists: dict[str, Numbers] = {
             "within": self.names.within(wanted.namespaces),
             "prios": priority_numbers(wanted.priorities),
         }
@@ -280,7 +281,7 @@ class Pages:
         }
         values |= {"floor": max(after, self.floor(wanted.since))}
         values |= {"limit": -1 if wanted.limit is None else wanted.limit}
-        lists = {
+        lists: dict[str, Numbers] = {
             "within": self.names.within(wanted.namespaces),
             "prios": priority_numbers(wanted.priorities),
         }

@@ -204,15 +204,23 @@ select case when s.rec is not null then 'staged' when i.seq is null then 'gone'
   when e.archived then 'archived' else 'live' end
 from ids i left join staged s on s.rec = i.rec left join entries e on e.seq = i.seq where i.id = :id
 
--- name: namespaces
-select nid, name from namespaces
+-- name: last_namespace
+select coalesce(max(nid), 0) from namespaces
+
+-- name: covered
+select nid from namespaces where ({names}) and nid <= :last limit :limit
+
+-- name: nid_of
+select nid from namespaces where name = :name
 
 -- name: blockers
 select n.name, a.name, count(*) from entries e join namespaces n using (nid) join authors a using (aid)
 where e.prio = 0 and e.at >= :since and n.name glob 'blockers/*' group by n.name, a.name
 
 -- name: lane_counts
-select nid, prio, sum(n) from lanes group by nid, prio
+select coalesce(sum(e.n * (e.nid <> :mail)), 0), coalesce(sum(e.n * (e.nid <> :mail and e.nid in ({nids}))), 0),
+  coalesce(sum(e.n * (e.nid = :mail)), 0)
+from lanes e where e.prio in ({prios})
 
 -- name: aid_of
 select aid from authors where name = :name

@@ -376,6 +376,7 @@ def test_statements_are_named_once_and_whole():
         "aids",
         "kinds",
         "tids",
+        "names",
         "nids",
         "audiences",
         "prios",
