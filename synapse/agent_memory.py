@@ -178,6 +178,7 @@ class AgentMemory:
         """Say that a blocker, or any entry, is done: it is no longer shown."""
         agent, entry = self.access.writing_agent(), self.access.entry(id)
         may_close(agent, entry, self.store.settings, "resolve")
+        rulings.refuse_staged(entry, "resolve")
         fields = {"entry": id} | ({"note": note} if note else {})
         self.writer.write(
             Record.new("resolve", self.id, fields), once=once, unless=unless

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 
-from synapse.errors import Conflict, InvalidEntry, InvalidQuery, NotFound
+from synapse.errors import Conflict, InvalidEntry, InvalidQuery, NotFound, StoreError
 from synapse.formats import codec
 from synapse.log.chain import GENESIS, Tail, decode, encode, link, split
 from synapse.log.files import FilesLog
@@ -81,9 +81,14 @@ def merge_in(store: Store, source: str | None) -> Merged:
     if not isinstance(store.log, FilesLog):
         raise InvalidQuery("only a workspace in a directory can be merged into")
     lines = list(_lines_of(source)) if source else []
-    merged = store.log.merge(lines)
-    if lines:
-        store.operator_files.write_missing()
+    try:
+        merged = store.log.merge(lines)
+        if lines:
+            store.operator_files.write_missing()
+    except OSError as error:
+        raise StoreError(
+            f"the merge was cut short: {error}; merged again, it is made whole"
+        ) from error
     store.log.restart(0)
     store.look(force=True)
     store.refresh()

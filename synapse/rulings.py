@@ -62,6 +62,7 @@ def file(access: Access, ids: Sequence[str], kind: str, reason: str) -> list[Ent
     for entry in entries:
         if agent is not None:
             may_close(agent, entry, access.store.settings, kind)
+        refuse_staged(entry, kind)
     if not ids:
         raise InvalidEntry(f"nothing to {kind}: name at least one entry")
     remaining = [entry.id for entry in entries if entry.archived == (kind == "restore")]
@@ -75,6 +76,18 @@ def file(access: Access, ids: Sequence[str], kind: str, reason: str) -> list[Ent
         )
         for entry in entries
     ]
+
+
+def refuse_staged(entry: Entry, action: str) -> None:
+    """Raise Conflict where an entry has not taken effect: nothing would come of the act, and it
+    would be shown once it is approved.
+    """
+    if entry.staged:
+        raise Conflict(
+            f"there is nothing to {action}: {entry.id} has not taken effect, it waits for"
+            " review or was turned away",
+            id=entry.id,
+        )
 
 
 def _waiting(access: Access, id: str, action: str) -> Entry:

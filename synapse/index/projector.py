@@ -43,7 +43,9 @@ class Projector:
         self.db = db
         self.waiting: dict[str, list[tuple[Any, ...]]] = {}
         self.active: dict[str, int] = {}
-        self.lanes: dict[tuple[int, int, int], int] = {}
+        # How many entries came into each, and how many of them had not expired yet.
+        self.lanes: dict[tuple[int, int, int], tuple[int, int]] = {}
+        self.swept = 0  # what had expired by then has been counted out
         self.numbers: dict[tuple[str, str], int] = {}
         self.restart = False
 
@@ -53,6 +55,7 @@ class Projector:
         """
         last = None
         voids = {seq for (seq,) in self.db.run("all_voids")}
+        (self.swept,) = self.db.run("swept").fetchone()
         for record in records:
             if record.seq not in voids:
                 self._take(record)
@@ -61,7 +64,7 @@ class Projector:
                 return last
         self.flush()
         self.db.many("put_active", list(self.active.items()))
-        self.db.many("put_lane", [(*lane, n) for lane, n in self.lanes.items()])
+        self.db.many("put_lane", [(*at, *counts) for at, counts in self.lanes.items()])
         self.active.clear()
         self.lanes.clear()
         if last is not None:
@@ -136,7 +139,9 @@ class Projector:
             tid = self._number("thread", entry.more["thread"])
             self._put("put_message", seq, tid, entry.more.get("parent"))
         lane = (nid, prio, audience)
-        self.lanes[lane] = self.lanes.get(lane, 0) + 1
+        count, live = self.lanes.get(lane, (0, 0))
+        # By a merge an entry may come when its time is over.
+        self.lanes[lane] = (count + 1, live + (entry.expires > self.swept))
         for tag in entry.tags:
             self._put("put_tag", tag, seq)
         if entry.topic:

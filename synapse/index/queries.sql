@@ -408,13 +408,16 @@ insert into messages(seq, tid, parent) values(?, ?, ?)
 insert or ignore into threads(id) values(?)
 
 -- name: put_lane
-insert into lanes(nid, prio, audience, n, live) values(?, ?, ?, ?4, ?4)
+insert into lanes(nid, prio, audience, n, live) values(?, ?, ?, ?, ?)
 on conflict do update set n = n + excluded.n, live = live + excluded.live
 
 -- name: sweep
 insert into lanes select e.nid, e.prio, e.audience, 0, -count(*) from entries e indexed by entries_expires
 where e.hidden = 0 and e.archived = 0 and e.expires > (select at from swept) and e.expires <= :at group by 1, 2, 3
 on conflict do update set live = live + excluded.live
+
+-- name: swept
+select at from swept
 
 -- name: put_swept
 update swept set at = :at

@@ -173,9 +173,14 @@ class Journal(JournalReader):
             ):
                 self.segment, self.tail = self._list()[-1], None
                 continue
-            if tail.end != size:
+            if tail.end == size:
+                return self.tail
+            replaced = self.replaced
+            # A seal takes the place of a record: what was lost there is found out before.
+            self.check()
+            if replaced == self.replaced:
                 self._seal(fd, tail, size)
-            return self.tail
+                return self.tail
 
     def _named(self) -> tuple[int, int]:
         """Return the file that has the segment's name now, open, with its size."""

@@ -120,7 +120,7 @@ class Mirror:
         try:
             directory = self._directory(folder, create=False)
             fd = os.open(name, _REGULAR, dir_fd=directory)
-        except OSError:
+        except (OSError, StoreError):
             return None
         try:
             status = os.fstat(fd)
@@ -185,10 +185,15 @@ class Mirror:
                 end, ids = 0, set()
             os.lseek(fd, end, os.SEEK_SET)
             new = _read_all(fd, status.st_size - end)
-            ids.update(entry.id for entry in pages(new) if entry.whole)
+            whole = new[: _torn_at(new)]
+            if (
+                whole != new
+            ):  # its writer died, and the block comes again from the journal
+                os.ftruncate(fd, end + len(whole))
+            ids.update(entry.id for entry in pages(whole) if entry.whole)
             added = b"".join(text for id, text in blocks.items() if id not in ids)
-            if added:  # behind a block that was torn, on a line of its own
-                write_all(fd, added if new[-1:] in (b"", b"\n") else b"\n" + added)
+            if added:  # behind what else stands there, on a line of its own
+                write_all(fd, added if whole[-1:] in (b"", b"\n") else b"\n" + added)
             ids.update(blocks)
             self.filed[page] = (status.st_ino, os.fstat(fd).st_size, ids)
         finally:
@@ -298,12 +303,22 @@ def block(id: str, text: bytes) -> bytes:
     """
     digest = sha256(text)
     head = f"<!-- synapse:entry id={id} bytes={len(text)} sha256={digest} -->\n"
-    return head.encode() + text + f"\n<!-- /synapse:entry {id} -->\n".encode()
+    return head.encode() + text + _end_of(id.encode())
 
 
 def pages(raw: bytes) -> Iterator[Page]:
     """Yield the entries of an archive page, each read by its length: a body may hold anything,
     markers too.
+    """
+    for _, head, start, size in _blocks(raw):
+        text = raw[start : start + size]
+        whole = sha256(text).encode() == head[2][7:]
+        yield Page(head[0].decode("ascii", "replace"), text, whole)
+
+
+def _blocks(raw: bytes) -> Iterator[tuple[int, list[bytes], int, int]]:
+    """Yield where each block of a page begins, the words of its head, where its text begins, and
+    how long that is.
     """
     at = 0
     while (at := raw.find(_OPEN, at)) >= 0:
@@ -316,13 +331,25 @@ def pages(raw: bytes) -> Iterator[Page]:
             at += 1
             continue
         start, size = stop + 5, int(head[1][6:])
-        text = raw[start : start + size]
-        yield Page(
-            head[0].decode("ascii", "replace"),
-            text,
-            sha256(text).encode() == head[2][7:],
-        )
+        yield at, head, start, size
         at = start + size
+
+
+def _torn_at(raw: bytes) -> int:
+    """Return where the last block of a page begins if its end is missing, else the page's length.
+    Behind a head without its text, what is added next would be taken for that text.
+    """
+    for at, head, start, size in _blocks(raw):
+        if len(raw) < start + size + len(_end_of(head[0])):
+            return at
+    last = raw.rfind(b"\n") + 1
+    torn = raw[last:]
+    begun = torn.startswith(_OPEN) or (torn and _OPEN.startswith(torn))
+    return last if begun else len(raw)
+
+
+def _end_of(id: bytes) -> bytes:
+    return b"\n<!-- /synapse:entry " + id + b" -->\n"
 
 
 def _read_all(fd: int, size: int) -> bytes:

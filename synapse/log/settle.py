@@ -8,6 +8,7 @@ import fcntl
 import os
 import time
 from collections.abc import Callable, Collection, Iterable
+from errno import EAGAIN, EDQUOT, EINTR, EIO, EMFILE, ENFILE, ENOMEM, ENOSPC
 
 from synapse.errors import StoreError
 from synapse.log.adopt import Rejected
@@ -24,6 +25,8 @@ Place = Callable[[str], str]
 _PLACED = ".index/placed"
 _ANEW = "anew"  # in the place of what names a run of the machine: every file is to be compared
 _ASIDE = ".index/aside"
+# Errors of a disk that is full or fails, and of too many open files: they may be over soon.
+_PASSING = frozenset((EAGAIN, EDQUOT, EINTR, EIO, EMFILE, ENFILE, ENOMEM, ENOSPC))
 _GRACE = 2 * SECOND
 _UNSYNCED = 120 * SECOND
 
@@ -187,6 +190,7 @@ def _finish(
     now, boot_id = journal.clock(), boot()
     start = at - _UNSYNCED if before != boot_id else at
     checked, limit = 0, limit if before == boot_id else None
+    reached = boot_id
     floor = seq if before in (boot_id, _ANEW) else max(0, seq - 200_000)
     for record in journal.since(floor, texts=False):
         young = record.at > now - _GRACE and before not in (_ANEW, "")
@@ -195,11 +199,15 @@ def _finish(
         if record.at >= start:
             ids = _ids(record)
             if ids and not _stands(mirror, record, rebooted=before != boot_id):
-                _settle(mirror, ids, find, place, rebooted=before != boot_id)
+                try:
+                    _settle(mirror, ids, find, place, rebooted=before != boot_id)
+                except OSError:
+                    reached = before  # the next look begins here, as this one did
+                    break
             checked += len(ids) or 1
         seq, at = record.seq, record.at
     if checked or before != boot_id:
-        _note(root, f"{seq} {at} {boot_id}")
+        _note(root, f"{seq} {at} {reached}")
     return checked
 
 
@@ -229,18 +237,27 @@ def _settle(
     mirror: Mirror, ids: Collection[str], find: Find, place: Place, rebooted: bool
 ) -> None:
     """Bring the tree in line with where these entries are now: with what a record once said, a file
-    would come back that was filed away since, or whose record was taken back.
+    would come back that was filed away since, or whose record was taken back. OSError where the
+    disk fails, and may not fail for ever; what else cannot be put, `verify` names.
     """
     try:
         placed = [(entry, place(entry.id or "")) for entry in find(ids)]
         _file_away(mirror, [entry for entry, state in placed if state == "archived"])
-    except (OSError, StoreError):
-        return  # `verify` names what could not be put
+    except (OSError, StoreError) as error:
+        _raise_passing(error)
+        return
     for entry, state in placed:
         try:
             _put(mirror, entry, state, rebooted)
-        except (OSError, StoreError):
-            pass
+        except (OSError, StoreError) as error:
+            _raise_passing(error)
+
+
+def _raise_passing(error: OSError | StoreError) -> None:
+    """Raise the system's error again if it may be over soon."""
+    cause = error.__cause__ if isinstance(error, StoreError) else error
+    if isinstance(cause, OSError) and cause.errno in _PASSING:
+        raise cause
 
 
 def _put(mirror: Mirror, entry: Record, where: str, rebooted: bool) -> None:

@@ -274,6 +274,15 @@ def cut(root):
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
 
 
+def cut_within(root):
+    """Cut within the last line, as a copy that was stopped does: a writer would seal its torn
+    rest, and the seal would stand in the place of the record.
+    """
+    path = root / "journal" / "000000000001.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:-1]) + lines[-1][:30])
+
+
 def plain(tmp_path, versioned):
     """A workspace with three entries, two of them never committed, seen by its index."""
     root = tmp_path / "shared-memory"
@@ -290,7 +299,7 @@ def plain(tmp_path, versioned):
 
 
 @pytest.mark.parametrize("versioned", [False, True])
-@pytest.mark.parametrize("loss", [lose, empty, cut])
+@pytest.mark.parametrize("loss", [lose, empty, cut, cut_within])
 def test_a_journal_that_lost_records_says_so_at_once(tmp_path, capsys, loss, versioned):
     root = plain(tmp_path, versioned)
     loss(root)
@@ -331,7 +340,7 @@ def test_a_journal_that_lost_records_says_so_at_once(tmp_path, capsys, loss, ver
     assert main(["--root", str(root), "doctor"]) == 6
 
 
-@pytest.mark.parametrize("loss", [lose, empty, cut])
+@pytest.mark.parametrize("loss", [lose, empty, cut, cut_within])
 def test_a_process_that_is_open_writes_nothing_after_a_loss(tmp_path, loss):
     root = plain(tmp_path, versioned=False)
     with synapse.open(str(root)) as mem:
@@ -345,7 +354,7 @@ def test_a_process_that_is_open_writes_nothing_after_a_loss(tmp_path, loss):
                 me.read()
 
 
-@pytest.mark.parametrize("loss", [lose, empty, cut])
+@pytest.mark.parametrize("loss", [lose, empty, cut, cut_within])
 def test_what_is_there_can_be_accepted(tmp_path, loss):
     """The texts whose files are still there come back as drops; nobody is told of a loss any
     more.

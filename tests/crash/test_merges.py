@@ -5,6 +5,7 @@ side is there once, as it was written, and what refers to it refers to it still.
 `faults` compares.
 """
 
+import errno
 import os
 import random
 import shutil
@@ -22,6 +23,7 @@ from synapse.exchange import everything, merge_in
 from synapse.log import merge as merging
 from synapse.mail.mailbox import Mail
 from synapse.model.records import filings
+from synapse.testing import FrozenClock
 
 GIT = (
     "git",
@@ -557,6 +559,43 @@ def test_a_stranger_workspace_is_merged_whole(two, tmp_path):
             entry.body for entry in everything(mem.store)
         }
         assert "cyd" in {agent.id for agent in mem.agents()}
+        assert mem.verify().ok
+
+
+def test_what_expired_before_it_was_merged_is_never_unread(tmp_path):
+    """It was written for an hour, and comes in a day later: by then nobody is told of it."""
+    clock, roots = FrozenClock(), [tmp_path / "ours", tmp_path / "theirs"]
+    with synapse.init(str(roots[0]), clock=clock) as mem:
+        for agent in AGENTS:
+            mem.register(synapse.Agent(agent, read=["*"], write=["*"]))
+    shutil.copytree(roots[0], roots[1], ignore=shutil.ignore_patterns(".index"))
+    with synapse.open(str(roots[1]), clock=clock) as mem:
+        mem.as_agent("ann").append("for an hour", "api/x", ttl="1h")
+        mem.as_agent("ann").append("for good", "api/x", ttl="never")
+    clock.advance("1d")
+    with synapse.open(str(roots[0]), clock=clock) as mem:
+        mem.as_agent("ann").append("of today", "api/x")
+        assert mem.as_agent("bob").unread() == 1
+        merge_in(mem.store, str(roots[1]))
+        assert len(mem.as_agent("bob").read()) == mem.as_agent("bob").unread() == 2
+        mem.rebuild()
+        assert mem.as_agent("bob").unread() == 2
+
+
+@pytest.mark.parametrize("name", ["rename", "fdatasync"])
+def test_a_merge_that_the_disk_cuts_short_says_so(two, monkeypatch, name):
+    def fails(*args, **more):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    ours, theirs = two.roots
+    with opened(ours) as mem:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, name, fails)
+            with pytest.raises(synapse.StoreError, match="No space left"):
+                merge_in(mem.store, str(theirs))
+        merge_in(mem.store, str(theirs))
+        mem.store.refresh(force=True)
+        assert len(everything(mem.store)) == 4
         assert mem.verify().ok
 
 

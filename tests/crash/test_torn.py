@@ -6,6 +6,7 @@ catches, at the n-th call that changes the disk; what is left behind is opened b
 seconds later.
 """
 
+import errno
 import os
 import shutil
 import time
@@ -370,23 +371,75 @@ def test_files_that_are_about_to_be_filed_away_are_not_taken_for_new_ones(
         assert not list(root.glob("entries/**/*.md"))
 
 
-def test_a_page_of_the_archive_that_was_torn_goes_on_behind_the_torn_part(
-    template, tmp_path
-):
+def test_a_block_of_a_page_that_was_torn_makes_room_for_the_next(template, tmp_path):
+    """Wherever its writer died: what comes next would be read as the rest of its text."""
+    with at(shutil.copytree(template, tmp_path / "whole"), now()) as memory:
+        ids, root = live(memory)[:2], tmp_path / "whole"
+        memory.as_agent("eng").archive(ids[:1])
+        page = next(root.glob("archive/*.md")).name
+        before = (template / "archive" / page).read_bytes()
+        added = (root / "archive" / page).read_bytes().removeprefix(before)
+    for after in [*range(0, len(added), 23), len(added) - 1]:
+        root = shutil.copytree(template, tmp_path / f"{after}")
+        with at(root, now()) as memory:
+            (root / "archive" / page).write_bytes(before + added[:after])
+            memory.as_agent("eng").archive(ids[1:])
+            memory.as_agent("eng").archive(ids[:1])
+            assert memory.verify().problems == ()
+            text = (root / "archive" / page).read_bytes()
+            assert text.startswith(before)
+            assert text.endswith(added)
+        shutil.rmtree(root)
+
+
+def test_what_people_write_below_a_page_stays(template, tmp_path):
     root = shutil.copytree(template, tmp_path / "memory")
     with at(root, now()) as memory:
-        ids = live(memory)
         page = next(root.glob("archive/*.md"))
-        whole = page.read_bytes()
-        page.write_bytes(whole + b"<!-- synapse:entry id=syn-x bytes=90 sha256=ab")
-        memory.as_agent("eng").archive(ids)
+        noted = page.read_bytes() + b"<!-- a remark, and no line end"
+        page.write_bytes(noted)
+        memory.as_agent("eng").archive(live(memory))
+        assert page.read_bytes().startswith(noted)
         problems = memory.verify().problems
         assert [(problem.where, problem.mendable) for problem in problems] == [
             (f"archive/{page.name}", True)
         ]
         assert "between" in problems[0].what
         assert memory.repair().ok
-        assert page.read_bytes().startswith(whole)
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO], ids=errno.errorcode.get)
+def test_a_file_that_could_not_be_put_is_put_when_the_disk_works(
+    template, tmp_path, monkeypatch, code
+):
+    """Neither its writer nor the first that finished its work could: the second does."""
+    root = shutil.copytree(template, tmp_path / "memory")
+
+    def fails(*args, **more):
+        raise OSError(code, os.strerror(code))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "link", fails)
+        with at(root, now()) as memory:
+            memory.as_agent("eng").append("first", "api/endpoints")
+            memory.as_agent("eng").append("second", "api/endpoints")
+        with at(root, now() + 10_000_000) as memory:
+            assert len(memory.verify().problems) == 2
+    with at(root, now() + 20_000_000) as memory:
+        assert memory.verify().problems == ()
+
+
+def test_a_file_that_can_never_be_put_holds_up_no_other(template, tmp_path):
+    root = shutil.copytree(template, tmp_path / "memory")
+    with at(root, now()) as memory:
+        ids = [memory.as_agent("eng").append("x", f"new/{n}").id for n in range(2)]
+    shutil.rmtree(root / "entries" / "new")
+    (root / "entries" / "new").mkdir()
+    (root / "entries" / "new" / "0").write_text("a file in the place of a folder")
+    with at(root, now() + 10_000_000) as memory:
+        assert [problem.where for problem in memory.verify().problems] == [
+            f"entries/new/0/{ids[0]}.md"
+        ]
 
 
 def test_a_page_of_the_archive_is_written_whole_where_writes_are_short(

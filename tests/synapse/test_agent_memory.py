@@ -505,6 +505,24 @@ def test_a_bound_on_hits_is_not_negative(mem, me):
         me.search("users", limit=-1)
 
 
+@pytest.mark.parametrize("act", ["resolve", "archive", "restore"])
+def test_what_has_not_taken_effect_is_neither_closed_nor_filed(mem, act):
+    """Nothing would come of it: approved, the entry would be shown after all."""
+    waits = mem.as_agent("junior").append("waits", "api/x").id
+    turned_away = mem.as_agent("junior").append("turned away", "api/x").id
+    mem.as_agent("lead").reject(turned_away)
+    count = len(mem.audit())
+    for who, id in (("junior", waits), ("lead", waits), ("junior", turned_away)):
+        with pytest.raises(Conflict, match="has not taken effect"):
+            getattr(mem.as_agent(who), act)(id)
+    assert len(mem.audit()) == count
+    mem.as_agent("lead").approve(waits)
+    assert shown(mem) == {"waits"}
+    if act != "restore":
+        getattr(mem.as_agent("junior"), act)(waits)
+        assert shown(mem) == set()
+
+
 def test_a_staged_entry_knows_when_it_was_received(mem):
     mem.register(
         synapse.Agent("novice", write=["api/*"], read=["api/*"], review_required=True)
