@@ -243,12 +243,19 @@ class Memory:
         """
         return integrity.verify(self.store, head)
 
-    def repair(self) -> Report:
-        """Put files back as the journal has them and record what was done; then what `verify` still
-        finds.
+    def repair(
+        self, *, dry_run: bool = False, source: str | None = None, give_up: bool = False
+    ) -> Report:
+        """Put damaged lines of the journal back where the chain proves what they were, and files as
+        the journal has them, and record what was done; then what `verify` still finds. `source` is
+        another copy: a workspace, a snapshot or an export. With `give_up`, lines that cannot be had
+        are recorded as lost. A dry run writes nothing, and its `notes` say what would be done.
         """
-        operators_alone("repair")
-        return integrity.repair(self.store)
+        if not dry_run:
+            operators_alone("repair")
+        return integrity.repair(
+            self.store, dry_run=dry_run, source=source, give_up=give_up
+        )
 
     def rebuild(self) -> Rebuilt:
         """Derive the index anew from the log, and say which files are not what the log says."""

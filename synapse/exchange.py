@@ -4,19 +4,18 @@ lines.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 
-from synapse.errors import Conflict, InvalidEntry, InvalidQuery, NotFound, StoreError
+from synapse.errors import Conflict, InvalidEntry, InvalidQuery, StoreError
 from synapse.formats import codec
 from synapse.log.chain import GENESIS, Tail, decode, encode, link, split
+from synapse.log.damage import has_text
 from synapse.log.files import FilesLog
 from synapse.log.merge import Merged
+from synapse.log.unite import lines_of
 from synapse.model import kinds
 from synapse.model.entry import NEVER, Entry
-from synapse.model.records import Record
 from synapse.store import Store
-from synapse.system.digest import sha256
 
 GENERATIONS = ("A", "B", "C")
 
@@ -80,7 +79,7 @@ def merge_in(store: Store, source: str | None) -> Merged:
     """
     if not isinstance(store.log, FilesLog):
         raise InvalidQuery("only a workspace in a directory can be merged into")
-    lines = list(_lines_of(source)) if source else []
+    lines = list(lines_of(source)) if source else []
     try:
         merged = store.log.merge(lines)
         if lines:
@@ -93,35 +92,6 @@ def merge_in(store: Store, source: str | None) -> Merged:
     store.look(force=True)
     store.refresh()
     return merged
-
-
-def _lines_of(source: str) -> Iterator[bytes]:
-    """The lines of a workspace's journal, or of an export; InvalidEntry where a text is not what
-    was written.
-    """
-    journal = os.path.join(source, "journal")
-    if os.path.isdir(journal):
-        names = sorted(
-            name
-            for name in os.listdir(journal)
-            if name.endswith(".jsonl") and name[:-6].isdigit()
-        )
-        paths = [os.path.join(journal, name) for name in names]
-    elif os.path.isfile(source):
-        paths = [source]
-    else:
-        raise NotFound(f"{source} is neither a workspace nor an export", path=source)
-    for path in paths:
-        with open(path, "rb") as file:
-            for number, raw in enumerate(file, 1):
-                record = decode(raw) if raw.endswith(b"\n") else None
-                if record is not None:
-                    if not _whole(record):
-                        raise InvalidEntry(
-                            f"{path}: the text of line {number} is not what was written",
-                            path=path,
-                        )
-                    yield raw
 
 
 def proven(lines: Iterable[str]) -> Iterator[bytes]:
@@ -137,7 +107,7 @@ def proven(lines: Iterable[str]) -> Iterator[bytes]:
             record is None
             or record.seq <= seq
             or link(chain, head) != line_chain
-            or not _whole(record)
+            or not has_text(record)
         ):
             raise InvalidEntry(
                 f"line {number} is not the next line of an export: nothing was imported",
@@ -145,11 +115,3 @@ def proven(lines: Iterable[str]) -> Iterator[bytes]:
             )
         chain, seq = line_chain, record.seq
         yield raw
-
-
-def _whole(record: Record) -> bool:
-    """Return whether the text is the one that the chain vouches for."""
-    return (
-        record.text is None
-        or sha256(record.text.encode("utf-8", "surrogatepass")) == record.sha
-    )

@@ -10,7 +10,11 @@ import time
 from collections.abc import Iterator
 
 from synapse.errors import StoreError
+from synapse.log.chain import seq_of
+from synapse.log.damage import Stretch, restored
 from synapse.log.files import FilesLog
+from synapse.log.proof import Proof, mend
+from synapse.log.unite import lines_of, put_back
 from synapse.model.agents import OPERATOR
 from synapse.model.entry import SECOND
 from synapse.model.results import Problem, Report
@@ -21,6 +25,10 @@ from synapse.system.typed import TYPE_CHECKING
 if TYPE_CHECKING:
     pass
 
+_CANNOT = (
+    "cannot be put back from here: name a copy with --from, or accept the loss with"
+    " --give-up"
+)
 _PATIENCE = (
     2.5  # s; by then a file is where it belongs, or its writer is known to be dead
 )
@@ -47,8 +55,6 @@ def verify(store: Store, head: str | None = None) -> Report:
 
 def _proven(store: Store, log: FilesLog, head: str | None) -> tuple[Report, int]:
     """Return what is wrong now, and when the last record was received."""
-    from synapse.log.proof import Proof
-
     newest, proof = store.highest_seen(), Proof(log.root, log.journal, log.mirror)
     try:
         # an index of another journal is made anew, and says so
@@ -74,22 +80,82 @@ def _proven(store: Store, log: FilesLog, head: str | None) -> tuple[Report, int]
     return report._replace(problems=report.problems + undeclared), proof.at
 
 
-def repair(store: Store) -> Report:
-    """Put files back as the journal has them and record what was done; then what `verify` still
-    finds.
+def repair(
+    store: Store,
+    *,
+    dry_run: bool = False,
+    source: str | None = None,
+    give_up: bool = False,
+) -> Report:
+    """Put lines back as the chain proves them and files as the journal has them, and record what
+    was done; then what `verify` still finds. A dry run writes nothing and says what it would do.
     """
-    from synapse.log.proof import Proof, mend
-
-    store.demand_writable()
-    log = store.log
+    log, notes = store.log, []
     repaired: list[str] = []
-    if isinstance(log, FilesLog):
-        store.look(force=True)
+    if not isinstance(log, FilesLog):
+        return verify(store)
+    if dry_run:
+        for stretch, _, how in _findings(log, source):
+            notes.append(f"{stretch.where}: {how or _CANNOT}")
+        report = verify(store)
+        return report._replace(notes=tuple(notes))
+    store.demand_writable()
+    notes = _repair_lines(store, log, source, give_up)
+    if give_up or not notes or not log.journal.stretches():
+        store.look(force=True)  # files come after the journal that says what they are
         proof = Proof(log.root, log.journal, log.mirror)
-        if not proof.run().ok:
+        if not proof.run().ok and proof.wrong:
             repaired, lost = mend(proof)
             store.act("repair", OPERATOR, ids=repaired, lost=lost)
-    return verify(store)._replace(mended=tuple(repaired))
+    report = verify(store)
+    return report._replace(mended=tuple(repaired), notes=tuple(notes))
+
+
+def _findings(
+    log: FilesLog, source: str | None
+) -> list[tuple[Stretch, bytes | None, str]]:
+    """Return what of the journal is damaged, what stood there, and how that is known."""
+    stretches = log.journal.stretches()
+    wanted = {seq for stretch in stretches for seq in stretch.seqs}
+    others: dict[int, list[bytes]] = {}
+    for raw in lines_of(source, strict=False) if source and wanted else ():
+        if (seq := seq_of(raw)) in wanted:
+            others.setdefault(seq, []).append(raw)
+    findings: list[tuple[Stretch, bytes | None, str]] = []
+    for stretch in stretches:
+        found = restored(stretch, log.texts_of, others)
+        findings.append((stretch, *(found or (None, ""))))
+    return findings
+
+
+def _repair_lines(
+    store: Store, log: FilesLog, source: str | None, give_up: bool
+) -> list[str]:
+    """Put damaged lines back; give up the others where that is wanted. Return what was done."""
+    notes: list[str] = []
+    given: list[list[object]] = []
+    floor = -1
+    for stretch, raw, how in reversed(
+        _findings(log, source)
+    ):  # from the end: places stay
+        first, last = stretch.seqs.start, stretch.seqs.stop - 1
+        if raw is not None and put_back(log.root, log.journal, stretch, raw):
+            notes.append(f"{stretch.where}: put back, {how}")
+        elif not give_up:
+            notes.append(f"{stretch.where}: {_CANNOT}")
+            continue
+        elif stretch.following:
+            given.append([first, last, sha256(stretch.raw)])
+            notes.append(f"{stretch.where}: given up")
+        else:
+            log.journal.give_up_last()
+            notes.append(f"{stretch.where}: given up")
+        floor = first - 1
+    if floor >= 0:
+        store.restored(floor)
+    if given:
+        store.act("repair", OPERATOR, lines=given[::-1])
+    return notes[::-1]
 
 
 def _undeclared(store: Store, log: FilesLog) -> Iterator[Problem]:

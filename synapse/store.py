@@ -166,6 +166,13 @@ class Store:
             self.operator_files.write_missing()
         self.log.catch_up()
 
+    def restored(self, floor: int) -> None:
+        """Derive everything anew: the journal has lines again, after this record, that it lacked,
+        or has given some up.
+        """
+        self.index.restored(floor)
+        self.refresh()
+
     def sign(self, *paths: str) -> None:
         """Note these files of the operator's as they are: they were just written through this
         store.

@@ -39,11 +39,26 @@ def verify(call: Call) -> int:
 
 
 def repair_options(parser: Options) -> None:
-    """Declare no options."""
+    add = parser.add_argument
+    add("--dry-run", action="store_true", help="only say what would be done")
+    add(
+        "--from",
+        dest="source",
+        metavar="COPY",
+        help="another workspace, a snapshot or an export that has the damaged lines",
+    )
+    add(
+        "--give-up",
+        action="store_true",
+        help="record damaged lines as lost where nothing proves what they were",
+    )
 
 
 def repair(call: Call) -> int:
-    report = call.memory.repair()
+    args = call.args
+    report = call.memory.repair(
+        dry_run=args.dry_run, source=args.source, give_up=args.give_up
+    )
     call.show(
         lambda: report_json(report), lambda: format_report(report, "still damaged")
     )
@@ -101,7 +116,8 @@ def report_json(report: Report) -> dict[str, Any]:
 
 def format_report(report: Report, word: str) -> str:
     """Return one line if all is well, else every problem in order."""
-    mended = [f"put back: {clean(', '.join(report.mended))}"] if report.mended else []
+    mended = [clean(note) for note in report.notes]
+    mended += [f"put back: {clean(', '.join(report.mended))}"] if report.mended else []
     if report.ok:
         return "\n".join([*mended, f"ok: {report.records} records, head {report.head}"])
     return "\n".join([*mended, *_format_problems(report.problems, word)])

@@ -286,8 +286,8 @@ _TABLE = (
         "repair",
         "keep",
         "upkeep",
-        "restore damaged files, or record their loss",
-        "synapse repair",
+        "restore damaged lines and files, or record their loss",
+        "synapse repair --dry-run",
     ),
     Verb(
         "rebuild",

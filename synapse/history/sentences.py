@@ -347,6 +347,8 @@ _SENTENCES: Mapping[str, Any] = {
         f"put {fields.get('path')} aside: {fields.get('reason')}"
     ),
     "repair": lambda act, fields: (
-        f"repaired {fields.get('path') or fields.get('id') or 'the store'}"
+        f"gave up {len(fields['lines'])} damaged stretches of the journal"
+        if fields.get("lines")
+        else f"repaired {fields.get('path') or fields.get('id') or 'the store'}"
     ),
 }

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from synapse.errors import IndexDamaged, StoreCorrupt
 from synapse.index.database import Database, is_damage, open_database
+from synapse.index.losses import damaged, format_losses, note_losses
 from synapse.index.names import Names
 from synapse.index.projector import BATCH, Projector, voids_of
 from synapse.index.reached import (
@@ -58,6 +59,7 @@ class Index:
         self.place, self.doubts = (-1, -1), 0  # where it stands
         self.notes: list[str] = []
         self.told = False
+        self.lost: list[int] = []  # records whose lines are damaged, as was said
         self.say: Callable[[str], object] = _warn
         self.taken = 0  # batches since the last fold
         self.folders: dict[str, tuple[int, set[str]]] = {}
@@ -144,6 +146,10 @@ class Index:
                 " `synapse merge`, or the next write, makes them one"
             )
         self.told = self.log.forked
+        lost = damaged(self.db)
+        if lost and lost != self.lost:
+            self.notes.append(format_losses(lost))
+        self.lost = lost
         notes, self.notes = self.notes, []
         for note in notes:
             self.say(note)
@@ -198,6 +204,15 @@ class Index:
                 f" seen, are not there"
             )
         return True
+
+    def restored(self, floor: int) -> None:
+        """Derive it anew from a journal that has lines again, after this record, that it had not:
+        whoever has it open begins anew too.
+        """
+        self.rebuild()
+        turn = self.turns() + 1
+        self._alone(lambda: self._whole(lambda: note_fork(self.db, turn, floor)))
+        self.log.restart(floor)
 
     def cursor(self) -> int:
         """Return the seq of the last record taken in."""
@@ -267,6 +282,8 @@ class Index:
         watch(records)
         projector = Projector(self.db)
         last = self._taken(projector, records)
+        note_losses(self.db, self.log.damaged, records)
+        self.log.damaged.clear()
         if projector.restart:
             return self._anew(reached, voids_of(self.log.since(0)), watch)
         if last is not None:
@@ -296,6 +313,7 @@ class Index:
         it is known not to count.
         """
         mark, forks = self.log.mark(), self.db.meta("forks") or ""
+        self.log.damaged.clear()
         self.db.wipe()
         self.db.set_meta("forks", forks)
         write_reached(self.db, reached._replace(mark=(-1, -1), proof=""))
@@ -416,20 +434,14 @@ class Index:
     def _fill_words(self) -> None:
         from synapse.index import full_text
 
-        run = self.db.connection.execute
-        while True:
-            run("begin immediate")
-            try:
-                cursor, before = self.cursor(), self._worded()
-                reached = full_text.fill(self.db, before)
-                done = reached == before
-                self.db.set_meta("words", str(cursor if done else reached))
-            except BaseException:
-                self.db.roll_back()
-                raise
-            run("commit")
-            if done:
-                return
+        def fill() -> bool:
+            cursor, before = self.cursor(), self._worded()
+            reached = full_text.fill(self.db, before)
+            self.db.set_meta("words", str(cursor if reached == before else reached))
+            return reached == before
+
+        while not self._whole(fill):
+            pass
 
     def token_counts(
         self, encoding: str, digests: Sequence[bytes]

@@ -18,7 +18,7 @@ from synapse.log.chain import Tail
 from synapse.log.intake import Intake
 from synapse.log.journal import Journal
 from synapse.log.line import agent_record, entry_record, load
-from synapse.log.mirror import Mirror
+from synapse.log.mirror import Mirror, pages, path_of
 from synapse.log.operator_files import OperatorFiles
 from synapse.log.taken import Taken, claim, names_of
 from synapse.model import clock, kinds
@@ -143,6 +143,10 @@ class FilesLog(OperatorFiles):
         return self.journal.mark()
 
     @property
+    def damaged(self) -> set[int]:
+        return self.journal.damaged
+
+    @property
     def doubts(self) -> int:
         return self.journal.doubts
 
@@ -255,6 +259,19 @@ class FilesLog(OperatorFiles):
     def lags(self) -> bool:
         """Say whether the tree is yet to follow a journal that is another one than before."""
         return settle.lags(self.root)
+
+    def texts_of(self, record: Record) -> Iterator[bytes]:
+        """Yield the texts that the tree has of an entry, wherever its file may be by now."""
+        try:
+            paths = {path_of(record), settle.live_path(record)}
+        except (LookupError, ValueError, TypeError, AttributeError):
+            return  # what the record says of its place cannot be read
+        for path in paths:
+            raw = self.mirror.read(path)
+            if raw is not None:
+                yield raw
+        page = self.mirror.read(settle.page_path(record), limit=1 << 40)
+        yield from (each.text for each in pages(page or b"") if each.id == record.id)
 
     def _place(self, id: str) -> str:
         return self._derived().whereabouts(id)

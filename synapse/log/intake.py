@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from synapse.errors import Conflict, QueueFull, SynapseError
+from synapse.errors import Conflict, NotFound, QueueFull, SynapseError
 from synapse.log import settle
 from synapse.log.adopt import Admit, Drop, Rejected
 from synapse.model import kinds
-from synapse.model.entry import Entry
+from synapse.model.entry import Entry, minted
 from synapse.model.records import Record, unchanged
 from synapse.system.digest import sha256
 from synapse.system.typed import TYPE_CHECKING
@@ -131,8 +131,12 @@ class Intake:
         """
         seq = self.state.holder(found.draft.id) if found.draft.id else None
         if seq is None:
-            return False
-        record = self.log.at(seq)
+            # it may be that of a record that cannot be read
+            return bool(self.state.lost) and minted(found.draft.id or "") is not None
+        try:
+            record = self.log.at(seq)
+        except NotFound:
+            return True
         return record.text == found.text and settle.live_path(record) == found.path
 
     def _adopt_plan(self, found: Drop, last: Record | None) -> None:

@@ -16,8 +16,9 @@ import os
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from synapse.errors import StoreBusy, StoreError
+from synapse.errors import StoreBusy, StoreCorrupt, StoreError
 from synapse.log.chain import Tail, encode, is_whole, tail_of
+from synapse.log.damage import is_changed
 from synapse.log.disk import line_before, sync, sync_directory, unwritten, write_all
 from synapse.log.reader import JournalReader
 from synapse.model.records import Record
@@ -62,6 +63,7 @@ class Journal(JournalReader):
         # Called under the lock, before a line follows one that is not known.
         self.check: Callable[[], object] = lambda: None
         self.checked = -1
+        self.gives_up = False  # whether a line that was changed may be sealed
 
     def append(
         self, records: Iterable[Record], place: Place = _unchanged
@@ -100,6 +102,14 @@ class Journal(JournalReader):
         size = os.fstat(fd).st_size
         if size and not is_whole(line_before(fd, size)[1]):
             self.lock.run(self._current)
+
+    def give_up_last(self) -> None:
+        """Seal a last line whose bytes were changed: what it said is given up."""
+        self.gives_up = True
+        try:
+            self.lock.run(self._current)
+        finally:
+            self.gives_up = False
 
     def _write(self, record: Record, place: Place = _unchanged) -> tuple[Record, bool]:
         """Write the line of a record, under the lock, to the segment that is to be synced; return
@@ -211,6 +221,12 @@ class Journal(JournalReader):
         the chain goes on behind them.
         """
         torn = os.pread(fd, size - tail.end, tail.end)
+        if is_changed(torn) and not self.gives_up:
+            raise StoreCorrupt(
+                "the last line of the journal cannot be read, and is not torn: its bytes were"
+                " changed; `synapse repair --dry-run` says what can be done",
+                path=self._path(self.segment),
+            )
         if not torn.endswith(b"\n"):
             write_all(fd, _TORN)
             torn += _TORN

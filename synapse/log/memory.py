@@ -28,6 +28,7 @@ class MemoryLog:
     ) -> None:
         self.clock = clock
         self.doubts = 0
+        self.damaged: set[int] = set()
         self.forked = False
         self.records: list[Record] = []
         self.declared: dict[str, Agent] = {}

@@ -12,6 +12,7 @@ from hashlib import sha256 as hash_of
 
 from synapse.errors import InvalidQuery
 from synapse.log.chain import GENESIS, decode, quoted, split
+from synapse.log.damage import is_changed
 from synapse.log.expected import ARCHIVED, GONE, LIVE, ExpectedFile, ExpectedFiles
 from synapse.log.journal import Journal
 from synapse.log.mirror import Mirror, block, pages
@@ -34,6 +35,9 @@ class Proof:
         self.torn: list[bytes] = []
         self.expected = ExpectedFiles()
         self.paged: set[str] = set()
+        self.place = (0, 0)  # where the line begins
+        self.placed: list[tuple[tuple[int, int], Problem]] = []  # what is wrong where
+        self.given_up: set[tuple[int, int, str]] = set()
         self.wrong: set[str] = (
             set()
         )  # paths of files and pages that are not as expected
@@ -63,12 +67,28 @@ class Proof:
                     f" was cut or rewritten"
                 ),
             )
-        if self.torn:
+        if self.torn and is_changed(b"".join(self.torn)):
+            self._found("journal", "ends in a line whose bytes were changed")
+        elif self.torn:
             self._found(
                 "journal", "ends in a torn line; the next write seals it", mendable=True
             )
+        if self.given_up:
+            self._give_up()
         self._tree()
         return Report(tuple(self.problems), self.seq, f"{self.seq}:{self.chain}")
+
+    def _give_up(self) -> None:
+        """Report no line that a `repair` record gives up, as long as its bytes are those that were
+        given up.
+        """
+        for stretch in self.journal.stretches():
+            first, last = stretch.seqs.start, stretch.seqs.stop - 1
+            if (first, last, hash_of(stretch.raw).hexdigest()) in self.given_up:
+                start = (stretch.segment, stretch.start)
+                end = (stretch.segment, stretch.start + len(stretch.raw))
+                own = {id(each) for at, each in self.placed if start <= at <= end}
+                self.problems = [each for each in self.problems if id(each) not in own]
 
     def watch(self, records: Iterable[Record]) -> None:
         """Take in what somebody else reads along the journal."""
@@ -95,8 +115,12 @@ class Proof:
                     "journal",
                     f"segment {start:012d}.jsonl does not follow record {self.seq}",
                 )
+            offset = 0
             with open(self.journal._path(start), "rb") as file:
-                yield from file
+                for raw in file:
+                    self.place = (start, offset)
+                    yield raw
+                    offset += len(raw)
 
     def _line(self, number: int, raw: bytes) -> None:
         record = decode(raw) if raw.endswith(b"\n") else None
@@ -112,6 +136,7 @@ class Proof:
                 f"record {record.seq} ({record.id or record.kind})",
                 f"{problem} (line {number} of the journal)",
             )
+            self.placed.append((self.place, self.problems[-1]))
         else:
             self._state(record)
         self.seq, self.chain, self.at = record.seq, chain, record.at
@@ -153,6 +178,7 @@ class Proof:
                 f"the line before record {record.seq}",
                 "cannot be read, and no seal names it: its bytes were changed",
             )
+            self.placed.append((self.place, self.problems[-1]))
         self.torn = []
 
     def _state(self, record: Record) -> None:
@@ -169,6 +195,8 @@ class Proof:
                 if away and page:
                     self.paged.add(page)
         elif record.kind == "repair":
+            lines = fields.get("lines", ())
+            self.given_up |= {(first, last, sha) for first, last, sha in lines}
             for id in fields.get("lost", ()):
                 self.expected.move(id, GONE)
         elif record.kind == "void":

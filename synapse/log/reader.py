@@ -22,6 +22,7 @@ from synapse.log.chain import (
     seq_of,
     tail_of,
 )
+from synapse.log.damage import Stretch, stretches, walk
 from synapse.log.disk import (
     last_line,
     line_before,
@@ -54,6 +55,9 @@ class JournalReader:
         self.resume: dict[int, tuple[int, int]] = {}
         self.replaced = 0  # how often the files turned out to be others than before
         self.doubts = 0  # how often they were, or may have been
+        self.damaged: set[int] = (
+            set()
+        )  # records that were passed over, by their numbers
         self.stamp = (0, 0, 0)
         self.place = (0, 0)
         # our side's lines, where the files hold two histories
@@ -110,8 +114,10 @@ class JournalReader:
             "",
             self._behind(cursor, after),
         )
-        for raw, (segment, end) in self._lines(*place):
-            record = decode(raw)
+        known = after.split(" ")[2] if after else GENESIS if cursor == 0 else None
+        for step in walk(self._lines(*place), cursor, known):
+            raw, (segment, end), record, lost = step
+            self.damaged.update(lost)
             if record is None:
                 continue
             if record.seq <= last:
@@ -138,6 +144,14 @@ class JournalReader:
             self._path(int(segment))
         )
         return (int(segment), int(start)) if exists else self._place(cursor)
+
+    def stretches(self) -> list[Stretch]:
+        """Return what is damaged of the lines, in their order; nothing while the files hold two
+        histories.
+        """
+        if self.view is not None:
+            return []
+        return list(stretches(self._lines(*readable(lambda: self._locate(0)))))
 
     def _holds(self, seq: int, chain: str) -> bool:
         """`holds` for a proof that was made, or is asked for, where there are two histories."""

@@ -5,11 +5,12 @@ journal's lock.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from synapse.errors import Conflict
+from synapse.errors import Conflict, InvalidEntry, NotFound
 from synapse.log import settle
-from synapse.log.chain import is_whole
+from synapse.log.chain import decode, is_whole
+from synapse.log.damage import Stretch, has_text
 from synapse.log.disk import sync, sync_directory, whole_lines
 from synapse.log.journal import Journal
 from synapse.log.merge import Merged, merge, sides
@@ -62,20 +63,71 @@ def _leave(mirror: Mirror, moved: Iterable[Record]) -> None:
             mirror.remove(path_of(record))
 
 
+def put_back(root: str, journal: Journal, stretch: Stretch, raw: bytes) -> bool:
+    """Put these lines, already proven, in the place of a damaged stretch: at once, or not at all.
+    Return whether that was done; where the journal is another one by now, it is not.
+    """
+
+    def write() -> bool:
+        path, end = journal._path(stretch.segment), stretch.start + len(stretch.raw)
+        with open(path, "rb") as file:
+            whole = file.read()
+        if whole[stretch.start : end] != stretch.raw or (
+            stretch.start == 0 and stretch.seqs.start != stretch.segment
+        ):
+            return False
+        folder = os.path.join(root, ".index")
+        draft = _draft(folder, (whole[: stretch.start], raw, whole[end:]))
+        os.rename(draft, path)
+        sync_directory(journal.directory)
+        journal._look_again()
+        journal._forget()
+        return True
+
+    return journal.lock.run(write)
+
+
+def lines_of(source: str, strict: bool = True) -> Iterator[bytes]:
+    """Yield the lines of a workspace's journal, of a snapshot or of an export. InvalidEntry where a
+    text is not what was written; a lenient reader passes over that line.
+    """
+    journal = os.path.join(source, "journal")
+    if os.path.isdir(journal):
+        names = sorted(
+            name
+            for name in os.listdir(journal)
+            if name.endswith(".jsonl") and name[:-6].isdigit()
+        )
+        paths = [os.path.join(journal, name) for name in names]
+    elif os.path.isfile(os.path.join(source, "log.jsonl")):
+        paths = [os.path.join(source, "log.jsonl")]
+    elif os.path.isfile(source):
+        paths = [source]
+    else:
+        raise NotFound(
+            f"{source} is neither a workspace nor a snapshot nor an export", path=source
+        )
+    for path in paths:
+        with open(path, "rb") as file:
+            for number, raw in enumerate(file, 1):
+                record = decode(raw) if raw.endswith(b"\n") else None
+                if record is None:
+                    continue
+                if has_text(record):
+                    yield raw
+                elif strict:
+                    raise InvalidEntry(
+                        f"{path}: the text of line {number} is not what was written",
+                        path=path,
+                    )
+
+
 def _rewrite(journal: Journal, lines: Sequence[bytes], folder: str) -> None:
     """Make these lines the journal, from the first file on that says anything else. The rename is
     the commit; a crash right after it leaves lines twice, which the next merge sorts out.
     """
     start, count = _untouched(journal, lines)
-    for name in os.listdir(folder):
-        if name.startswith(_DRAFT):  # of one that was killed: this one holds the lock
-            os.unlink(os.path.join(folder, name))
-    aside = os.path.join(folder, f"{_DRAFT}{os.getpid()}")
-    with open(aside, "wb") as file:
-        file.writelines(lines[count:])
-        file.flush()
-        sync(file.fileno())
-    os.rename(aside, journal._path(start))
+    os.rename(_draft(folder, lines[count:]), journal._path(start))
     sync_directory(journal.directory)
     for segment in journal._list():
         if segment > start:
@@ -83,6 +135,19 @@ def _rewrite(journal: Journal, lines: Sequence[bytes], folder: str) -> None:
     sync_directory(journal.directory)
     journal._look_again()
     journal._forget()
+
+
+def _draft(folder: str, parts: Iterable[bytes]) -> str:
+    """Write a file that will be renamed into the journal, and sync it. Called under its lock."""
+    for name in os.listdir(folder):
+        if name.startswith(_DRAFT):  # of one that was killed: this one holds the lock
+            os.unlink(os.path.join(folder, name))
+    path = os.path.join(folder, f"{_DRAFT}{os.getpid()}")
+    with open(path, "wb") as file:
+        file.writelines(parts)
+        file.flush()
+        sync(file.fileno())
+    return path
 
 
 def _untouched(journal: Journal, lines: Sequence[bytes]) -> tuple[int, int]:

@@ -92,6 +92,11 @@ class Log(Protocol):
         """Return a number that grows whenever something other than an append may have happened to
         the log. Ask it after `mark`, as cheaply."""
 
+    @property
+    def damaged(self) -> set[int]:
+        """Return the records that `batch` passed over, because their lines are not what was
+        written; whoever keeps the numbers clears it."""
+
     def boot(self) -> str:
         """Return the name of this run of the machine; `-` where nothing does."""
 

@@ -186,12 +186,13 @@ class Problem(NamedTuple):
 
 class Report(NamedTuple):
     """The report of `verify`. `head` names the last record and its chain: kept elsewhere, it proves
-    the end too. `mended` is what `repair` put back."""
+    the end too. `mended` is what `repair` put back, `notes` what it found out of the journal."""
 
     problems: tuple[Problem, ...]
     records: int
     head: str
     mended: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:

@@ -26,7 +26,7 @@ def test_verify_names_the_first_bad_record(wrote, run, team):
 def test_repair_restores_what_was_damaged(wrote, run, team):
     id = wrote("as it was")
     path = team / "entries" / "api" / "endpoints" / f"{id}.md"
-    path.unlink()
+    path.write_text("as it was not")
     assert run("verify").code == 6
     done = run("repair")
     assert done.code == 0, done.out
