@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from synapse.errors import StoreError
 from synapse.system.typed import Any
 
-VERSION = "15"
+VERSION = "16"
 INDEX = ("schema.sql", "queries.sql", VERSION)
 KEPT = 500
 _FOR_SPEED = frozenset(("meta", "tokens", "words", "long", "lanes", "swept"))
