@@ -39,13 +39,16 @@ ttl: 7d
 dropped by a program that knows no library, as number {place}
 """
 SETTLED = 2.5  # seconds until a file counts as finished, and a bit
-COLUMNS = ("what", "command", "took", "per second", "resident")
+COLUMNS = ("what", "command", "took", "per second", "processor", "resident")
 
 
 class Cost(NamedTuple):
-    """What a command took, and the most that it had resident."""
+    """What a command took, how much of that a processor was at it, and the most that it had
+    resident.
+    """
 
     seconds: float
+    worked: float
     bytes: int
 
 
@@ -60,7 +63,8 @@ def cost(root: str, *words: str) -> Cost:
     seconds = time.perf_counter() - start
     if status:
         raise RuntimeError(f"`synapse {' '.join(words)}` failed")
-    return Cost(seconds, usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024))
+    resident = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return Cost(seconds, usage.ru_utime + usage.ru_stime, resident)
 
 
 def entries(root: str, count: int) -> Iterator[tuple[str, ...]]:
@@ -134,7 +138,8 @@ def drops(root: str, count: int) -> Iterator[tuple[str, ...]]:
 
 def row(what: str, name: str, cost: Cost, records: int = 0) -> tuple[str, ...]:
     rate = f"{records / cost.seconds:,.0f}" if records else ""
-    return what, name, duration(cost.seconds), rate, f"{cost.bytes / 1e6:.0f} MB"
+    worked, resident = duration(cost.worked), f"{cost.bytes / 1e6:.0f} MB"
+    return what, name, duration(cost.seconds), rate, worked, resident
 
 
 PARTS: dict[str, tuple[Callable[[str, int], Iterator[tuple[str, ...]]], str]] = {

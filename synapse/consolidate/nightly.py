@@ -326,7 +326,7 @@ def run_history(mem: Memory) -> RunHistory:
         runs = metrics.measures(finished_runs(store))
         since = store.log.at(1).at if snap.cursor else None
     worries = metrics.idleness(runs, since, store.clock())
-    room = measure(store, store.clock(), compared_until(store))
+    room = measure(store, store.clock(), compared_until(store), by_entry=False)
     return RunHistory(
         tuple(runs), tuple(worries), tuple(remarked(room, store.settings))
     )

@@ -91,9 +91,9 @@ def room_state(store: Store, now: int, floor: int = 0) -> State:
         return State(cursor=snap.cursor, spared=spared, room=room)
 
 
-def measure(store: Store, now: int, floor: int = 0) -> Room:
-    """Return how much room is taken, and by what where it is too much. Remarks go by what was
-    written after `floor`."""
+def measure(store: Store, now: int, floor: int = 0, *, by_entry: bool = True) -> Room:
+    """Return how much room is taken, and by what where it is too much, unless nobody asks for that.
+    Remarks go by what was written after `floor`."""
     settings = store.settings
     with store.snapshot(look=True) as snap:
         weights = [
@@ -104,7 +104,7 @@ def measure(store: Store, now: int, floor: int = 0) -> Room:
         sizes = tuple((weight.namespace, weight.shown) for weight in weights)
         full = [name for name, _, _ in over_limit(sizes, settings)]
         globs = ("*",) if ALL in full else tuple(full)
-        sized = maintenance.sized(snap, now, globs) if full else ()
+        sized = maintenance.sized(snap, now, globs) if full and by_entry else ()
         authors = (OPERATOR, CONSOLIDATOR)
         return Room(
             sizes,

@@ -16,7 +16,7 @@ from synapse.system.typed import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from synapse.system.lock import Lock
 
-VERSION = "15"
+VERSION = "16"
 INDEX = ("schema.sql", "queries.sql", VERSION)
 KEPT = 500
 _FOR_SPEED = frozenset(("meta", "tokens", "words", "long", "lanes", "swept"))

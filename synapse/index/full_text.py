@@ -12,6 +12,7 @@ import json
 import sqlite3
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from itertools import combinations
 
 from synapse.errors import StoreError
 from synapse.index import terms
@@ -30,6 +31,9 @@ from synapse.system.typed import Any, NamedTuple
 RANKED = 200
 # of those with any word of a question, so many for all its words together
 LOOKED_UP = 1_000
+# of the rarest words that there was no room for, those that are looked up by twos, and how many
+PAIRED = 4
+TOGETHER = 64
 # how far a word is counted; beyond, it is taken to be as common as among the newest
 COUNTED = 10_000
 SETTLED = 40  # of those of one rank, so many are put in order by authority
@@ -94,12 +98,10 @@ def _label(fields: dict[str, Any]) -> str:
     )
 
 
-def _mark(
-    masks: dict[int, int], rows: Iterable[tuple[int, int]], position: int
-) -> None:
-    bit, mask_of = 1 << position, masks.get
+def _mark(masks: dict[int, int], rows: Iterable[tuple[int, int]], bits: int) -> None:
+    mask_of = masks.get
     for seq, _ in rows:
-        masks[seq] = mask_of(seq, 0) | bit
+        masks[seq] = mask_of(seq, 0) | bits
 
 
 class Search:
@@ -133,7 +135,8 @@ class Search:
             "audiences": self.reach.audiences,
             "prios": priority_numbers(wanted.priorities),
         }
-        lists["within"] = snap.names.covered(wanted.namespaces)
+        within = wanted.namespaces
+        lists["within"] = snap.names.covered(within) if within else ()
         lists["kinds"] = tuple(
             kinds.NUMBER[kind] for kind in wanted.kinds or kinds.KINDS
         )
@@ -186,27 +189,42 @@ class Search:
 
     def look_up(self, words: Sequence[Word], limit: int) -> Found:
         """Return who says the words: the newest of each, the rarest words first, until there are
-        enough.
+        enough. Where that leaves out some of the rarest words, those who say two of them together
+        are looked up too, however old they are.
         """
         masks: dict[int, int] = {}
         filtered: dict[int, int] = {}
         prios: dict[int, int] = {}
         room = limit
-        for position, term in enumerate(words):
-            if term.entries and room > 0:
-                rows = self._saying(self.plainly, term, room)
+        cut: list[int] = []
+        known = [position for position, term in enumerate(words) if term.entries]
+        for position in known:
+            said, most, rows = f'"{words[position].text}"', max(room, 0), []
+            if most:
+                rows = self._saying(self.plainly, said, most)
                 room -= len(rows)
-                _mark(masks, rows, position)
-                if self.narrow:
-                    rows = self._saying("search_within", term, limit)
-                    _mark(filtered, rows, position)
-                prios.update(rows)
+                _mark(masks, rows, 1 << position)
+            if len(rows) == most:
+                cut.append(position)
+            if self.narrow:
+                rows = self._saying("search_within", said, limit)
+                _mark(filtered, rows, 1 << position)
+            prios.update(rows)
+        for pair in combinations(cut[:PAIRED], 2):
+            said = " ".join(f'"{words[position].text}"' for position in pair)
+            bits = 1 << pair[0] | 1 << pair[1]
+            rows = self._saying(self.plainly, said, TOGETHER)
+            _mark(masks, rows, bits)
+            if self.narrow:
+                rows = self._saying("search_within", said, TOGETHER)
+                _mark(filtered, rows, bits)
+            prios.update(rows)
         return Found(words, masks, filtered if self.narrow else masks, prios, room <= 0)
 
-    def _saying(self, name: str, word: Word, limit: int) -> list[tuple[int, int]]:
-        """Return the newest entries with a word, and their priorities."""
+    def _saying(self, name: str, said: str, limit: int) -> list[tuple[int, int]]:
+        """Return the newest entries with these words, and their priorities."""
         return self._asked(
-            name, {**self.values, "word": f'"{word.text}"', "limit": limit}, self.lists
+            name, {**self.values, "word": said, "limit": limit}, self.lists
         )
 
     def _asked(

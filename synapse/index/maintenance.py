@@ -190,7 +190,15 @@ def _filing_acts(rows: Iterable[tuple[int, str, str, str]]) -> list[Record]:
 
 
 def weights(snap: Snapshot, now: int) -> tuple[Weight, ...]:
-    return tuple(Weight(*row) for row in snap.db.run("weights", {"now": now}))
+    """Return how much there is of each namespace that something stands in, in the order of their
+    names. Summed up here: SQLite would sort all entries for it.
+    """
+    sums: dict[int, tuple[int, int, int]] = {}
+    for nid, size, live in snap.db.run("weights", {"now": now}):
+        entries, total, shown = sums.get(nid, (0, 0, 0))
+        sums[nid] = entries + 1, total + size, shown + size * live
+    names = snap.db.run("namespaces") if sums else ()
+    return tuple(sorted(Weight(name, *sums[nid]) for nid, name in names if nid in sums))
 
 
 def counts_by_author(snap: Snapshot, now: int) -> dict[str, int]:

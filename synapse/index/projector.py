@@ -99,20 +99,20 @@ class Projector:
             for name, value in record.fields.items()
             if name not in _NOT_HEAD
         }
-        path = record.path
-        self._put("put_text", record.seq, entry.id, path, dumps(head), entry.body)
+        path, label = record.path, dumps(head)
+        self._put("put_text", record.seq, entry.id, path, label, entry.body)
         staged = record.fields.get("staged", False)
         for id in (entry.id, entry.alias):
             if id:
                 self._put("put_id", id, record.seq, None if staged else record.seq)
         if staged:
             self._put("put_staged", record.seq, record.at)
-            self._put("put_act", record.seq, record.at, "entry", record.by, dumps(head))
+            self._put("put_act", record.seq, record.at, "entry", record.by, label)
             self._put("put_ref", entry.id, record.seq)
         else:
-            self._place(entry, record.seq)
+            self._place(entry, record.seq, label)
 
-    def _place(self, entry: Entry, rec: int) -> None:
+    def _place(self, entry: Entry, rec: int, head: str) -> None:
         """The entry takes effect, at its `seq`; `rec` is the record that holds its text."""
         nid, aid = (
             self._number("namespace", entry.namespace),
@@ -134,6 +134,7 @@ class Projector:
             audience,
             entry.expires,
             NUMBER[entry.kind],
+            _size(head, entry),
         )
         if entry.kind == MESSAGE:
             tid = self._number("thread", entry.more["thread"])
@@ -396,8 +397,8 @@ class Projector:
             for name in ("trust", "ttl")
             if name in record.fields
         }
-        self._restamp(rec, {"trust": "reviewed"} | stamps)
-        self._place(self._staged(rec, record.seq, record.at), rec)
+        head = self._restamp(rec, {"trust": "reviewed"} | stamps)
+        self._place(self._staged(rec, record.seq, record.at), rec, head)
 
     def _vouch(self, entry: Entry, rec: int, record: Record) -> None:
         stamps = {
@@ -405,9 +406,9 @@ class Projector:
             for name in ("authority", "trust", "priority")
             if name in record.fields
         }
-        self._restamp(rec, stamps)
+        head = self._restamp(rec, stamps)
         seq, entry = entry.seq, self.entry(entry.seq)
-        self.db.run("revise", (RANK[entry.priority], seq))
+        self.db.run("revise", (RANK[entry.priority], _size(head, entry), seq))
         if self._hidden(seq) < NEVER and (entry.topic or entry.replaces):
             self.db.run("drop_fates", {"seq": seq, "never": NEVER})
             self.db.run("end_disputes", {"seq": seq})
@@ -416,9 +417,12 @@ class Projector:
                 entry, self._number("namespace", entry.namespace), self._olds(entry)
             )
 
-    def _restamp(self, rec: int, stamps: Mapping[str, Any]) -> None:
-        _, head, _ = self.db.run("texts", {"rec": rec}).fetchone()
-        self.db.run("put_vouched", (dumps(json.loads(head) | stamps), rec))
+    def _restamp(self, rec: int, stamps: Mapping[str, Any]) -> str:
+        """Change what stands in the head of an entry; return the new one."""
+        _, before, _ = self.db.run("texts", {"rec": rec}).fetchone()
+        head = dumps(json.loads(before) | stamps)
+        self.db.run("put_vouched", (head, rec))
+        return head
 
     def _file(self, record: Record) -> None:
         for id, away in filings(record):
@@ -469,6 +473,11 @@ class Projector:
             ).fetchone()
             self.numbers[key] = row[0]
         return self.numbers[key]
+
+
+def _size(head: str, entry: Entry) -> int:
+    """Return how many bytes an entry takes: its fields and its text."""
+    return len(head.encode()) + len(entry.body.encode())
 
 
 def read_entry(id: str, head: str, body: str, seq: int, at: int) -> Entry:

@@ -29,9 +29,6 @@ e.nid in ({within}) and e.prio in ({prios})
 -- fragment: asked_of_deliveries
 (:agent is null or agent = :agent) and (:run is null or run = :run) and (:entry is null or entry = :entry)
 
--- fragment: bytes
-length(cast(t.body as blob)) + length(cast(t.head as blob))
-
 -- fragment: stands
 (f.lifted = 0 and (f.until = :never or h.hidden < :never and h.archived = 0))
 
@@ -398,8 +395,8 @@ select value from meta where key = :key
 insert into meta(key, value) values(:key, :value) on conflict(key) do update set value = excluded.value
 
 -- name: put_entry
-insert into entries(seq, rec, at, nid, aid, prio, audience, expires, hidden, kind)
-values(?, ?, ?, ?, ?, ?, ?, ?, 0, ?)
+insert into entries(seq, rec, at, nid, aid, prio, audience, expires, hidden, kind, bytes)
+values(?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?)
 
 -- name: put_message
 insert into messages(seq, tid, parent) values(?, ?, ?)
@@ -576,7 +573,7 @@ update entries set archived = ?, rev = rev + 1 where seq = ?
 update texts set head = ? where rec = ?
 
 -- name: revise
-update entries set prio = ?, rev = rev + 1 where seq = ?
+update entries set prio = ?, bytes = ?, rev = rev + 1 where seq = ?
 
 -- name: rivals_by_topic
 select t.seq from topics t join entries e on e.seq = t.seq
@@ -651,12 +648,13 @@ select a.seq, a.kind, a.fields, a.by from refs r join acts a on a.seq = r.seq
 where r.id = :id and a.kind in ('archive', 'restore', 'undo') order by a.seq
 
 -- name: weights
-select n.name, count(*), sum({bytes}), sum(({bytes}) * ({live}))
-from entries e join texts t on t.rec = e.rec join namespaces n on n.nid = e.nid
-where e.archived = 0 and e.kind = 0 group by e.nid order by n.name
+select e.nid, e.bytes, {live} from entries e not indexed where e.archived = 0 and e.kind = 0
+
+-- name: namespaces
+select nid, name from namespaces
 
 -- name: sized
-select e.seq, t.id, n.name, e.prio, e.at, {bytes},
+select e.seq, t.id, n.name, e.prio, e.at, e.bytes,
   (select count(*) from deliveries d where d.entry = t.id and d.state = 'rendered' and d.agent <> w.name),
   exists (select 1 from disputes p where p.seq = e.seq) or exists (select 1 from fates f join entries l on l.seq = f.seq
     where f.hider = e.seq and f.until < :never and l.archived = 0 and l.expires > :now)
@@ -665,7 +663,8 @@ where e.nid in ({within}) and e.kind = 0 and {live}
 
 -- name: long
 select t.id, length(cast(t.body as blob)) from entries e join texts t on t.rec = e.rec
-where e.seq > :floor and e.archived = 0 and e.kind = 0 and length(cast(t.body as blob)) > :size order by e.seq
+where e.seq > :floor and e.archived = 0 and e.kind = 0 and e.bytes > :size and length(cast(t.body as blob)) > :size
+order by e.seq
 
 -- name: received
 select max(at) from entries where seq <= :seq

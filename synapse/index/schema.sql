@@ -19,7 +19,8 @@ create table entries(
   at integer not null,              -- microsecond of receipt, grows with seq
   rec integer not null,             -- the seq of the record that holds its text
   rev integer not null default 0,   -- grows when a vouch or the archive changes what the text alone would give
-  kind integer not null             -- 0 entry, 1 message, 2 fact, 3 atom
+  kind integer not null,            -- 0 entry, 1 message, 2 fact, 3 atom
+  bytes integer not null            -- of its fields and its text
 );
 create index entries_at on entries(at);
 create index entries_lane on entries(nid, prio);

@@ -44,7 +44,12 @@ def seconds(us: int) -> str:
 
 def day(us: int) -> str:
     """Return `2026-02-01`, the day in UTC."""
-    return _second(us // 1_000_000)[:10]
+    return _date(us // DAY)
+
+
+@lru_cache(64)  # records of one day follow each other
+def _date(days: int) -> str:
+    return _second(days * 86_400)[:10]
 
 
 @lru_cache(64)  # a busy writer asks for the same second hundreds of times
@@ -77,6 +82,16 @@ def micros(text: str) -> int:
 def _own(text: str) -> int:
     """Return the microseconds of the form that `iso` writes, without a datetime: this runs once for
     every line of the log."""
+    hour, minute, second = int(text[11:13]), int(text[14:16]), int(text[17:19])
+    if hour > 23 or minute > 59 or second > 59:
+        raise ValueError("left to a datetime, which knows what it is")
+    seconds = _midnight(text[:10]) + hour * 3_600 + minute * 60 + second
+    return seconds * 1_000_000 + int(text[20:26])
+
+
+@lru_cache(64)  # records of one day follow each other
+def _midnight(text: str) -> int:
+    """Return the second at which a day begins."""
     year, month, date = int(text[:4]), int(text[5:7]) - 1, int(text[8:10])
     leap = month > 1 and year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
     before = year - 1
@@ -91,12 +106,9 @@ def _own(text: str) -> int:
         + date
         - 1
     )
-    hour, minute, second = int(text[11:13]), int(text[14:16]), int(text[17:19])
-    if not (0 < date <= _LONGEST[month] and hour < 24 and minute < 60 and second < 60):
+    if not 0 < date <= _LONGEST[month]:
         raise ValueError("left to a datetime, which knows every month's end")
-    return (days * 86_400 + hour * 3_600 + minute * 60 + second) * 1_000_000 + int(
-        text[20:26]
-    )
+    return days * 86_400
 
 
 def parse_since(text: str | int | None, now: int) -> int | None:

@@ -268,6 +268,58 @@ def test_common_words_are_looked_up_last_and_said_to_be_cut(mem, monkeypatch):
     assert not me.search("zebra nowhere").partial
 
 
+def bodies_of(mem, text, **asked):
+    """Return the bodies of what answers a question, the best first."""
+    return [hit.entry.body for hit in mem.as_agent("ana").search(text, **asked)]
+
+
+@pytest.fixture
+def few(monkeypatch):
+    """As few entries are looked up for a question as 1,000 are of many."""
+    monkeypatch.setattr(full_text, "LOOKED_UP", 20)
+    monkeypatch.setattr(full_text, "COMMON", 20)
+
+
+def test_a_rare_word_is_found_behind_any_number_of_common_ones(mem, few):
+    me = mem.as_agent("ana")
+    me.append("zebra", "api/x")
+    for _ in range(100):
+        me.append("common usual ordinary plain", "api/x", priority="critical")
+    question = "plain zebra usual ordinary common"
+    assert bodies_of(mem, question)[0] == "zebra"
+    assert bodies_of(mem, question, namespace="api/*", author="ana")[0] == "zebra"
+
+
+@pytest.mark.parametrize("words", ["zebra quokka", "zebra quokka lemur"])
+def test_who_holds_several_words_is_found_behind_those_with_one(mem, few, words):
+    me = mem.as_agent("ana")
+    me.append(words, "api/x")
+    for _ in range(60):
+        for word in words.split():
+            me.append(word, "api/x", priority="critical")
+    assert bodies_of(mem, words)[0] == words
+    assert bodies_of(mem, words, namespace="api/x")[0] == words
+
+
+def test_two_words_are_found_behind_rarer_ones(mem, few):
+    me = mem.as_agent("ana")
+    me.append("lemur okapi", "api/x")
+    for place in range(300):
+        rare = ["zebra", "quokka"] * (place < 15)
+        for word in (*rare, *(["lemur", "okapi"] if place < 40 else ["usual"])):
+            me.append(word, "api/x")
+    assert bodies_of(mem, "zebra quokka lemur okapi")[0] == "lemur okapi"
+
+
+def test_every_word_is_looked_up_within_a_filter(mem, few):
+    me = mem.as_agent("ana")
+    me.append("lemur", "api/y")
+    for place in range(60):
+        for word in ("lemur", *(["zebra", "quokka"] if place < 15 else [])):
+            me.append(word, "api/x")
+    assert bodies_of(mem, "zebra quokka lemur", namespace="api/y") == ["lemur"]
+
+
 def test_what_is_counted_far_is_estimated_from_the_newest(mem, monkeypatch):
     monkeypatch.setattr(full_text, "COUNTED", 10)
     me = mem.as_agent("ana")

@@ -6,7 +6,11 @@ import pytest
 
 import synapse
 from synapse import Agent
+from synapse.authority import admit
+from synapse.index.maintenance import weights
 from synapse.index.snapshot import Filter
+from synapse.model.entry import Draft
+from synapse.model.records import Record
 
 
 @pytest.fixture(params=["files", "memory"])
@@ -123,3 +127,26 @@ def test_threads_hold_their_own(mem):
     written.set()
     thread.join(10)
     assert states == [before]
+
+
+def test_the_bytes_of_an_entry_are_those_of_its_fields_and_its_text(mem):
+    mem.register(synapse.Agent("lead", role="cto", read=["*"], write=["*"]))
+    mem.register(synapse.Agent("junior", read=["*"], write=["*"], review_required=True))
+    lead, junior = mem.as_agent("lead"), mem.as_agent("junior")
+    lead.append("plain", "api/x", tags=["a", "b"])
+    lead.append("ä" * 300, "api/x", priority="critical")
+    lead.approve(junior.append("staged", "api/x").id)
+    forged = Draft("from elsewhere", "api/y", "junior", "critical")
+    entry = admit(forged, None, mem.store.settings, trust="unverified")
+    id = mem.store.write(Record.new("entry", "junior", {}, entry)).id
+    lead.vouch(id)
+    with mem.store.snapshot() as snap:
+        rows = snap.db.connection.execute(
+            "select e.bytes, t.head, t.body from entries e join texts t on t.rec = e.rec"
+        ).fetchall()
+        assert len(rows) == 4
+        for size, head, body in rows:
+            assert size == len(head.encode()) + len(body.encode())
+        (one, other) = weights(snap, mem.store.clock())
+    assert (one.entries, one.bytes) == (3, sum(row[0] for row in rows[:3]))
+    assert (other.entries, other.bytes) == (1, rows[3][0])
