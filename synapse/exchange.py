@@ -166,6 +166,6 @@ def write_declarations(log: FilesLog, records: Iterable[Record]) -> list[str]:
             os.path.join(log.root, path)
         ):
             text = codec.render_agent(agent_from(record.fields["agent"]))
-            log.mirror.place(path, text.encode())
+            log.mirror.place(path, text.encode(), synced=True)
             written.append(path)
     return written

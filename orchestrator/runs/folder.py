@@ -74,6 +74,22 @@ class Folder:
         if sync and not self._named:
             self._sync_names()
 
+    def sync(self, name: str) -> None:
+        """Put the lines of a file on the disk that were recorded without that."""
+        if not self._lasting:
+            return
+        try:
+            descriptor = os.open(self._at(name), os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.fdatasync(descriptor)
+                if name == STEPS:
+                    self._mark(descriptor, synced=True)
+            finally:
+                os.close(descriptor)
+            self._sync_names()
+        except OSError as error:
+            raise StoreError(f"{self._at(name)} cannot be written: {error}") from error
+
     def _mark(self, steps: int, *, synced: bool) -> None:
         """Note which file the steps are in, and how long it is: `evidence` compares. A line that is
         not synced may go with a power cut, and nothing was done by it.
@@ -90,7 +106,8 @@ class Folder:
 
     def _sync_names(self) -> None:
         """Put the names of the folder and of what is in it on the disk, once."""
-        for path in (self.path, os.path.dirname(self.path)):
+        runs = os.path.dirname(self.path)
+        for path in (self.path, runs, os.path.dirname(runs)):
             descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
                 os.fsync(descriptor)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from synapse.errors import Conflict
 from synapse.log import settle
 from synapse.log.chain import is_whole
-from synapse.log.disk import sync, sync_directory, whole_lines, write_all
+from synapse.log.disk import sync, sync_directory, whole_lines
 from synapse.log.journal import Journal
 from synapse.log.merge import Merged, merge, sides
 from synapse.log.mirror import Mirror, path_of
@@ -40,16 +40,16 @@ def unite(
 
 
 def begin(journal: Journal, raws: Sequence[bytes]) -> None:
-    """Make these lines, already proven, the whole journal of a workspace that has none."""
+    """Make these lines, already proven, the whole journal of a workspace that has none: all of
+    them or none, whatever dies meanwhile.
+    """
+    root = os.path.dirname(journal.directory)
 
     def write() -> None:
         if journal.last():
             raise Conflict("the journal holds records already")
-        fd = journal._fd(journal.starts[-1])
-        for raw in raws:
-            write_all(fd, raw)
-        sync(fd)
-        journal.tail = None
+        _rewrite(journal, raws, os.path.join(root, ".index", f"import-{os.getpid()}"))
+        sync_directory(root)
 
     journal.lock.run(write)
 
