@@ -41,7 +41,7 @@ from tests.crash.test_nights import DATE, LEASE, NIGHT, filled, opened
 def append(memory, acknowledge):
     memory.store.log.journal.segment_bytes = 4_000
     for n in range(8):
-        body = f"append {n} " + "word " * (n * 131 % 400)
+        body = f"append {n} " + "wörd ☃ " * (n * 131 % 400)
         place = f"new/n{n}" if n % 3 == 0 else "api/endpoints"
         acknowledge(stored(memory, memory.as_agent("eng").append(body, place)))
 
@@ -69,7 +69,7 @@ def append_all(memory, acknowledge):
         first = memory.store.log.last()
         batch = {
             f"once {n} {i}": Record.new(
-                "note", "eng", {"text": f"{n} {i} " + "x" * 90 * i}
+                "note", "eng", {"text": f"{n} {i} " + "☃" * 90 * i}
             )
             for i in range(5)
         }
@@ -90,7 +90,7 @@ def keyed(memory, told, whole):
 def mail(memory, acknowledge):
     lead, eng = (Mail(memory.as_agent(name)) for name in ("lead", "eng"))
     for n in range(3):
-        sent = lead.send("eng", f"message {n} " + "y" * 300 * n, subject=f"s{n}")
+        sent = lead.send("eng", f"message {n} " + "ý" * 300 * n, subject=f"s{n}")
         acknowledge(stored(memory, sent))
         answer = eng.reply(sent.id, f"answer {n}")
         acknowledge(stored(memory, answer))
@@ -147,7 +147,7 @@ def register(memory, acknowledge):
 def know(memory, acknowledge):
     me, facts = memory.as_agent("eng"), []
     for n, scope in enumerate(("agent", "group", "agent", "group")):
-        facts.append(knowledge.remember(me, f"fact {n} " + "w" * 200 * n, scope=scope))
+        facts.append(knowledge.remember(me, f"fact {n} " + "☃" * 200 * n, scope=scope))
         acknowledge(stored(memory, facts[-1]))
 
 
@@ -271,7 +271,7 @@ def letters(root):
             "to": "claude-code",
             "priority": "info",
             "subject": f"s{n}",
-            "body": f"letter {n} " + "u" * 200 * n,
+            "body": f"letter {n} " + "ü" * 200 * n,
             "thread_id": f"thr_0c7b2f60-93ce-4c4e-9d3c-6a3c2f8d1e5{n}",
             "timestamp": f"2026-02-10T21:00:0{n}",
             "status": "sent",
@@ -315,7 +315,7 @@ DAY = datetime(2026, 2, 10, 2, 30)
 def notes(root):
     files = {
         "MEMORY.md": "## Projects\n- shop\n- shop\n- gone (until 2026-02-01)\n"
-        + "".join(f"- point {n} that is worth keeping\n" for n in range(40)),
+        + "".join(f"- point ö {n} that is worth keeping\n" for n in range(40)),
         "memory/2026-01-05.md": "- an old note\n" + "- and more of it\n" * 80,
         "memory/2026-01-06.md": "- another old note\n",
         "memory/2026-02-09.md": "- Lesson: read the log\n",
@@ -368,14 +368,14 @@ class Work:
         self.tell(("asked", seen.turn))
         if seen.turn == self.TURNS:
             return "All is done."
-        wrote = {"namespace": "status/web", "body": f"step {seen.turn} " + "t" * 500}
+        wrote = {"namespace": "status/web", "body": f"step {seen.turn} " + "ö☃" * 300}
         return Move("", (("append", wrote), ("work", {"step": seen.turn})))
 
     def supervisor(self, memory, seed):
         def work(step: int) -> str:
             """Do one step."""
             self.tell(("worked", step))
-            return f"did {step}" + " and more" * 90
+            return f"did {step}" + " und möhr" * 90
 
         options = {"inline": True, "memory_tools": "always", "tools": [work]}
         return Supervisor(memory, engine=Scripted(self.turn), seed=seed, **options)
@@ -416,7 +416,7 @@ def ran(root, told, whole, inodes):
     """
     move_marks(root, inodes)
     time, again = VirtualTime(), []
-    time.elapsed = 3_600
+    time.elapsed = 600
     try:
         with synapse.open(str(root / "memory"), clock=time) as memory:
 
