@@ -6,19 +6,17 @@ import json
 import os
 import shutil
 from collections import Counter
-from datetime import datetime, timedelta
+from contextlib import contextmanager
+from pathlib import Path
 
 import synapse
-from orchestrator import Supervisor, Task
-from orchestrator.engines.scripted import Move, Scripted
-from orchestrator.nightly.defrag_agent import defrag_agent, read
-from orchestrator.nightly.notebook import lost
-from orchestrator.testing.virtual import VirtualTime
 from synapse import Mail, backup
 from synapse.compat.migrate import migrate
 from synapse.consolidate.nightly import run_nightly
 from synapse.errors import SynapseError
+from synapse.exchange import merge_in
 from synapse.knowledge import memory as knowledge
+from synapse.log import adopt as drop_box
 from synapse.log import journal
 from synapse.mcp.bearer import TokenFile, new_token
 from synapse.model.records import Record
@@ -33,6 +31,8 @@ from tests.crash.power_check import (
     stored,
     workspace,
 )
+from tests.crash.power_disk import LONG_AGO
+from tests.crash.power_runs import NOTES, RUN
 from tests.crash.test_nights import DATE, LEASE, NIGHT, filled, opened
 
 # -- the acts --------------------------------------------------------------------------------------
@@ -293,6 +293,75 @@ def take_over(memory, acknowledge):
         acknowledge(("agent", name, (None,)))
 
 
+def apart(root):
+    """A workspace and its copy, which went on by itself; both journals are of several files."""
+    workspace(root)
+    shutil.copytree(root / "memory", root / "other")
+    for name in ("memory", "other"):
+        with synapse.open(str(root / name)) as memory:
+            memory.store.log.journal.segment_bytes = 2_000
+            for n in range(4):
+                memory.as_agent("eng").append(f"{name} {n} " + "ä" * 400, "api/x")
+
+
+def merge(memory, acknowledge):
+    for id, text in entries(memory):
+        acknowledge(("entry", id, text))
+    merge_in(memory.store, os.path.join(os.path.dirname(memory.store.root), "other"))
+    for id, text in entries(memory):
+        acknowledge(("entry", id, text))
+
+
+DROP = (
+    "---\nid: syn-x{}\nfrom: eng\ntimestamp: 2026-02-01T00:00:00Z\n"
+    "namespace: api/endpoints\npriority: info\n---\n\ndrop {}\n"
+)
+
+
+def drops(root):
+    """Files that people and agents dropped a while ago, some that can never be adopted."""
+    workspace(root)
+    memory = root / "memory"
+    for n, place in enumerate(("entries/api/endpoints", "inbox/eng/new") * 2):
+        (memory / place).mkdir(parents=True, exist_ok=True)
+        (memory / place / f"drop-{n}.md").write_text(DROP.format(n, n) + "ñ" * 500)
+        (memory / place / f"bad-{n}.md").write_text(f"---\nno: {n}\n---\n" + "ñ" * 500)
+    for path in memory.rglob("*.md"):
+        os.utime(path, (LONG_AGO, LONG_AGO))
+
+
+@contextmanager
+def settled():
+    """Take a drop in at once: that it is whole is known here."""
+    before, drop_box.SETTLED = drop_box.SETTLED, -1
+    try:
+        yield
+    finally:
+        drop_box.SETTLED = before
+
+
+def adopt(memory, acknowledge):
+    with settled():
+        memory.store.refresh(force=True)
+    for id, text in entries(memory):
+        acknowledge(("entry", id, text))
+    acknowledge(("adopted",))
+
+
+def adopted(memory, told, whole):
+    """Every drop is an entry, or in quarantine, whenever the power was cut."""
+    with settled():
+        memory.store.refresh(force=True)
+    dropped = Counter(text.partition("drop ")[2][:1] for _, text in entries(memory))
+    for n in range(4):
+        if dropped[str(n)] != 1:
+            yield "lost" if not dropped[str(n)] else "twice", f"drop {n}"
+    kept = Path(memory.store.root, "quarantine").glob("*.md")
+    named = {path.read_text().partition("no: ")[2][:1] for path in kept}
+    if named != {"0", "1", "2", "3"}:
+        yield "lost", named
+
+
 def token(memory, acknowledge):
     path = os.path.join(os.path.dirname(memory.store.root), "tokens")
     for agent in ("eng", "lead"):
@@ -305,151 +374,6 @@ def believed(memory, told, whole):
         if TokenFile(path).agent(secret) != agent:
             yield "lost", agent
     new_token(path, "eng")
-
-
-# -- an agent's own notes --------------------------------------------------------------------------
-
-DAY = datetime(2026, 2, 10, 2, 30)
-
-
-def notes(root):
-    files = {
-        "MEMORY.md": "## Projects\n- shop\n- shop\n- gone (until 2026-02-01)\n"
-        + "".join(f"- point ö {n} that is worth keeping\n" for n in range(40)),
-        "memory/2026-01-05.md": "- an old note\n" + "- and more of it\n" * 80,
-        "memory/2026-01-06.md": "- another old note\n",
-        "memory/2026-02-09.md": "- Lesson: read the log\n",
-    }
-    for name, text in files.items():
-        path = root / "scout" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-
-
-def tidy(root, acknowledge):
-    for n in range(3):
-        report = defrag_agent(str(root / "scout"), DAY + timedelta(n), lines=30 - 5 * n)
-        assert report.verdict != "failed"
-        acknowledge(("tidied", n))
-
-
-def tidied(root, told, whole, inodes):
-    folder = str(root / "scout")
-    day = DAY.date() if told else None
-    try:
-        for problem in lost(whole, read(folder), today=day):
-            yield "lost", problem
-        if defrag_agent(folder, DAY + timedelta(9)).verdict == "failed":
-            yield "stuck", "it cannot be tidied any more"
-    except SynapseError as error:
-        yield "stuck", repr(error)
-
-
-def noted(root):
-    """What the notes said before anything was tidied."""
-    other = root.parent / "before"
-    other.mkdir()
-    notes(other)
-    return read(str(other / "scout"))
-
-
-# -- a run -----------------------------------------------------------------------------------------
-
-
-class Work:
-    """A run of an agent that calls a tool in each of its turns, and what it was told."""
-
-    TURNS = 4
-
-    def __init__(self, tell):
-        self.tell = tell
-
-    def turn(self, seen):
-        self.tell(("asked", seen.turn))
-        if seen.turn == self.TURNS:
-            return "All is done."
-        wrote = {"namespace": "status/web", "body": f"step {seen.turn} " + "ö☃" * 300}
-        return Move("", (("append", wrote), ("work", {"step": seen.turn})))
-
-    def supervisor(self, memory, seed):
-        def work(step: int) -> str:
-            """Do one step."""
-            self.tell(("worked", step))
-            return f"did {step}" + " und möhr" * 90
-
-        options = {"inline": True, "memory_tools": "always", "tools": [work]}
-        return Supervisor(memory, engine=Scripted(self.turn), seed=seed, **options)
-
-
-def hired(root):
-    with synapse.init(str(root / "memory"), clock=VirtualTime()) as memory:
-        for agent in STAFF:
-            memory.register(agent)
-
-
-def run(root, acknowledge):
-    time = VirtualTime()
-    with synapse.open(str(root / "memory"), clock=time) as memory:
-
-        async def work():
-            async with supervisor:
-                await supervisor.spawn(Task("Build it", "eng", project="web"))
-
-        with Work(acknowledge).supervisor(memory, 7) as supervisor:
-            time.run(work())
-        acknowledge(("ended",))
-
-
-def move_marks(root, inodes):
-    """Let the marks of steps, which name files by their inodes, name those that have their
-    place.
-    """
-    for path in root.rglob("steps.mark"):
-        inode, space, size = path.read_text().partition(" ")
-        if inode.isdigit() and int(inode) in inodes:
-            path.write_text(f"{inodes[int(inode)]}{space}{size}")
-
-
-def ran(root, told, whole, inodes):
-    """What is wrong with a run that another process goes on with: what it did is not done again,
-    and it comes to its end.
-    """
-    move_marks(root, inodes)
-    time, again = VirtualTime(), []
-    time.elapsed = 600
-    try:
-        with synapse.open(str(root / "memory"), clock=time) as memory:
-
-            async def rest():
-                async with supervisor:
-                    taken = (await supervisor.recover()).runs
-                    return [await supervisor.result(run) for run in taken]
-
-            with Work(again.append).supervisor(memory, 8) as supervisor:
-                results = time.run(rest())
-                runs = supervisor.run_store.runs.all()
-    except (SynapseError, OSError) as error:
-        yield "stuck", repr(error)
-        return
-    yield from done_again(told, again, runs)
-    for result in results:
-        if result.status != "done":
-            yield "ended", (result.status, result.why)
-    yield from findings(root, (), whole, inodes, clock=time)
-
-
-def done_again(told, again, runs):
-    """What a run was told before and after the cut: no step twice, and all that was said stands.
-    Of a call whose reply nobody has, one can only ask again.
-    """
-    asked = [what for what in told if what[0] == "asked"]
-    for what in sorted({*told} & {*again} - {*asked[-1:]}):
-        yield "twice", (what, again)
-    states = [run.status for run in runs]
-    if ("ended",) in told and (again or states != ["done"]):
-        yield "lost", (again, states)
-    if told and not runs:
-        yield "lost", "the run"
 
 
 ACTS = {
@@ -465,8 +389,10 @@ ACTS = {
     "restore": Act(saved, restored, begun, standing),
     "import": Act(saved, imported, begun, standing),
     "migrate": in_memory(take_over, letters),
+    "merge": in_memory(merge, apart),
+    "adopt": in_memory(adopt, drops, adopted),
     "init": Act(lambda root: None, made, stands, standing),
     "token": in_memory(token, more=believed),
-    "run": Act(hired, run, ran, standing),
-    "notes": Act(notes, tidy, tidied, noted),
+    "run": RUN,
+    "notes": NOTES,
 }

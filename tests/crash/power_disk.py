@@ -10,6 +10,7 @@ from pathlib import Path
 from tests.crash.power import Acknowledged, Data, Names, Sync
 
 SECTOR = 512
+LONG_AGO = 1_700_000_000  # when files were last changed that nobody writes any more
 STYLES = ("dropped", "kept", "zeros", "torn", "mixed")
 
 
@@ -132,6 +133,7 @@ class Disk:
                     placed[node] = at
                     Path(at).write_bytes(contents[node])
                 os.chmod(at, self.modes[node] | stat.S_IWUSR)
+                os.utime(at, (LONG_AGO, LONG_AGO))
                 inodes[self.inodes.get(node)] = os.stat(at).st_ino
 
         fill(min(self.folders), str(path))
