@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import synapse
+from orchestrator.prompts.fence import secret
 from synapse import Mail, backup
 from synapse.compat.migrate import migrate
 from synapse.consolidate.nightly import run_nightly
@@ -370,10 +371,20 @@ def token(memory, acknowledge):
 
 def believed(memory, told, whole):
     path = os.path.join(os.path.dirname(memory.store.root), "tokens")
-    for _, secret, agent in (what for what in told if what[0] == "token"):
-        if TokenFile(path).agent(secret) != agent:
+    for _, bearer, agent in (what for what in told if what[0] == "token"):
+        if TokenFile(path).agent(bearer) != agent:
             yield "lost", agent
     new_token(path, "eng")
+
+
+def fence(memory, acknowledge):
+    acknowledge(("secret", secret(memory.store.root)))
+
+
+def fenced(memory, told, whole):
+    for _, value in (what for what in told if what[0] == "secret"):
+        if secret(memory.store.root) != value:
+            yield "lost", value
 
 
 ACTS = {
@@ -393,6 +404,7 @@ ACTS = {
     "adopt": in_memory(adopt, drops, adopted),
     "init": Act(lambda root: None, made, stands, standing),
     "token": in_memory(token, more=believed),
+    "fence": in_memory(fence, more=fenced),
     "run": RUN,
     "notes": NOTES,
 }
