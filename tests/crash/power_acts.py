@@ -33,7 +33,7 @@ from tests.crash.power_check import (
     workspace,
 )
 from tests.crash.power_disk import LONG_AGO
-from tests.crash.power_runs import NOTES, RUN
+from tests.crash.power_runs import NOTES, RUN, TEAM
 from tests.crash.test_nights import DATE, LEASE, NIGHT, filled, opened
 
 # -- the acts --------------------------------------------------------------------------------------
@@ -406,5 +406,6 @@ ACTS = {
     "token": in_memory(token, more=believed),
     "fence": in_memory(fence, more=fenced),
     "run": RUN,
+    "team": TEAM,
     "notes": NOTES,
 }

@@ -63,24 +63,36 @@ def noted(root):
 
 
 class Work:
-    """A run of an agent that calls a tool in each of its turns, and what it was told."""
+    """Agents at work, and what they were told: the lead gives work to two and waits for them, they
+    call a tool in each of their turns.
+    """
 
-    TURNS = 4
-
-    def __init__(self, tell):
-        self.tell = tell
+    def __init__(self, tell, leader):
+        self.tell, self.leader = tell, leader
+        self.turns = 2 if leader == "lead" else 4
 
     def turn(self, seen):
-        self.tell(("asked", seen.turn))
-        if seen.turn == self.TURNS:
+        name = seen.system.split()[2].strip(",")
+        self.tell(("asked", name, seen.turn))
+        if name == "lead":
+            return self.leads(seen)
+        if seen.turn == self.turns:
             return "All is done."
-        wrote = {"namespace": "status/web", "body": f"step {seen.turn} " + "ö☃" * 300}
-        return Move("", (("append", wrote), ("work", {"step": seen.turn})))
+        wrote = {"namespace": "status/web", "body": f"{name} {seen.turn} " + "ö☃" * 300}
+        done = ("work", {"who": name, "step": seen.turn})
+        return Move("", (("append", wrote), done), takes=1)
+
+    def leads(self, seen):
+        parts = [
+            {"agent": name, "task": f"Part of {name}"} for name in ("eng", "junior")
+        ]
+        calls = [("spawn_agent", part) for part in parts], [("wait", {})]
+        return Move("", calls[seen.turn]) if seen.turn < 2 else "All parts are done."
 
     def supervisor(self, memory, seed):
-        def work(step: int) -> str:
+        def work(who: str, step: int) -> str:
             """Do one step."""
-            self.tell(("worked", step))
+            self.tell(("worked", who, step))
             return f"did {step}" + " und möhr" * 90
 
         options = {"inline": True, "memory_tools": "always", "tools": [work]}
@@ -93,17 +105,25 @@ def hired(root):
             memory.register(agent)
 
 
-def run(root, acknowledge):
-    time = VirtualTime()
-    with synapse.open(str(root / "memory"), clock=time) as memory:
+def led_by(leader):
+    """An act: this agent's run, from its task to its end."""
 
-        async def work():
-            async with supervisor:
-                await supervisor.spawn(Task("Build it", "eng", project="web"))
+    def run(root, acknowledge):
+        time = VirtualTime()
+        with synapse.open(str(root / "memory"), clock=time) as memory:
 
-        with Work(acknowledge).supervisor(memory, 7) as supervisor:
-            time.run(work())
-        acknowledge(("ended",))
+            async def work():
+                async with supervisor:
+                    await supervisor.spawn(Task("Build it", leader, project="web"))
+
+            with Work(acknowledge, leader).supervisor(memory, 7) as supervisor:
+                time.run(work())
+            acknowledge(("ended",))
+
+    def found(root, told, whole, inodes):
+        return ran(root, told, whole, inodes, leader)
+
+    return Act(hired, run, found, standing)
 
 
 def move_marks(root, inodes):
@@ -116,7 +136,7 @@ def move_marks(root, inodes):
             path.write_text(f"{inodes[int(inode)]}{space}{size}")
 
 
-def ran(root, told, whole, inodes):
+def ran(root, told, whole, inodes, leader):
     """What is wrong with a run that another process goes on with: what it did is not done again,
     and it comes to its end.
     """
@@ -131,7 +151,7 @@ def ran(root, told, whole, inodes):
                     taken = (await supervisor.recover()).runs
                     return [await supervisor.result(run) for run in taken]
 
-            with Work(again.append).supervisor(memory, 8) as supervisor:
+            with Work(again.append, leader).supervisor(memory, 8) as supervisor:
                 results = time.run(rest())
                 runs = supervisor.run_store.runs.all()
     except (SynapseError, OSError) as error:
@@ -145,18 +165,19 @@ def ran(root, told, whole, inodes):
 
 
 def done_again(told, again, runs):
-    """What a run was told before and after the cut: no step twice, and all that was said stands.
+    """What agents were told before and after the cut: no step twice, and all that was said stands.
     Of a call whose reply nobody has, one can only ask again.
     """
-    asked = [what for what in told if what[0] == "asked"]
-    for what in sorted({*told} & {*again} - {*asked[-1:]}):
+    last = {what[1]: what for what in told if what[0] in ("asked", "worked")}
+    open_calls = {what for what in last.values() if what[0] == "asked"}
+    for what in sorted({*told} & {*again} - open_calls):
         yield "twice", (what, again)
-    states = [run.status for run in runs]
-    if ("ended",) in told and (again or states != ["done"]):
+    states = {run.status for run in runs}
+    if ("ended",) in told and (again or states != {"done"}):
         yield "lost", (again, states)
     if told and not runs:
         yield "lost", "the run"
 
 
-RUN = Act(hired, run, ran, standing)
+RUN, TEAM = led_by("eng"), led_by("lead")
 NOTES = Act(notes, tidy, tidied, noted)

@@ -226,25 +226,6 @@ def test_our_own_writer_with_a_sync_left_out_is_found_out(
     assert survey(tmp_path, ACTS["append"], SHORT, reboot)[0]["lost"]
 
 
-@pytest.mark.parametrize(
-    ("owner", "name", "act", "found"),
-    [
-        (Folder, "_sync_names", "run", "ended"),
-        (Folder, "sync", "run", "ended"),
-        (defrag_agent, "write_file", "notes", "lost"),
-        (operator_files, "sync_directory", "register", "lost"),
-        (backup, "sync_directory", "backup", "stuck"),
-        (unite, "sync_directory", "import", "lost"),
-    ],
-    ids=["run", "prompt", "notes", "register", "backup", "import"],
-)
-def test_an_act_with_a_sync_left_out_is_found_out(
-    tmp_path, reboot, monkeypatch, owner, name, act, found
-):
-    monkeypatch.setattr(owner, name, unsynced if name == "write_file" else nothing)
-    assert survey(tmp_path, ACTS[act], SHORT, reboot)[0][found]
-
-
 def nothing(*args):
     """Sync nothing."""
 
@@ -254,6 +235,31 @@ def unsynced(path, raw, mode=None):
     with open(f"{path}.tmp", "wb") as file:
         file.write(raw)
     os.rename(f"{path}.tmp", path)
+
+
+def unrecorded(folder, name, line, *, sync=True, record=Folder.record):
+    """Record a step, and let the system put it on the disk when it likes to."""
+    record(folder, name, line, sync=False)
+
+
+@pytest.mark.parametrize(
+    ("act", "owner", "name", "wrong", "found"),
+    [
+        ("run", Folder, "_sync_names", nothing, "ended"),
+        ("run", Folder, "sync", nothing, "ended"),
+        ("run", Folder, "record", unrecorded, "twice"),
+        ("team", Folder, "record", unrecorded, "twice"),
+        ("notes", defrag_agent, "write_file", unsynced, "lost"),
+        ("register", operator_files, "sync_directory", nothing, "lost"),
+        ("backup", backup, "sync_directory", nothing, "stuck"),
+        ("import", unite, "sync_directory", nothing, "lost"),
+    ],
+)
+def test_an_act_with_a_sync_left_out_is_found_out(
+    tmp_path, reboot, monkeypatch, act, owner, name, wrong, found
+):
+    monkeypatch.setattr(owner, name, wrong)
+    assert survey(tmp_path, ACTS[act], SHORT, reboot)[0][found]
 
 
 def test_bytes_are_left_at_sectors(tmp_path):
