@@ -283,9 +283,10 @@ class RunStore:
 
     def note_shown(self, run: Run, first: Mapping[str, Any]) -> None:
         """Note in the log what a prompt showed, once, and put its receipt where people look. Both
-        follow from its step: the engine is called meanwhile.
+        follow from its step, which is on the disk before: the engine is called meanwhile.
         """
         folder = self.folder(run)
+        folder.sync(STEPS)
         if not folder.has(RECEIPT):
             folder.write(
                 RECEIPT, first["receipt"], sync=False

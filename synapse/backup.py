@@ -31,7 +31,7 @@ from synapse.errors import (
 )
 from synapse.exchange import lines_in, proven
 from synapse.log.chain import decode, split
-from synapse.log.disk import sync_directory
+from synapse.log.disk import make_directory, sync_directory, write_file
 from synapse.log.files import FilesLog
 from synapse.model import clock
 from synapse.model.namespace import is_component
@@ -92,6 +92,10 @@ def take(mem: Memory, directory: str, keep: int | None = None) -> Snapshot:
             for results in listed(directory)
             if results.origin == snapshot.origin
         ][:-keep]:
+            os.unlink(
+                os.path.join(old.path, MANIFEST)
+            )  # first, so that none is half there
+            sync_directory(old.path)
             shutil.rmtree(old.path)
     return snapshot
 
@@ -162,6 +166,8 @@ def listed(directory: str) -> list[Snapshot]:
     """The snapshots in a directory by their manifests, oldest first; not read through."""
     results = []
     for name in os.listdir(directory) if os.path.isdir(directory) else ():
+        if name.startswith("."):
+            continue  # one that is being written
         path = os.path.join(directory, name)
         try:
             manifest = _manifest(path)
@@ -184,7 +190,7 @@ def listed(directory: str) -> list[Snapshot]:
 
 def _written(mem: Memory, directory: str) -> Snapshot:
     """Written under another name, read back, and only then given its own."""
-    os.makedirs(directory, mode=0o700, exist_ok=True)
+    make_directory(directory, 0o700)
     taken = clock.iso(mem.store.clock())
     aside = os.path.join(directory, f".{taken}-{os.getpid()}.tmp")
     os.mkdir(aside, 0o700)
@@ -209,7 +215,8 @@ def _written(mem: Memory, directory: str) -> Snapshot:
             iter([json.dumps(manifest, indent=2, ensure_ascii=False).encode()]),
         )
         check(aside)
-        sync_directory(aside)
+        for folder, _, _ in os.walk(aside):
+            sync_directory(folder)
         place = os.path.join(
             directory, _named(mem.store.settings.name, taken, lines.records)
         )
@@ -314,10 +321,9 @@ def _read(path: str) -> _Lines:
 
 def _place(source: str, root: str, names: list[str]) -> None:
     for name in names:
-        path = os.path.join(root, name)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        shutil.copyfile(os.path.join(source, name), path)
-        shutil.copymode(os.path.join(source, name), path)
+        path, copy = os.path.join(root, name), os.path.join(source, name)
+        make_directory(os.path.dirname(path))
+        write_file(path, _bytes(copy), os.stat(copy).st_mode & 0o777)
 
 
 def _bytes(path: str) -> bytes:

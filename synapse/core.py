@@ -4,7 +4,6 @@ their agent memories.
 
 from __future__ import annotations
 
-import builtins
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -16,7 +15,7 @@ from synapse.authority import admit
 from synapse.errors import Forbidden, InvalidEntry, NotFound, StoreCorrupt, StoreError
 from synapse.index.reading import asks_again
 from synapse.log import open_log
-from synapse.log.disk import sync_directory
+from synapse.log.disk import make_directory, sync_directory, write_file
 from synapse.model import clock as clocks
 from synapse.model.agents import OPERATOR, ROLES, Agent, settled
 from synapse.model.dates import When
@@ -377,28 +376,15 @@ def _place(address: str | os.PathLike[str]) -> str:
 
 
 def _make(root: str) -> None:
-    """The folders and the settings; then the root's name, and those above it that are new, are put
-    on the disk.
-    """
-    parent = os.path.dirname(root)
-    grown = [parent]
-    while not os.path.isdir(parent):
-        parent = os.path.dirname(parent)
-        grown.append(parent)
+    """Make the folders and the settings, and put them on the disk, their names too."""
+    make_directory(root)
     for folder in _FOLDERS:
         os.makedirs(os.path.join(root, folder), exist_ok=True)
     _share(root)
     path = os.path.join(root, "synapse.yaml")
     if not os.path.exists(path):
-        name = os.path.basename(root).lower()
-        name = name if is_component(name) else "shared-memory"
-        with builtins.open(path, "x", encoding="utf-8") as file:
-            file.write(_SETTINGS.format(name=name))
-    for folder in grown:
-        try:
-            sync_directory(folder)
-        except PermissionError:
-            continue  # it may be entered, but not opened
+        write_file(path, _SETTINGS.format(name=_name(root)).encode())
+    sync_directory(root)
 
 
 def _share(root: str) -> None:
@@ -414,5 +400,9 @@ def _share(root: str) -> None:
         ):
             path = os.path.join(root, name)
             if not os.path.lexists(path):
-                with builtins.open(path, "x", encoding="utf-8") as file:
-                    file.write(text)
+                write_file(path, text.encode())
+
+
+def _name(root: str) -> str:
+    name = os.path.basename(root).lower()
+    return name if is_component(name) else "shared-memory"

@@ -80,7 +80,8 @@ class OperatorFiles:
         paths = {f"agents/{id}.yaml": declared[id] for id in declared}
         missing = {path: agent for path, agent in paths.items() if path not in now}
         for path in (new := sorted(missing.keys() - known.keys())):
-            self.log.mirror.place(path, render_agent(missing[path]).encode())
+            text = render_agent(missing[path]).encode()
+            self.log.mirror.place(path, text, synced=True)
         if new:
             self.sign(*new)
 

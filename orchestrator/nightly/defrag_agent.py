@@ -29,6 +29,7 @@ from orchestrator.nightly.notebook import (
     tidied,
 )
 from synapse.errors import Conflict, InvalidEntry, NotFound, StoreError
+from synapse.log.disk import make_directory, sync_directory, write_file
 
 NAP = 0.75  # of the context, above which a nap is due
 MEMORY, NOTES, ARCHIVE = "MEMORY.md", "memory", "memory/archive"
@@ -237,33 +238,29 @@ def _text(path: str) -> str:
 
 
 def _write(folder: str, name: str, text: str) -> None:
-    """Write the whole file or none of it: write it aside, then rename it."""
+    """Write the whole file or none of it, and put it on the disk, its name too: what is written
+    next may take a line away that has come here.
+    """
     path = os.path.join(folder, name)
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    aside = f"{path}.{os.getpid()}.tmp"
-    try:
-        with open(aside, "x", encoding="utf-8", newline="") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        if os.path.exists(path):
-            shutil.copymode(path, aside)
-        os.replace(aside, path)
-    except BaseException:
-        if os.path.exists(aside):
-            os.unlink(aside)
-        raise
+    make_directory(os.path.dirname(path))
+    mode = os.stat(path).st_mode & 0o777 if os.path.exists(path) else None
+    write_file(path, text.encode(), mode)
 
 
 def _backed_up(folder: str, now: datetime) -> str:
     """Copy what may be changed into the folder's own backups, and return that path."""
     target = os.path.join(folder, BACKUPS, f"{now:%Y-%m-%dT%H%M%S.%f}")
     try:
-        os.makedirs(target)
+        make_directory(os.path.dirname(target))
+        os.mkdir(target)
+        sync_directory(os.path.dirname(target))
         for name in (MEMORY, *(f"{ARCHIVE}/{name}" for name in _pages(folder))):
-            if os.path.exists(os.path.join(folder, name)):
-                os.makedirs(os.path.dirname(os.path.join(target, name)), exist_ok=True)
-                shutil.copy2(os.path.join(folder, name), os.path.join(target, name))
+            path, copy = os.path.join(folder, name), os.path.join(target, name)
+            if os.path.exists(path):
+                make_directory(os.path.dirname(copy))
+                with open(path, "rb") as file:
+                    write_file(copy, file.read())
+                shutil.copystat(path, copy)
     except OSError as error:
         raise StoreError(
             f"{target} cannot be written, so nothing was changed: {error}"

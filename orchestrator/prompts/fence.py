@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 
 from synapse.errors import StoreError
+from synapse.log.disk import make_directory, sync_directory
 from synapse.view.block import escaped
 
 BYTES = 12  # 96 bits: nobody guesses that
@@ -84,7 +85,7 @@ def _make(path: str) -> bytes:
     """Write the secret aside and link it, so that it is complete or absent, and the first of
     several writers wins.
     """
-    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    make_directory(os.path.dirname(path), 0o700)
     aside = f"{path}.{os.getpid()}.{os.urandom(4).hex()}"
     descriptor = os.open(
         aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600
@@ -100,6 +101,7 @@ def _make(path: str) -> bytes:
             pass
     finally:
         os.unlink(aside)
+    sync_directory(os.path.dirname(path))
     secret = _read(path)
     assert secret is not None  # it was linked, by us or by another
     return secret

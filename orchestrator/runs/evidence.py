@@ -42,9 +42,9 @@ def _missing(folder: Folder, shown: bool) -> str:
     inode, size = _marked(folder)
     if inode and inode != status.st_ino:
         return COPY
-    if status.st_size < size:
-        return SHORTER
     lines = list(folder.lines(STEPS))
+    if sum(len(line.encode("utf-8", "surrogatepass")) for line in lines) < size:
+        return SHORTER
     if shown and not lines:
         return NONE
     booked = set(_ledger_lines(lines))

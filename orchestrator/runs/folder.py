@@ -1,6 +1,7 @@
 """The folder of a run: its steps, ledger, receipt and output, as files that anyone can read.
 
-A line is complete or absent. What is synced is on the disk when `record` or `write` returns.
+A line is complete or absent. What is synced is on the disk when `record` or `write` returns; of
+other lines a power cut may leave a part, or zeros, which count for nothing.
 Nothing here knows what a line means.
 """
 
@@ -40,6 +41,7 @@ class Folder:
         self.path = os.path.join(root, "runs", run)
         self._lasting = lasting
         self._named = not lasting  # its name, and those of its files, are on the disk
+        self._mended: set[str] = set()  # files of lines that a power cut may have torn
 
     def make(self) -> Folder:
         try:
@@ -58,8 +60,11 @@ class Folder:
             )
             try:
                 size = os.fstat(descriptor).st_size
-                if size and os.pread(descriptor, 1, size - 1) != b"\n":
+                if size and name not in self._mended:
+                    os.ftruncate(descriptor, _whole_in(descriptor, size))
+                elif size and os.pread(descriptor, 1, size - 1) != b"\n":
                     os.ftruncate(descriptor, _whole(descriptor, size))
+                self._mended.add(name)
                 data = line.encode("utf-8", "surrogatepass")
                 while data:
                     data = data[os.write(descriptor, data) :]
@@ -73,6 +78,22 @@ class Folder:
             raise StoreError(f"{self._at(name)} cannot be written: {error}") from error
         if sync and not self._named:
             self._sync_names()
+
+    def sync(self, name: str) -> None:
+        """Put the lines of a file on the disk that were recorded without that."""
+        if not self._lasting:
+            return
+        try:
+            descriptor = os.open(self._at(name), os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.fdatasync(descriptor)
+                if name == STEPS:
+                    self._mark(descriptor, synced=True)
+            finally:
+                os.close(descriptor)
+            self._sync_names()
+        except OSError as error:
+            raise StoreError(f"{self._at(name)} cannot be written: {error}") from error
 
     def _mark(self, steps: int, *, synced: bool) -> None:
         """Note which file the steps are in, and how long it is: `evidence` compares. A line that is
@@ -90,7 +111,8 @@ class Folder:
 
     def _sync_names(self) -> None:
         """Put the names of the folder and of what is in it on the disk, once."""
-        for path in (self.path, os.path.dirname(self.path)):
+        runs = os.path.dirname(self.path)
+        for path in (self.path, runs, os.path.dirname(runs)):
             descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
                 os.fsync(descriptor)
@@ -136,9 +158,12 @@ class Folder:
     def lines(self, name: str) -> Iterator[str]:
         """Return the lines so far with their newlines; an empty list where there is no file."""
         try:
-            yield from _split(self.read(name))
-        except NotFound:
+            with open(self._at(name), "rb") as file:
+                yield from _split(_whole_lines(file.read()))
+        except FileNotFoundError:
             return
+        except OSError as error:
+            raise StoreError(f"{self._at(name)} cannot be read: {error}") from error
 
     def has(self, name: str) -> bool:
         return os.path.exists(self._at(name))
@@ -163,9 +188,25 @@ class Tail:
             return []
         except OSError as error:
             raise StoreError(f"{self.path} cannot be read: {error}") from error
-        complete = data[: data.rfind(b"\n") + 1]
-        self.offset += len(complete)
-        return list(_split(complete.decode("utf-8", "surrogatepass")))
+        complete = _whole_lines(data)
+        self.offset += len(complete.encode("utf-8", "surrogatepass"))
+        return list(_split(complete))
+
+
+def _end(data: bytes) -> int:
+    """Return where the whole lines end: at the last newline, or before the first zeros."""
+    zeros = data.find(b"\0")
+    return data.rfind(b"\n", 0, len(data) if zeros < 0 else zeros) + 1
+
+
+def _whole_lines(data: bytes) -> str:
+    return data[: _end(data)].decode("utf-8", "surrogatepass")
+
+
+def _whole_in(descriptor: int, size: int) -> int:
+    """Return the length of the file without what a power cut left of its last lines."""
+    parts = (os.pread(descriptor, 1 << 20, start) for start in range(0, size, 1 << 20))
+    return _end(b"".join(parts))
 
 
 def _split(text: str) -> Iterator[str]:

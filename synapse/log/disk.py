@@ -1,4 +1,4 @@
-"""Lines of bytes on a disk: writing all of them, syncing them, reading them from either end."""
+"""Bytes on a disk: whole lines, read from both ends; files and folders that outlive a power cut."""
 
 from __future__ import annotations
 
@@ -20,11 +20,52 @@ def sync(fd: int) -> None:
 
 
 def sync_directory(path: str) -> None:
+    """Put the names in a directory on the disk, as they are now."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+def make_directory(path: str, mode: int = 0o777) -> None:
+    """Make a directory where there is none, and those above it, and put their names on the
+    disk. The name of one that is there already is put there too: who made it may have died since.
+    """
+    grown = [os.path.dirname(path)]
+    while not os.path.isdir(grown[-1]):
+        grown.append(os.path.dirname(grown[-1]))
+    os.makedirs(path, mode, exist_ok=True)
+    for folder in grown:
+        try:
+            sync_directory(folder)
+        except PermissionError:
+            continue  # it may be entered, but not opened
+
+
+def write_file(path: str, raw: bytes, mode: int | None = None) -> None:
+    """Write a file whole or not at all, whatever dies meanwhile, the machine included. It is on
+    the disk, its name too, when this returns.
+    """
+    aside = f"{path}.{os.getpid()}.{os.urandom(3).hex()}.tmp"
+    new = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    fd = os.open(aside, new, 0o666 if mode is None else mode)
+    try:
+        try:
+            if mode is not None:
+                os.fchmod(fd, mode)
+            write_all(fd, raw)
+            sync(fd)
+        finally:
+            os.close(fd)
+        os.rename(aside, path)
+    except BaseException:
+        try:
+            os.unlink(aside)
+        except FileNotFoundError:
+            pass
+        raise
+    sync_directory(os.path.dirname(path))
 
 
 def write_all(fd: int, raw: bytes) -> None:

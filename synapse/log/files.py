@@ -205,7 +205,7 @@ class FilesLog(OperatorFiles):
         path = f"agents/{agent.id}.yaml"
         raw = declared.render_agent(agent).encode()
         try:
-            self.mirror.place(path, raw, replace=True)
+            self.mirror.place(path, raw, replace=True, synced=True)
             self.make_inbox(agent)
         except OSError as error:
             raise StoreError(
@@ -241,9 +241,21 @@ class FilesLog(OperatorFiles):
             self.journal.finish()
         except (OSError, StoreError):
             pass  # whoever writes next does it, or cannot write either
-        return settle.finish(
-            self.root, self.journal, self.mirror, self.find, self._place, limit
-        )
+        return self._finish(limit)
+
+    def _finish(self, limit: int | None) -> int:
+        log = self.root, self.journal, self.mirror
+        return settle.finish(*log, self.find, self._place, self._mend, limit)
+
+    def _mend(self, pages: Collection[str]) -> None:
+        """Write archive pages anew that are not what the journal says."""
+        from synapse.log.proof import Proof, mend
+
+        if pages:
+            proof = Proof(self.root, self.journal, self.mirror)
+            proof.run()
+            proof.wrong &= {*pages}
+            mend(proof)
 
     def catch_up(self) -> None:
         """Put the files there that writers who died left to others, and make the tree follow a
@@ -251,9 +263,7 @@ class FilesLog(OperatorFiles):
         too: whoever asks for a proof writes nothing into it.
         """
         if self.journal.view is None:
-            settle.finish(
-                self.root, self.journal, self.mirror, self.find, self._place, None
-            )
+            self._finish(None)
 
     @property
     def lags(self) -> bool:

@@ -1,9 +1,9 @@
 """The tree that people and other programs read: one Markdown file per entry, archive pages,
 quarantine.
 
-It follows the journal and is never synced on its own: whatever a crash leaves undone is done again
-from there. Every path is opened component by component and no symbolic link is followed, so nothing
-lands outside the root.
+It follows the journal and is not synced: whatever a crash leaves undone is done again from there.
+What the journal does not hold, a declaration by its bytes, is synced. Every path is opened
+component by component and no symbolic link is followed, so nothing lands outside the root.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import stat
 from collections.abc import Callable, Iterator, Mapping
 
 from synapse.errors import StoreError
-from synapse.log.disk import write_all
+from synapse.log.disk import sync, write_all
 from synapse.model import kinds
 from synapse.model.records import Record
 from synapse.system.digest import sha256
@@ -60,9 +60,10 @@ class Mirror:
         replace: bool = False,
         mode: int = 0o644,
         sha: str | None = None,
+        synced: bool = False,
     ) -> bool:
-        """Put a file there, whole or not at all. False where a file of that name stands and is not
-        to be replaced.
+        """Put a file there, whole or not at all; where it is `synced`, this holds if the machine
+        fails too. False where a file of that name stands and is not to be replaced.
         """
         folder, name = os.path.split(path)
         if kinds.is_folder(folder):
@@ -70,7 +71,10 @@ class Mirror:
         for attempt in (1, 2):
             directory = self._directory(folder)
             try:
-                return self._place(directory, name, text, replace, mode)
+                placed = self._place(directory, name, text, replace, mode, synced)
+                if synced:
+                    os.fsync(directory)
+                return placed
             except FileNotFoundError:
                 if attempt == 2:
                     raise
@@ -207,7 +211,13 @@ class Mirror:
             self.written = -1
 
     def _place(
-        self, directory: int, name: str, text: bytes, replace: bool, mode: int
+        self,
+        directory: int,
+        name: str,
+        text: bytes,
+        replace: bool,
+        mode: int,
+        synced: bool,
     ) -> bool:
         """Write a hidden draft and name it once it is whole. A file without a name needs no
         draft, but costs a busy ext4 ten times as much, because each passes its list of orphans.
@@ -216,6 +226,8 @@ class Mirror:
         fd = os.open(draft, _NEW, mode, dir_fd=directory)
         try:
             write_all(fd, text)
+            if synced:
+                sync(fd)
             if replace:
                 os.rename(draft, name, src_dir_fd=directory, dst_dir_fd=directory)
                 return True
@@ -304,6 +316,14 @@ def block(id: str, text: bytes) -> bytes:
     digest = sha256(text)
     head = f"<!-- synapse:entry id={id} bytes={len(text)} sha256={digest} -->\n"
     return head.encode() + text + _end_of(id.encode())
+
+
+def is_page(raw: bytes) -> bool:
+    """Return whether an archive page is whole blocks and nothing else."""
+    found = list(pages(raw))
+    return all(page.whole for page in found) and raw == b"".join(
+        block(page.id, page.text) for page in found
+    )
 
 
 def pages(raw: bytes) -> Iterator[Page]:

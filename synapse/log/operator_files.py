@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterable
 
 from synapse.errors import InvalidEntry, StoreError, SynapseError
+from synapse.log.disk import sync_directory
 from synapse.model.agents import Agent
 from synapse.model.settings import PROTOCOL, Settings
 from synapse.system.typed import TYPE_CHECKING
@@ -134,11 +135,16 @@ class OperatorFiles:
 
     def make_inbox(self, agent: Agent) -> None:
         """The agent's drop box; its own user's, if it has one and this process may give it away."""
+        inbox = os.path.join(self.root, "inbox", agent.id)
+        made = False
         for name in ("tmp", "new"):
-            folder = os.path.join(self.root, "inbox", agent.id, name)
+            folder = os.path.join(inbox, name)
+            made = made or not os.path.isdir(folder)
             os.makedirs(folder, exist_ok=True)
             if agent.user and os.geteuid() == 0:
                 os.chown(folder, _uid(agent.user), -1)
+        for folder in (inbox, os.path.dirname(inbox)) if made else ():
+            sync_directory(folder)
 
 
 def _uid(user: str) -> int:

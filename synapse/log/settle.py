@@ -13,7 +13,7 @@ from errno import EAGAIN, EDQUOT, EINTR, EIO, EMFILE, ENFILE, ENOMEM, ENOSPC
 from synapse.errors import StoreError
 from synapse.log.adopt import Rejected
 from synapse.log.journal import Journal
-from synapse.log.mirror import Mirror, path_of
+from synapse.log.mirror import Mirror, is_page, path_of
 from synapse.model import clock, kinds
 from synapse.model.entry import SECOND
 from synapse.model.records import Record, filings
@@ -21,6 +21,7 @@ from synapse.system.digest import sha256
 
 Find = Callable[[Collection[str]], Iterable[Record]]
 Place = Callable[[str], str]
+Mend = Callable[[Collection[str]], None]
 
 _PLACED = ".index/placed"
 _ANEW = "anew"  # in the place of what names a run of the machine: every file is to be compared
@@ -143,19 +144,20 @@ def finish(
     mirror: Mirror,
     find: Find,
     place: Place,
+    mend: Mend,
     limit: int | None = None,
 ) -> int:
     """Follow again every record that no one has checked yet; how many files were looked at.
 
     Writers place their files after the commit, unsynced. So a killed writer leaves a gap, closed
     when its record is two seconds old; and after the machine itself went down the last two minutes
-    are checked again.
+    are checked again. `mend` writes archive pages anew, of which that left a part.
     """
     fd = _only_one(root)
     if fd < 0:
         return 0
     try:
-        return _finish(root, journal, mirror, find, place, limit)
+        return _finish(root, journal, mirror, find, place, mend, limit)
     finally:
         os.close(fd)
 
@@ -184,6 +186,7 @@ def _finish(
     mirror: Mirror,
     find: Find,
     place: Place,
+    mend: Mend,
     limit: int | None,
 ) -> int:
     seq, at, before = _placed(root)
@@ -191,21 +194,29 @@ def _finish(
     start = at - _UNSYNCED if before != boot_id else at
     checked, limit = 0, limit if before == boot_id else None
     reached = boot_id
+    grown: set[str] = set()
     floor = seq if before in (boot_id, _ANEW) else max(0, seq - 200_000)
     for record in journal.since(floor, texts=False):
-        young = record.at > now - _GRACE and before not in (_ANEW, "")
+        young = record.at > now - _GRACE and before == boot_id
         if young or (limit is not None and checked >= limit):
             break
         if record.at >= start:
             ids = _ids(record)
             if ids and not _stands(mirror, record, rebooted=before != boot_id):
                 try:
-                    _settle(mirror, ids, find, place, rebooted=before != boot_id)
+                    grown |= _settle(
+                        mirror, ids, find, place, rebooted=before != boot_id
+                    )
                 except OSError:
                     reached = before  # the next look begins here, as this one did
                     break
             checked += len(ids) or 1
         seq, at = record.seq, record.at
+    if before != boot_id:
+        try:
+            mend({page for page in grown if not _is_whole(mirror, page)})
+        except (OSError, StoreError):
+            pass  # `verify` names what could not be mended
     if checked or before != boot_id:
         _note(root, f"{seq} {at} {reached}")
     return checked
@@ -224,6 +235,10 @@ def _stands(mirror: Mirror, record: Record, rebooted: bool) -> bool:
     return raw is not None and sha256(raw) == record.sha
 
 
+def _is_whole(mirror: Mirror, page: str) -> bool:
+    return is_page(mirror.read(page, 1 << 40) or b"")
+
+
 def _ids(record: Record) -> Collection[str]:
     """Return the entries whose files a record may have moved."""
     if record.kind == "entry":
@@ -235,22 +250,25 @@ def _ids(record: Record) -> Collection[str]:
 
 def _settle(
     mirror: Mirror, ids: Collection[str], find: Find, place: Place, rebooted: bool
-) -> None:
+) -> set[str]:
     """Bring the tree in line with where these entries are now: with what a record once said, a file
-    would come back that was filed away since, or whose record was taken back. OSError where the
-    disk fails, and may not fail for ever; what else cannot be put, `verify` names.
+    would come back that was filed away since, or whose record was taken back. Return the archive
+    pages that they are on. OSError where the disk fails, and may not fail for ever; what else
+    cannot be put, `verify` names.
     """
     try:
         placed = [(entry, place(entry.id or "")) for entry in find(ids)]
-        _file_away(mirror, [entry for entry, state in placed if state == "archived"])
+        archived = [entry for entry, state in placed if state == "archived"]
+        _file_away(mirror, archived)
     except (OSError, StoreError) as error:
         _raise_passing(error)
-        return
+        return set()
     for entry, state in placed:
         try:
             _put(mirror, entry, state, rebooted)
         except (OSError, StoreError) as error:
             _raise_passing(error)
+    return {page_path(entry) for entry in archived}
 
 
 def _raise_passing(error: OSError | StoreError) -> None:

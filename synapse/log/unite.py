@@ -50,6 +50,7 @@ def begin(root: str, journal: Journal, raws: Sequence[bytes]) -> None:
             raise Conflict("the journal holds records already")
         settle.restart(root, 0)
         _rewrite(journal, raws, os.path.join(root, ".index"))
+        sync_directory(root)
 
     journal.lock.run(write)
 

@@ -14,6 +14,7 @@ from hashlib import sha256
 from threading import Lock
 
 from synapse.errors import Forbidden, InvalidEntry, NotFound, StoreError, SynapseError
+from synapse.log.disk import line_before, sync_directory, write_all
 from synapse.model.namespace import is_component
 
 PREFIX = "syn_mcp_"
@@ -62,14 +63,38 @@ def new_token(path: str, agent: str) -> str:
         _status(path)
         _read(path)
     try:
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        with open(fd, "a", encoding="ascii") as file:
-            file.write(f"{agent}: {digest(token)}\n")
-            file.flush()
-            os.fsync(file.fileno())
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            _close_last_line(fd)
+            write_all(fd, f"{agent}: {digest(token)}\n".encode())
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        sync_directory(os.path.dirname(os.path.abspath(path)))
     except OSError as error:
         raise StoreError(f"{path} cannot be written: {error.strerror}") from error
     return token
+
+
+def _close_last_line(fd: int) -> None:
+    """End the last line, or remove it where the machine went down before all of it was written."""
+    start, last = line_before(fd, os.fstat(fd).st_size)
+    if last and not last.endswith(b"\n"):
+        if _is_part(last.decode(errors="replace")):
+            os.ftruncate(fd, start)
+        else:
+            write_all(fd, b"\n")
+
+
+def _is_part(line: str) -> bool:
+    """Return whether a line is what a power cut left of one that was being added: its beginning,
+    or zeros.
+    """
+    if "\0" in line:
+        return True
+    _, colon, hash = (column.strip() for column in line.partition(":"))
+    ended = line.endswith("\n")
+    return not ended and len(hash) < 64 and (not colon or _HEX.issuperset(hash))
 
 
 def _status(path: str) -> os.stat_result:
@@ -92,13 +117,13 @@ def _status(path: str) -> os.stat_result:
 def _read(path: str) -> dict[str, str]:
     try:
         with open(path, encoding="utf-8") as file:
-            lines = file.read().splitlines()
+            lines = file.read().splitlines(keepends=True)
     except (OSError, UnicodeDecodeError) as error:
         raise StoreError(f"{path} cannot be read: {error}") from error
     tokens: dict[str, str] = {}
     for number, line in enumerate(lines, 1):
         agent, colon, hash = (column.strip() for column in line.partition(":"))
-        if not line.strip() or line.startswith("#"):
+        if not line.strip() or line.startswith("#") or _is_part(line):
             continue
         if (
             not colon

@@ -34,9 +34,15 @@ def _receipt(call: Call, run: Fields) -> Receipt:
     from orchestrator.prompts.receipt import load
 
     files = run_folder(call, str(run["run"]))
-    if not files.has(RECEIPT):
+    try:
+        return load(files.read(RECEIPT))
+    except (NotFound, ValueError):
+        # it is not synced: a power cut may have taken it, or a part of it
+        stored = next(iter(steps.read_known(files.lines(STEPS))), None)
+        text = stored.fields.get("receipt") if stored else None
+    if text is None:
         raise NotFound(f"run {run['run']} has no receipt", id=run["run"])
-    return load(files.read(RECEIPT))
+    return load(text)
 
 
 def replay_options(parser: Options) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.runs.folder import Folder
+from orchestrator.runs.folder import Folder, Tail
 from synapse.errors import NotFound, StoreError
 
 
@@ -22,14 +22,28 @@ def test_lines_come_back_whole(folder):
     assert list(folder.lines("none.jsonl")) == []
 
 
-@pytest.mark.parametrize("torn", ["{", "x" * 200_000])
+@pytest.mark.parametrize("torn", [b"{", b"x" * 200_000, "é".encode()[:1]])
 def test_a_torn_end_is_dropped_by_the_next_line(folder, torn):
     folder.record("steps.jsonl", "one\n")
-    with (Path(folder.path) / "steps.jsonl").open("a") as file:
+    with (Path(folder.path) / "steps.jsonl").open("ab") as file:
         file.write(torn)
-    assert list(folder.lines("steps.jsonl"))[-1] == torn
+    assert list(folder.lines("steps.jsonl")) == ["one\n"]
     folder.record("steps.jsonl", "two\n")
     assert list(folder.lines("steps.jsonl")) == ["one\n", "two\n"]
+
+
+@pytest.mark.parametrize("left", [b"\0" * 700, b"\0\0}\n", b"{\0\n{}\n"])
+def test_what_a_power_cut_left_of_lines_is_dropped_by_whoever_goes_on(
+    tmp_path, folder, left
+):
+    folder.record("steps.jsonl", "one\n")
+    with (Path(folder.path) / "steps.jsonl").open("ab") as file:
+        file.write(left)
+    other = Folder(str(tmp_path), "eng-1")
+    assert list(other.lines("steps.jsonl")) == ["one\n"]
+    assert Tail(str(tmp_path), "eng-1", "steps.jsonl").lines() == ["one\n"]
+    other.record("steps.jsonl", "two\n")
+    assert list(other.lines("steps.jsonl")) == ["one\n", "two\n"]
 
 
 def test_a_file_with_nothing_but_a_torn_line(folder):

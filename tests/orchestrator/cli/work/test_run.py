@@ -268,6 +268,17 @@ def test_the_prompt_of_a_run_is_the_one_of_its_dry_run(here, run):
     )
 
 
+@pytest.mark.parametrize("left", [None, b"", b"\0" * 900, b'{"run": "eng'])
+def test_a_receipt_that_a_power_cut_took_is_read_from_the_steps(here, run, left):
+    id = run("run", "--agent", "qa", "First", "--json").json["run"]
+    before = run("receipt", id).out
+    path = here / "runs" / id / "receipt.json"
+    path.unlink()
+    if left is not None:
+        path.write_bytes(left)
+    assert run("receipt", id).out == before
+
+
 def test_a_prompt_is_made_again_from_the_log(here, run):
     run("run", "--agent", "qa", "First")
     id = run(
