@@ -49,15 +49,19 @@ class OperatorFiles:
         self.index.catch_up()
         if self.log.forked:
             return  # which of them the files belong to is yet to be seen
-        before = self.signed
+        before, unread = self.signed, set()
         for path in sorted(set(now) | set(before)):
-            if path.startswith("agents/") and now.get(path) != before.get(path):
-                self._notice_agent(path, now.get(path))
+            changed = path.startswith("agents/") and now.get(path) != before.get(path)
+            if changed and not self._notice_agent(path, now.get(path)):
+                unread.add(path)
         if now.get("synapse.yaml") != before.get("synapse.yaml"):
             self._notice_settings(now.get("synapse.yaml"))
-        self.signed = now
+        self.signed = {path: now[path] for path in now.keys() - unread}
+        # the next look reads them again
+        self.signed.update((path, before[path]) for path in unread & before.keys())
         self.index.catch_up()  # whoever looked acts by what it found
-        self._remember(now)
+        if self.signed != before:
+            self._remember(self.signed)
 
     @property
     def turned(self) -> bool:
@@ -66,7 +70,10 @@ class OperatorFiles:
         """
         return self.turn not in (-1, self.index.turns())
 
-    def _notice_agent(self, path: str, signature: tuple[int, int, int] | None) -> None:
+    def _notice_agent(self, path: str, signature: tuple[int, int, int] | None) -> bool:
+        """Journal what an agent's file says now; return False where it could not be read. The last
+        good declaration stands then, as where the file is wrong, and `doctor` names it.
+        """
         from synapse.model.roles import refuse_typo
 
         assert self.log is not None
@@ -79,28 +86,26 @@ class OperatorFiles:
                     agent_record(was, OPERATOR, was, "removed"),
                     once=f"removed:{id}:{self.index.cursor()}",
                 )
-            return
+            return True
         try:
             declared = self.log.declaration(path)
             agent, sha = settled(declared), sha256(self.log.declared_raw(path))
             if was is None or was.role != agent.role:
                 refuse_typo(declared, self.log.root)
-        except (
-            SynapseError,
-            OSError,
-        ) as error:  # the last good declaration stands; `doctor` names the file
+        except (SynapseError, OSError) as error:
             self.complaints[path] = list(getattr(error, "problems", ())) or [str(error)]
-            return
+            return not isinstance(error, OSError)
         self.complaints.pop(path, None)
         if agent.id != id or (
             agent == was and self.index.current.declared.sha(id) in (sha, None)
         ):
-            return
+            return True
         how = "registered" if was is None else "edited"
         self.log.append(
             agent_record(agent, OPERATOR, was, how, sha),
             once=f"edit:{path}:{signature}",
         )
+        return True
 
     def _notice_settings(self, signature: tuple[int, int, int] | None) -> None:
         """Settings are journalled when they change, old and new; those that a workspace began with

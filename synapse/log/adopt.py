@@ -81,6 +81,9 @@ class Scanner:
         self.lively = dict.fromkeys(
             sorted(self.turns, key=self.seen.__getitem__)[-LIVELY:]
         )  # the last one last
+        # Folders and plans of the last look, each when it had changed: seen once `confirm` says so.
+        self.looked_at: dict[str, int] = {}
+        self.plans_read: dict[str, int] = {}
         self.begun = False
         self.saved, self.unsaved = 0.0, False
 
@@ -88,15 +91,16 @@ class Scanner:
         self, known: Known, now: float, *, whole: bool = False
     ) -> Iterator[Drop | Rejected]:
         """Every finished file that the log does not know, in the folders that are due or in all of
-        them. A folder with an unfinished one is looked at again.
+        them. A folder with an unfinished one is looked at again, and each until `confirm`.
         """
+        self.looked_at, self.plans_read = {}, {}
         waiting = list(dict.fromkeys((*ROOTS, *self.seen) if whole else self._due(now)))
         while waiting:
             folder = waiting.pop()
             changed = self._changed(folder)
             if changed is None or changed == self.seen.get(folder):
                 continue
-            folders, names = self._strangers(
+            folders, names, listed = self._strangers(
                 folder, known if _is_place(folder) else None
             )
             for child in folders:
@@ -104,18 +108,35 @@ class Scanner:
                     self._add(child)
                     waiting.append(child)
             self._rouse(folder)
-            if (
-                yield from self._files(folder, names, None, now)
-            ) and now - changed / 1e9 > 0.05:
-                self.seen[folder] = changed
-                self.unsaved = True
+            settled = yield from self._files(folder, names, None, now)
+            if settled and listed and now - changed / 1e9 > 0.05:
+                self.looked_at[folder] = changed
         yield from self._edits(now)
         for inbox in self._inboxes():
             if self._changed(folder := f"inbox/{inbox}/new") is not None:
                 yield from self._files(folder, self._strangers(folder)[1], inbox, now)
+
+    def confirm(self, now: float) -> None:
+        """Note the folders of the last look as seen: what lay there is in the log. Before that, who
+        ends in the middle would leave a file that nobody looks at again.
+        """
+        for folder, changed in self.looked_at.items():
+            if folder in self.seen:
+                self.seen[folder] = changed
+                self.unsaved = True
+        for path, changed in self.plans_read.items():
+            if path in self.plans:
+                self.plans[path] = changed
+                self.unsaved = True
+        self.looked_at, self.plans_read = {}, {}
         if self.unsaved and not 0 <= now - self.saved < SAVED_EVERY:
             self.saved, self.unsaved = now, False
             self._save()
+
+    def postpone(self, path: str) -> None:
+        """Have a file looked at again that could not be taken in now."""
+        self.looked_at.pop(os.path.dirname(path), None)
+        self.plans_read.pop(path, None)
 
     def _edits(self, now: float) -> Iterator[Drop | Rejected]:
         """Every plain plan.md that was edited since it was last read: that changes no folder."""
@@ -124,14 +145,14 @@ class Scanner:
             if changed != before and (
                 yield from self._files(os.path.dirname(path), ["plan.md"], None, now)
             ):
-                self.plans[path] = changed
-                self.unsaved = True
+                self.plans_read[path] = changed
 
     def restart(self) -> None:
         """Look at every folder again, whatever was seen of it: the log is another one, and knows
         other files.
         """
         self.seen = dict.fromkeys(self.seen, 0)
+        self.looked_at, self.plans_read = {}, {}
         try:
             os.unlink(os.path.join(self.root, _SEEN))
         except OSError:
@@ -182,14 +203,16 @@ class Scanner:
             for group in (self.places, self.lively, self.turns):
                 group.pop(folder, None)
             parent = os.path.dirname(folder)
+            self.looked_at.pop(parent, None)
             if parent in self.seen:
                 self.seen[parent] = 0
             self.unsaved = True
 
     def _strangers(
         self, folder: str, known: Known | None = None
-    ) -> tuple[list[str], list[str]]:
-        """The folders below, and the names of the entry files that the log does not know.
+    ) -> tuple[list[str], list[str], bool]:
+        """The folders below, the names of the entry files that the log does not know, and whether
+        the folder could be listed.
 
         Most names of a busy folder are known ones, so these are sorted out before any file is
         touched.
@@ -202,7 +225,7 @@ class Scanner:
                 else []
             )
         except OSError:
-            return [], []  # somebody's own; the rest is looked at all the same
+            return [], [], False  # the rest is looked at all the same
         if known and any(name.endswith(".md") for name in names):
             old = known(folder)
             names = [name for name in names if name not in old]
@@ -211,9 +234,8 @@ class Scanner:
         files = (
             name for name in names if name.endswith(".md") and not name.startswith(".")
         )
-        return [f"{folder}/{name}" for name in folders], sorted(
-            name for name in files if name not in folders
-        )
+        below = [f"{folder}/{name}" for name in folders]
+        return below, sorted(name for name in files if name not in folders), True
 
     def _files(
         self, folder: str, names: list[str], inbox: str | None, now: float

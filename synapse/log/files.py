@@ -215,8 +215,9 @@ class FilesLog(OperatorFiles):
         thousands of quiet threads a part, unless the whole tree is to be looked at.
         """
         self._derived()
+        now = time.time()
         try:
-            items = list(self.scanner.look(self._known, time.time(), whole=whole))
+            items = list(self.scanner.look(self._known, now, whole=whole))
         except OSError:
             return 0  # a folder vanished or cannot be listed: the next look sees it
         if self.journal.view is not None:
@@ -232,7 +233,9 @@ class FilesLog(OperatorFiles):
                 drop.path,
             )
         )
-        return count + sum(self._adopt(drop, admit) for drop in drops)
+        count += sum(self._adopt(drop, admit) for drop in drops)
+        self.scanner.confirm(now)
+        return count
 
     def finish(self, limit: int | None = None) -> int:
         """Redo what writers that died left undone: the files of committed lines; how many records
@@ -288,6 +291,7 @@ class FilesLog(OperatorFiles):
         try:
             entry = admit(found.draft, found.channel)
         except QueueFull:
+            self.scanner.postpone(found.path)
             return 0
         except SynapseError as error:
             return self._quarantine(Rejected(found.path, str(error)))
@@ -323,6 +327,7 @@ class FilesLog(OperatorFiles):
         try:
             entry = admit(found.draft._replace(id=None, replaces=olds), found.channel)
         except QueueFull:
+            self.scanner.postpone(found.path)
             return 0
         except SynapseError as error:
             return self._quarantine(Rejected(found.path, str(error)))
@@ -346,6 +351,7 @@ class FilesLog(OperatorFiles):
     def _quarantine(self, found: Rejected) -> int:
         record = settle.quarantine(self.mirror, found)
         if record is None:
+            self.scanner.postpone(found.path)
             return 0
         self.append(record)
         return 1
