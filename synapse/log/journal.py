@@ -113,6 +113,7 @@ class Journal(JournalReader):
             return placed, -1
         if tail.end >= self.segment_bytes:
             sync(self._fd(self.segment))
+            self._fd(tail.seq + 1)  # where that fails, the segment is still this one
             self.segment, tail = tail.seq + 1, tail._replace(end=0, start=-1)
         return self._put(placed, tail, at)
 

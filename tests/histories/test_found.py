@@ -174,6 +174,26 @@ def test_nothing_is_written_under_the_lock_of_a_folder_that_was_replaced(root, c
         assert mem.verify().ok
 
 
+def test_the_end_of_a_file_that_was_replaced_is_read_before_the_next(root, clock):
+    """Who had it open went on with the next file, and finished nothing that stood between."""
+    path = root / "journal" / "000000000001.jsonl"
+    with opened(root, clock) as mem, opened(root, clock) as other:
+        for each in (mem, other):
+            each.as_agent("eng").append("before", "api/x")
+        clock.advance("10s")
+        mem.store.log.finish()
+        shutil.copyfile(path, root / "copy")
+        (root / "copy").rename(path)
+        late = other.as_agent("eng").append("late", "api/x")
+        (root / "entries" / "api" / "x" / f"{late.id}.md").unlink()
+        other.store.log.journal.segment_bytes = 1
+        other.as_agent("eng").append("in the next", "api/x")
+        clock.advance("10s")
+        mem.store.log.finish()
+        clock.advance("10s")
+        assert mem.verify().problems == ()
+
+
 def test_the_folder_of_a_thread_that_comes_back_is_read_by_all(root, clock):
     """Who had it open before it went read on in the one that was removed."""
     with opened(root, clock) as mem, opened(root, clock) as other:
