@@ -53,18 +53,24 @@ class OperatorFiles:
         self.index.catch_up()
         if self.log.forked:
             return  # which of them the files belong to is yet to be seen
-        before = self.signed
+        before, unread = self.signed, set()
         changes: list[tuple[str, Record]] = []
         for path in sorted(set(now) | set(before)):
             if path.startswith("agents/") and now.get(path) != before.get(path):
-                changes += self._changed_agent(path, now.get(path))
+                change = self._changed_agent(path, now.get(path))
+                if change is None:
+                    unread.add(path)
+                changes += change or []
         for start in range(0, len(changes), BATCH):
             self.log.append_all(dict(changes[start : start + BATCH]))
         if now.get("synapse.yaml") != before.get("synapse.yaml"):
             self._notice_settings(now.get("synapse.yaml"))
-        self.signed = now
+        self.signed = {path: now[path] for path in now.keys() - unread}
+        # the next look reads them again
+        self.signed.update((path, before[path]) for path in unread & before.keys())
         self.index.catch_up()  # whoever looked acts by what it found
-        self._remember(now)
+        if self.signed != before:
+            self._remember(self.signed)
 
     def write_missing(self) -> None:
         """Write the files of agents that the journal declares and that were never noticed here:
@@ -94,9 +100,9 @@ class OperatorFiles:
 
     def _changed_agent(
         self, path: str, signature: tuple[int, int, int] | None
-    ) -> list[tuple[str, Record]]:
-        """Return the record of a file that changed or went, behind what it counts once by; none
-        where its agent is as it was, or cannot be read.
+    ) -> list[tuple[str, Record]] | None:
+        """Return the record of a file that changed or went, behind what it counts once by; nothing
+        where its agent is as it was, or the file is wrong; None where it could not be read.
         """
         from synapse.model.roles import refuse_typo
 
@@ -114,12 +120,9 @@ class OperatorFiles:
             agent, sha = settled(declared), sha256(self.log.declared_raw(path))
             if was is None or was.role != agent.role:
                 refuse_typo(declared, self.log.root)
-        except (
-            SynapseError,
-            OSError,
-        ) as error:  # the last good declaration stands; `doctor` names the file
+        except (SynapseError, OSError) as error:
             self.complaints[path] = list(getattr(error, "problems", ())) or [str(error)]
-            return []
+            return None if isinstance(error, OSError) else []
         self.complaints.pop(path, None)
         if agent.id != id or (
             agent == was and self.index.current.declared.sha(id) in (sha, None)

@@ -99,7 +99,7 @@ class Scanner:
             changed = self._changed(folder)
             if changed is None or changed == self.seen.get(folder):
                 continue
-            folders, names = self._strangers(
+            folders, names, listed = self._strangers(
                 folder, known if _is_place(folder) else None
             )
             for child in folders:
@@ -107,9 +107,8 @@ class Scanner:
                     self._add(child)
                     waiting.append(child)
             self._rouse(folder)
-            if (
-                yield from self._files(folder, names, None, now)
-            ) and now - changed / 1e9 > 0.05:
+            settled = yield from self._files(folder, names, None, now)
+            if settled and listed and now - changed / 1e9 > 0.05:
                 self.looked[folder] = changed
         yield from self._edits(now)
         for inbox in self._inboxes():
@@ -122,8 +121,9 @@ class Scanner:
         """
         again = {*waiting, *map(os.path.dirname, waiting)}
         for place, changed in self.looked.items():
-            if place not in again:
-                (self.plans if kinds.is_plan(place) else self.seen)[place] = changed
+            noted = self.plans if kinds.is_plan(place) else self.seen
+            if place in noted and place not in again:
+                noted[place] = changed
                 self.unsaved = True
         self.looked = {}
         if self.unsaved and not 0 <= now - self.saved < SAVED_EVERY:
@@ -194,14 +194,16 @@ class Scanner:
             for group in (self.places, self.lively, self.turns):
                 group.pop(folder, None)
             parent = os.path.dirname(folder)
+            self.looked.pop(parent, None)
             if parent in self.seen:
                 self.seen[parent] = 0
             self.unsaved = True
 
     def _strangers(
         self, folder: str, known: Known | None = None
-    ) -> tuple[list[str], list[str]]:
-        """The folders below, and the names of the entry files that the log does not know.
+    ) -> tuple[list[str], list[str], bool]:
+        """The folders below, the names of the entry files that the log does not know, and whether
+        the folder could be listed.
 
         Most names of a busy folder are known ones, so these are sorted out before any file is
         touched.
@@ -214,7 +216,7 @@ class Scanner:
                 else []
             )
         except OSError:
-            return [], []  # somebody's own; the rest is looked at all the same
+            return [], [], False  # the rest is looked at all the same
         if known and any(name.endswith(".md") for name in names):
             old = known(folder)
             names = [name for name in names if name not in old]
@@ -223,9 +225,8 @@ class Scanner:
         files = (
             name for name in names if name.endswith(".md") and not name.startswith(".")
         )
-        return [f"{folder}/{name}" for name in folders], sorted(
-            name for name in files if name not in folders
-        )
+        below = [f"{folder}/{name}" for name in folders]
+        return below, sorted(name for name in files if name not in folders), True
 
     def _files(
         self, folder: str, names: list[str], inbox: str | None, now: float

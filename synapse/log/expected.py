@@ -71,6 +71,11 @@ class ExpectedFiles:
         self._rows[id] = row[:16] + bytes([state]) + row[17:]
         return self._file(id, row).page
 
+    def state(self, id: str) -> int:
+        """Return the state of an entry's file; an entry that is not known has none."""
+        row = self._rows.get(id)
+        return GONE if row is None else row[16]
+
     def remove(self, seq: int) -> None:
         """Forget the entry of a record that is void."""
         place = seq.to_bytes(8, "big")

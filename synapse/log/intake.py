@@ -171,9 +171,13 @@ class Intake:
 
     def _quarantine(self, found: Rejected) -> None:
         record = settle.quarantine(self.mirror, found)
-        if record is not None:
-            self.log.append(record)
-            self.count += 1
+        if record is None:
+            self.waiting.append(
+                found.path
+            )  # another process may move it, or a later look
+            return
+        self.log.append(record)
+        self.count += 1
 
 
 def _once(found: Drop) -> str:

@@ -126,6 +126,7 @@ class Journal(JournalReader):
             return placed, False
         if tail.end >= self.segment_bytes:
             sync(self._fd(self.segment))
+            self._fd(tail.seq + 1)  # where that fails, the segment is still this one
             self.segment, tail = tail.seq + 1, tail._replace(end=0, start=-1)
         return self._put(placed, tail, at)
 
@@ -199,7 +200,8 @@ class Journal(JournalReader):
             status = os.stat(self._path(self.segment))
         except FileNotFoundError:
             status = None
-        if status is not None and status.st_ino == self.inodes[fd]:
+        same = status is not None and status.st_ino == self.inodes[fd]
+        if status is not None and same and self.lock.stands():
             return fd, status.st_size
         self._retire(self.segment)
         self._forget()
@@ -210,6 +212,10 @@ class Journal(JournalReader):
         """Trust nothing that was noted of the files: they are not those of before."""
         self._doubt()
         self.tail, self.segment = None, (self._list() or [1])[-1]
+        self.demand_lock()
+
+    def demand_lock(self) -> None:
+        """Raise StoreBusy where others take another lock than this one, and take that."""
         if not self.lock.stands():
             self.lock = lock_in(self.directory)
             raise StoreBusy(

@@ -264,9 +264,13 @@ class Mirror:
             self.remove(f"{folder}/{draft}")
 
     def _directory(self, folder: str, create: bool = True) -> int:
-        """Return an open directory below the root, made where needed; no link is followed."""
+        """Return an open directory below the root, made where needed; no link is followed. One that
+        was removed meanwhile is opened anew: another may have its name.
+        """
         if folder in self.open:
-            return self.open[folder]
+            if os.fstat(self.open[folder]).st_nlink:
+                return self.open[folder]
+            os.close(self.open.pop(folder))
         fd = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             for name in filter(None, folder.split("/")):

@@ -19,6 +19,7 @@ from synapse.log.mirror import Mirror, block, pages
 from synapse.model.records import Record, filings
 from synapse.model.results import Problem, Report
 
+_VOIDABLE = 100  # so many acts later none is taken back
 _HEAD = re.compile("[0-9]+:[0-9a-f]{64}")
 
 
@@ -34,6 +35,9 @@ class Proof:
         self.seq = self.at = 0
         self.torn: list[bytes] = []
         self.expected = ExpectedFiles()
+        self.before: dict[
+            int, list[tuple[str, int]]
+        ] = {}  # states before the last acts
         self.paged: set[str] = set()
         self.place = (0, 0)  # where the line begins
         self.placed: list[tuple[tuple[int, int], Problem]] = []  # what is wrong where
@@ -188,19 +192,31 @@ class Proof:
             self.expected.add(record)
         elif record.kind in ("approve", "reject"):
             state = LIVE if record.kind == "approve" else GONE
-            self.expected.move(fields.get("entry"), state)
+            self._move(record.seq, [(str(fields.get("entry")), state)])
         elif moved := filings(record):
-            for id, away in moved:
-                page = self.expected.move(id, ARCHIVED if away else LIVE)
-                if away and page:
-                    self.paged.add(page)
+            states = [(id, ARCHIVED if away else LIVE) for id, away in moved]
+            self._move(record.seq, states)
         elif record.kind == "repair":
             lines = fields.get("lines", ())
             self.given_up |= {(first, last, sha) for first, last, sha in lines}
-            for id in fields.get("lost", ()):
-                self.expected.move(id, GONE)
+            self._move(record.seq, [(id, GONE) for id in fields.get("lost", ())])
         elif record.kind == "void":
             self.expected.remove(fields["seq"])
+            for id, state in self.before.pop(fields["seq"], ()):
+                self.expected.move(id, state)
+
+    def _move(self, seq: int, states: list[tuple[str, int]]) -> None:
+        """Note the states of files after an act, and for a while those before it: its void, which
+        follows at once, takes it back.
+        """
+        ids = {id for id, _ in states}
+        self.before[seq] = [(id, self.expected.state(id)) for id in ids]
+        if len(self.before) > _VOIDABLE:
+            del self.before[next(iter(self.before))]
+        for id, state in states:
+            page = self.expected.move(id, state)
+            if state == ARCHIVED and page:
+                self.paged.add(page)
 
     # -- the tree ----------------------------------------------------------------------------------
 

@@ -91,13 +91,16 @@ class JournalReader:
     def _look_again(self) -> None:
         """Let go of the files that have lost their names to others, as a checkout does it."""
         for start, fd in list(self.fds.items()):
-            try:
-                same = os.stat(self._path(start)).st_ino == self.inodes[fd]
-            except FileNotFoundError:
-                same = False
-            if not same:
+            if self._inode(start) != self.inodes[fd]:
                 self._retire(start)
                 self._doubt()
+
+    def _inode(self, start: int) -> int:
+        """Return the inode of the file that has a segment's name; 0 where there is none."""
+        try:
+            return os.stat(self._path(start)).st_ino
+        except FileNotFoundError:
+            return 0
 
     def batch(
         self, cursor: int, limit: int, after: str = ""
@@ -273,6 +276,9 @@ class JournalReader:
                     yield raw, (segment, offset)
                 if following is None:
                     return
+                if self._inode(segment) not in (0, self.inodes.get(self._fd(segment))):
+                    self._look_again()  # others wrote into the one that has the name
+                    continue
                 segment, offset = following, 0
         except OSError as error:
             raise unreadable(error) from error

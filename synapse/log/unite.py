@@ -27,6 +27,7 @@ def unite(
     A file that only another history knows leaves its place first; what follows from the lines is
     put there by whoever looks next.
     """
+    journal.demand_lock()
     lines = [raw for raw in journal.raw_lines() if is_whole(raw)]
     before = len(lines)
     own = sides(lines).end

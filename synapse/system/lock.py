@@ -62,6 +62,7 @@ class Lock:
         self.path = path
         self.patience = patience
         self.fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self.inode = os.fstat(self.fd).st_ino
         self.pid = os.getpid()
         self.mutex = allocate_lock()
         self.queue: list[_Turn] = []
@@ -90,7 +91,7 @@ class Lock:
         lock.
         """
         try:
-            return os.stat(self.path).st_ino == os.fstat(self.fd).st_ino
+            return os.stat(self.path).st_ino == self.inode
         except FileNotFoundError:
             return False
 
