@@ -157,8 +157,8 @@ class NewsFeed:
     def _may_wake(self, entry: Entry) -> bool:
         """Return whether its author has wakes left in this minute."""
         woken = self._woken[entry.author]
-        while woken and woken[0] <= entry.at - _MINUTE:
-            woken.popleft()
+        while woken and not entry.at - _MINUTE < woken[0] <= entry.at:
+            woken.popleft()  # a minute ago, or stamped by a clock that was ahead
         if len(woken) >= self.quota:
             return False
         woken.append(entry.at)

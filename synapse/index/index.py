@@ -7,9 +7,18 @@ from __future__ import annotations
 import os
 import sqlite3
 from _thread import RLock
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from synapse.errors import IndexDamaged, StoreCorrupt
+from synapse.index.corrections import (
+    Steps,
+    corrected,
+    format_steps,
+    is_step,
+    parse_steps,
+    steps_of,
+)
+from synapse.index.counts import TokenCounts
 from synapse.index.database import Database, is_damage, open_database
 from synapse.index.losses import damaged, format_losses, note_losses
 from synapse.index.names import Names
@@ -32,7 +41,6 @@ if TYPE_CHECKING:
     from synapse.model.protocols import Log
 
 FOLDERS = 500  # of which the names are kept in memory
-COUNTED = 8_192  # token counts of each encoding that are kept in memory
 UNKNOWN = (-1, -1, -1)
 Watch = Callable[[Sequence[Record]], object]
 _INSIDE = (
@@ -44,7 +52,7 @@ def _unwatched(records: Sequence[Record]) -> None:
     """Do nothing: no one watches."""
 
 
-class Index:
+class Index(TokenCounts):
     """What has been derived from a log. One process at a time adds to it; all others read on
     meanwhile.
     """
@@ -52,6 +60,7 @@ class Index:
     def __init__(self, log: Log, path: str, db: Database | None = None) -> None:
         if path != ":memory:":
             os.makedirs(os.path.dirname(path), exist_ok=True)
+        super().__init__()
         self.log = log
         self.lock = None if path == ":memory:" else Lock(f"{path}.lock", patience=30.0)
         self.db = db or open_database(path, self.lock)
@@ -63,7 +72,6 @@ class Index:
         self.say: Callable[[str], object] = _warn
         self.taken = 0  # batches since the last fold
         self.folders: dict[str, tuple[int, set[str]]] = {}
-        self.counts: dict[str, dict[bytes, int]] = {}
         try:
             self.current = Snapshot(self.db, Names(self.db))
         except IndexDamaged:
@@ -236,6 +244,10 @@ class Index:
         """Return a value that is kept with the index."""
         return self.twice(lambda: self.db.meta(key))
 
+    def steps(self) -> Steps:
+        """Return where the log's time steps back, as far as it was taken in."""
+        return parse_steps(self.db.meta("steps") or "")
+
     def turns(self) -> int:
         return self.twice(lambda: read_reached(self.db)).turn
 
@@ -280,12 +292,20 @@ class Index:
         if not self.log.holds(reached.proof):
             return self._another(reached)
         watch(records)
+        steps, stamped = self.steps(), int(self.db.meta("stamped") or 0)
+        for record in records:
+            if is_step(stamped, record.at, steps):
+                new = steps_of(self.log.since(0))
+                if new != steps:
+                    return self._anew(reached, voids_of(self.log.since(0)), watch, new)
+            stamped = record.at
+        self.db.set_meta("stamped", str(stamped))
         projector = Projector(self.db)
-        last = self._taken(projector, records)
+        last = self._taken(projector, corrected(records, steps))
         note_losses(self.db, self.log.damaged, records)
         self.log.damaged.clear()
         if projector.restart:
-            return self._anew(reached, voids_of(self.log.since(0)), watch)
+            return self._anew(reached, voids_of(self.log.since(0)), watch, steps)
         if last is not None:
             cursor = last.seq
             self.db.set_meta("seq", str(cursor))
@@ -308,9 +328,10 @@ class Index:
         reached: Reached,
         voids: Sequence[tuple[object, ...]] = (),
         watch: Watch = _unwatched,
+        steps: Steps | None = None,
     ) -> bool:
-        """Derive all of it again, also where a record was taken back after it had its effect: now
-        it is known not to count.
+        """Derive all of it again, also where a record was taken back after it had its effect, or
+        its time turns out to be wrong: now it is known.
         """
         mark, forks = self.log.mark(), self.db.meta("forks") or ""
         self.log.damaged.clear()
@@ -318,6 +339,7 @@ class Index:
         self.db.set_meta("forks", forks)
         write_reached(self.db, reached._replace(mark=(-1, -1), proof=""))
         self.db.many("put_void", list(voids))
+        self.db.set_meta("steps", format_steps(steps or Steps()))
         while not self._batch(mark, watch):
             pass
         return True
@@ -344,7 +366,7 @@ class Index:
         )
         return True
 
-    def _taken(self, projector: Projector, records: list[Record]) -> Record | None:
+    def _taken(self, projector: Projector, records: Sequence[Record]) -> Record | None:
         try:
             return projector.take(records)
         except (
@@ -393,6 +415,11 @@ class Index:
     def whereabouts(self, id: str) -> str:
         return self.current.whereabouts(id)
 
+    def minted(self, day: str) -> int:
+        """Return the highest number that an id of the day has."""
+        row = self.db.run("minted", {"start": f"syn-{day}-", "end": f"syn-{day}."})
+        return int(row.fetchone()[0] or 0)
+
     def names(self, folder: str) -> set[str]:
         """Return the names of the files of a folder. They are kept between calls and added to: a
         busy folder of thousands is asked about several times a second.
@@ -416,7 +443,7 @@ class Index:
         self.folders[folder] = (cursor, names)
         return names
 
-    # -- full text and tokens ----------------------------------------------------------------------
+    # -- full text ---------------------------------------------------------------------------------
 
     def fill_words(self) -> None:
         """Index the words of what was taken in, in batches of their own: inside the append, or the
@@ -442,40 +469,6 @@ class Index:
 
         while not self._whole(fill):
             pass
-
-    def token_counts(
-        self, encoding: str, digests: Sequence[bytes]
-    ) -> Mapping[bytes, int]:
-        counts = self.counts.setdefault(encoding, {})
-        result = {digest: counts[digest] for digest in digests if digest in counts}
-        unknown = [digest for digest in digests if digest not in result]
-        for start in range(0, len(unknown), 500):
-            batch = unknown[start : start + 500]
-            marks = ",".join("?" * len(batch))
-            text = self.db.sql["token_counts"].replace("{digests}", marks)
-            result.update(
-                self.db.connection.execute(text, (encoding, *batch)).fetchall()
-            )
-        if unknown:
-            if len(counts) > COUNTED:
-                counts = self.counts[
-                    encoding
-                ] = {}  # another thread may be reading the old one
-            counts.update(result)
-        return result
-
-    def keep_tokens(self, encoding: str, counts: Mapping[bytes, int]) -> None:
-        """Keep counts that were made; those of a snapshot are written when it is left."""
-        act = self.db.local.act
-        if act.depth:
-            self.counts.setdefault(encoding, {}).update(counts)
-            act.counts.append((encoding, counts))
-            return
-        rows: list[tuple[object, ...]] = [
-            (digest, encoding, n) for digest, n in counts.items()
-        ]
-        keep = lambda: self._whole(lambda: self.db.many("keep_token", rows))  # noqa: E731
-        self.twice(lambda: self._alone(keep))
 
     # -- proof -------------------------------------------------------------------------------------
 

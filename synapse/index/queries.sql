@@ -182,6 +182,9 @@ select hidden from entries where seq = :seq
 -- name: id_of
 select rec, seq from ids where id = :id
 
+-- name: minted
+select max(cast(substr(id, length(:start) + 1) as integer)) from ids where id >= :start and id < :end
+
 -- name: ids_alike
 select id from ids where id >= :start and id < :end order by id
 

@@ -6,6 +6,7 @@ the log are single records, to find where two logs part.
 
 from __future__ import annotations
 
+from synapse.index.corrections import corrected, parse_steps
 from synapse.index.database import Database
 from synapse.system.typed import TYPE_CHECKING, NamedTuple
 
@@ -84,5 +85,6 @@ def _is_same(db: Database, log: Log, seq: int) -> bool:
     records = log.batch(seq - 1, 1)[0]
     if not records or records[0].seq != seq:
         return False
-    record = records[0]
+    steps = parse_steps(db.meta("steps") or "")
+    record = corrected(records[:1], steps)[0]
     return row is None or tuple(row) == (record.at, record.id or record.kind)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from synapse.index.corrections import corrected, steps_of
 from synapse.index.index import Index
 from synapse.index.projector import Projector, voids_of
 from synapse.index.snapshot import Snapshot
@@ -22,7 +23,7 @@ def snapshot_of(
     """Return a snapshot of some records only: what could be known when the last was written."""
     index, records = Index(log, ":memory:"), list(records)
     index.db.many("put_void", voids_of(records))
-    last = Projector(index.db).take(records)
+    last = Projector(index.db).take(corrected(records, steps_of(records)))
     index.db.set_meta("seq", str(last.seq if last else 0))
     index.refresh(None)
     if words:

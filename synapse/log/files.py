@@ -335,7 +335,9 @@ class FilesLog(OperatorFiles):
             dropped = record.text is not None
             return claim(kind, own_id, tail.chain, dropped, partial(self._held, tail))
         day = clock.day(at)
-        number = tail.n if tail.day == day else 0
+        number = tail.n
+        if tail.day != day:  # a new one, or an old one: a clock was ahead
+            number = 0 if self.state is None else self._derived().minted(day)
         if own_id and kinds.kind_of(own_id) == kinds.ENTRY and not taken(own_id):
             own = minted(own_id)
             if (

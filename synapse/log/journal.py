@@ -21,6 +21,7 @@ from synapse.log.chain import Tail, encode, is_whole, tail_of
 from synapse.log.damage import is_changed
 from synapse.log.disk import line_before, sync, sync_directory, unwritten, write_all
 from synapse.log.reader import JournalReader
+from synapse.model.clock import stamp
 from synapse.model.records import Record
 from synapse.system.digest import sha256
 from synapse.system.lock import Barred, lock_in
@@ -120,7 +121,7 @@ class Journal(JournalReader):
             self.checked = self.replaced
             self.check()
             tail = self._current()
-        at = max(self.clock(), tail.at + 1)
+        at = stamp(self.clock(), tail.at)
         placed = place(record, tail, at)
         if placed.seq:
             return placed, False
@@ -238,7 +239,7 @@ class Journal(JournalReader):
             torn += _TORN
         seal = Record.new("seal", "log", {"bytes": len(torn), "sha": sha256(torn)})
         end = tail.end + len(torn)
-        self._put(seal, tail._replace(end=end), max(self.clock(), tail.at + 1))
+        self._put(seal, tail._replace(end=end), stamp(self.clock(), tail.at))
 
     def _sync_places(self, first: bool) -> None:
         """Sync the folders: a line is not on the disk before the name of its segment is, nor that

@@ -48,7 +48,7 @@ class MemoryLog:
                 return self.at(first)
             if unless is not None:
                 demand(unless, self._derived().keyed)
-            at = max(self.clock(), self.records[-1].at + 1 if self.records else 0)
+            at = clock.stamp(self.clock(), self.records[-1].at if self.records else 0)
             if record.entry is not None:
                 record = entry_record(
                     record, at, self._claim(at, record.entry), alias_free=False
@@ -168,6 +168,8 @@ class MemoryLog:
                 )
             return entry.id
         day = clock.day(at)
+        if self.day[0] != day:  # a new one, or an old one: a clock was ahead
+            self.day = (day, self._derived().minted(day))
         number = self.day[1] + 1 if self.day[0] == day else 1
         self.day = (day, number)
         return mint(day, number)

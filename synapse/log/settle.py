@@ -197,10 +197,10 @@ def _finish(
     grown: set[str] = set()
     floor = seq if before in (boot_id, _ANEW) else max(0, seq - 200_000)
     for record in journal.since(floor, texts=False):
-        young = record.at > now - _GRACE and before == boot_id
+        young = now - _GRACE < record.at <= now + clock.AHEAD and before == boot_id
         if young or (limit is not None and checked >= limit):
             break
-        if record.at >= start:
+        if record.at >= start or at > now:
             ids = _ids(record)
             if ids and not _stands(mirror, record, rebooted=before != boot_id):
                 try:
@@ -211,7 +211,7 @@ def _finish(
                     reached = before  # the next look begins here, as this one did
                     break
             checked += len(ids) or 1
-        seq, at = record.seq, record.at
+        seq, at = record.seq, min(record.at, now)
     if before != boot_id:
         try:
             mend({page for page in grown if not _is_whole(mirror, page)})

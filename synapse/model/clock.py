@@ -10,6 +10,10 @@ from synapse.errors import InvalidEntry, InvalidQuery
 from synapse.model.entry import SECOND, parse_ttl
 
 DAY = 86_400 * SECOND  # microseconds
+AHEAD = (
+    600 * SECOND
+)  # so far before the last record's time a clock counts as a little behind
+_FLOOR = 1_577_836_800 * SECOND  # 2020: a clock before it was never set
 
 _DAYS: dict[int, int] = {
     0: 0,
@@ -30,6 +34,16 @@ _LONGEST = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 def now() -> int:
     return time.time_ns() // 1_000
+
+
+def stamp(now: int, last: int) -> int:
+    """Return the time of receipt of the record after one that was received at `last`. A clock that
+    is a little behind, or was never set, is held at that time. One that is behind by more is
+    believed: the clock that stamped the last record was ahead.
+    """
+    if now > last or (last - now > AHEAD and now >= _FLOOR):
+        return now
+    return last + 1
 
 
 def iso(us: int) -> str:

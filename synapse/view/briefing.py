@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from operator import attrgetter
 
 from synapse.authority import visible
 from synapse.errors import InvalidQuery
+from synapse.index.corrections import corrected, steps_of
 from synapse.index.replay import snapshot_of
 from synapse.index.snapshot import Filter, Snapshot
 from synapse.model.agents import Agent
@@ -15,7 +16,6 @@ from synapse.model.clock import parse_since
 from synapse.model.conditions import is_for_a_moment
 from synapse.model.entry import SECOND, Entry
 from synapse.model.namespace import is_component
-from synapse.model.records import Record
 from synapse.model.worth import Worth
 from synapse.store import Store
 from synapse.view import clauses, view
@@ -160,13 +160,14 @@ def past(
 ) -> Snapshot:
     """Return what the index was at a time, or a cursor, derived anew from the log up to there."""
 
-    def until() -> Iterator[Record]:
-        for record in store.log.since(0):
-            if record.at > at or (cursor is not None and record.seq > cursor):
-                return
-            yield record
-
-    return snapshot_of(store.log, until(), words=words)
+    records = list(store.log.since(0))
+    times = corrected(records, steps_of(records))
+    known = [
+        record
+        for record, timed in zip(records, times, strict=True)
+        if timed.at <= at and (cursor is None or record.seq <= cursor)
+    ]
+    return snapshot_of(store.log, known, words=words)
 
 
 def later(

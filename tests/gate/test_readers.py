@@ -137,7 +137,7 @@ UNGATED = {
     "embeddable_count": NUMBER,
     **dict.fromkeys(
         (
-            "floor_of version next_release act_at hidden shown seen_between lane_counts"
+            "floor_of version swept next_release act_at hidden shown seen_between lane_counts"
             " last_active"
         ).split(),
         NUMBER,
