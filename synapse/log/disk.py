@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import sys
@@ -35,7 +36,11 @@ def make_directory(path: str, mode: int = 0o777) -> None:
     grown = [os.path.dirname(os.path.abspath(path))]
     while not os.path.isdir(grown[-1]):
         grown.append(os.path.dirname(grown[-1]))
-    os.makedirs(path, mode, exist_ok=True)
+    try:
+        os.makedirs(path, mode, exist_ok=True)
+    except FileExistsError as error:
+        why = errno.ENOTDIR
+        raise NotADirectoryError(why, os.strerror(why), path) from error
     for folder in grown:
         try:
             sync_directory(folder)
