@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import sys
@@ -32,10 +33,14 @@ def make_directory(path: str, mode: int = 0o777) -> None:
     """Make a directory where there is none, and those above it, and put their names on the
     disk. The name of one that is there already is put there too: who made it may have died since.
     """
-    grown = [os.path.dirname(path)]
+    grown = [os.path.dirname(os.path.abspath(path))]
     while not os.path.isdir(grown[-1]):
         grown.append(os.path.dirname(grown[-1]))
-    os.makedirs(path, mode, exist_ok=True)
+    try:
+        os.makedirs(path, mode, exist_ok=True)
+    except FileExistsError as error:
+        why = errno.ENOTDIR
+        raise NotADirectoryError(why, os.strerror(why), path) from error
     for folder in grown:
         try:
             sync_directory(folder)
@@ -65,7 +70,7 @@ def write_file(path: str, raw: bytes, mode: int | None = None) -> None:
         except FileNotFoundError:
             pass
         raise
-    sync_directory(os.path.dirname(path))
+    sync_directory(os.path.dirname(os.path.abspath(path)))
 
 
 def write_all(fd: int, raw: bytes) -> None:

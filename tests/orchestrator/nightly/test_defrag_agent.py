@@ -48,6 +48,14 @@ def files(folder):
     return found
 
 
+def test_a_folder_that_is_named_from_where_one_stands(folder, monkeypatch):
+    monkeypatch.chdir(os.path.dirname(folder))
+    assert defrag_agent("scout", NOW).verdict == "passed"
+    monkeypatch.chdir(folder)
+    assert install(".", "true")
+    assert uninstall(".")
+
+
 def test_a_cycle(folder):
     before = files(folder)
     report = defrag_agent(folder, NOW)
