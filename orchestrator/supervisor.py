@@ -22,7 +22,7 @@ from orchestrator.prompts.opening import Policy, by_default
 from orchestrator.recovery import Recovery, recover
 from orchestrator.run_store import RunStore
 from orchestrator.runs import requirements
-from orchestrator.runs.lease import BEAT, LEASE
+from orchestrator.runs.lease import BEAT, CONFIRM, LEASE
 from orchestrator.runs.records import ATTEMPTS, Run, name
 from orchestrator.runs.task import Outcome, Result, Task, check, check_mode
 from orchestrator.session import Session
@@ -219,6 +219,10 @@ class Supervisor:
         """Go on with every run whose supervisor is gone, or with those of one tree, as far as what
         they need is here; return these, and what the others wait for."""
         recovery: Recovery = await self.memory_thread(recover, self.run_store, root)
+        if self.run_store.lease.suspects:  # perhaps all of us just stood still
+            await asyncio.sleep(CONFIRM)
+            again: Recovery = await self.memory_thread(recover, self.run_store, root)
+            recovery = Recovery([*recovery.runs, *again.runs], again.waiting)
         for run in recovery.runs:
             self._begin(run)
         return recovery

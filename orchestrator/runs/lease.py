@@ -1,7 +1,8 @@
 """The lease of a supervisor: a file that it has locked, and touches while it lives.
 
-The lock shows a crash at once, the touch shows a hang after the lease. Neither is a record of the
-log: a heartbeat is no news.
+The lock shows a crash at once, the beat shows a hang after the lease. Neither is a record of the
+log: a heartbeat is no news. Beats are counted by the machine's own clock, which no setting of the
+time moves; and where all processes stood still, whoever wakes first looks a second time.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from synapse.errors import StoreError
 CLIENT = "client-"
 LEASE = 15.0  # seconds without a touch after which a holder counts as hung
 BEAT = 1.0
+CONFIRM = 2.0  # seconds that a holder without a beat is given to beat again, once that was seen
 
 
 class Lease:
@@ -26,29 +28,45 @@ class Lease:
         self.lease = lease
         self.folder = os.path.join(root, "runs", ".holders")
         self.path = os.path.join(self.folder, name)
+        # holders that had no beat when they were last looked at: their last one, and when that was
+        self.suspects: dict[str, tuple[int, int]] = {}
         try:
             os.makedirs(
                 os.path.dirname(self.folder), mode=0o700, exist_ok=True
             )  # all that lies in runs/ is private
             os.makedirs(self.folder, mode=0o700, exist_ok=True)
             self._fd = _held(self.path)
-            os.pwrite(self._fd, b"%d\n" % os.getpid(), 0)
+            self.beat()
         except OSError as error:
             raise StoreError(f"{self.path} cannot be held: {error}") from error
 
     def beat(self) -> None:
-        os.utime(self._fd)
+        """Show that this process goes on: its number and the machine's time."""
+        os.pwrite(self._fd, b"%-10d\n%020d\n" % (os.getpid(), time.monotonic_ns()), 0)
 
     def lives(self, name: str) -> bool:
-        """Return whether another supervisor is alive: its file is locked, and was touched within
-        the lease.
+        """Return whether another supervisor is alive: its file is locked, and it beat within the
+        lease. One that did not is suspected first: it counts as hung when it still has not beaten
+        `CONFIRM` seconds later.
         """
-        return name == self.name or _lives(self.folder, name, self.lease)
+        if name == self.name:
+            return True
+        if name.startswith(CLIENT):
+            return _process_lives(name)
+        beat, now = _beat(self.folder, name), time.monotonic_ns()
+        if beat is None or now - beat < self.lease * 1e9:
+            self.suspects.pop(name, None)
+            return beat is not None
+        last, seen = self.suspects.setdefault(name, (beat, now))
+        if last != beat:
+            self.suspects[name] = (beat, now)
+            return True
+        return now - seen < CONFIRM * 1e9
 
     def pid(self, name: str) -> int | None:
         try:
             with open(os.path.join(self.folder, name), encoding="ascii") as file:
-                return int(file.read().strip())
+                return int(file.readline())
         except (OSError, ValueError):
             return None
 
@@ -95,7 +113,10 @@ def _held(path: str) -> int:
 
 def lives(root: str, name: str, lease: float = LEASE) -> bool:
     """Return whether the supervisor of this name is alive, for callers that hold no lease."""
-    return _lives(os.path.join(root, "runs", ".holders"), name, lease)
+    if name.startswith(CLIENT):
+        return _process_lives(name)
+    beat = _beat(os.path.join(root, "runs", ".holders"), name)
+    return beat is not None and time.monotonic_ns() - beat < lease * 1e9
 
 
 def client_holder(pid: int) -> str:
@@ -134,18 +155,21 @@ def _began(pid: int) -> str:
     return "never" if fields[0] in "ZX" else fields[19]
 
 
-def _lives(folder: str, name: str, lease: float) -> bool:
-    if name.startswith(CLIENT):
-        return _process_lives(name)
+def _beat(folder: str, name: str) -> int | None:
+    """Return when a holder last beat, by the machine's clock; None where it is gone."""
     path = os.path.join(folder, name)
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
-        return False
+        return None
     except OSError as error:
         raise StoreError(f"{path} cannot be looked at: {error}") from error
     try:
-        return _locked(fd) and time.time() - os.fstat(fd).st_mtime < lease
+        if not _locked(fd):
+            return None
+        lines = os.pread(fd, 64, 0).split(b"\n")
+        # one that has just begun has written nothing yet
+        return int(lines[1]) if len(lines) > 2 else time.monotonic_ns()
     finally:
         os.close(fd)
 

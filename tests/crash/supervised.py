@@ -20,7 +20,9 @@ from pathlib import Path
 
 import synapse
 from orchestrator import Supervisor, Task, recovery, run_store
+from orchestrator import supervisor as supervisors
 from orchestrator.engines.scripted import Move, Scripted
+from orchestrator.runs import lease
 from orchestrator.runs.folder import LEDGER, STEPS, Folder
 from orchestrator.runs.records import Runs
 from orchestrator.tools.functions import tool_of
@@ -191,6 +193,7 @@ if __name__ == "__main__":
     parser.add_argument("--die", nargs="+", default=["never", "0"])
     parser.add_argument("--wrong")
     parser.add_argument("--hang")
+    parser.add_argument("--hasty", action="store_true")
     parser.add_argument("--watch", action="store_true")
     parser.add_argument("--pace", type=float, default=0.005)
     parser.add_argument("--lease", type=float, default=15.0)
@@ -198,6 +201,9 @@ if __name__ == "__main__":
     *label, n = args.die
     death = Death(" ".join(label), int(n))
     wrong(args.wrong)
+    if args.hasty:  # believes what it sees at first
+        lease.CONFIRM = 0.0
+        supervisors.CONFIRM = 0.0
     if args.hang:
         hangs(args.hang, args.paths[1])
     main(*args.paths)

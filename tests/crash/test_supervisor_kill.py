@@ -17,6 +17,7 @@ import pytest
 import synapse
 from orchestrator.runs import ledger, steps
 from orchestrator.runs.folder import LEDGER, OUTPUT, STEPS, Folder
+from orchestrator.runs.lease import CONFIRM
 
 SCRIPT = Path(__file__).with_name("supervised.py")
 ENGINEERS = ("eng-a", "eng-b", "eng-c")
@@ -314,7 +315,9 @@ class Two:
     def __init__(self, root, *options):
         self.root = workspace(root)
         self.memory = synapse.open(str(root))
-        self.other = begun(root, "--watch", "--lease", str(LEASE))
+        hasty = [each for each in options if each == "--hasty"]
+        options = [each for each in options if each != "--hasty"]
+        self.other = begun(root, "--watch", "--lease", str(LEASE), *hasty)
         assert self.other.stdout.readline() == "begun\n"
         self.one = begun(root, "--lease", "600", "--pace", "0.5", *options)
         assert self.one.stdout.readline() == "begun\n"
@@ -343,14 +346,15 @@ class Two:
             self.one.send_signal(signal.SIGSTOP)
             until(lambda: stands_still(self.one.pid))
             if not holding(self.one.pid, self.root):
-                return self.beat() + LEASE
+                return self.beat() + LEASE + CONFIRM
             self.one.send_signal(signal.SIGCONT)
             time.sleep(0.003)
 
     def beat(self):
         """The last sign of life."""
         (found,) = (self.root / "runs" / ".holders").glob(f"{self.one.pid}-*")
-        return found.stat().st_mtime
+        ago = time.monotonic() - int(found.read_text().split("\n")[1]) / 1e9
+        return time.time() - ago
 
     def running(self):
         self.memory.store.refresh(look=True)
@@ -454,6 +458,40 @@ def test_who_hangs_is_taken_over_and_ends_by_itself(tmp_path, two, back):
     refused = both.refused()
     assert {(each["epoch"], each["current"]) for each in refused} == {(1, 2)}
     assert {each["what"] for each in refused} <= {"run", "entry in status/web"}
+
+
+def slept(both, seconds):
+    """Stop both, as a machine that sleeps stops all that runs on it; how often a run was taken over
+    after that, although the one goes on.
+    """
+    both.hangs()
+    both.other.send_signal(signal.SIGSTOP)
+    until(lambda: stands_still(both.other.pid))
+    time.sleep(seconds)
+    looks = len(both.looks())
+    both.other.send_signal(signal.SIGCONT)
+    time.sleep(0.3)  # the watcher looks first
+    both.one.send_signal(signal.SIGCONT)
+    until(lambda: len(both.looks()) > looks + 2 or any(n for *_, n in both.looks()))
+    return sum(taken for *_, taken in both.looks())
+
+
+def test_a_machine_that_slept_loses_no_healthy_run(two):
+    assert slept(two(), LEASE + 2) == 0
+
+
+@pytest.mark.soak
+def test_a_machine_that_slept_long_loses_no_healthy_run(tmp_path):
+    for n in range(6):
+        both = Two(tmp_path / f"ws{n}")
+        try:
+            assert slept(both, 20) == 0
+        finally:
+            both.close()
+
+
+def test_a_watcher_that_looks_once_is_found_out(two):
+    assert slept(two("--hasty"), LEASE + 2) > 0
 
 
 def test_who_hangs_with_a_lock_holds_up_everybody_and_costs_nothing(tmp_path, two):

@@ -162,7 +162,11 @@ def test_a_clock_that_is_wrong_for_a_while_moves_nothing_by_more_than_it_was_wro
 
 def test_without_corrections_an_hour_would_last_a_year():
     """The checker: what the rule of before makes of the same clocks."""
-    clocks = [18 * 10**14, 18 * 10**14 + 400 * DAY, *(18 * 10**14 + n * SECOND for n in range(2, 9))]
+    clocks = [
+        18 * 10**14,
+        18 * 10**14 + 400 * DAY,
+        *(18 * 10**14 + n * SECOND for n in range(2, 9)),
+    ]
     times, last = [], 0
     for now in clocks:
         last = max(now, last + 1)
