@@ -159,7 +159,7 @@ UNGATED = {
     "uses_of": NUMBER,
     **dict.fromkeys(
         (
-            "namespaces aid_of audiences agents authors get_meta token_counts thread_of"
+            "namespaces last_namespace covered nid_of aid_of audiences agents authors get_meta token_counts thread_of"
             " tags_of_thread"
         ).split(),
         "names, not entries",
