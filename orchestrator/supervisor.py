@@ -221,8 +221,9 @@ class Supervisor:
         recovery: Recovery = await self.memory_thread(recover, self.run_store, root)
         if self.run_store.lease.suspects:  # perhaps all of us just stood still
             await asyncio.sleep(CONFIRM)
-            again: Recovery = await self.memory_thread(recover, self.run_store, root)
-            recovery = Recovery([*recovery.runs, *again.runs], again.waiting)
+            before = recovery.runs
+            recovery = await self.memory_thread(recover, self.run_store, root)
+            recovery.runs[:0] = before
         for run in recovery.runs:
             self._begin(run)
         return recovery
@@ -327,9 +328,7 @@ class Supervisor:
         life.add_done_callback(lambda _: self._lives.pop(run.id, None))
 
     async def _run_to_result(self, run: Run) -> Result:
-        """Take a run from its prompt, or its last step, to its result, whatever goes wrong; a lock
-        held long ends none.
-        """
+        """Take a run from its prompt, or its last step, to its result, whatever goes wrong."""
         try:
             while True:
                 with contextlib.suppress(StoreBusy):
@@ -420,9 +419,7 @@ class Supervisor:
         )
 
     def _lacking(self, run: Run, asked_for: bool = False) -> tuple[str, ...]:
-        """Return what a run needs that is not here. Whoever asks for its work goes by the templates
-        of now.
-        """
+        """Return what a run needs that is not here; asked for, by the templates of now."""
         offer = self._offer()._replace(templates="") if asked_for else self._offer()
         return requirements.lacking(run.needs, offer) or tuple(
             self._pool.missing((run.needs or {}).get("engines", ()))

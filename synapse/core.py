@@ -9,7 +9,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 
-from synapse import integrity
 from synapse.agent_memory import AgentMemory
 from synapse.authority import admit
 from synapse.errors import Forbidden, InvalidEntry, NotFound, StoreCorrupt, StoreError
@@ -240,6 +239,8 @@ class Memory:
         """Prove the journal's chain and every file against it. `head` is what an earlier report
         ended with.
         """
+        from synapse import integrity
+
         return integrity.verify(self.store, head)
 
     def repair(
@@ -250,6 +251,8 @@ class Memory:
         another copy: a workspace, a snapshot or an export. With `give_up`, lines that cannot be had
         are recorded as lost. A dry run writes nothing, and its `notes` say what would be done.
         """
+        from synapse import integrity
+
         if not dry_run:
             operators_alone("repair")
         return integrity.repair(

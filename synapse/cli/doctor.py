@@ -103,6 +103,7 @@ def workspace(root: str, memory: Memory) -> Iterator[Finding]:
         _integrity,
         _journal,
         *declared,
+        _clock,
         _authors,
         _namespaces,
         _nights,
@@ -324,6 +325,26 @@ def _declarations(root: str, memory: Memory) -> Iterator[Finding]:
         problems,
         "until they are corrected, what was declared before holds",
     )
+
+
+def _clock(root: str, memory: Memory) -> Iterator[Finding]:
+    """Yield whether the last record was received in a time to come, or many were."""
+    from synapse.model.clock import AHEAD, DAY, seconds
+
+    with memory.store.snapshot() as snap:
+        last, steps = snap.last_stamp(), snap.steps()
+    now = memory.store.clock()
+    if last - now > AHEAD:
+        text = (
+            f"the last record was received at {seconds(last)}, which is to come, by"
+            f" {(last - now) / DAY:.1f} days: the clock is behind, or was ahead then;"
+            " the next write goes on with the clock as it is"
+        )
+        yield Finding("clock", "warn", text)
+    elif any(steps):
+        count = len(steps.caps) + len(steps.floors)
+        text = f"time stepped back {count} times in the journal; readers allow for it"
+        yield Finding("clock", "ok", text)
 
 
 def _authors(root: str, memory: Memory) -> Iterator[Finding]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 
+from synapse.index.corrections import Steps, parse_steps
 from synapse.index.pages import Filter as Filter
 from synapse.index.pages import Pages
 from synapse.index.projector import entry_from, read_entry
@@ -30,6 +31,16 @@ class Snapshot(Pages):
     """
 
     __slots__ = ()
+
+    # -- times -------------------------------------------------------------------------------------
+
+    def last_stamp(self) -> int:
+        """Return the time that is stamped on the last record, right or wrong; 0 for none."""
+        return int(self.db.meta("stamped") or 0)
+
+    def steps(self) -> Steps:
+        """Return where the log's time steps back."""
+        return parse_steps(self.db.meta("steps") or "")
 
     # -- single entries ----------------------------------------------------------------------------
 

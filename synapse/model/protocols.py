@@ -16,9 +16,9 @@ Clock = Callable[[], int]
 class Log(Protocol):
     """An append-only sequence of records: the truth from which everything else is derived.
 
-    * Order is the log's own: `seq` grows by one per record, `at` never decreases, whatever the
-      writers' clocks say. Readers at a cursor (the seq they have seen) never miss a record and
-      never get one twice.
+    * Order is the log's own: `seq` grows by one per record. `at` is the time of its receipt, which
+      steps back only behind a clock that was ahead (`model.clock.stamp`). Readers at a cursor (the
+      seq they have seen) never miss a record and never get one twice.
     * `append` returns only when the record would survive the death of every process and, where the
       store can promise it, of the machine. If it raises, the record is not in the log, or is
       followed by its `void`.

@@ -58,8 +58,8 @@ KINDS = frozenset(
 
 
 class Record(NamedTuple):
-    """A line of the log. `at` is the microsecond of its receipt and never decreases; `key` is the
-    guards'.
+    """A line of the log. `at` is the microsecond of its receipt, by the clock of its writer; `key`
+    is the guards'.
 
     A new one has no `seq` and no `at` yet: the log gives it both, and to an `entry` its id and its
     text. A record that is in the log has no `entry`: `entry_of` reads it from the fields and the

@@ -159,13 +159,13 @@ UNGATED = {
     "uses_of": NUMBER,
     **dict.fromkeys(
         (
-            "namespaces aid_of audiences agents authors get_meta token_counts thread_of"
+            "namespaces last_namespace covered nid_of aid_of audiences agents authors get_meta token_counts thread_of"
             " tags_of_thread"
         ).split(),
         "names, not entries",
     ),
     **dict.fromkeys(
-        "names names_in_thread first_once keyed unworded all_voids is_void refiled"
+        "minted names names_in_thread first_once keyed unworded all_voids is_void refiled"
         " place_of rivals_by_topic"
         " rivals_by_heirs".split(),
         OWN,
