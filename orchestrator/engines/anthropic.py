@@ -23,6 +23,7 @@ from orchestrator.engines.protocol import (
     reported,
 )
 from orchestrator.engines.stream import (
+    HOOKS,
     Dropped,
     Reading,
     call_of,
@@ -68,7 +69,11 @@ class Anthropic:
         self.parameters = dict(parameters or {})
         options = {"base_url": base_url, "api_key": api_key, "timeout": timeout}
         options = {key: value for key, value in options.items() if value is not None}
-        self._client: Any = anthropic.AsyncAnthropic(max_retries=max_retries, **options)  # type: ignore[arg-type]
+        self._client: Any = anthropic.AsyncAnthropic(
+            max_retries=max_retries,
+            http_client=anthropic.DefaultAsyncHttpxClient(event_hooks=HOOKS),
+            **options,  # type: ignore[arg-type]
+        )
 
     async def step(self, request: Request, interrupt: asyncio.Event) -> Turn:
         arguments = {**self._asked(request), "max_tokens": request.max_tokens}
@@ -202,7 +207,7 @@ class _Reading:
     ) -> None:
         self._client, self._asked, self._extra = client, asked, extra
         self._parts: list[Part] = []
-        self._arguments: dict[int, str] = {}
+        self._deltas: dict[int, list[str]] = {}  # of each part, what came of it
         self._open: set[int] = set()
         self._stop: str | None = None
         self._usage: dict[str, Any] = {}
@@ -260,13 +265,11 @@ class _Reading:
         block = self._parts[index]
         match delta.type:
             case "text_delta":
-                block["text"] += delta.text
+                self._deltas.setdefault(index, []).append(delta.text)
             case "input_json_delta":
-                self._arguments[index] = (
-                    self._arguments.get(index, "") + delta.partial_json
-                )
+                self._deltas.setdefault(index, []).append(delta.partial_json)
             case "thinking_delta":
-                block["thinking"] += delta.thinking
+                self._deltas.setdefault(index, []).append(delta.thinking)
             case "signature_delta":
                 block["signature"] = delta.signature
             case "citations_delta":
@@ -275,11 +278,24 @@ class _Reading:
                     delta.citation.to_dict(),
                 ]
 
+    def _joined(self, index: int) -> str:
+        return "".join(self._deltas.get(index, ()))
+
+    def _blocks(self) -> list[Part]:
+        """Return the parts of the reply with all that came of their texts."""
+        blocks = []
+        for index, part in enumerate(self._parts):
+            kind = part["type"]
+            if kind in ("text", "thinking"):
+                part = part | {kind: (part.get(kind) or "") + self._joined(index)}
+            blocks.append(part)
+        return blocks
+
     def turn(self, *, whole: bool) -> Turn:
         stop = STOPS.get(self._stop or "", "done") if whole else "interrupted"
         complete: list[Part] = []
         calls: list[Call] = []
-        for index, block in enumerate(self._parts):
+        for index, block in enumerate(self._blocks()):
             last = index == len(self._parts) - 1
             if block["type"] == "text":
                 complete += [block] if block["text"].strip() else []
@@ -290,9 +306,7 @@ class _Reading:
                     or (stop == "length" and last)
                 ):
                     continue  # it is cut, or not to be trusted
-                calls.append(
-                    call_of(block["id"], block["name"], self._arguments.get(index, ""))
-                )
+                calls.append(call_of(block["id"], block["name"], self._joined(index)))
                 complete.append(block | {"input": dict(calls[-1].arguments)})
             elif index not in self._open:
                 complete.append(block)
@@ -309,10 +323,8 @@ class _Reading:
         )
 
     def _spent(self, whole: bool) -> Usage:
-        usage, texts = self._usage, [*self._arguments.values()]
-        texts += [
-            block.get("text") or block.get("thinking") or "" for block in self._parts
-        ]
+        usage = self._usage
+        texts = map(self._joined, self._deltas)
         read, written = (
             usage.get("cache_read_input_tokens") or 0,
             usage.get("cache_creation_input_tokens") or 0,

@@ -22,6 +22,7 @@ from orchestrator.engines.protocol import (
     reported,
 )
 from orchestrator.engines.stream import (
+    HOOKS,
     Dropped,
     Reading,
     call_of,
@@ -120,7 +121,11 @@ def connect(
     options = {"base_url": base_url, "api_key": api_key, "timeout": timeout}
     options = {key: value for key, value in options.items() if value is not None}
     try:
-        return openai.AsyncOpenAI(max_retries=max_retries, **options)  # type: ignore[arg-type]
+        return openai.AsyncOpenAI(
+            max_retries=max_retries,
+            http_client=openai.DefaultAsyncHttpxClient(event_hooks=HOOKS),
+            **options,  # type: ignore[arg-type]
+        )
     except openai.OpenAIError as error:
         raise Rejected(str(error)) from error
 
@@ -164,8 +169,8 @@ class _Reading:
             unreasoned,
         )
         self._items: list[Item] = []
-        self._text = ""  # of the item that has not ended
-        self._arguments = ""
+        self._text: list[str] = []  # of the item that has not ended
+        self._arguments: list[str] = []
         self._ended: Any = None
 
     async def read(self) -> None:
@@ -207,12 +212,12 @@ class _Reading:
     def _take(self, event: Any) -> None:
         match event.type:
             case "response.output_text.delta" | "response.refusal.delta":
-                self._text += event.delta
+                self._text.append(event.delta)
             case "response.function_call_arguments.delta":
-                self._arguments += event.delta
+                self._arguments.append(event.delta)
             case "response.output_item.done":
                 self._items.append(event.item.to_dict())
-                self._text = self._arguments = ""
+                self._text, self._arguments = [], []
             case "response.completed" | "response.incomplete" | "response.failed":
                 self._ended = event.response
             case "error":
@@ -236,7 +241,7 @@ class _Reading:
                 and stop != "refusal"
             ):
                 calls.append(call_of(item["call_id"], item["name"], item["arguments"]))
-        text = "\n\n".join(text for text in (*texts, self._text) if text)
+        text = "\n\n".join(text for text in (*texts, "".join(self._text)) if text)
         read_calls = tuple(calls)
         return Turn(
             text,
@@ -297,7 +302,7 @@ class _Reading:
             texts = [json.dumps(item) for item in self._items]
             input_tokens, output_tokens = (
                 guess(json.dumps(self._asked)),
-                guess(*texts, self._text, self._arguments),
+                guess(*texts, "".join(self._text), "".join(self._arguments)),
             )
             return Usage(input_tokens, output_tokens, estimated=True)
         details = (

@@ -146,7 +146,7 @@ class _Reading:
         self, client: Any, asked: dict[str, Any], extra: dict[str, Any]
     ) -> None:
         self._client, self._asked, self._extra = client, asked, extra
-        self._text = ""
+        self._text: list[str] = []
         self._refusal = ""
         self._calls: list[dict[str, Any]] = []  # index, id, name, arguments
         self._finish: str | None = None
@@ -178,7 +178,7 @@ class _Reading:
             self._finish = choice.finish_reason or self._finish
             delta = choice.delta
             if delta is not None:
-                self._text += delta.content or ""
+                self._text.append(delta.content or "")
                 self._refusal += getattr(delta, "refusal", None) or ""
                 self._add(delta.tool_calls or ())
 
@@ -189,12 +189,12 @@ class _Reading:
                 (item for item in reversed(self._calls) if item["index"] == index), None
             )
             if call is None or (delta.id and call["id"] and delta.id != call["id"]):
-                call = {"index": index, "id": "", "name": "", "arguments": ""}
+                call = {"index": index, "id": "", "name": "", "arguments": []}
                 self._calls.append(call)
             call["id"] = call["id"] or delta.id or ""
             if delta.function is not None:
                 call["name"] = call["name"] or delta.function.name or ""
-                call["arguments"] += delta.function.arguments or ""
+                call["arguments"].append(delta.function.arguments or "")
 
     def turn(self, *, whole: bool) -> Turn:
         stop = STOPS.get(self._finish or "", "done") if whole else "interrupted"
@@ -213,11 +213,13 @@ class _Reading:
         )
         read_calls = tuple(
             call_of(
-                call["id"] or f"call-{turn}-{index}", call["name"], call["arguments"]
+                call["id"] or f"call-{turn}-{index}",
+                call["name"],
+                "".join(call["arguments"]),
             )
             for index, call in enumerate(calls)
         )
-        text = self._text or self._refusal
+        text = "".join(self._text) or self._refusal
         return Turn(
             text, read_calls, ending(stop, text, read_calls), self._spent(), self._model
         )
@@ -226,9 +228,9 @@ class _Reading:
         usage = self._usage
         if usage is None or not reported(usage.prompt_tokens, usage.completion_tokens):
             output_tokens = guess(
-                self._text,
+                *self._text,
                 self._refusal,
-                *(call["name"] + call["arguments"] for call in self._calls),
+                *("".join([call["name"], *call["arguments"]]) for call in self._calls),
             )
             return Usage(guess(json.dumps(self._asked)), output_tokens, estimated=True)
         details = (

@@ -7,7 +7,9 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Callable, Coroutine
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from email.utils import mktime_tz, parsedate_tz
 from functools import partial
 from typing import Any, Protocol
 
@@ -26,6 +28,7 @@ from orchestrator.engines.protocol import (
 # begun to answer.
 REPEATS = 2
 PAUSE = 0.2
+LONGEST_WAIT = 60.0  # seconds that an SDK waits because a provider asks for it
 
 # What an SDK raises while it reads a reply that is not as its provider documents it.
 UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, IndexError)
@@ -165,6 +168,9 @@ def problem(error: Exception, *, streaming: bool = False) -> EngineError | Dropp
         f"{text} {kinds}".lower()
     ):
         return ContextTooLong(text)
+    wait = asked_wait(getattr(getattr(error, "response", None), "headers", {}))
+    if wait > LONGEST_WAIT:
+        text += f" (it asks to be left alone for {wait:.0f} s)"
     if streaming:
         return Rejected(text) if kinds & {*_FINAL} else Dropped(text)
     if status is None or status in (408, 409, 429) or status >= 500:
@@ -173,6 +179,29 @@ def problem(error: Exception, *, streaming: bool = False) -> EngineError | Dropp
         # a request that nobody answered in time may have been worked on, and be charged
         return Unavailable(text, sent="Timeout" in type(error).__name__)
     return Rejected(text)
+
+
+def asked_wait(headers: Mapping[str, str]) -> float:
+    """Return the seconds after which a provider wants to be asked again; 0 where it says none."""
+    value = headers.get("retry-after") or ""
+    try:
+        return float(value)
+    except ValueError:
+        moment = parsedate_tz(value)
+        return 0.0 if moment is None else max(0.0, mktime_tz(moment) - time.time())
+
+
+async def end_long_waits(response: Any) -> None:
+    """Have the SDK give up at once where the provider asks for a longer wait than it would keep to:
+    asked again sooner, the provider says the same.
+    """
+    if asked_wait(response.headers) > LONGEST_WAIT:
+        response.headers["x-should-retry"] = "false"
+
+
+HOOKS: dict[str, list[Any]] = {
+    "response": [end_long_waits]
+}  # of the SDKs' HTTP clients
 
 
 def _where(error: Exception) -> str:

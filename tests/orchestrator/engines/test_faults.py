@@ -7,6 +7,8 @@ import socket
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 
 import pytest
 
@@ -20,7 +22,7 @@ from orchestrator.engines.protocol import (
     load,
 )
 from orchestrator.engines.scripted import Move
-from orchestrator.engines.stream import Dropped, guess, problem, until
+from orchestrator.engines.stream import Dropped, asked_wait, guess, problem, until
 from orchestrator.testing.wire import Fault
 
 ENGINES = ("anthropic", "openai", "openai-chat")
@@ -81,6 +83,21 @@ def test_a_provider_s_own_time_is_waited_for(server, take, engine):
     start = time.monotonic()
     assert take(engine).text == "Done."
     assert 0.7 <= time.monotonic() - start < 30
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_wait_that_nobody_keeps_to_is_named_and_not_begun(server, take, engine):
+    server.fail(*[Fault("status", 429, retry_after=3600)] * 3)
+    error = take(engine)
+    assert isinstance(error, Unavailable)
+    assert "asks to be left alone for 3600 s" in str(error)
+    assert len(server.journal) == 1
+
+
+def test_a_wait_may_be_told_by_a_date():
+    later = format_datetime(datetime.now(UTC) + timedelta(hours=2))
+    assert 7_100 < asked_wait({"retry-after": later}) <= 7_200
+    assert asked_wait({"retry-after": "soon"}) == asked_wait({}) == 0
 
 
 @pytest.mark.parametrize("engine", ENGINES)
