@@ -42,10 +42,16 @@ def verify(store: Store, head: str | None = None) -> Report:
         return Report((), store.log.mark()[1], "")
     start, mark = time.monotonic(), store.log.mark()
     report, at = _proven(store, store.log, head)
-    while not report.ok and time.monotonic() - start < _PATIENCE:
+    again = True
+    while again and not report.ok:
         if store.log.mark() == mark and store.clock() - at > 2 * SECOND:
             break
-        time.sleep(0.2)
+        # what is missing may be on its way, or its writer dead; all else is looked at once more
+        again = any("missing" in problem.what for problem in report.problems)
+        again = again and time.monotonic() - start < _PATIENCE
+        moment = store.clock()
+        time.sleep(0.1)
+        again = again and store.clock() > moment  # one that stands still says nothing
         mark, known = store.log.mark(), set(report.problems)
         newer, at = _proven(store, store.log, head)
         both = tuple(problem for problem in newer.problems if problem in known)

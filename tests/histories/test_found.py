@@ -75,7 +75,7 @@ def test_a_drop_waits_for_who_comes_next_if_its_adopter_dies(root, clock, monkey
         raise Killed
 
     with opened(root, clock) as mem, monkeypatch.context() as patch:
-        patch.setattr(FilesLog, "append", dies)
+        patch.setattr(FilesLog, "append_all", dies)
         with pytest.raises(Killed):
             look(mem)
     with opened(root, clock) as mem:

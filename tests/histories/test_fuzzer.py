@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from synapse import rulings
+from synapse import integrity, rulings
 from synapse.index import mailbox
 from synapse.index.index import Index
 from synapse.log import mirror, proof, settle
@@ -69,7 +69,8 @@ def repair_drops(patch):
             found.mirror.remove(file.path)
         return [], [file.id for file in files]
 
-    patch.setattr(proof, "mend", mend)
+    for module in (proof, integrity):
+        patch.setattr(module, "mend", mend)
 
 
 def refused_and_stored(patch):

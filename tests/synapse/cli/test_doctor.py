@@ -94,7 +94,7 @@ def test_a_workspace_open_to_all_is_warned_of(team, run):
 
 def test_a_damaged_file_is_named(wrote, run, team):
     id = wrote()
-    (team / "entries" / "api" / "endpoints" / f"{id}.md").unlink()
+    (team / "entries" / "api" / "endpoints" / f"{id}.md").write_text("changed")
     found = [
         detail
         for check, verdict, detail in findings(run)
