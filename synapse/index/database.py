@@ -343,7 +343,7 @@ def set_aside(path: str, kind: tuple[str, str, str]) -> None:
     """Put a file that cannot be opened out of the way, if nobody did that meanwhile."""
     try:
         Database(path, kind).close()
-    except IndexDamaged:
+    except StoreError:  # damaged, or held by who had it open before
         _put_away(path)
 
 

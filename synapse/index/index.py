@@ -108,6 +108,7 @@ class Index(TokenCounts):
             if self.lock is None:
                 raise self.db.failed(error) from error
             self.renew()
+            self._take_in()
             return section()
 
     def renew(self, reached: Reached | None = None) -> None:
@@ -474,6 +475,10 @@ class Index(TokenCounts):
 
     def digest(self) -> str:
         """Return a hash of every derived row, equal for equal logs."""
+        return self.twice(self._digest)
+
+    def _digest(self) -> str:
+        self.take_in()
         return self.db.digest()
 
     def check(self) -> str:

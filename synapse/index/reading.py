@@ -59,7 +59,10 @@ class Reading:
             return
         act.held = False
         if act.reading:
-            self.index.db.release(act)
+            try:
+                self.index.db.release(act)
+            except IndexDamaged as damaged:
+                error = error or damaged
         if isinstance(error, IndexDamaged) or is_damage(error):
             act.counts = []
             self.index.renew()

@@ -44,6 +44,7 @@ class FilesLog(OperatorFiles):
         self.journal = Journal(os.path.join(self.root, "journal"), clock)
         self.taken = Taken(self.journal)
         self.journal.check = self._belongs
+        self.journal.minted = self._minted
         self.mirror = Mirror(self.root, lambda section: self.journal.lock.run(section))
         self.pipes = os.path.join(self.root, ".index", "bells")
         self.state: Index | None = None
@@ -335,9 +336,7 @@ class FilesLog(OperatorFiles):
             dropped = record.text is not None
             return claim(kind, own_id, tail.chain, dropped, partial(self._held, tail))
         day = clock.day(at)
-        number = tail.n
-        if tail.day != day:  # a new one, or an old one: a clock was ahead
-            number = 0 if self.state is None else self._derived().minted(day)
+        number = tail.n if tail.day == day else 0
         if own_id and kinds.kind_of(own_id) == kinds.ENTRY and not taken(own_id):
             own = minted(own_id)
             if (
@@ -351,6 +350,9 @@ class FilesLog(OperatorFiles):
             id = mint(day, number)
             if not os.path.lexists(f"{self.root}/entries/{namespace}/{id}.md"):
                 return id
+
+    def _minted(self, day: str) -> int:
+        return 0 if self.state is None else self._derived().minted(day)
 
     def _held(self, tail: Tail, id: str) -> bool:
         if self.state is None:

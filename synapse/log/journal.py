@@ -21,7 +21,7 @@ from synapse.log.chain import Tail, encode, is_whole, tail_of
 from synapse.log.damage import is_changed
 from synapse.log.disk import line_before, sync, sync_directory, unwritten, write_all
 from synapse.log.reader import JournalReader
-from synapse.model.clock import stamp
+from synapse.model.clock import day, stamp
 from synapse.model.records import Record
 from synapse.system.digest import sha256
 from synapse.system.lock import Barred, lock_in
@@ -64,6 +64,8 @@ class Journal(JournalReader):
         # Called under the lock, before a line follows one that is not known.
         self.check: Callable[[], object] = lambda: None
         self.checked = -1
+        # Called under the lock: the highest number that an id of a day has.
+        self.minted: Callable[[str], int] = lambda day: 0
         self.gives_up = False  # whether a line that was changed may be sealed
 
     def append(
@@ -122,6 +124,10 @@ class Journal(JournalReader):
             self.check()
             tail = self._current()
         at = stamp(self.clock(), tail.at)
+        if (
+            now := day(at)
+        ) != tail.day:  # a new one; or an old one, where a clock was ahead
+            tail = tail._replace(day=now, n=self.minted(now))
         placed = place(record, tail, at)
         if placed.seq:
             return placed, False
@@ -239,7 +245,7 @@ class Journal(JournalReader):
             torn += _TORN
         seal = Record.new("seal", "log", {"bytes": len(torn), "sha": sha256(torn)})
         end = tail.end + len(torn)
-        self._put(seal, tail._replace(end=end), stamp(self.clock(), tail.at))
+        self._put(seal, tail._replace(end=end), tail.at + 1)
 
     def _sync_places(self, first: bool) -> None:
         """Sync the folders: a line is not on the disk before the name of its segment is, nor that

@@ -190,7 +190,7 @@ def _finish(
     limit: int | None,
 ) -> int:
     seq, at, before = _placed(root)
-    now, boot_id = journal.clock(), boot()
+    placed, now, boot_id = seq, journal.clock(), boot()
     start = at - _UNSYNCED if before != boot_id else at
     checked, limit = 0, limit if before == boot_id else None
     reached = boot_id
@@ -200,7 +200,7 @@ def _finish(
         young = now - _GRACE < record.at <= now + clock.AHEAD and before == boot_id
         if young or (limit is not None and checked >= limit):
             break
-        if record.at >= start or at > now:
+        if record.seq > placed or record.at >= start:
             ids = _ids(record)
             if ids and not _stands(mirror, record, rebooted=before != boot_id):
                 try:
