@@ -20,10 +20,6 @@ from synapse.model.entry import SECOND
 from synapse.model.results import Problem, Report
 from synapse.store import Store
 from synapse.system.digest import sha256
-from synapse.system.typed import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    pass
 
 _CANNOT = (
     "cannot be put back from here: name a copy with --from, or accept the loss with"

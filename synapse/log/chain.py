@@ -53,10 +53,10 @@ def encode(tail: Tail, at: int, record: Record) -> tuple[bytes, Record, Tail]:
     if record.text is not None:
         sha = sha256(record.text.encode())
         head += f',"sha":"{sha}"'
-        body = _TEXT + _quote(record.text).encode()
+        body = _quote(record.text).encode()
     covered = head.encode().replace(_TEXT, _NOT_TEXT)
     chain = sha256(tail.chain.encode(), covered)
-    raw = b'{"chain":"%b",%b%b}\n' % (chain.encode(), covered, body)
+    raw = assemble(chain, covered, body)
     placed = record._replace(seq=seq, at=at, sha=sha, entry=None)
     return raw, placed, Tail(seq, chain, at, day, count, tail.end + len(raw), tail.end)
 
@@ -70,6 +70,15 @@ def _ids_minted(tail: Tail, day: str, id: str | None) -> int:
     return max(count, own[1]) if own and own[0] == day else count
 
 
+def assemble(chain: str, head: bytes, text: bytes) -> bytes:
+    """Return the line of these parts, as `split` takes them from it."""
+    return b'{"chain":"%b",%b%b}\n' % (
+        chain.encode(),
+        head,
+        _TEXT + text if text else b"",
+    )
+
+
 def quoted(text: str) -> bytes:
     """Return a text as a line has it, in JSON."""
     return _quote(text).encode()
@@ -77,6 +86,12 @@ def quoted(text: str) -> bytes:
 
 def link(chain: str, head: bytes) -> str:
     return sha256(chain.encode(), head)
+
+
+def follows(raw: bytes, chain: str) -> bool:
+    """Return whether a line follows from the one that left this chain."""
+    own, head, _ = split(raw)
+    return link(chain, head) == own
 
 
 def decode(raw: bytes) -> Record | None:

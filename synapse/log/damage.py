@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterable, Iterator
 
 from synapse.log.chain import (
     GENESIS,
+    assemble,
     chain_of,
     decode,
     decode_head,
+    follows,
     link,
     quoted,
     split,
@@ -23,7 +25,6 @@ from synapse.system.digest import sha256
 from synapse.system.typed import NamedTuple
 
 _TRIED = 4096  # bytes of a line in which a flipped bit is looked for
-_TEXT = b',"text":'
 _BIT = "by one bit that had changed"
 Place = tuple[int, int]
 Texts = Callable[[Record], Iterable[bytes]]
@@ -42,7 +43,7 @@ class Step(NamedTuple):
 
 class Stretch(NamedTuple):
     """Bytes of one segment that are not what was written: the records that stood there, the chain
-    before them, the one that the next line follows from ("" at the end), and why.
+    before them, and the line behind them (empty at the end).
     """
 
     segment: int
@@ -78,7 +79,7 @@ def walk(
             continue
         own, head, _ = split(raw)
         links = [link(chain, head) for chain in chains]
-        follows = not links or own in links
+        is_next = not links or own in links
         if record.seq != seq + 1 and not (line is None or _leads(own, record, line[0])):
             seq += 1  # a number that nothing follows from
             chains = (own, *links)
@@ -86,7 +87,7 @@ def walk(
             continue
         lost = range(seq + 1, record.seq)
         seq, chains = record.seq, (own, *links)
-        if (follows or lost) and has_text(record):
+        if (is_next or lost) and has_text(record):
             chains = (own,)
             yield Step(raw, place, record, lost)
         else:
@@ -97,11 +98,10 @@ def walk(
 def _leads(chain: str, record: Record, raw: bytes) -> bool:
     """Return whether the next line follows from this one."""
     following = decode(raw)
-    own, head, _ = split(raw)
     return (
         following is not None
         and following.seq == record.seq + 1
-        and link(chain, head) == own
+        and follows(raw, chain)
     )
 
 
@@ -194,16 +194,13 @@ def _is_proven(stretch: Stretch, lines: list[bytes]) -> bool:
             or link(chain, head) != own
             or not has_text(record)
             or (record.text is not None and quoted(record.text) != text)
-            or raw
-            != b'{"chain":"%b",%b%b}\n'
-            % (own.encode(), head, _TEXT + text if text else b"")
+            or raw != assemble(own, head, text)
         ):
             return False
         chain = own
     if not stretch.following:
         return bool(lines) and chain == chain_of(stretch.raw)
-    own, head, _ = split(stretch.following)
-    return link(chain, head) == own
+    return follows(stretch.following, chain)
 
 
 def _from_others(
@@ -213,7 +210,7 @@ def _from_others(
     lines: list[bytes] = []
     chain = stretch.before
     for seq in stretch.seqs:
-        raw = next((raw for raw in others.get(seq, ()) if _follows(raw, chain)), None)
+        raw = next((raw for raw in others.get(seq, ()) if follows(raw, chain)), None)
         if raw is None:
             return None
         lines.append(raw)
@@ -221,32 +218,24 @@ def _from_others(
     return lines if lines and _is_proven(stretch, lines) else None
 
 
-def _follows(raw: bytes, chain: str) -> bool:
-    own, head, _ = split(raw)
-    return link(chain, head) == own
-
-
 def _with_texts(stretch: Stretch, texts: Texts) -> Iterator[tuple[bytes, str]]:
     """Yield the line with the text of the entry's file, and with its chain made anew."""
     _, head, text = split(stretch.raw)
     made = link(stretch.before, head)
-    line = b'{"chain":"%b",%b%b}\n'
-    tail = _TEXT + text if text else b""
-    yield line % (made.encode(), head, tail), "its chain follows from its bytes"
+    yield assemble(made, head, text), "its chain follows from its bytes"
     record = decode_head(stretch.raw)
     if record is not None and record.sha is not None:
         for found in texts(record):
             if sha256(found) == record.sha:
-                body = _TEXT + quoted(found.decode())
-                yield line % (made.encode(), head, body), "by the text of its file"
+                line = assemble(made, head, quoted(found.decode()))
+                yield line, "by the text of its file"
 
 
 def _flipped(stretch: Stretch) -> Iterator[tuple[bytes, str]]:
     """Yield the line with one bit changed, wherever the chain then proves it."""
     raw = stretch.raw
     for changed in _bits(raw, 0, min(len(raw), _TRIED)):
-        own, head, _ = split(changed)
-        if link(stretch.before, head) == own:
+        if follows(changed, stretch.before):
             yield changed, _BIT
     record, text = decode_head(raw), split(raw)[2]
     if record is None or record.sha is None or len(text) > _TRIED:

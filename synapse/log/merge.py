@@ -20,8 +20,7 @@ from synapse.log.chain import (
     chain_of,
     decode,
     encode,
-    link,
-    split,
+    follows,
     tail_of,
 )
 from synapse.model import clock, kinds
@@ -72,7 +71,7 @@ def sides(lines: Iterable[bytes]) -> Sides:
     for raw in lines:
         if decode(raw) is None:
             continue
-        if _follows(raw, chain):
+        if follows(raw, chain):
             ours.append(raw)
             chain = chain_of(raw)
             own.add(chain)
@@ -80,7 +79,7 @@ def sides(lines: Iterable[bytes]) -> Sides:
             remaining.append(raw)
     raws = {chain_of(raw): raw for raw in remaining if chain_of(raw) not in own}
     while following := next(
-        (raw for raw in raws.values() if _follows(raw, chain)), None
+        (raw for raw in raws.values() if follows(raw, chain)), None
     ):
         ours.append(following)  # it stands before the line that it follows
         chain = chain_of(following)
@@ -98,7 +97,7 @@ def _placed(
     after: dict[str, list[bytes]] = {}
     for raw in left.values():
         before = next(
-            (chain for chain in by_seq.get(_seq(raw) - 1, ()) if _follows(raw, chain)),
+            (chain for chain in by_seq.get(_seq(raw) - 1, ()) if follows(raw, chain)),
             None,
         )
         if before is None:
@@ -394,11 +393,6 @@ def _said(record: Record) -> str:
 def _agent(record: Record) -> str | None:
     """The agent that a record declares."""
     return str(record.fields["agent"]["id"]) if record.kind == "agent" else None
-
-
-def _follows(raw: bytes, chain: str) -> bool:
-    chain_kept, head, _ = split(raw)
-    return link(chain, head) == chain_kept
 
 
 def _seq(raw: bytes) -> int:
