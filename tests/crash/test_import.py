@@ -12,29 +12,18 @@ import pytest
 import synapse
 from synapse.log import unite
 from synapse.log.disk import sync, write_all
+from tests.crash.killed import KILLED
 
-_IMPORT = """
-import os, sys
-import synapse
-root, source, limit = sys.argv[1], sys.argv[2], int(sys.argv[3])
-count = 0
-
-def counting(name):
-    real = getattr(os, name)
-    def call(*args, **named):
-        global count
-        count += 1
-        if count > limit:
-            os.kill(os.getpid(), 9)
-        return real(*args, **named)
-    setattr(os, name, call)
-
-for name in sys.argv[4].split():
-    counting(name)
+_IMPORT = (
+    KILLED
+    + """
+root, source, limit, names = sys.argv[1:]
+kill_at(limit, names)
 with synapse.open(root) as memory, open(source) as lines:
     memory.import_(lines)
 print(count)
 """
+)
 _CALLS = "open write pwrite writev rename replace link unlink fsync fdatasync mkdir"
 
 
