@@ -6,21 +6,27 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 PY := .venv/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check -qq
 UV ?= uv
-WORKERS ?= 2
+WORKERS ?= 3
 
-.PHONY: help setup run demo check test docs bench soak lock wheel clean
+.PHONY: help setup run demo story pictures check test docs bench soak lock wheel clean
 
 help:  ## what there is to make, which this says
 	@echo 'make TARGET, where TARGET is one of:'
-	@awk -F':[^#]*## ' '/^[a-z]+:[^#]*## / {printf "  %-7s %s\n", $$1, $$2}' Makefile
+	@awk -F':[^#]*## ' '/^[a-z]+:[^#]*## / {printf "  %-8s %s\n", $$1, $$2}' Makefile
 
 setup: .venv/.stamp  ## .venv, with all that the others need
 
 run: setup  ## the suite's main scenario, a few seeds; a gate that is missed is told, and is no error here
 	@.venv/bin/brain-suite run landing_pages --runs 2 --no-grid || test $$? -eq 1
 
-demo: setup  ## three agents, in three processes
+demo: setup  ## a team at work for a minute, in a browser; Ctrl-C ends it
+	@$(PY) -m scenarios.play.live_demo
+
+story: setup  ## three agents in three processes, told in the terminal
 	@$(PY) -m scenarios.play.demo
+
+pictures: setup  ## the pictures of the dashboard in docs/images anew; needs chromium
+	@$(PY) -m docs.pictures
 
 check: setup  ## in a minute: lint, types, contracts, and the tests of what changed since main
 	@$(PY) -m ruff check --quiet

@@ -1,6 +1,6 @@
 """`python -m bench`: every operation at every size, beside what the machine can do at best. Prints
 the table. `python -m bench trace` counts functions, `python -m bench size` measures workspaces that
-are many times as large.
+are many times as large, `python -m bench stream` measures the live events of a server.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from bench import (
     acting,
     comparing,
+    containing,
     hooks,
     large,
     mailing,
@@ -25,7 +26,10 @@ from bench import (
     prompting,
     questions,
     reading,
+    sealing,
+    serving,
     spawning,
+    streams,
     trace,
     upkeep,
     writing,
@@ -62,6 +66,9 @@ OPERATIONS: dict[str, Operation] = {
     "adopt": upkeep.adoption,
     "rebuild": upkeep.rebuild,
     "night": nights.nights,
+    "seal": sealing.sealing,
+    "serve": serving.serving,
+    "taint": containing.containing,
 }
 LANGGRAPH = "langgraph"
 MILLION = 1_000_000
@@ -73,6 +80,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return trace.main(words[1:])
     if words[:1] == ["size"]:
         return large.main(words[1:])
+    if words[:1] == ["stream"]:
+        return streams.main(words[1:])
     args = _arguments(words)
     parent = tempfile.mkdtemp(prefix="synapse-bench-", dir=args.dir)
     rows: list[Row] = []

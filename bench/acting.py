@@ -52,7 +52,7 @@ def acting(ground: Ground) -> Iterator[Row]:
             return findings.begin(other, act, "other/1/a", None, 60.0)  # type: ignore[arg-type]
 
         assert look(done).text is not None
-        assert look(busy).holder is not None
+        assert look(busy).claim is not None
         yield Row(
             "look: a result is there",
             ground.size,

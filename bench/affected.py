@@ -2,8 +2,9 @@
 
 A changed test file is run. A changed module is tested by the files that import it, by the file of
 its own name and by the tests of its folder; a module at the top of a package by the tests at the
-top too, where no file has its name. The slow walks in tests/crash, tests/e2e and tests/scenarios
-run only when they change themselves: `make test` runs them always.
+top too, where no file has its name. A page of the documents is run, and compared with the code.
+The slow walks in tests/crash, tests/e2e, tests/histories and tests/scenarios run only when they
+change themselves: `make test` runs them always.
 """
 
 import ast
@@ -15,7 +16,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("synapse", "orchestrator", "prompts", "scenarios", "bench")
-SLOW = ("tests/crash/", "tests/e2e/", "tests/scenarios/")
+SLOW = ("tests/crash/", "tests/e2e/", "tests/histories/", "tests/scenarios/")
+SITE = "tests/test_site.py"
+PAGE = "tests/test_docs.py::test_code_runs_and_prints_what_is_shown[{}]"
 BASES = ("origin/main", "main")
 
 
@@ -33,7 +36,9 @@ def changed(root: Path = ROOT) -> list[str]:
 
 
 def affected(paths: Iterable[str], root: Path = ROOT) -> list[str]:
-    """Return the test files to run for these changed files, without those that are gone."""
+    """Return the test files to run for these changed files, without those that are gone; of a page
+    its one test.
+    """
     tests = {
         path.relative_to(root).as_posix(): path
         for path in (root / "tests").rglob("test_*.py")
@@ -50,9 +55,19 @@ def affected(paths: Iterable[str], root: Path = ROOT) -> list[str]:
                 and not file.startswith("test_")
             ):
                 picked.update(test for test in tests if test.startswith(f"{folder}/"))
+        elif path.startswith("docs/") or path == "README.md":
+            picked.update({SITE} & tests.keys())
+            if path.endswith(".md") and _is_run(root / path):
+                picked.add(PAGE.format(path))
         elif path.endswith(".py") and path.split("/")[0] in PACKAGES:
             picked.update(tests_of(path, tests))
     return sorted(picked)
+
+
+def _is_run(page: Path) -> bool:
+    """Return whether a page has code, which its test runs."""
+    text = page.read_text(encoding="utf-8") if page.exists() else ""
+    return "\n```bash" in text or "\n```python" in text
 
 
 def tests_of(path: str, tests: dict[str, Path]) -> set[str]:

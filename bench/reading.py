@@ -16,7 +16,7 @@ from bench.figures import Beside, Goal, Row, Timing, timed
 from bench.ground import Ground, team
 from bench.workload import PLANTED, READER, WRITERS, items
 from synapse.agent_memory import AgentMemory
-from synapse.index.full_text import RANKED
+from synapse.index.full_text.search import RANKED
 
 SHAPES: dict[str, dict[str, Any]] = {
     "24 h, all priorities": {"since": "24h"},

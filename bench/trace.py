@@ -15,6 +15,7 @@ import shutil
 import sys
 import tempfile
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from types import CodeType, FrameType
@@ -33,7 +34,8 @@ PACKAGES = ("synapse", "orchestrator", "prompts")
 ROOTS = tuple(os.path.join(PROJECT, package) + os.sep for package in PACKAGES)
 ENTRIES = 300
 COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
-WARM_UPS, TRACES = 3, 3
+WARM_UPS, TRACES = 3, 6
+LATER = 3_600.0  # seconds
 COLUMNS = ("act", "functions", "files", "calls")
 
 
@@ -100,10 +102,19 @@ def smallest(tracer: Tracer, act: Callable[[], object]) -> Trace:
     return min(traces, key=lambda trace: trace.total)
 
 
+def undisturbed(mem: synapse.Memory) -> None:
+    """Put off the looks at what people dropped, which come by the clock: on a busy machine one more
+    of them falls into an act.
+    """
+    later = time.monotonic() + LATER
+    mem.store.looked = mem.store.glanced = mem.store.tidied = later
+
+
 def traces(root: str, tracer: Tracer) -> Iterator[tuple[str, Trace]]:
     """Trace every act in a workspace of its own below the root."""
     ground = Ground(os.path.join(root, "workspace"), ENTRIES, clock.now())
     with ground.open(frozen=False) as mem:
+        undisturbed(mem)
         writer, reader = mem.as_agent(WRITERS[0]), mem.as_agent(READER)
 
         def append() -> None:
@@ -158,19 +169,20 @@ async def _run(mem: synapse.Memory, tracer: Tracer) -> Trace:
 
 
 def _night(ground: Ground, tracer: Tracer) -> Trace:
-    """Trace a nightly run that has work to do. The one before it, in a copy of the workspace, warms
-    it up.
+    """Trace nightly runs that have work to do, each in a copy of the workspace; the first one warms
+    them up, and the smallest of the others counts.
     """
     from synapse.consolidate import night
 
     found = []
-    for place in range(2):
+    for place in range(1 + TRACES):
         root = f"{ground.root}-{place}"
         shutil.copytree(ground.root, root)
         with synapse.open(root, clock=lambda: ground.now) as mem:
+            undisturbed(mem)
             mem.as_agent(READER).read(limit=1)
             found.append(tracer.trace(lambda: night(mem, "2001-01-01", ground.now)))
-    return found[-1]
+    return min(found[1:], key=lambda trace: trace.total)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

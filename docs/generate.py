@@ -1,4 +1,4 @@
-"""Makes the parts of docs/ that follow from the code: settings, verbs, tools, promises, layers.
+"""Makes the parts of docs/ that follow from the code: settings, verbs, tools, routes, promises.
 
 `python -m docs.generate` writes them anew; tests/test_site.py fails where a committed page differs.
 A page marks such a part with `<!-- generated: NAME -->` and `<!-- end -->`; what stands around the
@@ -68,7 +68,7 @@ NOTES = {
     "synapse migrate": "Takes over everything or nothing.",
     "orchestrator ps": "Says why a run is not done, too.",
     "orchestrator stats": "By model, it shows no blockers.",
-    "orchestrator replay": "Prints the prompt byte for byte.",
+    "orchestrator replay": "Prints the prompt; with `--raw`, byte for byte.",
     "orchestrator up": "One daemon per workspace. It continues dead runs within two seconds.",
 }
 
@@ -227,6 +227,36 @@ def panel(root: str, lines: list[list[str]], top: int) -> tuple[list[str], int]:
     return [box, name, *shapes], height
 
 
+# -- the server ------------------------------------------------------------------------------------
+
+
+def routes() -> Iterator[str]:
+    """Yield the tables of what the server answers to, one for each noun."""
+    from inspect import cleandoc
+
+    from fastapi.routing import APIRoute, APIWebSocketRoute
+
+    from synapse.server.application import NOUNS
+    from synapse.server.routes import health, hooks
+
+    tables: dict[str, list[tuple[str, ...]]] = {}
+    for part in (*NOUNS, hooks, health):
+        prefix = "" if part is health else "/v1"
+        for route in part.router.routes:
+            assert isinstance(route, APIRoute | APIWebSocketRoute)
+            keyed = "once" in getattr(route.endpoint, "__annotations__", {})
+            said = " ".join(cleandoc(route.endpoint.__doc__ or "").split())
+            how = (
+                sorted(route.methods) if isinstance(route, APIRoute) else ["WebSocket"]
+            )
+            place = f"`{' '.join(how)} {prefix}{route.path}`"
+            tag = str(part.router.tags[0])
+            tables.setdefault(tag, []).append((place, said, "key" if keyed else ""))
+    for tag, cells in tables.items():
+        yield from ("", f"## {tag.capitalize()}", "")
+        yield from rows(("route", "what it does", ""), cells)
+
+
 # -- pages -----------------------------------------------------------------------------------------
 
 PARTS: Mapping[str, Callable[[], Iterable[str]]] = {
@@ -235,6 +265,7 @@ PARTS: Mapping[str, Callable[[], Iterable[str]]] = {
     "verbs of orchestrator": lambda: verbs(ORCHESTRATOR_GROUPS, ORCHESTRATOR_VERBS),
     "verbs of brain-suite": suite,
     "tools of an agent": agent_tools,
+    "routes": routes,
     "promises of synapse": lambda: promises("synapse/DESIGN.md"),
     "promises of orchestrator": lambda: promises("orchestrator/DESIGN.md"),
 }

@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # Documents that stay where they are in the repository, and their places on the site.
 INCLUDED = {
     "synapse/PROTOCOL.md": "reference/protocol.md",
+    "synapse/SECURITY.md": "explanation/threats.md",
     "synapse/DESIGN.md": "design/synapse.md",
     "orchestrator/DESIGN.md": "design/orchestrator.md",
     "CHANGELOG.md": "changelog.md",

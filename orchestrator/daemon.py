@@ -1,5 +1,5 @@
 """The daemon of a workspace: one supervisor that stays, recovers abandoned runs, adopts dropped
-files, and starts nightly maintenance, until it is told to go down.
+files, sends webhooks, and starts nightly maintenance, until it is told to go down.
 
 It holds a lock for as long as it lives, and answers on a socket that only its user may open: a line
 of JSON asked, a line of JSON answered.
@@ -22,9 +22,11 @@ from orchestrator.nightly.schedule import Alarm
 from orchestrator.plugin.hooks.answer import answer
 from orchestrator.plugin.sessions.sweep import sweep
 from orchestrator.plugin.wakes.idle import Wake, Wakes
-from orchestrator.recovery import Recovery
+from orchestrator.run_store.recovery import Recovery
 from orchestrator.supervisor import Supervisor
 from synapse.errors import Conflict, NotFound, StoreBusy, StoreError, SynapseError
+from synapse.system.plain_files import make_folder, open_file
+from synapse.webhooks.sender import keep_sending
 
 # seconds: a dead supervisor's run is gone on with, and a dropped file adopted, within two
 LOOK_EVERY = 0.5
@@ -63,11 +65,13 @@ class Daemon:
         process.
         """
         waking: set[asyncio.Task[None]] = set()
+        store = self.supervisor.run_store.memory.store
         server = await asyncio.start_unix_server(
             self._answer, sock=_bound(self.socket), limit=LARGEST
         )
         try:
             async with server, self.supervisor, self.alarm or nullcontext():
+                sending = asyncio.create_task(keep_sending(store, self.note, self.down))
                 while not self.down.is_set():
                     with suppress(
                         StoreBusy
@@ -79,6 +83,7 @@ class Daemon:
                     waking = {task for task in waking if not task.done()}
                     await _either(self.down, LOOK_EVERY)
                 await self.supervisor.leave()
+                await sending
         finally:
             os.unlink(self.socket)
             os.close(self._lock)
@@ -103,7 +108,7 @@ class Daemon:
             response = (
                 await self._event(request, writer)
                 if request.get("do") == "hook"
-                else self._told(request)
+                else self._status(request)
             )
             async with asyncio.timeout(ANSWER_WITHIN):
                 writer.write(json.dumps(response).encode() + b"\n")
@@ -169,7 +174,7 @@ class Daemon:
 
         return {"answer": await self.supervisor.memory_thread(answered)}
 
-    def _told(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+    def _status(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         if asked.get("do") == "down":
             self.down.set()
         seconds = time.monotonic() - self.began
@@ -221,14 +226,14 @@ def is_up(root: str) -> bool:
 
 def _folder(root: str) -> str:
     folder = os.path.join(root, "runs")
-    os.makedirs(folder, mode=0o700, exist_ok=True)
+    make_folder(folder)
     return folder
 
 
 def _locked(root: str) -> int:
     """Take the lock of the one daemon, which ends with its process."""
     path = os.path.join(_folder(root), ".daemon.lock")
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = open_file(path, os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:

@@ -9,11 +9,11 @@ import asyncio
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from orchestrator.admission import EngineDefaults
-from orchestrator.engines import protocol
+from orchestrator.engines import named, protocol
 from orchestrator.engines.protocol import Engine, EngineError, check_name
+from orchestrator.run_store.admission import EngineDefaults
 from orchestrator.runs.task import Task
-from synapse.errors import InvalidEntry
+from synapse.errors import InvalidEntry, NotTrusted
 from synapse.model.agents import Agent
 from synapse.store import Store
 
@@ -65,8 +65,10 @@ class EnginePool:
     def get(self, name: str) -> Engine:
         """Return the engine of this name, made now where it is new."""
         if name not in self.engines:
-            kind, options = self.declared(name)
-            self.engines[name] = protocol.load(kind, **options)
+            by_program = name == self.default_engine
+            self.engines[name] = named.make(
+                name, self._declared(), self._store.root, by_program=by_program
+            )
         return self.engines[name]
 
     def declared(self, name: str) -> tuple[str, dict[str, Any]]:
@@ -78,7 +80,7 @@ class EnginePool:
         for name in names:
             try:
                 self.get(name)
-            except (EngineError, InvalidEntry) as error:
+            except (EngineError, InvalidEntry, NotTrusted) as error:
                 yield f"engine {name} ({error})"
 
     async def close(self) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
-from orchestrator.costs import refuse_misread
 from orchestrator.prompts import selection
 from orchestrator.prompts.fence import SECRET_BYTES, secret
 from orchestrator.prompts.opening import (
@@ -20,7 +19,8 @@ from orchestrator.prompts.opening import (
 from orchestrator.prompts.receipt import Receipt
 from orchestrator.prompts.render import Prompt
 from orchestrator.prompts.templates import Templates
-from orchestrator.run_store import MAX_OUTPUT
+from orchestrator.run_store.costs import refuse_misread
+from orchestrator.run_store.store import MAX_OUTPUT
 from orchestrator.runs.records import Run, Runs
 from orchestrator.runs.task import Task, check
 from orchestrator.spend import prices

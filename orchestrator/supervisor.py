@@ -15,25 +15,25 @@ from typing import Any, TypeVar
 
 from orchestrator.engine_pool import EnginePool, check_engines
 from orchestrator.engines.protocol import Engine
-from orchestrator.loop_runner import LoopRunner
-from orchestrator.memory_thread import MemoryThread
 from orchestrator.nightly.upkeep import Upkeep
 from orchestrator.prompts.opening import Policy, by_default
-from orchestrator.recovery import Recovery, recover
-from orchestrator.run_store import RunStore
+from orchestrator.run_store.recovery import Recovery, recover
+from orchestrator.run_store.store import RunStore
 from orchestrator.runs import requirements
-from orchestrator.runs.lease import BEAT, CONFIRM, LEASE
+from orchestrator.runs.files.lease import BEAT, CONFIRM, LEASE
 from orchestrator.runs.records import ATTEMPTS, Run, name
 from orchestrator.runs.task import Outcome, Result, Task, check, check_mode
-from orchestrator.session import Session
-from orchestrator.session_config import Handler
+from orchestrator.sessions.config import Handler
+from orchestrator.sessions.loop_runner import LoopRunner
+from orchestrator.sessions.memory_thread import MemoryThread
+from orchestrator.sessions.session import Session
+from orchestrator.sessions.wake import LOOK_EVERY, Listener, News, soon
 from orchestrator.sharing.calls import Sharing
 from orchestrator.sharing.handlers import ToolContext, handlers_of
 from orchestrator.spend.limits import LimitReached, Limits
-from orchestrator.telemetry import run_span
 from orchestrator.tools.functions import UserTool, tool_of
-from orchestrator.turn_loop import TurnLoop
-from orchestrator.wake import LOOK_EVERY, Listener, News, soon
+from orchestrator.turns.telemetry import run_span
+from orchestrator.turns.turn_loop import TurnLoop
 from synapse import core
 from synapse.core import Memory
 from synapse.errors import Conflict, StoreBusy
@@ -152,7 +152,7 @@ class Supervisor:
         limit without a run.
         """
         async with self:
-            started = self.run_store.now()
+            started = self.run_store.store.clock()
             parent_run = (
                 None
                 if parent is None
@@ -446,7 +446,7 @@ class Supervisor:
         changes = await self.memory_thread(
             self.run_store.deliveries.changes, list(self.sessions.values())
         )
-        now = self.run_store.now()
+        now = self.run_store.store.clock()
         for id, entry, tier in changes.news:
             if id in self.sessions:
                 self.sessions[id].offer(News(entry, now, tier))

@@ -13,34 +13,28 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from orchestrator.runs import plans
+from orchestrator.runs.plans import TOPIC, Part, parts
 from orchestrator.runs.records import Run
 from orchestrator.runs.task import MODES, Result, Task
 from orchestrator.supervisor import Supervisor
 from orchestrator.tools import calls
 from synapse.core import Memory
-from synapse.errors import InvalidEntry, NotFound, SynapseError
+from synapse.errors import Forbidden, InvalidEntry, NotFound, SynapseError
 from synapse.formats.keys import TEAM, strays
 from synapse.model.agents import OPERATOR
 from synapse.model.records import Record
 from synapse.system import yaml
 from synapse.system.checks import checked, fields_fit
+from synapse.system.ownership import unfit
+from synapse.system.plain_files import open_file
 
 # engines whose agents spawn and wait by themselves
 MODELS = ("anthropic", "openai", "openai-chat")
-TOPIC = "plan"
 OPEN = "team"  # the topic of the blocker that says why a project is not done
-_PART = re.compile(r"[ ]{0,3}(?:[-*]|\d+[.)])[ ]+\[([a-z0-9][a-z0-9_-]*)\][ ]+(\S.*)")
-
-
-class Part(NamedTuple):
-    """One task of a plan."""
-
-    agent: str
-    task: str
 
 
 class Report(NamedTuple):
@@ -87,8 +81,11 @@ class Team(NamedTuple):
             )
         path = os.fspath(path)
         try:
-            with open(path, encoding="utf-8") as file:
-                text = file.read()
+            real = os.path.realpath(path)
+            owner = os.stat(os.path.dirname(real)).st_uid
+            with open(open_file(real), "rb") as file:
+                problem = unfit(os.fstat(file.fileno()), owner)
+                text = file.read(1 << 20).decode()
         except FileNotFoundError as error:
             raise NotFound(
                 f"{path} is not there; `orchestrator init` writes an example", id=path
@@ -98,6 +95,8 @@ class Team(NamedTuple):
                 f"{path!r} cannot be read: {error}", path=path
             ) from error
         try:
+            if problem:
+                raise InvalidEntry(f"it is not taken: {problem}")
             fields = yaml.load(text, depth=3, typed=True)
         except InvalidEntry as error:
             raise InvalidEntry(f"{path}: {error}", path=path) from None
@@ -117,11 +116,9 @@ class Team(NamedTuple):
                 if id:  # before anything is spent on the others
                     await supervisor.memory_thread(supervisor.run_store.agent, id)
             work = _Work(self, supervisor, brief, project, force)
-            report = await (
-                work.by_tools()
-                if await self._is_driven_by_tools(supervisor)
-                else work.by_plan()
-            )
+            lead = await supervisor.memory_thread(supervisor.run_store.agent, self.lead)
+            has_model = (lead.engine or supervisor.default_engine) in MODELS
+            report = await (work.by_tools() if has_model else work.by_plan())
             await supervisor.memory_thread(
                 _taken_in, supervisor.run_store.memory, report.runs
             )
@@ -129,10 +126,6 @@ class Team(NamedTuple):
                 _settled, supervisor.run_store.memory, self.lead, project, report
             )
             return report
-
-    async def _is_driven_by_tools(self, supervisor: Supervisor) -> bool:
-        agent = await supervisor.memory_thread(supervisor.run_store.agent, self.lead)
-        return (agent.engine or supervisor.default_engine) in MODELS
 
 
 def team_of(fields: Mapping[str, Any], path: str = "team.yaml") -> Team:
@@ -162,22 +155,6 @@ def team_of(fields: Mapping[str, Any], path: str = "team.yaml") -> Team:
     return Team(
         **(values | {"engineers": tuple(map(str, engineers)), "models": models})
     )
-
-
-def parts(plan: str) -> list[Part]:
-    """Return the tasks of a plan, in its order."""
-    groups: list[tuple[str, list[str]]] = []
-    inside = False
-    for line in plan.splitlines():
-        match = _PART.fullmatch(line.rstrip())
-        if match:
-            groups.append((match[1], [match[2]]))
-            inside = True
-        elif inside and line.startswith("  ") and line.strip():
-            groups[-1][1].append(line.strip())
-        elif line.strip():
-            inside = False
-    return [Part(agent, "\n".join(lines)) for agent, lines in groups]
 
 
 class _Work:
@@ -218,11 +195,12 @@ class _Work:
             if run.id != result.run and not run.running
         ]
         plan = await self.supervisor.memory_thread(
-            _planned,
+            plans.latest,
             self.supervisor.run_store.memory,
             team.lead,
             self.project,
             result.run,
+            {run.id for run in descendants if run.agent == team.lead},
         )
         runs = (*other_runs, result)
         if not result.done:
@@ -282,9 +260,16 @@ class _Work:
         planned = await self._do(team.lead, self._planning(), parent)
         if not planned.done:
             return self._so_far(planned)
-        plan, text = await self.supervisor.memory_thread(
-            _plan, self.supervisor.run_store.memory, planned, team.lead, self.project
-        )
+        try:
+            plan, text = await self.supervisor.memory_thread(
+                plans.of_run,
+                self.supervisor.run_store.memory,
+                planned,
+                team.lead,
+                self.project,
+            )
+        except Forbidden as error:
+            return Report("blocked", str(error), tuple(self.runs), None, str(error))
         tasks = parts(text)
         if problem := self._problem(tasks):
             return Report(
@@ -468,33 +453,3 @@ def _settled(memory: Memory, lead: str, project: str, report: Report) -> None:
             topic=OPEN,
             once=f"{last.run}/{OPEN}",
         )
-
-
-def _planned(memory: Memory, lead: str, project: str, run: str) -> str | None:
-    """Return the newest plan that the lead has written as an entry since this run began."""
-    with memory.store.snapshot() as snap:
-        began = snap.run(run) or {"at": 0}
-    entries = memory.as_agent(lead).read(
-        namespace=f"projects/{project}", author=lead, since=began["at"]
-    )
-    return next((entry.id for entry in entries if entry.topic == TOPIC), None)
-
-
-def _plan(memory: Memory, planned: Result, lead: str, project: str) -> tuple[str, str]:
-    """Return the id and the text of the plan that the lead wrote as an entry, else of its last
-    words, which become an entry now.
-    """
-    agent_memory, namespace = memory.as_agent(lead), f"projects/{project}"
-    with memory.store.snapshot() as snap:
-        began = snap.run(planned.run) or {"at": 0}
-    for entry in agent_memory.read(namespace=namespace, author=lead, since=began["at"]):
-        if entry.topic == TOPIC and parts(entry.body):
-            return entry.id, entry.body
-    written = agent_memory.append(
-        planned.text,
-        namespace,
-        priority="important",
-        topic=TOPIC,
-        once=f"{planned.run}/{TOPIC}",
-    )
-    return written.id, written.body

@@ -32,8 +32,7 @@ from scenarios.data.cassette import BrokenCassette, Cassette
 from scenarios.data.files import BrokenScenario, library, load
 from scenarios.measure import retrieval
 from scenarios.play import calibrate, harness, rerun
-from scenarios.play.lint import example, problems
-from scenarios.play.live import (
+from scenarios.play.agents.live import (
     CLIENTS,
     Broken,
     Live,
@@ -41,11 +40,13 @@ from scenarios.play.live import (
     missing,
     missing_program,
 )
+from scenarios.play.lint import example, problems
 from scenarios.report import compare_reports, markdown, recorded, report
 from scenarios.report.recorded import RETRIEVAL, BrokenData
 from scenarios.report.report import Report
 from scenarios.running import BROKEN, GOOD, MISSED, SKIPPED, Wanted
 from synapse.cli.frame.options import Usage
+from synapse.system.quoting import one_line
 
 
 class Parser(argparse.ArgumentParser):
@@ -104,7 +105,7 @@ def _completion(args: argparse.Namespace) -> int:
 
 def _list(args: argparse.Namespace) -> int:
     for id, text in library().items():
-        print(f"{id:<31}{load(text).title}")
+        print(f"{id:<31}{one_line(load(text).title)}")
     return GOOD
 
 

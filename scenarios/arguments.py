@@ -7,11 +7,7 @@ import os
 from typing import Any
 
 from scenarios.data.cassette import MODES as CASSETTES
-from scenarios.play.live import (
-    CLIENTS,
-    MODELS,
-    Broken,
-)
+from scenarios.play.agents.live import CLIENTS, MODELS, Broken
 
 
 def two(text: str) -> tuple[float, float]:

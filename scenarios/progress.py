@@ -17,7 +17,7 @@ class Progress:
     def __init__(self, out: TextIO, total: int, clock: Callable[[], float]) -> None:
         self.out, self.total, self.clock = out, total, clock
         self.done, self.began, self.live = 0, clock(), out.isatty()
-        self._told = 0
+        self._shown = 0
 
     def step(self, what: str) -> None:
         """One more is done; `what` it was."""
@@ -25,8 +25,8 @@ class Progress:
         if self.live:
             self.out.write(f"\r\x1b[K{self.line(what)}")
             self.out.flush()
-        elif self.done * TENTHS // self.total > self._told:
-            self._told = self.done * TENTHS // self.total
+        elif self.done * TENTHS // self.total > self._shown:
+            self._shown = self.done * TENTHS // self.total
             self.out.write(f"{self.line(what)}\n")
             self.out.flush()
 

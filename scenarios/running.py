@@ -23,14 +23,15 @@ from scenarios.data.texts import Texts
 from scenarios.measure.findings import Table
 from scenarios.measure.samples import Sample
 from scenarios.play import harness
+from scenarios.play.agents.live import MODELS, Broken, Live, TooDear, missing
 from scenarios.play.batch import Order, Played, of_run, played
 from scenarios.play.harness import Counts
-from scenarios.play.live import MODELS, Broken, Live, TooDear, missing
 from scenarios.progress import Progress
 from scenarios.report import markdown, page, report, table
 from scenarios.report.plan import available, planned
 from scenarios.report.recorded import measured
 from scenarios.report.report import Report
+from synapse.system.quoting import one_line
 
 GOOD, MISSED, BROKEN, SKIPPED = 0, 1, 2, 77
 # Parameters by which scripted agents read, note and search; a model has its own way.
@@ -194,7 +195,7 @@ def _reported(
     recorded: Table,
 ) -> Report:
     scenarios = {
-        scenario.id: report.told_of(scenario, wanted.arms or scenario.arms)
+        scenario.id: report.described(scenario, wanted.arms or scenario.arms)
         for scenario in known
     }
     thresholds = list(
@@ -290,7 +291,7 @@ def code_of(made: Mapping[str, Any]) -> int:
 
 def shown(made: Report, folder: str) -> Iterator[str]:
     """Yield the lines that the terminal shows at the end."""
-    yield from table.lines(made)
+    yield from map(one_line, table.lines(made))
     yield ""
     yield f"{made.table['run']['runs']} runs, ledger {made.table['run']['ledger'][:16]}"
     files = (*report.FILES, texts.FILE)

@@ -13,7 +13,7 @@ from typing import Any
 from scenarios.data.files import library, load
 from scenarios.measure import samples
 from scenarios.measure.findings import Table
-from scenarios.play.arms import ARMS
+from scenarios.play.arms.catalog import ARMS
 from scenarios.report import recorded, report
 from scenarios.report.report import Report
 
@@ -75,22 +75,28 @@ def of_recorded(path: str, talks: str | None) -> list[str]:
     )
 
 
-def different(where: str, told: Any, is_so: Any, by: str = "ledger") -> Iterator[str]:
+def different(
+    where: str, reported: Any, is_so: Any, by: str = "ledger"
+) -> Iterator[str]:
     """Every place in which two trees of plain values differ."""
-    if isinstance(told, dict) and isinstance(is_so, dict):
-        for name in dict.fromkeys((*told, *is_so)):
-            if name not in told or name not in is_so:
+    if isinstance(reported, dict) and isinstance(is_so, dict):
+        for name in dict.fromkeys((*reported, *is_so)):
+            if name not in reported or name not in is_so:
                 yield (
                     f"{where}.{name}:"
                     f" {'is missing' if name in is_so else f'does not follow from the {by}'}"
                 )
             else:
-                yield from different(f"{where}.{name}", told[name], is_so[name], by)
-    elif isinstance(told, list) and isinstance(is_so, list) and len(told) == len(is_so):
-        for number, (one, second) in enumerate(zip(told, is_so, strict=True)):
+                yield from different(f"{where}.{name}", reported[name], is_so[name], by)
+    elif (
+        isinstance(reported, list)
+        and isinstance(is_so, list)
+        and len(reported) == len(is_so)
+    ):
+        for number, (one, second) in enumerate(zip(reported, is_so, strict=True)):
             yield from different(f"{where}[{number}]", one, second, by)
-    elif type(told) is not type(is_so) or told != is_so:
-        yield f"{where}: {told!r} in the report, {is_so!r} by the {by}"
+    elif type(reported) is not type(is_so) or reported != is_so:
+        yield f"{where}: {reported!r} in the report, {is_so!r} by the {by}"
 
 
 def _other_kinds(table: Table) -> Iterator[str]:

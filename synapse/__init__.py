@@ -4,6 +4,8 @@
     me = mem.as_agent("eng-backend")
     me.append("BREAKING: use /v2/users", "api/endpoints", priority="critical")
 
+    me = synapse.connect("https://host:8642")         # the same over HTTP; docs/how-to/remote.md
+
 Names are loaded when they are first used: a shell command that only counts unread entries pays for
 nothing else.
 """
@@ -15,6 +17,7 @@ from synapse.system.typed import TYPE_CHECKING
 if TYPE_CHECKING:
     from synapse.agent_memory import AgentMemory, Seat
     from synapse.claims import Claim
+    from synapse.client.memory import RemoteMemory, connect
     from synapse.compat.shared import SharedMemoryStore
     from synapse.core import Memory, init, open
     from synapse.errors import (
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
         NewerProtocol,
         NoKey,
         NotFound,
+        NotTrusted,
         OverBudget,
         QueueFull,
         ReadOnly,
@@ -76,12 +80,14 @@ __all__ = [
     "NewerProtocol",
     "NoKey",
     "NotFound",
+    "NotTrusted",
     "OverBudget",
     "Page",
     "Problem",
     "QueueFull",
     "ReadOnly",
     "Rebuilt",
+    "RemoteMemory",
     "Report",
     "SealError",
     "Seat",
@@ -94,6 +100,7 @@ __all__ = [
     "SynapseError",
     "Thread",
     "View",
+    "connect",
     "find",
     "init",
     "open",
@@ -102,6 +109,7 @@ __all__ = [
 _HOMES = {
     "agent_memory": ("AgentMemory", "Seat"),
     "claims": ("Claim",),
+    "client.memory": ("RemoteMemory", "connect"),
     "compat.shared": ("SharedMemoryStore",),
     "core": ("Memory", "init", "open"),
     "mail.mailbox": ("Mail",),

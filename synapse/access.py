@@ -4,14 +4,22 @@ the rulings use it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
-from synapse.authority import is_merged, may_rule, visible
-from synapse.errors import Forbidden, NotFound, StoreError
+from synapse.authority import is_merged, may_rule, passed_on, visible
+from synapse.errors import Forbidden, NotFound, ReadOnly, StoreError, SynapseError
+from synapse.model import kinds
 from synapse.model.agents import OPERATOR, Agent
-from synapse.model.entry import TRUST, Entry
+from synapse.model.entry import SEALED, Entry
+from synapse.model.results import Event
 from synapse.store import Store
+from synapse.system.quoting import escaped
+from synapse.trust import lineage
+from synapse.trust.spread import Brake, Braked
 from synapse.writer import Writer
+
+WITHHELD = "(tainted: its text is shown to the operator alone)"
+_PLACES = ("thread", "parent", "urgency", "importance", "confidence", "cites")
 
 
 class Access:
@@ -21,6 +29,8 @@ class Access:
         self.store = store
         self.writer = writer
         self.id = id
+        self.opens = True  # what is sealed; not what a run's files would hold
+        self.shown: set[str] = set()  # unverified entries, of which that was looked up
 
     def agent(self) -> Agent | None:
         """Return the agent as registered, with a run as a member of its project; None is the
@@ -44,16 +54,49 @@ class Access:
         self.store.tidy()
         return agent
 
+    def _shared(self, entry: Entry) -> bool:
+        """Return whether a holder shared a sealed entry with this agent, which may then see it."""
+        if entry.scope != "encrypted" or entry.staged:
+            return False
+        return self.store.keyring.is_shared(entry, self.id)
+
     def entry(self, id: str) -> Entry:
         """Return an entry that this agent may see. One that it may not see is, to it, not there."""
         agent = self.agent()
         with self.store.snapshot() as snap:
             entry = snap.entry(id, self.store.clock(), agent)
+            tainted = snap.is_tainted(id)
         if entry is None or not (
-            visible(entry, agent) or (entry.staged and self.sees_staged(entry))
+            visible(entry, agent)
+            or (entry.staged and self.sees_staged(entry))
+            or self._shared(entry)
         ):
             raise NotFound(f"there is no entry {id} that {self.id} may see", id=id)
-        return entry
+        return withheld(entry) if agent is not None and tainted else entry
+
+    def sight(self) -> dict[str, list[str]]:
+        """Return what the run of this agent was shown since it last wrote, as a field of a
+        record."""
+        seen = self.store.sights.of_run.pop(self.writer.run or "", None)
+        return {"saw": [*seen]} if seen else {}
+
+    def braked(self, entry: Entry) -> Braked:
+        """Return an entry as this agent may write it: a copy too many, by a run, waits."""
+        run = self.writer.run
+        if run is None:
+            return Braked(entry, {}, None)
+        sight = self.sight()
+        if entry.staged:
+            return Braked(entry, sight, None)
+        now = self.store.clock()
+        with self.store.snapshot() as snap:
+            return Brake(snap, self.store.sights, now).apply(run, entry, sight)
+
+    def known(self, id: str) -> Entry | None:
+        """Return an entry that this agent may see; None where nothing has this id."""
+        with self.store.snapshot() as snap:
+            known = snap.entry(id, self.store.clock()) is not None
+        return self.entry(id) if known else None
 
     def may_name(self, name: str) -> bool:
         """Return whether this agent may be told the name: an agent's, or that of an entry that it
@@ -63,10 +106,94 @@ class Access:
             entry = snap.entry(name, self.store.clock())
         return entry is None or visible(entry, self.agent())
 
-    def lineage(self, sources: tuple[str, ...]) -> str:
-        """Return the trust of what is made of these entries: no more than the least of theirs."""
-        trusts = [self.entry(id).trust for id in sources]
-        return min(("local", *trusts), key=TRUST.index)
+    def doubts(self) -> list[str]:
+        """Return the entries that limit this run: it was shown them, and nobody believes them."""
+        run = self.writer.run
+        if run is None or not lineage.limits(self.store.settings):
+            return []
+        with self.store.snapshot() as snap:
+            return lineage.doubts(snap, run, self.store.clock())
+
+    def trust(self, namespace: str, sources: tuple[str, ...] = ()) -> str:
+        """Return the trust of what this agent writes in a namespace and makes of these entries: no
+        more than theirs, and no more than what its run was shown. Forbidden where the run is
+        limited and that is beyond its project.
+        """
+        trusts = ["local", *(self.entry(id).trust for id in sources)]
+        if not (ids := self.doubts()):
+            return passed_on(trusts)
+        if not lineage.within(self.id, project := self.writer.project(), namespace):
+            places = ", ".join(lineage.places(self.id, project))
+            raise Forbidden(
+                f"run {self.writer.run} may not write in {namespace}, only in {places}:"
+                f" {lineage.why(ids)}",
+                agent=self.id,
+                namespace=namespace,
+                action="write",
+            )
+        return passed_on((*trusts, "unverified"))
+
+    def opened(self, entries: Iterable[Entry]) -> list[Entry]:
+        """Return entries as this agent is shown them: what is sealed with its text where a key of
+        the agent's is here, else with a line that says for whom it is.
+        """
+        reader = self.id if self.opens else None
+        return [
+            entry
+            if entry.scope not in SEALED
+            else self.store.keyring.opened(entry, reader)
+            for entry in entries
+        ]
+
+    def revealed(self, text: str) -> str:
+        """Return a text with what is sealed in it as far as this agent can open it: for what goes
+        to its model, and not to a file.
+        """
+        if "[sealed " not in text:
+            return text
+        from synapse.keys.keyring import revealed
+
+        return revealed(text, self._body_of)
+
+    def _body_of(self, id: str) -> str | None:
+        try:
+            return escaped(self.store.keyring.body(self.entry(id), self.id))
+        except SynapseError:
+            return None
+
+    def noticed(self, entries: Iterable[Entry]) -> None:
+        """Note which of the entries that this run is shown nobody believes."""
+        if self.writer.run is not None:
+            shown = [*entries]
+            others = (entry.id for entry in shown if entry.author != self.id)
+            sight = self.store.sights.of_run.setdefault(self.writer.run, {})
+            sight.update(dict.fromkeys(others))
+            self.noticed_ids(e.id for e in shown if e.trust == "unverified")
+
+    def following(self, events: Iterator[Event]) -> Iterator[Event]:
+        """Return the events, each noted as it comes."""
+        for event in events:
+            self.noticed((event.entry,))
+            yield event._replace(entry=self.opened((event.entry,))[0])
+
+    def noticed_ids(self, ids: Iterable[str]) -> None:
+        """Note that this run is shown these entries, as far as nobody believes them. Where nothing
+        can be written, nothing is noted: nor can the run write anything else.
+        """
+        new = [id for id in dict.fromkeys(ids) if id not in self.shown]
+        if self.writer.run is None or not new:
+            return
+        self.shown.update(new)
+        now = self.store.clock()
+        with self.store.snapshot() as snap:
+            known = set(lineage.doubts(snap, self.writer.run, now))
+            found = [snap.entry(id, now) for id in new if id not in known]
+        doubtful = [e.id for e in found if e is not None and e.trust == "unverified"]
+        if doubtful:
+            try:
+                self.store.write(lineage.note(self.id, self.writer.run, doubtful))
+            except ReadOnly:
+                pass
 
     def sees_staged(self, entry: Entry) -> bool:
         """Return whether this agent may see an entry that waits for review."""
@@ -80,6 +207,20 @@ class Access:
         except Forbidden:
             return False
         return True
+
+
+def withheld(entry: Entry) -> Entry:
+    """Return a tainted entry as agents are given it that ask for it by its id: without its text."""
+    more = {name: value for name, value in entry.more.items() if name in _PLACES}
+    texts = dict.fromkeys(kinds.texts_of(entry.kind), WITHHELD)
+    return entry._replace(
+        body=WITHHELD,
+        tags=(),
+        topic=None,
+        evidence=None,
+        when=None,
+        more=kinds.More(texts | more),
+    )
 
 
 def after(look: Callable[[], Entry], otherwise: Entry) -> Entry:

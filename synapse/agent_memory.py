@@ -5,14 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from functools import partial
 
-from synapse import pages, rulings
 from synapse.access import Access, after
-from synapse.authority import (
-    admit,
-    check_when,
-    may_close,
-    may_replace,
-)
+from synapse.authority import admit, check_when, may_close, may_replace, may_say
 from synapse.errors import (
     Conflict,
     Forbidden,
@@ -22,7 +16,6 @@ from synapse.errors import (
     QueueFull,
 )
 from synapse.index.reading import asks_again
-from synapse.index.snapshot import Snapshot
 from synapse.model.agents import Agent
 from synapse.model.dates import When
 from synapse.model.dates import since as parse_since
@@ -36,6 +29,8 @@ from synapse.model.entry import (
 )
 from synapse.model.records import Guard, Record, all_of, entry_of
 from synapse.model.results import Event, Fate, Hits, Page, UnreadPage
+from synapse.rulings import review
+from synapse.search import pages
 from synapse.store import Store
 from synapse.system.checks import checked, fields_fit
 from synapse.system.typed import TYPE_CHECKING, Any
@@ -69,12 +64,12 @@ class AgentMemory:
         self.access = Access(store, self.writer, id)
         self._pages: dict[object, tuple[object, int, Page]] = {}
         self._unread: tuple[object, int, int] = (None, 0, 0)
-        self._me()
+        self.access.agent()
 
     @property
     def agent(self) -> Agent | None:
         """The agent as registered, with a run as a member of its project; None is the operator."""
-        return self._me()
+        return self.access.agent()
 
     # -- writing -----------------------------------------------------------------------------------
 
@@ -145,17 +140,16 @@ class AgentMemory:
                 f"ttl {draft.ttl!r} is over at once: write a longer one, such as 30m or 7d",
                 ttl=draft.ttl,
             )
-        trust = (
-            self.access.lineage(draft.derived_from) if draft.derived_from else "local"
-        )
+        trust = self.access.trust(draft.namespace, draft.derived_from)
         entry = admit(draft, agent, self.store.settings, trust=trust)
         for id in entry.replaces:
             may_replace(agent, self.access.entry(id), entry)
-        key = None
+        entry = self.store.within_limits(entry)
+        entry, fields, key = self.access.braked(entry)
         if entry.staged:
             key, unless = "staging", all_of(self.store.has_room, unless)
             self.store.expire_staged()
-        record = Record.new("entry", self.id, {}, entry, key=key)
+        record = Record.new("entry", self.id, fields, entry, key=key)
         try:
             return entry_of(self.writer.write(record, once=once, unless=unless))
         except Conflict as error:
@@ -178,7 +172,9 @@ class AgentMemory:
         """Say that a blocker, or any entry, is done: it is no longer shown."""
         agent, entry = self.access.writing_agent(), self.access.entry(id)
         may_close(agent, entry, self.store.settings, "resolve")
-        rulings.refuse_staged(entry, "resolve")
+        review.refuse_staged(entry, "resolve")
+        if note:
+            may_say(agent, "give a note of its own to resolve")
         fields = {"entry": id} | ({"note": note} if note else {})
         self.writer.write(
             Record.new("resolve", self.id, fields), once=once, unless=unless
@@ -187,29 +183,31 @@ class AgentMemory:
 
     def vouch(self, id: str) -> Entry:
         """Believe an unverified entry: from now on it counts as its author's."""
-        return rulings.vouch(self.access, id)
+        return review.vouch(self.access, id)
 
     def approve(self, id: str) -> Entry:
         """Let a staged entry take effect, here and now; one that was proposed for others has these
         filed away.
         """
-        return rulings.approve(self.access, id)
+        return review.approve(self.access, id)
 
     def reject(self, id: str, reason: str | None = None) -> Entry:
         """Turn a staged entry away. It is never shown; its record stays."""
-        return rulings.reject(self.access, id, reason)
+        return review.reject(self.access, id, reason)
 
     def staged(self) -> list[Entry]:
         """Return what waits for review: an agent's own entries, and those it may rule on."""
-        return rulings.staged(self.access)
+        waiting = review.staged(self.access)
+        self.access.noticed(waiting)
+        return self.access.opened(waiting)
 
-    def archive(self, ids: Names, reason: str = "archived by hand") -> list[Entry]:
+    def archive(self, ids: Names, reason: str = review.FILED) -> list[Entry]:
         """File entries away: out of every page, still readable and searchable as archived ones."""
-        return rulings.file(self.access, words(ids), "archive", reason)
+        return review.file(self.access, words(ids), "archive", reason)
 
-    def restore(self, ids: Names, reason: str = "restored by hand") -> list[Entry]:
+    def restore(self, ids: Names, reason: str = review.BROUGHT_BACK) -> list[Entry]:
         """Bring archived entries back to the place they had."""
-        return rulings.file(self.access, words(ids), "restore", reason)
+        return review.file(self.access, words(ids), "restore", reason)
 
     def claim(
         self,
@@ -224,7 +222,9 @@ class AgentMemory:
         """
         from synapse import claims
 
-        self.access.writing_agent()
+        agent = self.access.writing_agent()
+        if note:
+            may_say(agent, "give a note to a claim")
         return claims.take(self.writer, work, minutes, note, once, self.store.clock())
 
     def release(self, work: str, *, once: str | None = None) -> Claim:
@@ -285,6 +285,8 @@ class AgentMemory:
             )
         self.store.look()
         page = self._unread_page(budget, *asked) if unread else self._current(asked)
+        if self.writer.run is not None:
+            self.access.noticed(page)
         if mark:
             self.access.writing_agent()
             if page or not unread:
@@ -299,7 +301,10 @@ class AgentMemory:
         with self.store.snapshot() as snap:
             true_at, until, page = self._pages.get(asked, (None, 0, None))
             if page is None or true_at != snap.mark or now >= until:
-                page, until = self._page(snap, now, *asked)
+                page, until = pages.page(
+                    self.store, self.access.agent(), snap, now, *asked
+                )
+                page.entries = tuple(self.access.opened(page.entries))
                 if len(self._pages) >= PAGES:
                     self._pages.clear()
                 self._pages[asked] = (snap.mark, until, page)
@@ -308,11 +313,15 @@ class AgentMemory:
     def _unread_page(self, budget: int | None, *asked: Any) -> UnreadPage:
         from synapse.view import news
 
-        agent = self._me()
+        agent = self.access.agent()
         if agent is None:
             raise Forbidden("the operator has no inbox; ask as an agent")
         return news.unread(
-            self.store, agent, pages.filters(self.store.clock(), *asked), budget
+            self.store,
+            agent,
+            pages.filters(self.store.clock(), *asked),
+            budget,
+            self.access.opened,
         )
 
     def briefing(
@@ -347,7 +356,7 @@ class AgentMemory:
             self.access.writing_agent()
         view = brief(
             self.store,
-            self._me(),
+            self.access.agent(),
             self.writer.project(),
             budget=budget,
             department=department,
@@ -361,7 +370,10 @@ class AgentMemory:
             moments=moments,
             without=without,
             quick=quick,
+            opened=self.access.opened,
         )
+        if self.writer.run is not None and "unverified" in view.text:
+            self.access.noticed_ids(entry.id for entry in view.included)
         if mark:
             self.writer.shown(
                 view.shown,
@@ -377,7 +389,9 @@ class AgentMemory:
         """
         from synapse.view.briefing import later
 
-        return later(self.store, self._me(), as_of, department)
+        entries = later(self.store, self.access.agent(), as_of, department)
+        self.access.noticed(entries)
+        return self.access.opened(entries)
 
     def search(
         self,
@@ -405,7 +419,12 @@ class AgentMemory:
         asked = Asked(
             limit, namespace, kind, author, priority, tag, since, until, when, archived
         )
-        return find(self.store, self._me(), query, asked, mode)
+        hits = find(self.store, self.access.agent(), query, asked, mode)
+        self.access.noticed(hit.entry for hit in hits)
+        shown = self.access.opened(hit.entry for hit in hits)
+        pairs = zip(hits, shown, strict=True)
+        hits.hits = tuple(hit._replace(entry=entry) for hit, entry in pairs)
+        return hits
 
     def unread(self) -> int:
         """Return how many live entries of others this agent has not been shown."""
@@ -413,7 +432,7 @@ class AgentMemory:
         with self.store.snapshot() as snap:
             mark, until, count = self._unread
             if mark != snap.mark or now >= until:
-                agent = self._me()
+                agent = self.access.agent()
                 if agent is None:
                     raise Forbidden("the operator has no inbox; ask as an agent")
                 count, until = snap.unread(agent, now)
@@ -432,25 +451,17 @@ class AgentMemory:
         """
         from synapse import notify
 
-        with self.store.snapshot(look=True) as snap:
-            end = snap.cursor
-            if since is not None and not isinstance(since, int):
-                since = min(snap.floor(parse_since(since, self.store.clock())), end)
-        if since is not None and since > end:
-            raise InvalidQuery(
-                f"cursor {since} is beyond the log's end, {end}: it is another log's,"
-                f" or this was cut"
-            )
-        cursor = end if since is None else since
-        follower = notify.Follower(
-            self.store.log, self._me, self.store.current, cursor, critical
-        )
-        return notify.follow(follower, self.store.pipes, self.store.look, timeout)
+        cursor = start_cursor(self.store, since)
+        follower = notify.Follower(self.store, self.access.agent, cursor, critical)
+        events = notify.follow(follower, self.store.pipes, self.store.look, timeout)
+        return self.access.following(events)
 
     def get(self, id: str) -> Entry:
         """One entry, whatever became of it, if this agent may see it."""
         self.store.look()
-        return self.access.entry(id)
+        entry = self.access.entry(id)
+        self.access.noticed((entry,))
+        return self.access.opened((entry,))[0]
 
     def fate(self, id: str) -> Fate | None:
         """Return why an entry is not shown now: by whose act or entry, and until when. None where
@@ -464,14 +475,21 @@ class AgentMemory:
                 else fate._replace(by="")
             )
 
-    # -- below -------------------------------------------------------------------------------------
 
-    def _me(self) -> Agent | None:
-        return self.access.agent()
-
-    def _page(self, snap: Snapshot, now: int, *asked: Any) -> tuple[Page, int]:
-        """Return the page, and the microsecond until which it stays true if nothing is written."""
-        return pages.page(self.store, self._me(), snap, now, *asked)
+def start_cursor(store: Store, since: When = None) -> int:
+    """Return the cursor from which a log is followed: a cursor, a time, or None for its end.
+    InvalidQuery for a cursor that the log does not have.
+    """
+    with store.snapshot(look=True) as snap:
+        end = snap.cursor
+        if since is not None and not isinstance(since, int):
+            since = min(snap.floor(parse_since(since, store.clock())), end)
+    if since is not None and since > end:
+        raise InvalidQuery(
+            f"cursor {since} is beyond the log's end, {end}: it is another log's,"
+            f" or this was cut"
+        )
+    return end if since is None else since
 
 
 Seat = AgentMemory  # its name before, which programs may import

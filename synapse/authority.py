@@ -11,11 +11,21 @@ from collections.abc import Container, Iterable
 from synapse.errors import Forbidden, InvalidEntry, NoKey
 from synapse.model import kinds
 from synapse.model import namespace as ns
-from synapse.model.agents import CONSOLIDATOR, GLOBAL, PLACES, Agent, authority_in
+from synapse.model.agents import (
+    CONSOLIDATOR,
+    GLOBAL,
+    OPERATOR,
+    PLACES,
+    RESERVED,
+    Agent,
+    authority_in,
+)
 from synapse.model.entry import (
     NEVER,
     RANK,
     SCOPES,
+    TEXTS,
+    TRUST,
     Draft,
     Entry,
     addressees,
@@ -25,10 +35,10 @@ from synapse.model.entry import (
 )
 from synapse.model.records import canonical_body
 from synapse.model.settings import Settings
+from synapse.privacy import personal
 from synapse.system.typed import NamedTuple
 
 MAX_BODY = 1 << 20
-SEALED = frozenset(("private", "encrypted"))
 MERGED = "merged"
 
 
@@ -53,10 +63,10 @@ def check_form(draft: Draft) -> Draft:
             f"scope {draft.scope!r} is not one of {', '.join(SCOPES)}",
             scope=draft.scope,
         )
-    if draft.pii or draft.scope in SEALED:
-        marking = "pii: true" if draft.pii else f"scope: {draft.scope}"
+    if draft.pii and draft.scope != "encrypted":
         raise NoKey(
-            f"{marking} needs a key to seal it, and this workspace holds none: nothing was stored"
+            "pii: true needs a key to seal it: nothing was stored; write it with scope:"
+            " encrypted, to agents that have keys"
         )
     body = canonical_body(draft.body)
     if not body:
@@ -72,7 +82,10 @@ def check_form(draft: Draft) -> Draft:
             "a message has no topic: it is in a thread, and has a subject"
         )
     more = kinds.check(draft.kind, draft.namespace, draft.more, draft.priority)
-    return draft._replace(body=body, addressees=addressees(draft.addressees), more=more)
+    to = addressees(draft.addressees)
+    if more is draft.more and (body, to) == (draft.body, draft.addressees):
+        return draft
+    return draft._replace(body=body, addressees=to, more=more)
 
 
 def check_when(draft: Draft) -> None:
@@ -92,7 +105,7 @@ def admit(
     An agent of None is one that nobody registered: it is admitted with no authority, and never
     above important.
     """
-    draft = check_form(draft)
+    draft = personal.checked(check_form(draft), settings.patterns)
     if agent is None:
         trust = "unverified"
     else:
@@ -106,35 +119,22 @@ def admit(
             )
     unverified = trust == "unverified"
     ttl = draft.ttl or _ttl(draft, settings)
-    return Entry(
-        id=draft.id or "",
-        author=draft.author,
-        timestamp=draft.timestamp or "",
-        namespace=draft.namespace,
-        priority="important"
-        if unverified and draft.priority == "critical"
-        else draft.priority,
-        claimed=draft.priority if unverified and draft.priority == "critical" else None,
-        body=draft.body,
-        ttl=ttl,
-        addressees=to,
-        tags=draft.tags,
-        related=draft.related,
-        replaces=draft.replaces,
-        topic=draft.topic,
-        scope=draft.scope,
-        claim=draft.claim,
-        derived_from=draft.derived_from,
-        evidence=draft.evidence,
-        when=draft.when,
-        authority=0
-        if unverified or agent is None
-        else authority_in(agent, draft.namespace, settings.flat),
-        trust=trust,
-        staged=bool(agent and agent.review_required),
-        kind=draft.kind,
-        more=draft.more,
-    )
+    values = draft._asdict()
+    del values["pii"]  # what is marked so is sealed, or refused
+    values |= {"id": draft.id or "", "timestamp": draft.timestamp or ""}
+    values |= {"ttl": ttl, "addressees": to, "trust": trust}
+    if unverified and draft.priority == "critical":
+        values |= {"priority": "important", "claimed": draft.priority}
+    if agent is not None and not unverified:
+        values["authority"] = authority_in(agent, draft.namespace, settings.flat)
+    return Entry(**values, staged=bool(agent and agent.review_required))
+
+
+def passed_on(trusts: Iterable[str]) -> str:
+    """Return the trust of what is made of things that are trusted so: the least of theirs. Nothing
+    gains trust on its way from one to the next.
+    """
+    return min(trusts, key=TRUST.index)
 
 
 def _ttl(draft: Draft, settings: Settings) -> str:
@@ -243,11 +243,122 @@ def may_rule(agent: Agent, entry: Entry, settings: Settings, action: str) -> Non
         )
 
 
+def may_vouch(
+    agent: Agent | None,
+    entry: Entry,
+    authority: int,
+    settings: Settings,
+    *,
+    derived: bool,
+) -> None:
+    """Refuse an agent that may not have an unverified entry believed: it could write the entry
+    itself, without review, and has no less than the `authority` that the entry gets there.
+
+    What carries its own name, it knows to be its own or not, unless the entry is `derived`: made
+    of others, or by a run that was shown such. Then somebody else has to look. An agent of None is
+    the operator, who may always say so.
+    """
+    action = f"vouch for {entry.id}"
+    if entry.author in RESERVED and (agent or entry.author != OPERATOR):
+        raise Forbidden(
+            f"nobody may {action}: {entry.author} is no agent; write what is true of it"
+            " yourself, or archive it",
+            action=action,
+        )
+    if agent is None:
+        return
+    may_write(agent, entry.namespace, settings, action)
+    if derived and agent.id == entry.author:
+        raise Forbidden(
+            f"agent {agent.id} may not {action}: it is its own, and made of what is not believed;"
+            " somebody else has to look at it",
+            agent=agent.id,
+            action=action,
+        )
+    rank, needed = (
+        authority_in(agent, entry.namespace, settings.flat),
+        max(authority, 1),
+    )
+    if agent.review_required or (rank < needed and agent.id != entry.author):
+        raise Forbidden(
+            f"agent {agent.id} may not {action}: it would count as {entry.author}'s, and so takes"
+            f" authority {needed} or more over {entry.namespace}, without review; it has {rank}",
+            agent=agent.id,
+            namespace=entry.namespace,
+            action=action,
+            allowed=list(agent.write or ()),
+        )
+
+
 def may_close(agent: Agent, entry: Entry, settings: Settings, action: str) -> None:
     """Refuse an agent that is neither the author of the entry nor above it, and so may not resolve
     it or file it away."""
     if agent.id != entry.author:
         may_rule(agent, entry, settings, action)
+
+
+def may_steer(agent: Agent | None, first: Entry, action: str) -> None:
+    """Refuse to close, reopen or rename a thread to all but its author, who wrote its first
+    message, and the operator.
+    """
+    thread = first.more.get("thread")
+    if agent is not None and (agent.id != first.author or first.trust == "unverified"):
+        raise Forbidden(
+            f"agent {agent.id} may not {action} thread {thread}: a thread is its author's and the"
+            " operator's; answer in it, or begin one of your own",
+            agent=agent.id,
+            action=action,
+        )
+
+
+def may_restore(
+    agent: Agent, entry: Entry, by: str, other: Agent | None, settings: Settings
+) -> None:
+    """Refuse an agent that would bring back what a higher authority filed away: the operator, or
+    the agent `other` under the name `by`.
+    """
+    if other is None and by != OPERATOR:
+        return  # the nightly job's, or of an agent that is no more
+    rank = authority_in(agent, entry.namespace, settings.flat)
+    least = (
+        101 if other is None else authority_in(other, entry.namespace, settings.flat)
+    )
+    if agent.id != by and rank < least:
+        raise Forbidden(
+            f"agent {agent.id} may not restore {entry.id}: {by} filed it away, and stands higher;"
+            f" {by} or somebody of its authority may restore it, and so may the operator",
+            agent=agent.id,
+            namespace=entry.namespace,
+            action="restore",
+        )
+
+
+def may_overrule(
+    agent: Agent, by: str, other: Agent | None, settings: Settings, action: str
+) -> None:
+    """Refuse an agent that would put its own word on what everybody knows in place of that of a
+    higher authority, `other` under the name `by`.
+    """
+    if agent.id == by or (other is None and by != OPERATOR):
+        return
+    rank = authority_in(agent, "global", settings.flat)
+    if other is None or rank < authority_in(other, "global", settings.flat):
+        raise Forbidden(
+            f"agent {agent.id} may not {action}: {by} said it, and stands higher",
+            agent=agent.id,
+            action=action,
+        )
+
+
+def may_say(agent: Agent | None, action: str) -> None:
+    """Refuse words that nobody reviews to an agent whose words are to be reviewed."""
+    if agent is not None and agent.review_required:
+        raise Forbidden(
+            f"agent {agent.id} may not {action}: what it writes waits for review, and this would"
+            " not; an entry or a message can say it, and waits",
+            agent=agent.id,
+            action=action,
+        )
 
 
 def visible(entry: Entry, agent: Agent | None) -> bool:
@@ -264,6 +375,17 @@ def visible(entry: Entry, agent: Agent | None) -> bool:
     if entry.addressees == ("all",):
         return ns.matches_any(agent.reads, entry.namespace)
     return not agent.names.isdisjoint(entry.addressees)
+
+
+def sees_work(agent: Agent | None, whose: str, project: str | None) -> bool:
+    """Return whether the agent may know of what somebody works on: its own, and that of the
+    projects whose places it reads. An agent of None is the operator.
+    """
+    if agent is None or agent.id == whose:
+        return True
+    return project is not None and any(
+        ns.matches_any(agent.reads, f"{folder}/{project}") for folder in PLACES
+    )
 
 
 def wakes(entry: Entry, agent: Agent) -> bool:
@@ -347,9 +469,9 @@ def _dispute(one: Entry, other: Entry) -> list[Effect]:
 
 def _check_texts(draft: Draft, body: str) -> None:
     """Refuse texts that cannot be stored, and a body that is too long."""
-    texts = [("body", body), ("topic", draft.topic), ("evidence", draft.evidence)]
-    texts += [("when", draft.when), *(("tag", tag) for tag in draft.tags)]
-    for name, text in (*texts, ("tag", draft.claim)):
+    texts = [("body", body), *(("tag", tag) for tag in draft.tags)]
+    texts += [(name, getattr(draft, field)) for name, field in TEXTS.items()]
+    for name, text in texts:
         if text and ("\0" in text or not text.isascii()):
             _check_text(name, text)
     if len(body) > MAX_BODY // 4 and len(body.encode()) > MAX_BODY:

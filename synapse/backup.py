@@ -36,6 +36,7 @@ from synapse.log.files import FilesLog
 from synapse.model import clock
 from synapse.model.namespace import is_component
 from synapse.system.digest import sha256
+from synapse.system.plain_files import make_folder, open_file, read_file
 from synapse.system.typed import Any, NamedTuple, T
 
 FORMAT = 1
@@ -147,7 +148,7 @@ def restore(mem: Memory, path: str) -> Snapshot:
         names = [
             name
             for name, digest in snapshot.files.items()
-            if declared.get(name, digest) == digest
+            if declared.get(name, digest) == digest and is_kept(name)
         ]
         _or_store_error(
             mem.store.log.root,
@@ -160,6 +161,14 @@ def restore(mem: Memory, path: str) -> Snapshot:
     with open(os.path.join(path, LOG), encoding="utf-8", newline="\n") as lines:
         lines_in(mem.store, lines)
     return snapshot
+
+
+def is_kept(path: str) -> bool:
+    """Return whether a snapshot keeps this file, and a restored workspace has it: not what the log
+    gives back, not what belongs to one machine, and nothing of git's, which runs what it names.
+    """
+    names = path.casefold().split("/")  # a disk may not tell the cases apart
+    return names[0] not in DERIVED and not {".git", "", ".", ".."} & {*names}
 
 
 def listed(directory: str) -> list[Snapshot]:
@@ -244,18 +253,17 @@ def _files(mem: Memory, target: str) -> Iterator[tuple[str, str]]:
         return
     for folder, folders, names in os.walk(mem.store.root):
         inside = os.path.relpath(folder, mem.store.root)
-        folders[:] = sorted(
-            name for name in folders if inside != "." or name not in DERIVED
-        )
+        here = "" if inside == "." else f"{inside}/"
+        folders[:] = sorted(name for name in folders if is_kept(here + name))
         for name in sorted(names):
             path, to = (
                 os.path.join(folder, name),
                 os.path.normpath(os.path.join(inside, name)),
             )
-            if os.path.islink(path) or not os.path.isfile(path):
+            if not is_kept(to) or os.path.islink(path) or not os.path.isfile(path):
                 continue
             try:
-                raw, mode = _bytes(path), os.stat(path).st_mode & 0o777
+                raw, mode = read_file(path), os.stat(path).st_mode & 0o644
             except FileNotFoundError:
                 continue  # a dropped file that was adopted just now: it is in the log
             os.makedirs(os.path.dirname(os.path.join(target, to)), exist_ok=True)
@@ -306,7 +314,9 @@ def _read(path: str) -> _Lines:
     """
     count, chain, origin, seq, at = 0, "", "", 0, 0
     declared: dict[str, str | None] = {}
-    with open(path, encoding="utf-8", newline="\n") as lines:
+    with open(
+        open_file(os.path.realpath(path)), encoding="utf-8", newline="\n"
+    ) as lines:
         for raw in proven(lines):
             record = decode(raw)
             assert record is not None  # it is proven
@@ -322,13 +332,17 @@ def _read(path: str) -> _Lines:
 def _place(source: str, root: str, names: list[str]) -> None:
     for name in names:
         path, copy = os.path.join(root, name), os.path.join(source, name)
+        folder = root
+        for part in os.path.dirname(name).split("/"):
+            folder = os.path.join(folder, part)
+            make_folder(folder, 0o755)  # never through a link
         make_directory(os.path.dirname(path))
-        write_file(path, _bytes(copy), os.stat(copy).st_mode & 0o777)
+        # nothing that a snapshot holds is run: neither its marks nor its right to be
+        write_file(path, _bytes(copy), os.stat(copy).st_mode & 0o644)
 
 
 def _bytes(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read()
+    return read_file(os.path.realpath(path))
 
 
 def _or_store_error(place: str, act: Callable[[], T]) -> T:

@@ -95,6 +95,9 @@ def take(
 def release(writer: Writer, work: str, once: str | None, now: int) -> Claim:
     """Give the work back; NotFound where it is not one's own."""
     work = named(work)
+    if once and _was_done(writer, once):
+        again = Record.new("claim", writer.id, {"work": work}, key=key(work))
+        return _claim(writer.write(again, once=once).fields)
     mine = holder(writer.store, work, now)
     if mine is None or (mine.agent, mine.run) != (writer.id, writer.run):
         raise NotFound(
@@ -125,6 +128,12 @@ def key(work: str) -> str:
     return f"claim:{work}"
 
 
+def _was_done(writer: Writer, once: str) -> bool:
+    """Return whether this agent used the key before: the log then returns the first record."""
+    with writer.store.snapshot(late=True) as snap:
+        return snap.first(writer.id, once) is not None
+
+
 def _claim(fields: Mapping[str, Any]) -> Claim:
     return Claim(
         fields["work"],
@@ -149,5 +158,8 @@ def has_ended(store: Store, run: str | None) -> bool:
 def _held(claim: Claim) -> Conflict:
     who = claim.agent if claim.run is None else f"{claim.agent} (run {claim.run})"
     return Conflict(
-        f"{who} holds {claim.work!r} until {seconds(claim.until)}", **claim._asdict()
+        f"{who} holds {claim.work!r} until {seconds(claim.until)}",
+        **claim._replace(
+            note=None
+        )._asdict(),  # what it says of its work is no one else's
     )

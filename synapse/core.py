@@ -7,14 +7,24 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from types import TracebackType
 
 from synapse.agent_memory import AgentMemory
 from synapse.authority import admit
-from synapse.errors import Forbidden, InvalidEntry, NotFound, StoreCorrupt, StoreError
+from synapse.errors import (
+    Forbidden,
+    InvalidEntry,
+    NotFound,
+    StoreCorrupt,
+    StoreError,
+    SynapseError,
+)
 from synapse.index.reading import asks_again
+from synapse.integrity.last_signed import last_signed
 from synapse.log import open_log
 from synapse.log.disk import make_directory, sync_directory, write_file
+from synapse.log.files import FilesLog
 from synapse.model import clock as clocks
 from synapse.model.agents import OPERATOR, ROLES, Agent, settled
 from synapse.model.dates import When
@@ -23,8 +33,10 @@ from synapse.model.namespace import is_component
 from synapse.model.records import Record, entry_of
 from synapse.model.results import Event, Page, Problem, Rebuilt, Report
 from synapse.store import Store
+from synapse.system import plain_files
 from synapse.system.checks import checked, fields_fit
 from synapse.system.text import encodes
+from synapse.trust.persons import operators_alone
 from synapse.writer import incarnation
 
 __all__ = [
@@ -53,6 +65,12 @@ _FOLDERS = (
     "bin",
     ".index",
 )
+# Through these, private mail passes: they are for the owner alone. Through `inbox`, users who are
+# mapped to an agent come to their own.
+_MODES = dict.fromkeys(
+    "messages staging quarantine views archive changelog .index".split(), 0o700
+)
+_MODES["inbox"] = 0o711
 _SETTINGS = """\
 # The settings of this workspace. Delete a line to have its default.
 protocol: 1
@@ -82,6 +100,15 @@ class Memory:
     def __init__(self, store: Store) -> None:
         self.store = store
         self._agent_memories: dict[str, AgentMemory] = {}
+        if isinstance(store.log, FilesLog):
+            store.log.reached = self._reached
+
+    def _reached(self, first: int, last: int) -> None:
+        """Have a checkpoint made where one is due: of every tenth record it is looked up."""
+        if last // 10 != (first - 1) // 10:
+            from synapse.integrity import checkpoints
+
+            checkpoints.reached(self.store, first, last)
 
     # -- agents ------------------------------------------------------------------------------------
 
@@ -151,7 +178,10 @@ class Memory:
         if current is not None:
             run, epoch = spawned, current
         if run is not None and epoch is not None:
-            return AgentMemory(self.store, id, run, epoch)
+            agent_memory = AgentMemory(self.store, id, run, epoch)
+            # a run's files hold what its memory says: its engine is given what is sealed
+            agent_memory.access.opens = bool(spawned)
+            return agent_memory
         if id not in self._agent_memories:
             self._agent_memories[id] = AgentMemory(self.store, id)
         return self._agent_memories[id]
@@ -184,14 +214,14 @@ class Memory:
             Agent(OPERATOR, "cto", authority=100, write=("*",)),
             self.store.settings,
         )
-        told = entry_of(self.store.write(Record.new("entry", OPERATOR, {}, entry)))
+        answer = entry_of(self.store.write(Record.new("entry", OPERATOR, {}, entry)))
         if asked is not None and asked.id in {
             question.id for question in self.questions()
         }:
             self.store.act(
-                "resolve", OPERATOR, entry=asked.id, note=f"answered in {told.id}"
+                "resolve", OPERATOR, entry=asked.id, note=f"answered in {answer.id}"
             )
-        return told
+        return answer
 
     def questions(self) -> list[Entry]:
         """Return what is addressed to the operator and not done yet, oldest first."""
@@ -235,13 +265,20 @@ class Memory:
         operators_alone("audit")
         return self.store.acts(agent, entry, since, limit)
 
-    def verify(self, head: str | None = None) -> Report:
-        """Prove the journal's chain and every file against it. `head` is what an earlier report
-        ended with.
+    def verify(
+        self,
+        head: str | None = None,
+        against: str | None = None,
+        key: str | None = None,
+    ) -> Report:
+        """Prove the journal's chain and every file against it, and the journal against the signed
+        checkpoints that this person keeps, or those of a file or folder (`against`), by a public
+        key that is this person's own unless it is named. `head` is what an earlier report ended
+        with.
         """
-        from synapse import integrity
+        from synapse.integrity import repair
 
-        return integrity.verify(self.store, head)
+        return repair.verify(self.store, head, against, key)
 
     def repair(
         self, *, dry_run: bool = False, source: str | None = None, give_up: bool = False
@@ -251,11 +288,11 @@ class Memory:
         another copy: a workspace, a snapshot or an export. With `give_up`, lines that cannot be had
         are recorded as lost. A dry run writes nothing, and its `notes` say what would be done.
         """
-        from synapse import integrity
+        from synapse.integrity import repair
 
         if not dry_run:
             operators_alone("repair")
-        return integrity.repair(
+        return repair.repair(
             self.store, dry_run=dry_run, source=source, give_up=give_up
         )
 
@@ -320,19 +357,6 @@ class Memory:
         self.close()
 
 
-def operators_alone(action: str) -> None:
-    """Refuse what acts on the whole workspace, or shows all of it, to a run that acts as its agent
-    alone.
-    """
-    run, own = os.environ.get("SYNAPSE_RUN"), os.environ.get("SYNAPSE_AGENT")
-    if run:
-        raise Forbidden(
-            f"run {run} acts as {own} alone; to {action} is the operator's",
-            agent=own,
-            action=action,
-        )
-
-
 @checked
 def init(
     root: str | os.PathLike[str],
@@ -342,6 +366,9 @@ def init(
 ) -> Memory:
     """Make a directory a workspace and open it. What is there already stays as it is."""
     path = os.path.abspath(os.path.expanduser(_place(root)))
+    plain_files.demand(path)
+    if not os.path.lexists(os.path.join(path, "journal")):
+        _forget_checkpoints(path)
     try:
         _make(path)
     except OSError as error:
@@ -349,6 +376,15 @@ def init(
             f"{path} cannot be made a workspace: {error.strerror or error}"
         ) from error
     return open(path, clock=clock, draw=draw)
+
+
+def _forget_checkpoints(path: str) -> None:
+    """Forget those of a workspace that was at this place before, where they are this person's."""
+    with suppress(SynapseError):
+        if last_signed(path):
+            from synapse.integrity import checkpoints
+
+            checkpoints.forget(path)
 
 
 @checked
@@ -380,13 +416,13 @@ def _place(address: str | os.PathLike[str]) -> str:
 
 def _make(root: str) -> None:
     """Make the folders and the settings, and put them on the disk, their names too."""
-    make_directory(root)
+    make_directory(root, 0o755)
     for folder in _FOLDERS:
-        os.makedirs(os.path.join(root, folder), exist_ok=True)
+        plain_files.make_folder(os.path.join(root, folder), _MODES.get(folder, 0o755))
     _share(root)
     path = os.path.join(root, "synapse.yaml")
     if not os.path.exists(path):
-        write_file(path, _SETTINGS.format(name=_name(root)).encode())
+        write_file(path, _SETTINGS.format(name=_name(root)).encode(), 0o644)
     sync_directory(root)
 
 

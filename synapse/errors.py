@@ -3,9 +3,11 @@ module.
 
     SynapseError               exit 1   str() is the message; .details is what --json prints
     ├─ InvalidEntry            exit 64  .path .problems: malformed text or values (a ValueError)
+    │   └─ PersonalData                 .kinds of it that were found, never the text
     ├─ InvalidQuery            exit 64  a search or a filter that cannot be read (a ValueError)
     ├─ NotFound                exit 3   .id (a LookupError)
     ├─ Forbidden               exit 4   .agent .namespace .action .allowed (a PermissionError)
+    │   └─ NotTrusted                   .asked: what the workspace wants, and no person allowed
     ├─ Conflict                exit 5   a guard refused, a race was lost; nothing was written
     │   └─ QueueFull                    the review queue has reached its bound
     ├─ StoreError              exit 6   the disk, the journal or the index failed
@@ -51,6 +53,10 @@ class InvalidEntry(SynapseError, ValueError):
     exit_code = USAGE
 
 
+class PersonalData(InvalidEntry):
+    """The text holds personal data: it is not stored."""
+
+
 class InvalidQuery(SynapseError, ValueError):
     """The query cannot be read."""
 
@@ -69,6 +75,10 @@ class Forbidden(SynapseError, PermissionError):
     exit_code = 4
 
 
+class NotTrusted(Forbidden):
+    """The workspace asks for what no person trusted it with."""
+
+
 class Conflict(SynapseError):
     """A condition no longer holds; nothing was written."""
 
@@ -76,7 +86,7 @@ class Conflict(SynapseError):
 
 
 class QueueFull(Conflict):
-    """The review queue is full; approve or reject something first."""
+    """The review queue is full, or an author's hour; the error says what makes room."""
 
 
 class StoreError(SynapseError):

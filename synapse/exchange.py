@@ -8,13 +8,15 @@ from collections.abc import Iterable, Iterator
 
 from synapse.errors import Conflict, InvalidEntry, InvalidQuery, StoreError
 from synapse.formats import codec
-from synapse.log.chain import GENESIS, Tail, decode, encode, link, split
+from synapse.log.chain import GENESIS, NOTHING, decode, encode, link, split
 from synapse.log.damage import has_text
 from synapse.log.files import FilesLog
 from synapse.log.merge import Merged
+from synapse.log.mirror import unplaced
 from synapse.log.unite import lines_of
 from synapse.model import kinds
 from synapse.model.entry import NEVER, Entry
+from synapse.model.records import Record
 from synapse.store import Store
 
 GENERATIONS = ("A", "B", "C")
@@ -27,7 +29,7 @@ def lines_out(store: Store) -> Iterator[str]:
             if decode(raw) is not None:
                 yield raw.decode()
         return
-    tail = Tail(0, GENESIS, 0, "", 0, 0)
+    tail = NOTHING
     for record in store.log.since(0):
         raw, _, tail = encode(tail, record.at, record)
         yield raw.decode()
@@ -63,6 +65,7 @@ def lines_in(store: Store, lines: Iterable[str]) -> int:
         )
     raws = list(proven(lines))
     records = [record for record in map(decode, raws) if record is not None]
+    _demand_signed(records)
     if isinstance(store.log, FilesLog):
         store.log.recover(raws, records)
         store.operator_files.write_missing()
@@ -71,6 +74,17 @@ def lines_in(store: Store, lines: Iterable[str]) -> int:
     store.look(force=True)
     store.refresh()
     return len(records)
+
+
+def _demand_signed(records: list[Record]) -> None:
+    from synapse.keys.keyring import unproven
+
+    for record, why in unproven(records):
+        raise InvalidEntry(
+            f"record {record.seq} ({record.id}) cannot be taken in: {why}; nothing was"
+            " imported",
+            line=record.seq,
+        )
 
 
 def merge_in(store: Store, source: str | None) -> Merged:
@@ -107,10 +121,15 @@ def proven(lines: Iterable[str]) -> Iterator[bytes]:
             record is None
             or record.seq <= seq
             or link(chain, head) != line_chain
-            or not has_text(record)
+            or not has_text(record, raw)
         ):
             raise InvalidEntry(
                 f"line {number} is not the next line of an export: nothing was imported",
+                line=number,
+            )
+        if why := unplaced(record):
+            raise InvalidEntry(
+                f"line {number} cannot be taken in: {why}; nothing was imported",
                 line=number,
             )
         chain, seq = line_chain, record.seq

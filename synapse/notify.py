@@ -7,7 +7,7 @@ nothing twice.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 
 from synapse.authority import visible, wakes
 from synapse.errors import StoreCorrupt
@@ -19,8 +19,19 @@ from synapse.system.signal import NotificationPipe
 from synapse.system.typed import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from typing import Protocol
+
+    from synapse.model.agents import Agent
     from synapse.model.protocols import Log
-from synapse.model.agents import Agent
+
+    class Followed(Protocol):
+        """What a follower needs of the `Store`, which stands above this module."""
+
+        @property
+        def log(self) -> Log: ...
+        def current(self, id: str) -> Entry: ...
+        def is_tainted(self, id: str, late: bool = False) -> bool: ...
+
 
 RECONCILE = 0.25
 AHEAD = 500  # so far it looks for a record's void before it tells of it
@@ -50,19 +61,21 @@ def route(entry: Entry, agents: Iterable[Agent]) -> list[Delivery]:
 
 
 class Follower:
-    """One agent's ear at the log. Iterating never ends by itself; `poll` looks once."""
+    """One agent's ear at the log; `poll` looks once. Whether an entry is tainted is asked late, as
+    far as it is known, unless there is a doubt.
+    """
 
     def __init__(
         self,
-        log: Log,
+        store: Followed,
         agent: Callable[[], Agent | None],
-        entry: Callable[[str], Entry],
         cursor: int,
         critical: bool = False,
     ) -> None:
-        self.log = log
+        self.log = log = store.log
+        self.store = store
+        self.doubtful = False
         self.agent = agent
-        self.entry = entry
         self.cursor = cursor
         self.critical = critical
         self.turn = log.turn()
@@ -70,7 +83,7 @@ class Follower:
         self.proof = log.proof(cursor)
         self.looked: object = None  # where the log stood when there was no more to read
 
-    def poll(self) -> Iterator[Event]:
+    def poll(self) -> Generator[Event]:
         """Yield every event after the cursor, which moves on with each record, told of or not."""
         state = self.log.mark(), self.log.doubts
         if state == self.looked:
@@ -82,6 +95,8 @@ class Follower:
             if not batch:
                 self.looked = state
                 return
+            # one that is tainted later is not told of; beyond a full batch that is looked up
+            self.doubtful = len(batch) >= AHEAD or any(r.kind == "taint" for r in batch)
             voids = {record.fields["seq"] for record in batch if record.kind == "void"}
             try:
                 for record in batch:
@@ -123,29 +138,37 @@ class Follower:
                 return None
             if _out_of_reach(record, agent):
                 return None
-            return self._told(record.seq, "entry", entry_of(record), agent)
+            return self._for_reader(record.seq, "entry", entry_of(record), agent)
         if record.kind in ("approve", "vouch"):
-            entry = self.entry(fields["entry"])
+            entry = self.store.current(fields["entry"])
             if (
                 record.kind == "vouch"
                 or not self.critical
                 or entry.priority == "critical"
             ):
-                return self._told(
+                return self._for_reader(
                     record.seq, record.kind, entry._replace(staged=False), agent
                 )
         return None
 
-    def _told(
+    def _for_reader(
         self, seq: int, kind: str, entry: Entry, agent: Agent | None
     ) -> Event | None:
         if self.critical and entry.priority != "critical":
             return None
-        if agent is not None and (
-            entry.author == agent.id or not visible(entry, agent)
-        ):
+        if not is_news(entry, agent):
+            return None
+        late = not (self.doubtful or entry.derived_from or "cites" in entry.more)
+        if self.store.is_tainted(entry.id, late):
             return None
         return Event(seq, kind, entry)
+
+
+def is_news(entry: Entry, agent: Agent | None) -> bool:
+    """Return whether a follower tells this agent of an entry of which it tells the operator, who is
+    an agent of None.
+    """
+    return agent is None or (entry.author != agent.id and visible(entry, agent))
 
 
 def _out_of_reach(record: Record, agent: Agent | None) -> bool:

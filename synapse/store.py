@@ -8,31 +8,38 @@ import os
 import time
 from _thread import allocate_lock
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 
+from synapse.admission.operator_files import OperatorFiles, Signatures
 from synapse.errors import (
     Conflict,
+    EmbedderError,
     NewerProtocol,
     NotFound,
+    NotTrusted,
     StoreCorrupt,
     StoreError,
 )
 from synapse.index.index import UNKNOWN, Index
+from synapse.index.questions.allowance import Allowances
 from synapse.index.reading import Reading
 from synapse.log.adopt import Channel
 from synapse.log.files import FilesLog
-from synapse.model.agents import Agent, authority_in
+from synapse.model.agents import Agent
 from synapse.model.dates import When
 from synapse.model.dates import since as parse_since
 from synapse.model.entry import NEVER, Draft, Entry, parse_ttl
 from synapse.model.records import Guard, Record, act_of, all_of, sum_below
 from synapse.model.settings import Semantic, Settings
-from synapse.operator_files import OperatorFiles, Signatures
 from synapse.system.typed import TYPE_CHECKING
+from synapse.trust.lineage import Sights
 
 if TYPE_CHECKING:
-    from synapse.index.vectors import Vectors
+    from synapse.index.vectors.vectors import Vectors
+    from synapse.keys.keyring import Keyring
     from synapse.log.memory import MemoryLog
+    from synapse.model.keys import Keys
     from synapse.model.protocols import Embedder
     from synapse.system.tokens import Tokens
 
@@ -57,25 +64,28 @@ class Store:
         self.root = log.root if isinstance(log, FilesLog) else None
         self.readonly = isinstance(log, FilesLog) and log.readonly
         path = (
-            os.path.join(log.root, ".index", "brain.db")
-            if isinstance(log, FilesLog)
-            else ":memory:"
+            os.path.join(self.root, ".index", "brain.db") if self.root else ":memory:"
         )
-        self.index = _index_in_memory(log, path) if self.readonly else Index(log, path)
+        if self.readonly:
+            from synapse.index.replay import index_in_memory
+
+            self.index = index_in_memory(log, path)
+        else:
+            self.index = Index(log, path)
         log.state = self.index
-        self.held: dict[
-            str, int
-        ] = {}  # files that are locked for as long as this is open
+        self.held: dict[str, int] = {}  # files that are locked while this is open
         self.mutex = allocate_lock()
         self.looked = self.glanced = self.tidied = -LOOK_EVERY
         self.pause = LOOK_EVERY
         self.operator_files = OperatorFiles(log, self.index)
-        self.used: dict[
-            str, int
-        ] = {}  # how often items were asked for, and since when that is not in the log
+        # how often items were asked for, and since when that is not in the log
+        self.used: dict[str, int] = {}
         self.used_since = clock()
+        self._keyring: Keyring | None = None
+        self.sights = Sights()
         self._embedder: tuple[Semantic, Embedder] | None = None
         self._vectors: Vectors | None = None
+        self.allowances = Allowances()
         self.shifts: tuple[object, Mapping[str, int]] = (None, {})
 
     # -- keeping in step ---------------------------------------------------------------------------
@@ -123,9 +133,8 @@ class Store:
 
     def tidy(self) -> None:
         """Finish what dead writers left undone, a little at a time."""
-        if time.monotonic() - self.tidied >= LOOK_EVERY and self._alone(
-            lambda log: log.finish(FINISHED_BY_A_WRITER)
-        ):
+        due = time.monotonic() - self.tidied >= LOOK_EVERY
+        if due and self._alone(lambda log: log.finish(FINISHED_BY_A_WRITER)):
             self.tidied = time.monotonic()
 
     def _alone(self, section: Callable[[FilesLog], object]) -> bool:
@@ -210,6 +219,14 @@ class Store:
         """Have what the index has to tell people said in this way."""
         self.index.say = say
 
+    def say(self, text: str) -> None:
+        """Tell people something, where anybody hears."""
+        self.index.say(text)
+
+    def purge(self) -> None:
+        """Derive the index anew, and leave no byte of what was in its files."""
+        self.index.purge()
+
     def fold(self, least: int) -> None:
         """Fold the index's log of changes back into its file, if so many batches were taken in."""
         self.index.fold(least)
@@ -255,6 +272,16 @@ class Store:
     def complaints(self) -> dict[str, list[str]]:
         """Return what is wrong with which file of the operator's, by the last look."""
         return self.operator_files.complaints
+
+    @property
+    def signers(self) -> Keys | None:
+        """The public keys of the agents; None where no agent ever had one."""
+        return self.index.current.names.keys
+
+    def is_tainted(self, id: str, late: bool = False) -> bool:
+        """Return whether an entry is kept out of sight; a late answer takes in nothing first."""
+        with self.snapshot(late=late) as snap:
+            return snap.is_tainted(id)
 
     def agents(self) -> Mapping[str, Agent]:
         """The agents as journalled: an edit counts from the moment it was noticed."""
@@ -304,29 +331,44 @@ class Store:
             return 0
         snap = self.index.current
         if self.shifts[0] != snap.names.version:
-            from synapse.index import outcomes
+            from synapse.index.questions import outcomes
 
             self.shifts = snap.names.version, outcomes.shifts(snap)
         return self.shifts[1].get(id, 0)
 
     @property
+    def keyring(self) -> Keyring:
+        """This person's keys for the workspace; loaded when there is something to seal or open."""
+        if self._keyring is None:
+            from synapse.keys.keyring import Keyring
+
+            self._keyring = Keyring(self.root, lambda: self.signers, self._acts_on)
+        return self._keyring
+
+    @property
     def embedder(self) -> Embedder:
         """The embedder that the settings name now; made once, for a model may take a second to
-        load.
+        load. EmbedderError where a person did not trust the workspace with its address.
         """
         chosen = self.settings.semantic
         if self._embedder is None or self._embedder[0] != chosen:
             from synapse.embedders import embedder_of
+            from synapse.formats.wants import of_semantic
+            from synapse.trust import decisions
 
+            try:
+                trusted = decisions.demand(self.root, of_semantic(chosen))
+            except NotTrusted as error:
+                raise EmbedderError(str(error), **error.details) from error
             if self._embedder is not None:
                 self._embedder[1].close()
-            self._embedder = (chosen, embedder_of(chosen, self.root))
+            self._embedder = (chosen, embedder_of(chosen, self.root, trusted))
         return self._embedder[1]
 
     @property
     def vectors_path(self) -> str:
         """Return where the vectors are, be there any or not."""
-        from synapse.index.vectors import path_beside
+        from synapse.index.vectors.vectors import path_beside
 
         return path_beside(self.index.db.path)
 
@@ -334,11 +376,12 @@ class Store:
     def vectors(self) -> Vectors:
         """The vectors beside the index, opened when they are first asked for."""
         if self._vectors is None:
-            from synapse.index.vectors import Vectors
+            from synapse.index.replay import vectors_in_memory
+            from synapse.index.vectors.vectors import Vectors
 
             path = self.vectors_path
             self._vectors = (
-                _vectors_in_memory(f"{self.root}/.index/vectors.db")
+                vectors_in_memory(f"{self.root}/.index/vectors.db")
                 if self.readonly
                 else Vectors(path)
             )
@@ -367,21 +410,35 @@ class Store:
 
     def admit_drop(self, draft: Draft, channel: Channel) -> Entry:
         """Admit a dropped file. Who it is from is decided by how it came, never by what it says."""
-        from synapse.drops import Drops
+        from synapse.admission.drops import Drops
 
         self.index.catch_up()  # a process that just began has yet to hear who is declared
         drops = Drops(
-            self.index, self.settings, self.has_room, self.clock, self.standing
+            self.index,
+            self.settings,
+            self.has_room,
+            self.clock,
+            self.standing,
+            self.within_limits,
         )
         return drops.admit(draft, channel)
 
-    def tokens(self, encoding: str, *, quick: bool = False) -> Tokens:
-        """Return what counts tokens in an encoding. New counts are kept with the index."""
+    def tokens(
+        self, encoding: str, *, quick: bool = False, keep: bool = True
+    ) -> Tokens:
+        """Return what counts tokens in an encoding. New counts are kept with the index, each under
+        a digest of its text, unless they are not to be: of what was sealed nothing is.
+        """
         from synapse.system.tokens import Tokens
 
         stored = partial(self.index.token_counts, encoding)
-        return Tokens(
-            encoding, stored, partial(self.index.keep_tokens, encoding), quick=quick
+        kept = partial(self.index.keep_tokens, encoding) if keep else lambda _: None
+        return Tokens(encoding, stored, kept, quick=quick)
+
+    def within_limits(self, entry: Entry) -> Entry:
+        """Return an entry as its author's hour lets it in; QueueFull where it lets in no more."""
+        return self.allowances.admit(
+            entry, self.settings, self.clock(), self.snapshot, self.write
         )
 
     @property
@@ -397,29 +454,9 @@ class Store:
         now = self.clock()
         for entry in waiting:
             if self.waits_until(entry) <= now:
-                try:
-                    self.act(
-                        "reject",
-                        "log",
-                        entry=entry.id,
-                        reason="nobody reviewed it in time",
-                    )
-                except Conflict:
-                    pass  # somebody just did
-
-    def vouched(self, entry: Entry) -> tuple[int, str]:
-        """Return what an unverified entry counts once it is believed: its author's authority, the
-        priority it claimed.
-        """
-        author = self.index.current.declared.get(entry.author)
-        authority = (
-            0
-            if author is None
-            else authority_in(
-                self.standing(author), entry.namespace, self.settings.flat
-            )
-        )
-        return authority, entry.claimed or entry.priority
+                why = "nobody reviewed it in time"
+                with suppress(Conflict):  # somebody just did
+                    self.act("reject", "log", entry=entry.id, reason=why)
 
     @property
     def pipes(self) -> str | None:
@@ -444,6 +481,10 @@ class Store:
         with self.snapshot(look=True) as snap:
             return snap.acts(by, entry, parse_since(since, self.clock()) or 0, limit)
 
+    def _acts_on(self, id: str) -> list[Record]:
+        with self.snapshot() as snap:
+            return snap.acts(None, id, 0, None)
+
     def waits_until(self, entry: Entry) -> int:
         """Return the microsecond at which a staged entry's time is up."""
         span = parse_ttl(self.settings.staging_ttl)
@@ -457,19 +498,3 @@ class Store:
             os.close(self.held.popitem()[1])
         self.index.close()
         self.log.close()
-
-
-def _index_in_memory(log: FilesLog | MemoryLog, path: str) -> Index:
-    """Return the index where it may not be written: a copy, which the first read catches up from
-    the log.
-    """
-    from synapse.index.copy import in_memory
-
-    return Index(log, ":memory:", in_memory(path))
-
-
-def _vectors_in_memory(path: str) -> Vectors:
-    from synapse.index.copy import in_memory
-    from synapse.index.vectors import KIND, Vectors
-
-    return Vectors(":memory:", in_memory(path, KIND))

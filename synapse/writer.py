@@ -11,9 +11,19 @@ import os
 from collections.abc import Collection
 
 from synapse.errors import Conflict, Forbidden, InvalidEntry
-from synapse.model.records import Guard, Record, act_of, all_of, fence
+from synapse.model.entry import SEALED, Entry
+from synapse.model.records import (
+    Guard,
+    Record,
+    act_of,
+    all_of,
+    entry_of,
+    fence,
+    unchanged,
+)
 from synapse.store import Store
 from synapse.system.typed import Any
+from synapse.trust import lineage
 
 
 class Writer:
@@ -47,15 +57,46 @@ class Writer:
             raise InvalidEntry(
                 "the key of `once` is empty: every act under it would be taken for the first"
             )
+        if self.run and not lineage.is_own(record, None):
+            self._refuse_limited(record)
         if self.run and record.entry is not None:
             record = record._replace(fields={**record.fields, "run": self.run})
+        if record.entry is not None:
+            record, unless = self._closed(record, record.entry, unless)
         try:
             guard = unless if self.fence is None else all_of(self.fence, unless)
-            return self.store.log.append(record, once=once, unless=guard)
+            stored = self.store.log.append(record, once=once, unless=guard)
         except Conflict as error:
             if self.fence is None or error.details.get("key") != self.fence.key:
                 raise
             raise self._refused(record) from error
+        if once is not None:
+            _demand_same(stored, record, once)
+        return stored
+
+    def _closed(
+        self, record: Record, entry: Entry, unless: Guard | None
+    ) -> tuple[Record, Guard | None]:
+        """Return a record with its entry sealed and signed, as its scope and its author's keys ask
+        for, and the guard under which it may go in: no key came or went meanwhile.
+        """
+        keys = self.store.signers
+        if entry.scope not in SEALED and (keys is None or entry.author not in keys):
+            return record, unless
+        from synapse.keys.keyring import signed_key
+        from synapse.privacy.records import safe
+
+        agents = self.store.agents() if entry.scope in SEALED else {}
+        if entry.scope not in SEALED:  # what is signed is what will be stored
+            record = safe(record)
+            entry = record.entry or entry
+        ring = self.store.keyring
+        last = ring.keys.last
+        entry = ring.closed(entry, self.store.clock(), agents)
+        if entry.author in ring.keys and record.key is None:
+            record = record._replace(key=signed_key(entry))
+        guard = all_of(unchanged("keys", last), unless)
+        return record._replace(entry=entry), guard
 
     def act(self, kind: str, **fields: object) -> Record:
         """Commit an act that is no entry."""
@@ -95,6 +136,24 @@ class Writer:
         """
         fields = {"cursor": cursor, "how": how, "ids": list(ids), "of": of}
         return self.write(Record.new("shown", self.id, fields), once=once)
+
+    def _refuse_limited(self, record: Record) -> None:
+        """Raise Forbidden where the run was shown what nobody believes, and the act is about more
+        than its own.
+        """
+        assert self.run is not None
+        if not lineage.limits(self.store.settings):
+            return
+        now = self.store.clock()
+        with self.store.snapshot() as snap:
+            ids = lineage.doubts(snap, self.run, now)
+            entry = snap.entry(record.fields.get("entry", ""), now) if ids else None
+        if ids and not lineage.is_own(record, entry and entry.author):
+            raise Forbidden(
+                f"run {self.run} may not {record.kind}: {lineage.why(ids)}",
+                agent=self.id,
+                action=record.kind,
+            )
 
     def project(self) -> str | None:
         """Return the project that the run is for; Forbidden where the run is another agent's."""
@@ -153,3 +212,16 @@ def incarnation() -> tuple[str | None, int | None]:
             f"SYNAPSE_RUN is {text!r}: write RUN, or RUN:EPOCH", action="act"
         )
     return run, int(epoch)
+
+
+def _demand_same(stored: Record, record: Record, once: str) -> None:
+    """Refuse a key of `once` under which another kind of act was written before."""
+    same = stored.kind == record.kind
+    if same and record.entry is not None:
+        same = entry_of(stored).kind == record.entry.kind
+    if not same:
+        raise Conflict(
+            f"the key {once!r} of `once` stands for another act, record {stored.seq}:"
+            " take a key of its own for each",
+            once=once,
+        )

@@ -1,11 +1,13 @@
 """Fixtures that several tests share, and what every run of the suite needs."""
 
+import atexit
 import fcntl
 import gc
 import json
 import os
 import re
 import shutil
+import tempfile
 from contextlib import contextmanager
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,17 +15,35 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 GOLDEN = Path(__file__).parent / "golden"
 MEMORY = "/dev/shm"
 SPACE = 4 << 30  # bytes, several times what a run of the suite leaves behind
+SLOW = [
+    HealthCheck.too_slow,
+    HealthCheck.filter_too_much,
+]  # both say how fast, not whether right
+settings.register_profile("soak", deadline=None, suppress_health_check=SLOW)
+settings.register_profile("suite", settings.get_profile("soak"), derandomize=True)
+settings.load_profile("suite")
 
 
 def pytest_configure(config):
-    """Put the temporary folders of the tests in memory, where there is room for them.
+    """Put the temporary folders of the tests in memory, where there is room for them; have the
+    soak play all random examples, others at each run. The suite plays the same ones each time, so
+    that a commit passes or fails for good.
 
     The suite makes and removes some hundred thousand files. On a disk it waits for them.
     """
+    if config.getoption("markexpr") == "soak":
+        from tests import examples
+
+        examples.whole = True
+        settings.load_profile("soak")
+    home = tempfile.mkdtemp(prefix="synapse-home-")  # never the folder of whoever tests
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    os.environ["SYNAPSE_HOME"] = home
     if not os.access(MEMORY, os.W_OK) or os.statvfs(MEMORY).f_flag & os.ST_NOEXEC:
         return
     if shutil.disk_usage(MEMORY).free > SPACE:

@@ -110,6 +110,8 @@ def environment(home):
         "HOME": str(home),
         "TMPDIR": str(home / "tmp"),
         "PYTHONPATH": str(home / "watch"),
+        # which takes half a second, and which no reader has
+        "PYTEST_ADDOPTS": "-p no:langsmith_plugin",
     }
     return kept | places | {"PATH": path, "LC_ALL": "C.UTF-8"}
 

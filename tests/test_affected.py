@@ -3,6 +3,7 @@
 import pytest
 
 from bench.affected import ROOT, affected, changed
+from tests.pages import PAGES, blocks, name_of, read
 
 FILES = {
     "synapse/log/files.py": "",
@@ -13,7 +14,11 @@ FILES = {
     "tests/synapse/cli/conftest.py": "",
     "tests/synapse/cli/test_words.py": "from synapse.cli import main",
     "tests/crash/test_disk.py": "import synapse.log.files",
+    "tests/histories/test_seeds.py": "import synapse.log.files",
     "tests/test_other.py": "import synapse",
+    "tests/test_site.py": "import docs",
+    "docs/plain.md": "# Plain",
+    "docs/code.md": "# Code\n\n```python\nprint(1)\n```\n",
 }
 
 
@@ -40,7 +45,16 @@ def tree(tmp_path):
         ("tests/crash/test_disk.py", ["tests/crash/test_disk.py"]),
         ("tests/synapse/cli/conftest.py", ["tests/synapse/cli/test_words.py"]),
         ("tests/synapse/test_gone.py", []),
-        ("README.md", []),
+        ("CONTRIBUTING.md", []),
+        ("docs/plain.md", ["tests/test_site.py"]),
+        ("docs/gone.md", ["tests/test_site.py"]),
+        (
+            "docs/code.md",
+            [
+                "tests/test_docs.py::test_code_runs_and_prints_what_is_shown[docs/code.md]",
+                "tests/test_site.py",
+            ],
+        ),
     ],
 )
 def test_a_change_names_its_tests(tree, path, tests):
@@ -50,6 +64,12 @@ def test_a_change_names_its_tests(tree, path, tests):
 def test_every_module_of_the_log_has_tests_that_it_names():
     for path in (ROOT / "synapse" / "log").glob("*.py"):
         assert affected([path.relative_to(ROOT).as_posix()])
+
+
+def test_the_test_of_a_page_is_there():
+    paths = [page.relative_to(ROOT).as_posix() for page in PAGES]
+    named = {test.partition("[")[2] for test in affected(paths) if "[" in test}
+    assert named == {f"{name_of(page)}]" for page in PAGES if blocks(read(page))}
 
 
 def test_what_changed_is_asked_of_git(tmp_path):

@@ -27,6 +27,7 @@ QUICK = (
     "change",
     "act",
     "rebuild",
+    "taint",
 )
 END = clock.micros("2026-02-01T12:00:00Z")
 

@@ -4,18 +4,21 @@ module its place.
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-from orchestrator import turn_loop, wake
 from orchestrator.engines import clients, lifeline
 from orchestrator.prompts import selection
-from orchestrator.runs import lease, records, writeback
+from orchestrator.runs import records, writeback
+from orchestrator.runs.files import lease
+from orchestrator.sessions import wake
 from orchestrator.spend.limits import DAY, RUN
 from orchestrator.tools import functions
+from orchestrator.turns import turn_loop
 from synapse import notify, store
-from synapse.index import full_text
+from synapse.index.full_text import search as full_text
 from synapse.log import adopt
 from synapse.model import worth
 from synapse.system import lock
@@ -33,6 +36,7 @@ def page(path):
     return path.relative_to(ROOT).as_posix()
 
 
+@cache
 def defined_in(path):
     """The names of the tests of a file, those in classes as Class::test."""
     body = ast.parse((ROOT / path).read_text(encoding="utf-8")).body
@@ -191,3 +195,26 @@ def test_versions_of_clients_are_those_that_were_seen():
             text,
             re.MULTILINE,
         ), client.name
+
+
+def test_what_security_promises_is_promised():
+    """Every promise that SECURITY.md names is one of the designs', none of the attacks' is left
+    out, and its table has promises in every row.
+    """
+    text = (ROOT / "synapse/SECURITY.md").read_text(encoding="utf-8")
+    known = promises(PROMISES)
+    named = set()
+    for first, last in re.findall(r"\b([PO]\d+)(?:–[PO](\d+))?", text):
+        letter, number = first[0], int(first[1:])
+        named |= {f"{letter}{n}" for n in range(number, int(last or number) + 1)}
+    assert named <= set(known)
+    attacked = {
+        number
+        for number, (_, tests) in known.items()
+        if any(path.startswith("tests/attacks/") for path, _ in tests)
+    }
+    assert attacked
+    assert attacked <= named
+    table = text.partition("## Who attacks")[2].partition("\n## ")[0]
+    rows = [line for line in table.splitlines() if line.startswith("| ")][1:]
+    assert [row for row in rows if not re.search(r"\([PO]\d", row)] == []

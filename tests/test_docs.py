@@ -28,7 +28,10 @@ from tests.pages import (
 )
 
 LANGUAGES = {"bash", "python", "text", "yaml", "markdown"}
-LOOPBACK = {DOCS / "how-to/testing.md"}  # pages that start a server for their own tests
+LOOPBACK = {
+    DOCS / f"how-to/{name}.md"
+    for name in ("events", "remote", "server", "testing", "webhooks")
+}  # pages that start a server
 
 
 @pytest.fixture

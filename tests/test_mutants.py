@@ -1,19 +1,19 @@
 """The script that changes operators at random: what a test notices is killed, what nothing can notice survives."""
 
+import shutil
+
 import pytest
 
 from bench import mutants
-from bench.mutants import (
-    KILLED,
-    SURVIVED,
-    TIMEOUT,
-    count,
-    drawn,
-    judge,
-    mutant,
-)
+from bench.affected import ROOT
+from bench.changes import count, drawn, mutant
+from bench.forked import KILLED, SURVIVED, TIMEOUT
+from bench.reached import Reached, statement_at
 
 TINY = """
+MOST = 40
+
+
 def larger(a, b):
     if a > b:
         return a
@@ -24,14 +24,38 @@ def drained(n):
     while n:
         n = n - 1
     return 0
+
+
+def thrice(n):
+    return n * 3
+
+
+def forgotten(n):
+    return n / 2
 """
 TESTS = """
-from tiny import drained, larger
+import subprocess
+import sys
+
+from tiny import MOST, drained, larger
 
 
 def test_tiny():
     assert (larger(1, 2), larger(2, 1)) == (2, 2)
     assert drained(3) == 0
+
+
+def test_a_process():
+    command = [sys.executable, "-c", "import tiny; print(tiny.thrice(2))"]
+    assert subprocess.check_output(command) == b"6\\n"
+
+
+def test_most():
+    assert larger(MOST, 2) == 40
+
+
+def test_that_fails_always():
+    assert larger(1, 2) == 3
 """
 EXPECTED = {
     "Gt -> LtE": {KILLED},
@@ -39,26 +63,69 @@ EXPECTED = {
     "Sub -> Add": {TIMEOUT},
     "1 + 1": {TIMEOUT},  # three by twos never comes to nothing
     "0 + 1": {KILLED},
-    "return None": {KILLED},
+    "40 + 1": {KILLED},
+    "3 + 1": {KILLED},
+    "Mult -> FloorDiv": {KILLED},
+    "Div -> Mult": {SURVIVED},
+    "2 + 1": {SURVIVED},
+    "return None": {KILLED, SURVIVED},  # the survivor is in what no test calls
 }
 
 
-@pytest.fixture
-def tree(tmp_path):
-    (tmp_path / "tiny.py").write_text(TINY)
-    (tmp_path / "test_tiny.py").write_text(TESTS)
-    return tmp_path
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory):
+    tree = tmp_path_factory.mktemp("mutants") / "tree"
+    (tree / "tests").mkdir(parents=True)
+    shutil.copytree(ROOT / "bench", tree / "bench")
+    (tree / "tiny.py").write_text(TINY)
+    (tree / "tests" / "test_tiny.py").write_text(TESTS)
+    return tree
 
 
-def test_mutants_are_killed_or_survive(tree):
+@pytest.fixture(scope="module")
+def reached(tree):
+    reached = Reached(tree.parent / "reached.json")
+    reached.record(tree, ["tiny.py"], ["tests/test_tiny.py"])
+    return Reached(tree.parent / "reached.json")
+
+
+def test_mutants_are_killed_or_survive(tree, reached):
     results = {}
-    for one in drawn(["tiny.py"], 100, 1, tree):
-        limit = 1 if EXPECTED[one.change] == {TIMEOUT} else 60
-        results.setdefault(one.change, set()).add(
-            judge(one, tree, ["test_tiny.py"], limit)
-        )
+    for one, status, _ in mutants.tried(
+        drawn(["tiny.py"], 100, 1, tree), reached, tree, limit=60, patience=5
+    ):
+        results.setdefault(one.change, set()).add(status)
     assert results == EXPECTED
     assert (tree / "tiny.py").read_text() == TINY
+
+
+@pytest.mark.parametrize(
+    ("text", "tests"),
+    [
+        ("if a > b", {"tiny", "most"}),
+        ("return a", {"tiny", "most"}),
+        ("n = n - 1", {"tiny"}),
+        ("return n * 3", {"a_process"}),
+        ("return n / 2", set()),
+        ("MOST = 40", {"tiny", "most", "a_process"}),
+    ],
+)
+def test_who_reaches_a_statement(reached, text, tests):
+    line = TINY[: TINY.index(text)].count("\n") + 1
+    found = reached.tests(statement_at("tiny.py", TINY, line))
+    assert found == {f"tests/test_tiny.py::test_{name}" for name in tests}
+
+
+def test_a_function_that_changed_since_keeps_its_tests(reached):
+    changed = TINY.replace("if a > b", "if b < a")
+    found = reached.tests(statement_at("tiny.py", changed, 6))
+    assert found == {f"tests/test_tiny.py::test_{name}" for name in ("tiny", "most")}
+    other = reached.tests(statement_at("moved.py", TINY, 6))  # elsewhere by now
+    assert other == found
+    moved = "\n\n" + TINY
+    assert reached.tests(statement_at("tiny.py", moved, 15)) == {
+        "tests/test_tiny.py::test_tiny"
+    }
 
 
 @pytest.mark.parametrize(
@@ -84,20 +151,15 @@ def test_a_seed_draws_the_same_mutants():
     assert len(set(first)) == 5
 
 
-def test_a_mutant_is_tried_by_the_tests_of_its_package_alone():
-    names = dict.fromkeys(
-        f"tests/{name}"
-        for name in (
-            "synapse/mail/test_a.py",
-            "gate/test_b.py",
-            "crash/test_c.py",
-            "orchestrator/test_d.py",
-        )
-    )
-    assert mutants.tests_of_package("synapse/index/mailbox.py", names) == [
-        "tests/gate/test_b.py",
-        "tests/synapse/mail/test_a.py",
-    ]
-    assert mutants.tests_of_package("orchestrator/runs/steps.py", names) == [
-        "tests/orchestrator/test_d.py"
-    ]
+def test_the_tests_of_the_module_come_first_then_the_quickest():
+    near, own = "tests/pack/test_a.py::", "tests/pack/test_mod.py::"
+    seconds = {"f[1]": 0.1, "f[2]": 0.2, "f[3]": 0.3, "g": 5, "h": 80}
+    seconds |= {f"{near}n": 7, f"{own}slow": 9, f"{own}quick": 8}
+
+    def chosen(tests, limit):
+        return mutants.chosen("pack/mod.py", set(tests), seconds, limit)
+
+    own_first = [f"{own}quick", f"{own}slow", f"{near}n", "f[1]", "f[2]", "g", "f[3]"]
+    assert chosen(seconds, 60) == own_first
+    assert chosen(seconds, 25) == [*own_first[:5], "f[3]"]
+    assert chosen(["h"], 60) == ["h"]

@@ -17,7 +17,7 @@ from orchestrator.cli.verbs import VERBS as TEAM_VERBS
 from orchestrator.engines import clients
 from orchestrator.engines.process import Process
 from orchestrator.engines.protocol import ENGINES
-from orchestrator.runs.lease import LEASE
+from orchestrator.runs.files.lease import LEASE
 from orchestrator.spend.limits import DAY, RUN, policy
 from orchestrator.spend.prices import own
 from synapse.cli import INTERRUPTED

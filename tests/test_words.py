@@ -30,6 +30,14 @@ NO_VERB = re.compile(
     r"|Their|Have|Begin)\b"
 )
 OLDER = {"Seat", "seat"}  # names that programs of users may have
+# names that are keys of files or of output, parameters and tests that users may name
+KEPT = {
+    "orchestrator/nightly/job.py": {"told"},
+    "orchestrator/plugin/sessions/state.py": {"told"},
+    "orchestrator/testing/contract.py": {"test_what_does_not_pass_is_told"},
+    "synapse/consolidate/__init__.py": {"night"},
+    "synapse/consolidate/apply.py": {"night"},
+}
 SHARE = 0.04  # of the assigned names, and of the docstrings of functions
 RIDDLES = (
     "whose act is this",
@@ -71,9 +79,9 @@ def parts(name):
     return [part.lower() for part in re.findall(r"[A-Z]?[a-z]+", name)]
 
 
-def misnamed(source, words):
+def misnamed(source, words, kept=()):
     """Return the identifiers of a module that use a word which the glossary replaces."""
-    names = set(identifiers(ast.parse(source))) - OLDER
+    names = set(identifiers(ast.parse(source))) - OLDER - set(kept)
     return sorted(name for name in names if set(parts(name)) & set(words))
 
 
@@ -120,11 +128,19 @@ def test_the_glossary_says_what_to_write_instead():
     "path", MODULES, ids=lambda path: path.relative_to(ROOT).as_posix()
 )
 def test_identifiers_keep_to_the_glossary(path):
-    assert misnamed(path.read_text(encoding="utf-8"), WORDS) == []
+    kept = KEPT.get(path.relative_to(ROOT).as_posix(), ())
+    assert misnamed(path.read_text(encoding="utf-8"), WORDS, kept) == []
+
+
+@pytest.mark.parametrize("path", KEPT)
+def test_names_that_are_kept_are_still_there(path):
+    names = set(identifiers(ast.parse((ROOT / path).read_text(encoding="utf-8"))))
+    assert KEPT[path] <= names
 
 
 def test_a_word_of_our_own_is_found():
     assert misnamed("def ring_bell(desk): pass", WORDS) == ["desk", "ring_bell"]
+    assert misnamed("told = last_night = 1", WORDS, {"told"}) == ["last_night"]
     assert misnamed("def notify(thread): string = 1", WORDS) == []
 
 

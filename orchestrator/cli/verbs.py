@@ -165,6 +165,13 @@ _TABLE = (
         "orchestrator status",
     ),
     _verb(
+        "open",
+        "keep",
+        "upkeep.open",
+        "look at the workspace in a browser",
+        "orchestrator open",
+    ),
+    _verb(
         "propose",
         "keep",
         "upkeep.propose",

@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from orchestrator.engines.guarded import options_of
 from orchestrator.engines.protocol import (
     Call,
     EngineError,
@@ -23,7 +24,6 @@ from orchestrator.engines.protocol import (
     reported,
 )
 from orchestrator.engines.stream import (
-    HOOKS,
     Dropped,
     Reading,
     call_of,
@@ -46,7 +46,7 @@ Part = dict[str, Any]
 class Anthropic:
     """Where the address and the key are not given, they are the SDK's own business
     (ANTHROPIC_BASE_URL, ANTHROPIC_API_KEY). `parameters` go into each request as they are
-    (thinking, say).
+    (thinking, say). `trusted`: the kind of place that an address of the workspace's has to be.
     """
 
     name = "anthropic"
@@ -62,6 +62,7 @@ class Anthropic:
         max_retries: int = 4,
         timeout: float | None = None,
         parameters: Mapping[str, Any] | None = None,
+        trusted: str = "",
     ) -> None:
         import anthropic
 
@@ -71,7 +72,7 @@ class Anthropic:
         options = {key: value for key, value in options.items() if value is not None}
         self._client: Any = anthropic.AsyncAnthropic(
             max_retries=max_retries,
-            http_client=anthropic.DefaultAsyncHttpxClient(event_hooks=HOOKS),
+            http_client=anthropic.DefaultAsyncHttpxClient(**options_of(trusted)),
             **options,  # type: ignore[arg-type]
         )
 
@@ -96,7 +97,7 @@ class Anthropic:
                 **self._asked(request), extra_body=counts
             )
         except (anthropic.APIError, TypeError) as error:
-            raise _told(error) from error
+            raise _engine_error(error) from error
         tokens: int = counted.input_tokens
         return tokens
 
@@ -181,7 +182,7 @@ def _text(text: str) -> Part:
     return {"type": "text", "text": text}
 
 
-def _told(error: Exception) -> EngineError:
+def _engine_error(error: Exception) -> EngineError:
     """Return the engine's error for an SDK's. A TypeError is how the SDK says that there is no
     key.
     """
@@ -223,7 +224,7 @@ class _Reading:
                 **self._asked, **self._extra, stream=True
             )
         except (anthropic.APIError, TypeError) as error:
-            raise _told(error) from error
+            raise _engine_error(error) from error
         try:
             async with stream:
                 async for event in stream:

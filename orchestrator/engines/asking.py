@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from orchestrator.engines.protocol import Message, Rejected, Request, Usage
+from synapse.system.plain_files import open_file
 
 LONGEST_ARGUMENT = 120_000  # bytes; Linux takes 128 KiB in one
 PLACEHOLDER = re.compile(
@@ -83,7 +84,7 @@ def prompt_of(request: Request, *, resumed: bool, with_system: bool) -> str:
             default=-1,
         )
         messages = messages[last + 1 :]
-    texts = [_told(message) for message in messages if message.text]
+    texts = [_message_text(message) for message in messages if message.text]
     return "\n\n".join(
         [request.system, *texts]
         if with_system and request.system and not resumed
@@ -91,7 +92,7 @@ def prompt_of(request: Request, *, resumed: bool, with_system: bool) -> str:
     )
 
 
-def _told(message: Message) -> str:
+def _message_text(message: Message) -> str:
     return (
         f"## Your Earlier Output\n\n{message.text}"
         if message.role == "assistant"
@@ -133,6 +134,7 @@ def values_for(
 
 
 def _written(path: str, text: str) -> str:
-    with open(path, "w", encoding="utf-8", errors="replace") as file:
+    fd = open_file(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    with open(fd, "w", encoding="utf-8", errors="replace") as file:
         file.write(text)
     return path

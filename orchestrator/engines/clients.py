@@ -126,6 +126,20 @@ CLAUDE_CODE = Client(
     install="npm install -g @anthropic-ai/claude-code",
 )
 
+# What the memory's commands write in a workspace. The rest is the operator's: who may do what
+# (`agents/`, `synapse.yaml`), what agents are asked (`prompts/`, `team.yaml`), and `runs/`.
+WRITTEN = (
+    ".index",
+    "archive",
+    "entries",
+    "inbox",
+    "journal",
+    "knowledge",
+    "messages",
+    "quarantine",
+    "staging",
+)
+
 CODEX = Client(
     name="codex",
     program="codex",
@@ -156,7 +170,9 @@ CODEX = Client(
             "-c",
             'sandbox_mode="workspace-write"',
             "-c",
-            'sandbox_workspace_write.writable_roots=["{root}"]',
+            "sandbox_workspace_write.writable_roots=["
+            + ", ".join(f'"{{root}}/{name}"' for name in WRITTEN)
+            + "]",
         ),
         "all": ("--dangerously-bypass-approvals-and-sandbox",),
     },

@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from orchestrator.engines.guarded import options_of
 from orchestrator.engines.protocol import (
     Call,
     EngineError,
@@ -22,7 +23,6 @@ from orchestrator.engines.protocol import (
     reported,
 )
 from orchestrator.engines.stream import (
-    HOOKS,
     Dropped,
     Reading,
     call_of,
@@ -57,10 +57,11 @@ class OpenAI:
         max_retries: int = 4,
         timeout: float | None = None,
         parameters: Mapping[str, Any] | None = None,
+        trusted: str = "",
     ) -> None:
         self.model, self.own_key = model, api_key is not None
         self.parameters = dict(parameters or {})
-        self._client = connect(base_url, api_key, max_retries, timeout)
+        self._client = connect(base_url, api_key, max_retries, timeout, trusted)
         self._unreasoned: set[str] = set()
 
     async def step(self, request: Request, interrupt: asyncio.Event) -> Turn:
@@ -113,9 +114,15 @@ class OpenAI:
 
 
 def connect(
-    base_url: str | None, api_key: str | None, max_retries: int, timeout: float | None
+    base_url: str | None,
+    api_key: str | None,
+    max_retries: int,
+    timeout: float | None,
+    trusted: str,
 ) -> Any:
-    """Return the SDK's client; raise Rejected where its key is missing."""
+    """Return the SDK's client; raise Rejected where its key is missing. `trusted`: the kind of
+    place that an address of the workspace's has to be.
+    """
     import openai
 
     options = {"base_url": base_url, "api_key": api_key, "timeout": timeout}
@@ -123,7 +130,7 @@ def connect(
     try:
         return openai.AsyncOpenAI(
             max_retries=max_retries,
-            http_client=openai.DefaultAsyncHttpxClient(event_hooks=HOOKS),
+            http_client=openai.DefaultAsyncHttpxClient(**options_of(trusted)),
             **options,  # type: ignore[arg-type]
         )
     except openai.OpenAIError as error:

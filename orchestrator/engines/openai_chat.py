@@ -49,12 +49,13 @@ class OpenAIChat:
         max_retries: int = 4,
         timeout: float | None = None,
         parameters: Mapping[str, Any] | None = None,
+        trusted: str = "",
     ) -> None:
         self.model, self.own_key = model, api_key is not None
         self.parameters = dict(parameters or {})
         if base_url or os.environ.get("OPENAI_BASE_URL"):
             api_key = api_key or os.environ.get("OPENAI_API_KEY") or "none"
-        self._client = connect(base_url, api_key, max_retries, timeout)
+        self._client = connect(base_url, api_key, max_retries, timeout, trusted)
 
     async def step(self, request: Request, interrupt: asyncio.Event) -> Turn:
         arguments: dict[str, Any] = {

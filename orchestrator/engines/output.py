@@ -1,5 +1,5 @@
 """The output files of a coding client, standard output and errors, which grow while it runs and
-stay when it dies. Understands none of it; `reading` does.
+stay when it dies. Understands none of it; `reading` does. When it has ended, secrets are masked.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from typing import IO
 from orchestrator.engines import reading
 from orchestrator.engines.clients import Client
 from orchestrator.engines.reading import Said
+from synapse.privacy.secrets import mask_lines
+from synapse.system.plain_files import open_file, read_file, replace_file
 
 TOLD = 4_000  # bytes of it in an error
 
@@ -20,6 +22,7 @@ class Output:
     """One session's output, at the end of what earlier ones left in the same files."""
 
     def __init__(self, path: str | None) -> None:
+        self.path = path
         self.said = _open(path)
         self.errors = _open(path and f"{path}.stderr")
         self._starts = {file: _whole_lines(file) for file in (self.said, self.errors)}
@@ -35,6 +38,9 @@ class Output:
     ) -> None:
         self.said.close()
         self.errors.close()
+        if self.path is not None:
+            mask_file(self.path)
+            mask_file(f"{self.path}.stderr")
 
     @property
     def size(self) -> int:
@@ -67,12 +73,21 @@ class Output:
         return file.read(TOLD).decode("utf-8", "replace").strip()
 
 
+def mask_file(path: str) -> None:
+    """Mask the secrets in a file that another program wrote, if it can be read and written."""
+    try:
+        text = read_file(path).decode("utf-8", "surrogateescape")
+        masked = mask_lines(text)
+        if masked != text:
+            replace_file(path, masked.encode("utf-8", "surrogateescape"))
+    except OSError:
+        pass
+
+
 def _open(path: str | None) -> IO[bytes]:
     if path is None:
         return tempfile.TemporaryFile()
-    return open(
-        os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600), "rb+"
-    )
+    return open(open_file(path, os.O_RDWR | os.O_CREAT | os.O_APPEND), "rb+")
 
 
 def _whole_lines(file: IO[bytes]) -> int:

@@ -211,6 +211,14 @@ class Process:
 
     def _words(self, request: Request, session: Session | None) -> list[str]:
         client = self.client
+        for name, value in (
+            ("model", request.model),
+            ("session", session and session.id),
+        ):
+            if value and value.startswith("-"):
+                raise Rejected(
+                    f"{self.name}: the {name} {value!a:.60} would be an option"
+                )
         return [
             *self.command,
             *(client.resume if session else client.start),

@@ -229,6 +229,10 @@ def reported(*counts: object) -> bool:
     return all(type(count) is int and count >= 0 for count in counts)
 
 
+TRUSTED = (
+    "trusted"  # the argument that says which kind of place `base_url` was trusted as
+)
+
 ENGINES = {
     "scripted": "orchestrator.engines.scripted:Scripted",
     "anthropic": "orchestrator.engines.anthropic:Anthropic",
@@ -244,7 +248,8 @@ ENGINES = {
 
 def declared(engines: object, name: str) -> tuple[str, dict[str, Any]]:
     """Return an engine's kind and options, as `engines:` in synapse.yaml has them: `fast: {kind:
-    openai-chat, model: m}`; a name that is not there is a kind.
+    openai-chat, model: m}`; a name that is not there is a kind. A file imports nothing: its kinds
+    are those of the table.
     """
     entry = engines.get(name) if isinstance(engines, Mapping) else None
     if entry is None:
@@ -253,14 +258,18 @@ def declared(engines: object, name: str) -> tuple[str, dict[str, Any]]:
         raise InvalidEntry(
             f"engines: {name} in synapse.yaml needs a kind, such as {{kind: openai-chat}}"
         )
-    return str(entry["kind"]), {
-        key: value for key, value in entry.items() if key != "kind"
-    }
+    kind = str(entry["kind"])
+    if kind not in ENGINES:
+        raise no_engine(kind)
+    options = {str(key): value for key, value in entry.items() if key != "kind"}
+    if TRUSTED in options:
+        raise InvalidEntry(f"engines: {name} in synapse.yaml: {TRUSTED} is no option")
+    return kind, options
 
 
 def load(name: str, **options: Any) -> Engine:
-    """Return the engine of this name, or of `package.module:Class`, made with its options. Imports
-    it only now.
+    """Return the engine of this name, or of the `package.module:Class` that a program or a person
+    names, made with its options. Imports it only now.
     """
     kind = kind_of(name)
     try:
@@ -286,7 +295,12 @@ def check_name(engines: object, name: str) -> None:
 def no_engine(name: str, engines: object = None) -> NoEngine:
     """Return the error for a name that is no engine's."""
     names = [*(engines if isinstance(engines, Mapping) else ()), *ENGINES]
-    listed = f"it is one of {', '.join(ENGINES)}, or package.module:Class"
+    listed = f"it is one of {', '.join(ENGINES)}"
+    if ":" in name:
+        return NoEngine(
+            f"there is no engine {name!a}: no file of a workspace names a class, a program gives"
+            f" it to Supervisor(engines=...); {listed}"
+        )
     return NoEngine(f"there is no engine {name!r}; {hint(name, names, listed)}")
 
 

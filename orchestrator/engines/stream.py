@@ -99,7 +99,9 @@ async def take(begin: Callable[[], Reading], interrupt: asyncio.Event) -> Turn:
         try:
             turn = reading.turn(whole=await until(interrupt, reading.read))
         except EngineError as error:
-            raise _with_usage(error, wasted) from error.__cause__
+            if wasted != Usage():
+                error.usage = wasted
+            raise error from error.__cause__
         except (Dropped, *UNREADABLE) as error:
             usage = _usage_so_far(reading)
             wasted += usage or Usage()
@@ -122,13 +124,6 @@ def _usage_so_far(reading: Reading) -> Usage | None:
         return reading.turn(whole=False).usage
     except UNREADABLE:
         return None
-
-
-def _with_usage(error: EngineError, wasted: Usage) -> EngineError:
-    """Return the error with what the attempts before it took."""
-    if wasted != Usage():
-        error.usage = wasted
-    return error
 
 
 async def until(

@@ -16,18 +16,20 @@ from datetime import date, timedelta
 from functools import partial
 from typing import NamedTuple
 
-from orchestrator.costs import misread
 from orchestrator.nightly.schedule import Job, Plan, due, instant, zone_of
+from orchestrator.run_store.costs import misread
 from synapse import core
 from synapse.backup import take
 from synapse.consolidate import Claim, claim, finish, lapsed, run_nightly
 from synapse.core import Memory
 from synapse.errors import InvalidEntry, StoreError, SynapseError
+from synapse.formats.wants import of_backup
 from synapse.model.clock import now
 from synapse.model.settings import Settings
 from synapse.store import Store
+from synapse.trust import decisions
 
-NIGHT, SEMANTIC, BACKUP = "night", "semantic", "backup"
+NIGHTLY, SEMANTIC, BACKUP = "night", "semantic", "backup"
 CONSOLIDATION = "consolidation"
 DONE, HELD, FAILED = 0, 75, 6
 
@@ -82,7 +84,7 @@ def nightly(root: str, plan: Plan) -> list[Job]:
     return (
         []
         if plan.defrag is None
-        else [Job(NIGHT, plan.defrag, partial(_in_a_process, root))]
+        else [Job(NIGHTLY, plan.defrag, partial(_in_a_process, root))]
     )
 
 
@@ -90,7 +92,7 @@ def spend(mem: Memory, on: date) -> bool:
     """Do what is not done yet of a date, and say whether all of it is now."""
     store, day = mem.store, on.isoformat()
     run_nightly(mem, day, store.clock())
-    if _state(store, NIGHT, day) != "done":
+    if _state(store, NIGHTLY, day) != "done":
         return False
     if CONSOLIDATION in dict(store.settings.other):
         consolidated(mem, day)
@@ -102,6 +104,9 @@ def spend(mem: Memory, on: date) -> bool:
     settings = snapshots_of(store.settings)
     if settings is None:
         return semantic
+    if store.root is not None:
+        declared = dict(store.settings.other).get("backup")
+        decisions.demand(store.root, of_backup(declared, store.root))
     right = claim(mem, BACKUP, day, store.clock())
     if right is not None:
         finish(mem, right, path=take(mem, settings.directory, settings.keep).path)
@@ -112,7 +117,7 @@ def consolidated(mem: Memory, day: str) -> None:
     """Ask an engine for proposals, where the workspace wants that. The record of it says what goes
     wrong.
     """
-    from orchestrator.nightly.semantic import consolidate, is_off
+    from orchestrator.nightly.semantic.consolidation import consolidate, is_off
 
     if not is_off(mem.store.settings):
         consolidate(mem, day)
@@ -122,7 +127,7 @@ def past(
     store: Store,
     plan: Plan,
     days: int,
-    jobs: tuple[str, ...] = (NIGHT, SEMANTIC, BACKUP),
+    jobs: tuple[str, ...] = (NIGHTLY, SEMANTIC, BACKUP),
 ) -> list[Past]:
     """Return the outcomes of the jobs on the newest dates that were due, newest first."""
     if plan.defrag is None:
@@ -135,7 +140,7 @@ def past(
         record
         for record in records
         if record.state != "missed"
-        or (record.job == NIGHT and _was_there(plan, record, first))
+        or (record.job == NIGHTLY and _was_there(plan, record, first))
     ]
 
 
@@ -182,7 +187,15 @@ def _state(store: Store, job: str, day: str) -> str:
 
 
 async def _in_a_process(root: str, on: date) -> bool:
-    argv = [sys.executable, "-m", "orchestrator.nightly.job", root, on.isoformat()]
+    # -P: nothing is imported from the folder in which this happens to run
+    argv = [
+        sys.executable,
+        "-P",
+        "-m",
+        "orchestrator.nightly.job",
+        root,
+        on.isoformat(),
+    ]
     process = await asyncio.create_subprocess_exec(
         *argv, stdin=asyncio.subprocess.PIPE, stdout=sys.stderr
     )

@@ -196,7 +196,8 @@ def second_answer(root: str, client: str, payload: dict[str, Any]) -> str:
     path, end = more_path(root, event), time.monotonic() + MORE_WITHIN
     while time.monotonic() < end:
         try:
-            with open(path, encoding="utf-8") as file:
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            with open(os.open(path, flags), encoding="utf-8") as file:
                 text = file.read()
             os.unlink(path)
             return text
@@ -226,6 +227,13 @@ def log_error(
     root: str | None, client: str, error: BaseException, began: float
 ) -> None:
     """Add a line to the log that says what went wrong, if the log can be written."""
+    message = " ".join(str(error).split())
+    try:
+        from synapse.privacy.secrets import mask
+
+        message = mask(message)[:500]
+    except ImportError:  # it is not installed where this runs
+        message = message[:100]
     try:
         path = os.path.join(root, "runs", ".hooks.log") if root else ""
         if not os.access(os.path.dirname(path), os.W_OK):
@@ -236,7 +244,7 @@ def log_error(
         size = os.path.getsize(path) if os.path.exists(path) else 0
         moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         milliseconds = int((time.monotonic() - began) * 1000)
-        kind, message = type(error).__name__, " ".join(str(error).split())[:500]
+        kind = type(error).__name__
         # No link is followed: a workspace may come from somebody else.
         flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
         flags |= os.O_TRUNC if size > LONGEST_LOG else os.O_APPEND

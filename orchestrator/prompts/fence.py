@@ -11,7 +11,8 @@ import os
 
 from synapse.errors import StoreError
 from synapse.log.disk import make_directory, sync_directory
-from synapse.view.block import escaped
+from synapse.system.plain_files import read_file
+from synapse.system.quoting import escaped, prefixed
 
 BYTES = 12  # 96 bits: nobody guesses that
 SECRET_BYTES = 32
@@ -33,22 +34,16 @@ def fence(secret: bytes, agent: str, text: str) -> str:
         drawn += 1
 
 
-def opening(fence: str) -> str:
-    return f"<memory-{fence}>\n"
-
-
-def closing(fence: str) -> str:
-    return f"</memory-{fence}>\n"
+def tags(fence: str) -> tuple[str, str]:
+    """Return the lines that stand before and behind the text in this fence."""
+    return f"<memory-{fence}>\n", f"</memory-{fence}>\n"
 
 
 def quoted(text: str) -> str:
     """Return the text behind `>`, line by line, with invisible characters spelled out. It ends in a
     newline.
     """
-    return "".join(
-        f"> {escaped(line)}\n" if line else ">\n"
-        for line in text.strip("\n").split("\n")
-    )
+    return prefixed(escaped(text.strip("\n")), "> ")
 
 
 def inline(text: str, most: int = 80) -> str:
@@ -68,11 +63,9 @@ def secret(root: str) -> bytes:
 
 def _read(path: str) -> bytes | None:
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        content = read_file(path, SECRET_BYTES + 1)
     except FileNotFoundError:
         return None
-    with open(descriptor, "rb") as file:
-        content = file.read()
     if len(content) != SECRET_BYTES:
         raise StoreError(
             f"{path} is damaged: {len(content)} bytes, not {SECRET_BYTES}; delete it,"

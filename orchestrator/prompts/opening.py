@@ -121,8 +121,11 @@ def opened(
     of = selection.expected(role, means.past)
     worth = selection.worth(of, 1 / means.counter.ratio)
     most = selection.CRITICALS + selection.MOST if size is None else size
+    store, giver = agent_memory.store, agent.joined(run.project)
     workers = (
-        roster.lines(roster.workers(agent_memory.store.agents().values(), agent))
+        roster.lines(
+            roster.workers(store.agents().values(), giver, store.settings.flat)
+        )
         if spawns
         else ()
     )
@@ -131,14 +134,15 @@ def opened(
         run.id,
         run.epoch,
         agent,
-        assignment(task, given_by),
+        Assignment(task.text, task.project, given_by, task.role),
         most,
         reach,
         about=True,
         worth=worth if size is None else None,
     )
-    view, error = _drafted(agent_memory, order, means)
-    tokens = _cost(view, order, means)
+    framed = sum(means.counter.measure(frame(agent, means.secret, means.templates))[0])
+    view, error = _drafted(agent_memory, order, means.counter, framed)
+    tokens = view.tokens + framed if view.text else 0
     why = (
         f"no view: {error}"
         if error
@@ -156,9 +160,10 @@ def opened(
         and reach.follows_commands != order.reach.follows_commands
         and not error
     ):
+        # it names commands, or no more
         view, error = _drafted(
-            agent_memory, order._replace(reach=reach), means
-        )  # it names commands, or no more
+            agent_memory, order._replace(reach=reach), means.counter, framed
+        )
     order = order._replace(
         budget=0 if error else most, reach=reach, schema=schema, why=why
     )
@@ -174,28 +179,16 @@ def opened(
 
 
 def _drafted(
-    agent_memory: AgentMemory, order: Order, means: Means
+    agent_memory: AgentMemory, order: Order, counter: Counter, framed: int
 ) -> tuple[View, OverBudget | None]:
     """Return the view that the order allows; an empty one, and why, where not even one line
     fits.
     """
     try:
-        return draft(
-            agent_memory, order, means.secret, means.templates, means.counter
-        ), None
+        return draft(agent_memory, order, counter, framed), None
     except OverBudget as error:
         without = order._replace(budget=0)
-        return draft(
-            agent_memory, without, means.secret, means.templates, means.counter
-        ), error
-
-
-def _cost(view: View, order: Order, means: Means) -> int:
-    """Return the tokens of a view with its frame."""
-    framed = sum(
-        means.counter.measure(frame(order.agent, means.secret, means.templates))[0]
-    )
-    return view.tokens + framed if view.text else 0
+        return draft(agent_memory, without, counter, framed), error
 
 
 def taught(tools: Iterable[Tool], templates: Templates) -> list[Tool]:
@@ -232,7 +225,3 @@ def histories(runs: Runs) -> Histories:
             past = Past(*run.fields["past"][:4])._replace(uses=uses)
             result.setdefault(kind, []).append(past)
     return result
-
-
-def assignment(task: Task, given_by: str | None) -> Assignment:
-    return Assignment(task.text, task.project, given_by, task.role)

@@ -15,13 +15,14 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from orchestrator.prompts.render import (
+    GUIDES,
     NOTHING,
     Assignment,
     Prompt,
     Reach,
-    bare,
     frame,
     render,
+    system_text,
     template_of,
 )
 from orchestrator.prompts.templates import Templates
@@ -174,14 +175,15 @@ def fit(
     before, suffix = frame(order.agent, secret, templates)
     framed = sum(counter.measure((before, suffix))[0])
     if view is None:
-        view = draft(agent_memory, order, secret, templates, counter)
+        view = draft(agent_memory, order, counter, framed)
     prompt, fence = render(
         order.agent, order.task, view.text, secret, templates, order.reach
     )
     system = counter.count(prompt.system)
-    own = min(
-        counter.count(bare(order.agent, order.task, templates, order.reach)), system
+    without_guides = system_text(
+        order.agent, order.task, templates, order.reach, GUIDES
     )
+    own = min(counter.count(without_guides), system)
     tokens = {
         "system": own,
         "guide": system - own,
@@ -221,21 +223,16 @@ def fit(
 
 
 def draft(
-    agent_memory: AgentMemory,
-    order: Order,
-    secret: bytes,
-    templates: Templates,
-    counter: Counter,
+    agent_memory: AgentMemory, order: Order, counter: Counter, framed: int
 ) -> View:
-    """Return the view that fits; an empty one, as of the same moment, where none is wanted or
-    nothing pays.
+    """Return the view that fits beside the tokens of its frame; an empty one, as of the same
+    moment, where none is wanted or nothing pays.
     """
     if order.budget <= 0:
         nothing = agent_memory.briefing(
             encoding=counter.encoding, only=CRITICAL, moments=order.reach.shell
         )
         return _without(nothing, "there was no budget for a view")
-    framed = sum(counter.measure(frame(order.agent, secret, templates))[0])
     requested = _asked(
         order.task, order.about, order.worth, order.reach, counter, framed, order.budget
     )
@@ -248,9 +245,10 @@ def draft(
             f" {order.budget}"
         )
         raise OverBudget(message, needed=needed, budget=order.budget) from error
+    criticals_left = any(reason == FULL for _, reason in view.left_out)
     return (
         _without(view)
-        if order.worth and not view.included and not _criticals_left(view)
+        if order.worth and not view.included and not criticals_left
         else view
     )
 
@@ -273,10 +271,6 @@ def _asked(
         "about": task.text if about else "",
         "worth": worth._replace(most=worth.most - framed) if worth else None,
     }
-
-
-def _criticals_left(view: View) -> bool:
-    return any(reason == FULL for _, reason in view.left_out)
 
 
 def _without(view: View, reason: str = "") -> View:
@@ -365,7 +359,8 @@ def explain(receipt: Receipt) -> str:
             f"  counted   {receipt.encoding}, {counted} ({receipt.tokenizer}); the"
             f" provider's are {receipt.ratio:.2f}×"
         ),
-        f"  budget    {_budget(receipt)}",
+        f"  budget    {receipt.budget:,} tokens for memory"
+        f"{' at most; what pays is there' if receipt.worth else ''}",
         *wrap(receipt.why, WIDTH, initial_indent=" " * 12, subsequent_indent=" " * 12),
         "",
         "Tokens",
@@ -385,11 +380,6 @@ def explain(receipt: Receipt) -> str:
             *_grouped(receipt.left_out),
         ]
     return "\n".join(texts) + "\n"
-
-
-def _budget(receipt: Receipt) -> str:
-    chosen = " at most; what pays is there" if receipt.worth else ""
-    return f"{receipt.budget:,} tokens for memory{chosen}"
 
 
 def _pointers(receipt: Receipt) -> str:

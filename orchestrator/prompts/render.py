@@ -8,10 +8,10 @@ between tags that it cannot close.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
-from orchestrator.prompts.fence import closing, fence, inline, opening, quoted
+from orchestrator.prompts.fence import fence, inline, quoted, tags
 from orchestrator.prompts.templates import BrokenTemplate, Templates
 from synapse.model.agents import Agent
 from synapse.model.namespace import is_component
@@ -94,29 +94,28 @@ def render(
     no text of the task passes for memory.
     """
     drawn = fence(secret, agent.id, f"{view}\n{task.text}")
-    system = templates.render(
-        template_of(agent, task, templates), _values(agent, reach)
-    )
+    system = system_text(agent, task, templates, reach)
     memory = fenced("memory", drawn, view, templates, "view") if view else ""
     return Prompt(system, memory, assigned(task, templates)), drawn
 
 
-def bare(
-    agent: Agent, task: Assignment, templates: Templates, reach: Reach = NOTHING
+def system_text(
+    agent: Agent,
+    task: Assignment,
+    templates: Templates,
+    reach: Reach = NOTHING,
+    without: Collection[str] = (),
 ) -> str:
-    """Return the system text of a spawn without what it says of the memory and of the team."""
-    return templates.render(
-        template_of(agent, task, templates), _values(agent, reach), without=GUIDES
-    )
-
-
-def _values(agent: Agent, reach: Reach) -> dict[str, object]:
-    return {
-        "agent": agent,
+    """Return the system text of a spawn; without `GUIDES`, nothing in it speaks of the memory and
+    of the team.
+    """
+    values = {
+        "agent": shown(agent),
         "tools": reach.tools,
         "shell": reach.shell,
         "roster": reach.roster,
     }
+    return templates.render(template_of(agent, task, templates), values, without)
 
 
 def template_of(agent: Agent, task: Assignment, templates: Templates) -> str:
@@ -143,10 +142,11 @@ def frame(agent: Agent, secret: bytes, templates: Templates) -> tuple[str, str]:
     up.
     """
     drawn = fence(secret, agent.id, "")
+    opening, _ = tags(drawn)
     before, _, suffix = fenced("memory", drawn, "-\n", templates, "view").partition(
-        f"{opening(drawn)}-\n"
+        f"{opening}-\n"
     )
-    return before + opening(drawn), suffix
+    return before + opening, suffix
 
 
 def wake(
@@ -195,21 +195,24 @@ def _results(
     secret: bytes,
     templates: Templates,
 ) -> str:
-    text = "".join(_told(report) for report in reports)
+    text = "".join(_report_text(report) for report in reports)
     return fenced(name, fence(secret, agent.id, text), text, templates, "told")
 
 
 def fenced(
     name: str, fence: str, body: str, templates: Templates, value: str, **more: object
 ) -> str:
-    """Render a template with the body between its tags. A template that a workspace has spoiled is
-    an error: what others wrote is never shown without its fence.
+    """Render a template with the body between its tags. The template is given marks that stand for
+    the tags and for the body, which takes their place afterwards: so nothing in a template can take
+    the body apart, say it twice or show it without its fence. One that a workspace has spoiled is
+    an error.
     """
-    values = {value: body, "opening": opening(fence), "closing": closing(fence), **more}
-    rendered = templates.render(name, values)
-    block = f"{opening(fence)}{body}{closing(fence)}"
-    at = rendered.find(block)
-    if rendered.count(fence) != 2 or at < 0 or rendered[:at][-1:] not in ("", "\n"):
+    mark = _mark(fence)
+    marks = {part: f"[{mark} {part}]" for part in ("opening", value, "closing")}
+    rendered = templates.render(name, {**more, **marks})
+    before, found, behind = rendered.partition("".join(marks.values()))
+    is_once = found and rendered.lower().count(mark) == len(marks)
+    if not is_once or fence in rendered or before[-1:] not in ("", "\n"):
         kind, path = (
             "{{ opening }}{{ "
             + value
@@ -217,10 +220,29 @@ def fenced(
             templates.path(name),
         )
         raise BrokenTemplate(f"{path} has to have {kind}", file=path, line=1)
-    return rendered
+    opening, closing = tags(fence)
+    return f"{before}{opening}{body}{closing}{behind}"
 
 
-def _told(report: Report) -> str:
+def _mark(fence: str) -> str:
+    """Return what the marks of a template begin with: nobody guesses it, and it is the same for the
+    same prompt."""
+    from hashlib import blake2b
+
+    return blake2b(b"mark", key=fence.encode(), digest_size=16).hexdigest()
+
+
+def shown(agent: Agent) -> Agent:
+    """Return the agent as templates have it: what its file says of it, each on one line."""
+    name, department = agent.name, agent.department
+    return agent._replace(
+        role=inline(agent.role),
+        name=name and inline(name),
+        department=department and inline(department),
+    )
+
+
+def _report_text(report: Report) -> str:
     entry = f", {report.entry}" if report.entry else ""
     head = f"- run {report.run} ({inline(report.agent)}): {report.status}{entry}"
     return f"{head}\n" + "".join(

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from orchestrator.prompts.fence import inline
+from orchestrator.runs.bounds import beyond
 from synapse.model.agents import RESERVED, Agent
 from synapse.system.spelling import closest
 
@@ -17,15 +18,26 @@ MOST = 30  # agents that are named; the others are counted
 _ROLES = ("project-lead", "engineer", "specialist")
 
 
-def workers(agents: Iterable[Agent], giver: Agent) -> list[Agent]:
-    """Return the agents that this one may sensibly give work to: not itself, the operator or a CTO.
-    Those of its own department come first, leads before engineers, and then the ids decide: an
-    order that lasts."""
+def workers(agents: Iterable[Agent], giver: Agent, flat: bool = False) -> list[Agent]:
+    """Return the agents that this one may sensibly give work to: not itself, the operator or a CTO,
+    and none beyond its own bounds. Those of its own department come first, leads before engineers,
+    and then the ids decide: an order that lasts.
+    """
     candidates = [
-        a for a in agents if a.id not in (giver.id, *RESERVED) and a.role != "cto"
+        a
+        for a in agents
+        if a.id not in (giver.id, *RESERVED)
+        and a.role != "cto"
+        and not beyond(giver, a, flat)
     ]
     return sorted(
-        candidates, key=lambda a: (not _near(a, giver), _rank(a.role), a.role, a.id)
+        candidates,
+        key=lambda agent: (
+            giver.department is None or agent.department != giver.department,
+            _ROLES.index(agent.role) if agent.role in _ROLES else len(_ROLES),
+            agent.role,
+            agent.id,
+        ),
     )
 
 
@@ -64,14 +76,6 @@ def _line(agent: Agent) -> str:
     )
     role = f"{agent.role}, {agent.department}" if agent.department else agent.role
     return f"- {agent.id} ({inline(role)}){f': {inline(skills)}' if skills else ''}"
-
-
-def _near(agent: Agent, giver: Agent) -> bool:
-    return giver.department is not None and agent.department == giver.department
-
-
-def _rank(role: str) -> int:
-    return _ROLES.index(role) if role in _ROLES else len(_ROLES)
 
 
 def _fits(name: str, agent: Agent) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from orchestrator.engines.protocol import Turn
-from orchestrator.runs.ledger import COORDINATION, Line, by_label, overhead
+from orchestrator.runs.files.ledger import COORDINATION, Line, by_label, overhead
 from orchestrator.runs.task import check_mode
 from synapse.errors import InvalidQuery
 from synapse.model.condense import specifics

@@ -1,5 +1,4 @@
-"""The templates of the prompts: found, checked, compiled once, rendered. The only place that knows
-Jinja.
+"""The templates of the prompts: found, checked, compiled once, rendered in the sandbox.
 
 Those of the package stand in `prompts/`. A workspace overrides any of them with a file of the same
 name in its own `prompts/`, and adds some for roles of its own. A template is the operator's; what
@@ -18,9 +17,10 @@ from typing import TYPE_CHECKING
 from orchestrator.prompts.fence import inline, quoted
 from synapse.errors import USAGE, SynapseError
 from synapse.system.digest import sha256
+from synapse.system.ownership import unfit
 
 if TYPE_CHECKING:
-    from jinja2 import Environment
+    from orchestrator.prompts.sandbox import Sandbox
 
 SUFFIX = ".md.j2"
 MAX_BYTES = 1 << 16
@@ -43,7 +43,7 @@ class Templates:
         self.folder = os.path.join(root, "prompts") if root else None
         self._shipped: Sources = dict(_sources(_package()))
         self._seen: Signature | None = None
-        self._environment: Environment | None = None
+        self._environment: Sandbox | None = None
         self._sources: Sources = {}
         self._version = ""
 
@@ -72,13 +72,13 @@ class Templates:
         assert self._environment is not None
         used = self._emptied(without) if without else self._environment
         try:
-            return used.get_template(name + SUFFIX).render(values)
+            return used.text_of(name + SUFFIX, values)
         except (
             Exception
         ) as error:  # whatever a template does wrong, its author wants to know where
             raise self._broken(name + SUFFIX, error) from error
 
-    def _emptied(self, names: Collection[str]) -> Environment:
+    def _emptied(self, names: Collection[str]) -> Sandbox:
         sources = self._sources | {
             name + SUFFIX: (self._sources[name + SUFFIX][0], "")
             for name in names
@@ -92,7 +92,9 @@ class Templates:
         if signature == self._seen and self._environment is not None:
             return
         sources = self._shipped | (
-            dict(_sources(self.folder)) if self.folder and signature else {}
+            dict(_sources(self.folder, os.path.dirname(self.folder)))
+            if self.folder and signature
+            else {}
         )
         self._version = _digest(sources)
         self._sources = sources
@@ -109,7 +111,7 @@ class Templates:
 def version_at(root: str | None) -> str:
     """Return the version of the templates that a workspace has, without what renders them."""
     folder = os.path.join(root, "prompts") if root else None
-    own = dict(_sources(folder)) if folder and _signature(folder) else {}
+    own = dict(_sources(folder, root or "")) if folder and _signature(folder) else {}
     return _digest(dict(_sources(_package())) | own)
 
 
@@ -121,12 +123,11 @@ def _digest(sources: Sources) -> str:
 
 
 @lru_cache(8)
-def _environment(known: tuple[tuple[str, tuple[str, str]], ...]) -> Environment:
+def _environment(known: tuple[tuple[str, tuple[str, str]], ...]) -> Sandbox:
     """Return the environment that renders these templates. Workspaces with the same templates share
     one: compiling takes longer than rendering.
     """
-    from jinja2 import FunctionLoader, StrictUndefined
-    from jinja2.sandbox import ImmutableSandboxedEnvironment
+    from orchestrator.prompts.sandbox import Sandbox
 
     sources = dict(known)
 
@@ -136,18 +137,7 @@ def _environment(known: tuple[tuple[str, tuple[str, str]], ...]) -> Environment:
         path, text = sources[name]
         return text, path, None
 
-    environment = ImmutableSandboxedEnvironment(
-        loader=FunctionLoader(load),
-        undefined=StrictUndefined,
-        autoescape=False,
-        keep_trailing_newline=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        auto_reload=False,
-    )
-    environment.globals.clear()
-    environment.filters |= {"quoted": quoted, "inline": inline}
-    return environment
+    return Sandbox(load, {"quoted": quoted, "inline": inline})
 
 
 def _package() -> str:
@@ -178,15 +168,17 @@ def _signature(folder: str) -> Signature:
     )
 
 
-def _sources(folder: str) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Name, path and text of every template of a folder."""
+def _sources(folder: str, owned: str = "") -> Iterator[tuple[str, tuple[str, str]]]:
+    """Name, path and text of every template of a folder; `owned` is the one whose owner they have
+    to have, where that is another.
+    """
     for name in sorted(os.listdir(folder)):
         if _NAME.fullmatch(name):
             path = os.path.join(folder, name)
-            yield name, (path, _text(path))
+            yield name, (path, _text(path, owned or folder))
 
 
-def _text(path: str) -> str:
+def _text(path: str, owned: str) -> str:
     """Read a template: a regular file that only people whom the workspace trusts may have
     written.
     """
@@ -196,7 +188,7 @@ def _text(path: str) -> str:
         )
         with open(descriptor, "rb") as file:
             status = os.fstat(descriptor)
-            if problem := _unfit(status, os.stat(os.path.dirname(path)).st_uid):
+            if problem := _unfit(status, os.stat(owned).st_uid):
                 raise BrokenTemplate(f"{path}: {problem}", file=path, line=0)
             return file.read().decode()
     except (OSError, UnicodeDecodeError) as error:
@@ -208,10 +200,8 @@ def _text(path: str) -> str:
 def _unfit(about: os.stat_result, owner: int) -> str | None:
     if not stat.S_ISREG(about.st_mode):
         return "a template has to be a regular file"
-    if about.st_uid not in (owner, os.geteuid(), 0):
-        return "it belongs to neither the owner of its folder nor you; use chown, or delete it"
-    if about.st_mode & stat.S_IWOTH:
-        return "everybody may write it; use chmod o-w"
+    if problem := unfit(about, owner):
+        return problem
     return (
         f"a template has at most {MAX_BYTES} bytes"
         if about.st_size > MAX_BYTES

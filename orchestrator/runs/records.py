@@ -170,11 +170,10 @@ class Runs:
         record = writer.write(Record.new("run", run.agent, fields, key=_key(run.id)))
         return run_of({**run.fields, **fields, "ended_at": record.at})
 
-    def stop(self, id: str, by: str, reason: str) -> None:
+    def stop(self, id: str, by: str, reason: str, once: str | None = None) -> None:
         """Ask for its end, whoever holds it."""
-        self.store.write(
-            Record.new("stop", by, {"run": id, "reason": reason}, key=f"stop:{id}")
-        )
+        record = Record.new("stop", by, {"run": id, "reason": reason}, key=f"stop:{id}")
+        self.store.write(record, once=once)
 
     def over(self, run: Run, *, known: bool = False) -> str | None:
         """Return why this incarnation has to end: another one goes on with the run, or somebody

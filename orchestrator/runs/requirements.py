@@ -202,8 +202,8 @@ def _engine(name: str, offer: Offer) -> _Engine:
     options = {
         "env": getattr(engine, "env", None),
         "command": getattr(engine, "command", None),
+        "api_key": getattr(engine, "own_key", True),
     }
-    options["api_key"] = getattr(engine, "own_key", True)
     return _Engine(engine.name, options, type(engine).__qualname__)
 
 

@@ -7,7 +7,7 @@ from math import inf
 from typing import Any, NamedTuple
 
 from orchestrator.engines.protocol import Usage
-from orchestrator.runs.ledger import Overhead
+from orchestrator.runs.files.ledger import Overhead
 from synapse.errors import InvalidEntry, InvalidQuery
 from synapse.model.namespace import is_namespace
 from synapse.system.checks import fields_fit

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from orchestrator.runs.task import Outcome, Result
+from synapse.privacy.personal import concealed
 
 LONGEST = 600  # characters of an entry
 FIRST_WORDS = {
@@ -104,11 +105,12 @@ def _decoration(line: str) -> bool:
 
 def _body(first: str, said: str) -> str:
     room = LONGEST - len(first) - 2
+    said = concealed(said)  # a run that ended cannot say it in other words
     cut = said if len(said) <= room else f"{said[: room - 1].rstrip()}…"
     return f"{first}: {cut or 'nothing was said'}"
 
 
-def told(result: Result) -> str:
+def for_parent(result: Result) -> str:
     """Return as much of a result as a parent is given; the rest lies in the run's folder."""
     explained = result.done or result.why in " ".join(result.text.split())
     text = result.text if explained else f"{result.why}\n\n{result.text}".strip()

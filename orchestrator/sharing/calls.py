@@ -13,11 +13,12 @@ from contextlib import suppress
 from weakref import WeakValueDictionary
 
 from orchestrator.engines.protocol import Call
-from orchestrator.memory_thread import MemoryThread
 from orchestrator.prompts import render
-from orchestrator.run_store import RunStore
-from orchestrator.session import Session
-from orchestrator.session_config import ToolResult
+from orchestrator.run_store.store import RunStore
+from orchestrator.sessions.config import ToolResult
+from orchestrator.sessions.memory_thread import MemoryThread
+from orchestrator.sessions.session import Session
+from orchestrator.sessions.wake import AT_ONCE, LONG, LOOK_EVERY
 from orchestrator.sharing.findings import BUSY, Findings, Look
 from orchestrator.tools import schema
 from orchestrator.tools.calls import Act, act_of, closes_circle
@@ -28,7 +29,6 @@ from orchestrator.tools.functions import (
     UserTool,
     carry_out,
 )
-from orchestrator.wake import AT_ONCE, LONG, LOOK_EVERY
 from synapse.agent_memory import AgentMemory
 from synapse.errors import SynapseError
 from synapse.model.entry import Entry
@@ -108,8 +108,8 @@ class Sharing:
         waited: bool,
     ) -> ToolResult:
         """Make the call, and share what came of it; or say who is at it."""
-        if look.holder is not None:
-            text = self.findings.busy(look.holder, WAIT)
+        if look.claim is not None:
+            text = self.findings.busy(look.claim, WAIT)
             return ToolResult(text, _about(act, BUSY, "busy", waited), label=LABEL)
         run = session.run.id
         if look.claimed:
@@ -164,18 +164,18 @@ class Sharing:
                 )
             except SynapseError:
                 return Look(), waited  # the memory is not to be had: the tool is
-            if look.holder is None or look.holder.run is None:
-                return look._replace(holder=None), waited
-            holder, parents = look.holder.run, self._parents(look)
-            if closes_circle(run, holder, self._waiting_for, parents):
-                return look._replace(holder=None), waited
+            if look.claim is None or look.claim.run is None:
+                return look._replace(claim=None), waited
+            claimant, parents = look.claim.run, self._parents(look)
+            if closes_circle(run, claimant, self._waiting_for, parents):
+                return look._replace(claim=None), waited
             seconds_left = end - loop.time()
             if seconds_left <= 0:
                 return look, waited
-            waited, self._waiting_for[run] = True, holder
+            waited, self._waiting_for[run] = True, claimant
             try:
                 with suppress(TimeoutError):
-                    is_local = holder in self.sessions
+                    is_local = claimant in self.sessions
                     await asyncio.wait_for(
                         notification.wait(),
                         seconds_left if is_local else min(seconds_left, LOOK_EVERY),
@@ -285,7 +285,7 @@ def looks(session: Session) -> bool:
     return bool(session.first.get("acts", True))
 
 
-def _about(act: Act, told: str, *counts: str | bool) -> dict[str, object]:
+def _about(act: Act, answer: str, *counts: str | bool) -> dict[str, object]:
     """Return what a run remembers of an act: what it was told of it, and how it came to that."""
     names = [name if isinstance(name, str) else "waited" for name in counts if name]
-    return {"act": {"key": act.key, "told": told, "counts": names}}
+    return {"act": {"key": act.key, "told": answer, "counts": names}}

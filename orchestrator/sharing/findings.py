@@ -14,7 +14,7 @@ from hashlib import file_digest, sha256
 from math import ceil
 from typing import Any, NamedTuple
 
-from orchestrator.runs.folder import Folder
+from orchestrator.runs.files.folder import Folder
 from orchestrator.tools.calls import LONG, Act, condensed
 from synapse import claims
 from synapse.agent_memory import AgentMemory
@@ -51,7 +51,7 @@ class Look(NamedTuple):
     text: str | None = None
     entry: Entry | None = None
     own: bool = False
-    holder: Claim | None = None
+    claim: Claim | None = None
     parents: Mapping[str, str | None] = {}
     stale: bool = False
     claimed: bool = False
@@ -129,24 +129,24 @@ class Findings:
             agent_memory.writer,
             min(max(MINUTES, ceil(longest / 30)), claims.LONGEST),
         )
-        holder, dead_runs = (
+        claim, dead_runs = (
             claims.holder(self.store, claims.named(act.work), now),
             set[str | None](),
         )
-        if holder is not None and (holder.agent, holder.run) == (writer.id, writer.run):
-            if holder.until - now > minutes * 30 * SECOND:
+        if claim is not None and (claim.agent, claim.run) == (writer.id, writer.run):
+            if claim.until - now > minutes * 30 * SECOND:
                 return look._replace(claimed=True)
-        elif holder is not None:
-            if not self.is_gone(holder):
-                return self._with_holder(agent_memory, holder, look, previous)
-            dead_runs.add(holder.run)
+        elif claim is not None:
+            if not self.is_gone(claim):
+                return self._with_claim(agent_memory, claim, look, previous)
+            dead_runs.add(claim.run)
         try:
             claims.take(writer, act.work, minutes, NOTE, None, now, dead_runs)
         except Conflict as error:
             if "work" not in error.details:
                 return look  # this incarnation is stale: its session hears of that
             fields: dict[str, Any] = error.details
-            return self._with_holder(
+            return self._with_claim(
                 agent_memory,
                 Claim(*(fields[name] for name in Claim._fields)),
                 look,
@@ -154,12 +154,12 @@ class Findings:
             )
         return look._replace(claimed=True)
 
-    def _with_holder(
-        self, agent_memory: AgentMemory, holder: Claim, look: Look, previous: str | None
+    def _with_claim(
+        self, agent_memory: AgentMemory, claim: Claim, look: Look, previous: str | None
     ) -> Look:
-        """Return the look with the holder, where its result would be for this agent to read."""
-        run = self._run(holder)
-        if previous == BUSY or holder.note != NOTE or run is None:
+        """Return the look with the claim, where its result would be for this agent to read."""
+        run = self._run(claim)
+        if previous == BUSY or claim.note != NOTE or run is None:
             return look
         if not ns.matches_any(
             self._agent(agent_memory).reads, f"status/{run['project']}"
@@ -168,21 +168,21 @@ class Findings:
         with self.store.snapshot(late=True) as snap:
             running = snap.runs(state="running")
         parents = {str(row["run"]): row.get("parent") for row in running}
-        return look._replace(holder=holder, parents=parents)
+        return look._replace(claim=claim, parents=parents)
 
-    def is_gone(self, holder: Claim) -> bool:
+    def is_gone(self, claim: Claim) -> bool:
         """Return whether nobody is at it any more: the run has ended, or its process has."""
-        run = self._run(holder)
+        run = self._run(claim)
         if run is None:
             return False
         return run["state"] == "ended" or not self.lives(str(run.get("holder")))
 
-    def _run(self, holder: Claim) -> dict[str, Any] | None:
+    def _run(self, claim: Claim) -> dict[str, Any] | None:
         """Return the run that holds the work, None where it is held in no run that is known."""
-        if not holder.run:
+        if not claim.run:
             return None
         with self.store.snapshot(late=True) as snap:
-            return snap.run(holder.run)
+            return snap.run(claim.run)
 
     def _results(self, act: Act, agent: Agent) -> list[_Result]:
         """Return the results of an act that are believed, newest first, whatever became of them."""
@@ -216,7 +216,7 @@ class Findings:
             entry
             for entry in (match.entry for match in matches)
             if any(
-                _states(sentence, words)
+                words <= sentence and any(map(is_specific, sentence - words))
                 for sentence in map(forms, _STATEMENT.split(entry.body))
             )
             and len(entry.body) <= LONG
@@ -263,9 +263,9 @@ class Findings:
         except SynapseError:
             return _short(result)  # it is not here: another machine's, or swept away
 
-    def busy(self, holder: Claim, waited: float) -> str:
+    def busy(self, claim: Claim, waited: float) -> str:
         """Return what is told of work that somebody else does not come to an end with."""
-        who = f"{holder.agent} (run {holder.run})"
+        who = f"{claim.agent} (run {claim.run})"
         return (
             f"Not called: {who} is at this and has no result after {waited:g} s. "
             "Call this once more to do it yourself, or go on with something else."
@@ -326,7 +326,8 @@ class Findings:
             topic=act.work,
             evidence=evidence,
         )
-        entry = self._admitted(draft, agent, [result.entry for result in live])
+        trust = agent_memory.access.trust(namespace)
+        entry = self._admitted(draft, agent, [result.entry for result in live], trust)
         fields = {
             "call": once,
             "head": head,
@@ -338,10 +339,12 @@ class Findings:
         record = agent_memory.writer.write(pending, once=f"{once}/shared")
         return self.store.current(str(record.id))
 
-    def _admitted(self, draft: Draft, agent: Agent, olds: Sequence[Entry]) -> Entry:
+    def _admitted(
+        self, draft: Draft, agent: Agent, olds: Sequence[Entry], trust: str
+    ) -> Entry:
         """Return the entry that takes the place of older results. One of a higher authority would
         stand above it: the supervisor, which wrote that too, files it away."""
-        entry = admit(draft, agent, self.store.settings)
+        entry = admit(draft, agent, self.store.settings, trust=trust)
         higher = [old.id for old in olds if old.authority > entry.authority]
         lower = tuple(old.id for old in olds if old.authority <= entry.authority)
         if higher:
@@ -424,11 +427,6 @@ def _digest(descriptor: int) -> str | None:
         if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST:
             return None
         return file_digest(file, "sha256").hexdigest()
-
-
-def _states(said: frozenset[str], asked: frozenset[str]) -> bool:
-    """Return whether a sentence says something of what is asked for."""
-    return asked <= said and any(map(is_specific, said - asked))
 
 
 def _instead_of_call(entry: Entry, more: str = "") -> str:

@@ -11,8 +11,8 @@ from orchestrator.engines.protocol import Call, Tool
 from orchestrator.runs import requirements
 from orchestrator.runs.records import Run, name
 from orchestrator.runs.task import Result, Task
-from orchestrator.session import Session
-from orchestrator.session_config import Handler, ToolResult
+from orchestrator.sessions.config import Handler, ToolResult
+from orchestrator.sessions.session import Session
 from orchestrator.sharing.calls import Sharing, looks
 from orchestrator.spend.limits import LimitReached, for_a_model
 from orchestrator.spend.segments import COORDINATORS
@@ -151,8 +151,9 @@ def spawn_handler(context: ToolContext) -> Handler:
         run, arguments = context.session.run, call.arguments
         agent = str(arguments["agent"])
         sharing = context.sharing
+        project = str(arguments.get("project") or run.project)
         problem = await sharing.memory_thread(
-            sharing.run_store.unregistered, run, agent
+            sharing.run_store.refused, run, agent, project
         )
         if problem:
             raise ToolFailed(problem)
@@ -160,7 +161,7 @@ def spawn_handler(context: ToolContext) -> Handler:
         task = Task(
             str(arguments["task"]),
             agent,
-            str(arguments.get("project") or run.project),
+            project,
             memory_tools=run.task.memory_tools,
             view_budget=run.task.view_budget,
             tools=run.task.tools,

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from orchestrator.engines.protocol import Engine, Request, Tool
 from synapse.errors import StoreError
+from synapse.system import plain_files
 from synapse.system.tokens import (
     DEFAULT,
     Keep,
@@ -207,10 +208,8 @@ class Ratios:
         if reported <= 0 or counted <= 0:
             return
         try:
-            os.makedirs(os.path.dirname(self.path), mode=0o700, exist_ok=True)
-            lock = os.open(
-                f"{self.path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
-            )
+            plain_files.make_folder(os.path.dirname(self.path))
+            lock = plain_files.open_file(f"{self.path}.lock", os.O_RDWR | os.O_CREAT)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 self._write(_added(self._read(), _bare(model), reported, counted))
@@ -224,8 +223,7 @@ class Ratios:
         again.
         """
         try:
-            with open(self.path, encoding="utf-8") as file:
-                entries = json.load(file)
+            entries = json.loads(plain_files.read_file(self.path, 1 << 24))
             return {
                 model: (int(entry["reported"]), int(entry["counted"]))
                 for model, entry in entries.items()
@@ -238,9 +236,8 @@ class Ratios:
             model: {"reported": reported, "counted": counted}
             for model, (reported, counted) in ratios.items()
         }
-        with open(f"{self.path}.new", "w", encoding="utf-8") as file:
-            json.dump(entries, file, indent=1, sort_keys=True)
-        os.replace(f"{self.path}.new", self.path)
+        text = json.dumps(entries, indent=1, sort_keys=True)
+        plain_files.replace_file(self.path, text.encode())
 
 
 def _added(

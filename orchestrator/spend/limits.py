@@ -222,11 +222,16 @@ def reached(
 ) -> LimitReached:
     """Return the error that says which limit was reached, and what it would take to go on."""
     level = scope.partition(":")[0]
-    amounts = [f"{_told(limit, bound)} allowed", f"{_told(limit, spent)} taken"]
+    amounts = [
+        f"{_format_amount(limit, bound)} allowed",
+        f"{_format_amount(limit, spent)} taken",
+    ]
     amounts += (
-        [f"{_told(limit, reserved)} reserved by calls in flight"] if reserved else []
+        [f"{_format_amount(limit, reserved)} reserved by calls in flight"]
+        if reserved
+        else []
     )
-    amounts += [f"{_told(limit, asked)} asked for"] if asked else []
+    amounts += [f"{_format_amount(limit, asked)} asked for"] if asked else []
     facts = f"{scope} is at its limit of {limit}: {', '.join(amounts)}"
     return LimitReached(
         f"{facts}; {_advice(level, scope, limit)}",
@@ -268,7 +273,7 @@ def _advice(level: str, scope: str, limit: str) -> str:
     return raise_it
 
 
-def _told(limit: str, number: float) -> str:
+def _format_amount(limit: str, number: float) -> str:
     if limit == "usd":
         return f"${number:.6g}"
     return (

@@ -9,7 +9,6 @@ lock, in all scopes or in none.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sqlite3
 from _thread import allocate_lock
@@ -17,19 +16,20 @@ from collections.abc import Callable, Iterable, Iterator
 from math import ceil
 from typing import NamedTuple, TypeVar
 
-from orchestrator.runs.folder import Folder
-from orchestrator.runs.ledger import Line, read, used
+from orchestrator.runs.files.folder import Folder
+from orchestrator.runs.files.ledger import Line, read, used
 from orchestrator.spend.limits import (
     DEFAULTS,
     Amount,
-    Limits,
     Policy,
     Scope,
     reached,
     scopes,
 )
 from synapse.errors import StoreError
+from synapse.index.database import set_aside_damaged
 from synapse.system.lock import Lock
+from synapse.system.plain_files import demand_file
 
 T = TypeVar("T")
 _BILLION, _MILLION = 1_000_000_000, 1_000_000
@@ -79,8 +79,8 @@ class Standing(NamedTuple):
 
 
 class Past(NamedTuple):
-    """A run as its record tells it: what a missing file is made again from. `holder` while it is
-    running; what was not `spawned` is no run, and counts by its calls alone.
+    """A run as its record tells it: what a missing file is made again from. `lease_name` while it
+    is running; what was not `spawned` is no run, and counts by its calls alone.
     """
 
     run: str
@@ -88,7 +88,7 @@ class Past(NamedTuple):
     root: str
     department: str | None
     at: int
-    holder: str | None = None
+    lease_name: str | None = None
     spawned: bool = True
 
 
@@ -108,12 +108,12 @@ class Budget:
         self.path, self.policy, self.refill = path, policy, refill
         self._lock = None if path == ":memory:" else _lock(path)
         self._mutex = allocate_lock()
-        self._opened: tuple[int, int] | None = None
+        self._opened: tuple[int, int | None] | None = None
         self._connection: sqlite3.Connection | None = None
         self._decide(lambda run: None)
 
     def reserve(
-        self, run: str, holder: str, scopes: Iterable[Scope], asked: Amount
+        self, run: str, lease_name: str, scopes: Iterable[Scope], asked: Amount
     ) -> Reservation:
         """Set aside what a call may take, in every scope, or LimitReached: then nothing is."""
         scopes, amounts = tuple(scopes), _whole(asked)
@@ -121,7 +121,7 @@ class Budget:
         def decide(db: sqlite3.Connection) -> Reservation:
             for scope in scopes:
                 _check_amount(db, scope, amounts)
-            row = (run, holder, *amounts)
+            row = (run, lease_name, *amounts)
             call = db.execute(
                 (
                     "insert into call (run, holder, turns, tokens, nanos, micros) values"
@@ -147,7 +147,7 @@ class Budget:
         """Give back the reservation of a call that was never made."""
         return self._decide(lambda db: _settle(db, reservation.id, None))
 
-    def admit(self, run: str, holder: str, scopes: Iterable[Scope]) -> None:
+    def admit(self, run: str, lease_name: str, scopes: Iterable[Scope]) -> None:
         """Count a spawn and the run as alive, in every scope, or LimitReached. It stays counted,
         unless withdrawn.
         """
@@ -157,7 +157,7 @@ class Budget:
             for scope in scopes:
                 _check_spawn(db, scope, run)
             db.executemany(_ADD, [(scope.name, 0, 0, 0, 0, 1) for scope in scopes])
-            _enter(db, run, holder, scopes)
+            _enter(db, run, lease_name, scopes)
 
         self._decide(decide)
 
@@ -171,7 +171,7 @@ class Budget:
 
         self._decide(decide)
 
-    def recover(self, run: str, holder: str, scopes: Iterable[Scope]) -> None:
+    def recover(self, run: str, lease_name: str, scopes: Iterable[Scope]) -> None:
         """Count a run as this supervisor's, and its calls in flight at what was reserved for them.
         No limit is asked: the run was admitted before.
         """
@@ -180,7 +180,7 @@ class Budget:
         def decide(db: sqlite3.Connection) -> None:
             _settle_all(db, "run", run)
             db.execute("delete from live where run = ?", (run,))
-            _enter(db, run, holder, scopes)
+            _enter(db, run, lease_name, scopes)
 
         self._decide(decide)
 
@@ -193,14 +193,14 @@ class Budget:
 
         self._decide(decide)
 
-    def release_holder(self, holder: str) -> None:
+    def release_all(self, lease_name: str) -> None:
         """Count the runs of a dead supervisor as alive no more, and its calls in flight at what was
         reserved for them.
         """
 
         def decide(db: sqlite3.Connection) -> None:
-            _settle_all(db, "holder", holder)
-            db.execute("delete from live where holder = ?", (holder,))
+            _settle_all(db, "holder", lease_name)
+            db.execute("delete from live where holder = ?", (lease_name,))
 
         self._decide(decide)
 
@@ -212,8 +212,8 @@ class Budget:
 
         return self._decide(decide)
 
-    def holders(self) -> set[str]:
-        """Return every supervisor that something is counted for."""
+    def lease_names(self) -> set[str]:
+        """Return the name in the lease of every supervisor that something is counted for."""
         names = "select holder from live union select holder from call"
         return self._decide(lambda db: {name for (name,) in db.execute(names)})
 
@@ -234,7 +234,11 @@ class Budget:
                 except sqlite3.DatabaseError as error:
                     if type(error) is not sqlite3.DatabaseError or self._lock is None:
                         raise
-                    self._set_aside()  # it is damaged, and derived: made again from the ledgers
+                    # it is damaged, and derived: made again from the ledgers
+                    if self._connection is not None:
+                        self._connection.close()
+                    self._connection = self._opened = None
+                    set_aside_damaged(self.path, "-journal")
                     return self._transaction(decide)
             except sqlite3.Error as error:
                 raise StoreError(
@@ -257,21 +261,14 @@ class Budget:
         db.execute("commit")
         return outcome
 
-    def _set_aside(self) -> None:
-        """Put a damaged file out of the way, under a name that says so."""
-        if self._connection is not None:
-            self._connection.close()
-        self._connection = self._opened = None
-        for end in ("", "-journal"):
-            with contextlib.suppress(FileNotFoundError):
-                os.replace(self.path + end, f"{self.path}.damaged{end}")
-
     def _current(self) -> sqlite3.Connection:
         """Return the connection. It is opened again after a fork, and where another process deleted
         or replaced the file.
         """
-        identity = (os.getpid(), self._inode()) if self._lock else (0, 0)
+        identity = (os.getpid(), self._inode()) if self._lock else None
         if self._connection is None or identity != self._opened:
+            if self._lock:
+                demand_file(self.path)
             self._connection = sqlite3.connect(
                 self.path, isolation_level=None, check_same_thread=False
             )
@@ -291,11 +288,11 @@ class Budget:
             _remember(db, self.policy, past, lines)
         db.execute("commit")
 
-    def _inode(self) -> int:
+    def _inode(self) -> int | None:
         try:
             return os.stat(self.path).st_ino
         except OSError:
-            return 0
+            return None
 
 
 def of_line(line: Line, seconds: float = 0.0) -> Amount:
@@ -323,7 +320,13 @@ def _lock(path: str) -> Lock:
 
 
 def _check_amount(db: sqlite3.Connection, scope: Scope, wanted: _Whole) -> None:
-    bounds = _bounds(scope.limits)
+    usd, seconds = scope.limits.usd, scope.limits.seconds
+    bounds = (
+        scope.limits.turns,
+        scope.limits.tokens,
+        None if usd is None else round(usd * _BILLION),
+        None if seconds is None else round(seconds * _MILLION),
+    )
     if all(bound is None for bound in bounds):
         return
     spent, reserved = _spent(db, scope.name), _reserved(db, scope.name)
@@ -353,11 +356,11 @@ def _check_spawn(db: sqlite3.Connection, scope: Scope, run: str) -> None:
 
 
 def _enter(
-    db: sqlite3.Connection, run: str, holder: str, where: Iterable[Scope]
+    db: sqlite3.Connection, run: str, lease_name: str, where: Iterable[Scope]
 ) -> None:
     db.executemany(
         "insert or replace into live values (?, ?, ?)",
-        [(scope.name, run, holder) for scope in where],
+        [(scope.name, run, lease_name) for scope in where],
     )
 
 
@@ -403,8 +406,8 @@ def _remember(
         )
     if past.spawned:
         db.executemany(_ADD, [(scope.name, 0, 0, 0, 0, 1) for scope in parent_scopes])
-    if past.holder is not None:
-        _enter(db, past.run, past.holder, parent_scopes)
+    if past.lease_name is not None:
+        _enter(db, past.run, past.lease_name, parent_scopes)
 
 
 def _spent(db: sqlite3.Connection, scope: str) -> tuple[int, int, int, int, int]:
@@ -426,9 +429,3 @@ def _whole(amount: Amount) -> _Whole:
 def _amount(whole: Iterable[int]) -> Amount:
     turns, tokens, nanos, micros = tuple(whole)[:4]
     return Amount(turns, tokens, nanos / _BILLION, micros / _MILLION)
-
-
-def _bounds(limits: Limits) -> tuple[int | None, ...]:
-    usd = None if limits.usd is None else round(limits.usd * _BILLION)
-    seconds = None if limits.seconds is None else round(limits.seconds * _MILLION)
-    return limits.turns, limits.tokens, usd, seconds

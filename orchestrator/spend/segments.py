@@ -11,7 +11,7 @@ from operator import is_
 from typing import NamedTuple
 
 from orchestrator.engines.protocol import Call, Message, Request, Tool, Turn
-from orchestrator.runs.ledger import Segment
+from orchestrator.runs.files.ledger import Segment
 from orchestrator.spend.counting import schema_text
 
 Count = Callable[[str], int]
@@ -77,10 +77,13 @@ class Sheet:
         known_count = min(max(known_count, 0), len(request.messages))
         system = self._count(request.system)
         guide = min(self._guide, system)
+        if self._tools[0] != request.tools:
+            segments = map(self._segment, schemas(request.tools))
+            self._tools = request.tools, _merged(segments)
         head = [
             Segment("system", system - guide),
             Segment("guide", guide),
-            *self._schemas(request.tools),
+            *self._tools[1],
         ]
         new = chain.from_iterable(self._segments[known_count:])
         if not known_count:
@@ -108,11 +111,6 @@ class Sheet:
         repeated = map(_later, chain.from_iterable(self._segments[counted:known]))
         self._again = known, _merged([*segments, *repeated])
         return self._again[1]
-
-    def _schemas(self, tools: tuple[Tool, ...]) -> list[Segment]:
-        if self._tools[0] != tools:
-            self._tools = tools, _merged(map(self._segment, schemas(tools)))
-        return self._tools[1]
 
     def _segment(self, piece: Piece) -> Segment:
         return Segment(piece.label, self._count(piece.text), piece.first)

@@ -434,12 +434,6 @@ def _end(connection: socket.socket) -> None:
         pass
 
 
-def _script(dotted: str) -> Script:
-    module, _, name = dotted.partition(":")
-    script: Script = getattr(import_module(module), name)
-    return script
-
-
 def main(arguments: Iterable[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m orchestrator.testing.model_server")
     parser.add_argument("--port", type=int, default=0)
@@ -459,8 +453,9 @@ def main(arguments: Iterable[str] | None = None) -> int:
     signal.pthread_sigmask(
         signal.SIG_BLOCK, ENDS
     )  # before there are threads: they block them too
+    module, _, name = options.script.partition(":")
     with ModelServer(
-        _script(options.script), port=options.port, delay=options.delay
+        getattr(import_module(module), name), port=options.port, delay=options.delay
     ) as server:
         sys.stdout.write(f"{server.url}\n")
         sys.stdout.flush()

@@ -15,7 +15,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from synapse.errors import InvalidEntry
-from synapse.index import terms
+from synapse.index.full_text import terms
 from synapse.model.condense import Shape, Turn, condense
 from synapse.model.entry import parse_ttl
 

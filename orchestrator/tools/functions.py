@@ -241,7 +241,14 @@ def _parameters(function: Callable[..., Any], name: str) -> dict[str, _Parameter
 def _schema(name: str, parameters: Mapping[str, _Parameter]) -> dict[str, Any]:
     try:
         properties = {
-            key: schema.schema_of(parameter.annotation) | _default(parameter.default)
+            key: {
+                **schema.schema_of(parameter.annotation),
+                **(
+                    {"default": parameter.default}
+                    if isinstance(parameter.default, str | int | float)
+                    else {}
+                ),
+            }
             for key, parameter in parameters.items()
         }
     except (schema.Unfit, NameError) as error:
@@ -292,10 +299,6 @@ def _runner(
 
 def _ended(error: BaseException) -> ToolEnded:
     return ToolEnded(f"a tool ended it: {describe_error(error)}")
-
-
-def _default(default: object) -> dict[str, Any]:
-    return {"default": default} if isinstance(default, str | int | float) else {}
 
 
 async def _in_thread(function: Callable[..., Any], values: Mapping[str, Any]) -> object:

@@ -27,6 +27,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from orchestrator.engines.child import KEEPER
+from orchestrator.engines.output import mask_file
 from orchestrator.engines.protocol import Tool
 from orchestrator.tools.functions import SECONDS, ToolFailed, UserTool
 from synapse.mcp.caller import KEY
@@ -129,6 +130,7 @@ def _client(
     ):
         raise FileNotFoundError(f"{argv[0]} is not there to be run")
     life = _lifeline(stack)
+    stack.callback(mask_file, log)
     log_file = stack.enter_context(open(log, "a", encoding="utf-8"))  # noqa: SIM115 (the stack closes it)
     started = StdioServerParameters(
         command=sys.executable,

@@ -105,7 +105,7 @@ class Agents:
             return Move("", tuple(map(_spawn, tasks)))
         values = (
             dict(pair for result in results for pair in values_in(result))
-            if self.cell.told
+            if self.cell.hands_on
             else {}
         )
         note = "".join(f"\n{name} is {value}." for name, value in values.items())

@@ -45,7 +45,7 @@ PROSE = (
 
 class Cell(NamedTuple):
     """One kind of session. `order` is when the second task begins: `after` the first, or `together`
-    with it; `shared` is how many limits both tasks need; `told` tells whether the lead hands on
+    with it; `shared` is how many limits both tasks need; `hands_on` tells whether the lead hands on
     what it heard; `brief` whether agents say at the end all in one paragraph, and not in a list
     below a first line.
     """
@@ -53,7 +53,7 @@ class Cell(NamedTuple):
     name: str
     order: str
     shared: int
-    told: bool
+    hands_on: bool
     brief: bool
     about: str
 

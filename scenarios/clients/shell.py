@@ -94,7 +94,7 @@ def run(args: argparse.Namespace, count: Callable[[str], int]) -> int:
     """Do what the options say; the exit code."""
     if args.again:
         return _again(args.again)
-    program = _program(args)
+    program = shutil.which(args.command or PROGRAMS[args.client][0])
     if why := _missing(args.client, program):
         print(f"brain-suite: skipped: {why}", file=sys.stderr)
         return SKIPPED
@@ -138,10 +138,6 @@ def _wanted(args: argparse.Namespace, program: str) -> Iterator[Wanted]:
             yield Wanted(args.client, program, version, CELLS[name], arm, seed, chances)
 
 
-def _program(args: argparse.Namespace) -> str | None:
-    return shutil.which(args.command or PROGRAMS[args.client][0])
-
-
 def _missing(client: str, program: str | None) -> str | None:
     """Return why nothing can be played here; None where it can."""
     name, how = PROGRAMS[client]
@@ -150,7 +146,7 @@ def _missing(client: str, program: str | None) -> str | None:
     if shutil.which("git") is None:
         return "git is not there to be run, and the sessions work on a repository"
     if find_spec("cryptography") is None:
-        return "there is no certificate for the pages: pip install 'synapse-orchestrator[crypto]'"
+        return "there is no certificate for the pages: in the clone, pip install '.[crypto]'"
     return None
 
 

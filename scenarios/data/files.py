@@ -165,7 +165,10 @@ class _Reader:
             "sizes",
             dict.fromkeys(Sizes._fields, self._size),
         )
-        background = self._background(fields.get("background") or {})
+        readers = {"namespaces": self._names, "by": self._names, "tokens": self._size}
+        background = self._record(
+            Background, fields.get("background") or {}, "background", readers
+        )
         grid = [axis for axis in self._list(fields, "grid") if isinstance(axis, dict)]
         return Scenario(
             str(fields.get("id", "")),
@@ -227,10 +230,6 @@ class _Reader:
                 )
                 continue
             yield Gate(match[1], match[2] or "", match[3], float(match[4]))
-
-    def _background(self, given: Mapping[str, Any]) -> Background:
-        readers = {"namespaces": self._names, "by": self._names, "tokens": self._size}
-        return self._record(Background, given, "background", readers)
 
     # -- pieces --
 

@@ -87,7 +87,9 @@ entry holds)
 from __future__ import annotations
 
 import gzip
+import io
 import json
+import os
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
@@ -103,6 +105,9 @@ KINDS = (
 )  # fmt: skip
 
 Event = Mapping[str, Any]
+# How much a gzipped file may unpack to: so many times its bytes, any that is small, none that is
+# larger than this. Ours unpack to 5 to 40 times their bytes.
+RATIO, SMALL, MOST = 200, 16 << 20, 1 << 30
 
 
 class Run:
@@ -151,7 +156,7 @@ def dump(event: Event) -> str:
     return _encode(event) + "\n"
 
 
-def told(run: Run) -> Iterator[str]:
+def lines_of(run: Run) -> Iterator[str]:
     """The lines of a run."""
     return map(dump, run.events)
 
@@ -170,14 +175,46 @@ def write(path: str, lines: Iterable[str]) -> None:
 def lines(path: str) -> Iterator[str]:
     """The lines of a ledger's file, one after another; BrokenLedger where it cannot be unpacked."""
     try:
-        with (
-            gzip.open(path, "rt", encoding="utf-8", newline="\n")
-            if path.endswith(".gz")
-            else open(path, encoding="utf-8", newline="\n") as file
-        ):
+        if path.endswith(".gz"):
+            yield from unpacked(path)
+            return
+        with open(path, encoding="utf-8", newline="\n") as file:
             yield from file
     except (EOFError, zlib.error, gzip.BadGzipFile, UnicodeDecodeError) as error:
         raise BrokenLedger(f"{path}: {type(error).__name__}: {error}") from error
+
+
+def unpacked(path: str) -> Iterator[str]:
+    """The lines of a gzipped file, piece by piece, as far as `MOST` and `RATIO` allow; BrokenLedger
+    for more: a few kilobytes can be made that unpack to more than any memory holds.
+    """
+    with gzip.open(path) as file:
+        bounded = io.BufferedReader(_Bounded(file, path), 1 << 20)
+        yield from io.TextIOWrapper(bounded, encoding="utf-8", newline="\n")
+
+
+class _Bounded(io.RawIOBase):
+    """What a file unpacks to, until that is too much."""
+
+    def __init__(self, file: gzip.GzipFile, path: str) -> None:
+        self.file, self.path, self.size = file, path, 0
+        self.packed = os.path.getsize(path)
+        self.most = min(MOST, max(SMALL, self.packed * RATIO))
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        piece = self.file.read(len(buffer))
+        self.size += len(piece)
+        if self.size > self.most:
+            raise BrokenLedger(
+                f"{self.path}: {self.packed} bytes that unpack to more than {self.most}; at most"
+                f" {RATIO} times its bytes are read, and {MOST >> 20} MiB: unpack it by hand"
+                " if it is yours"
+            )
+        buffer[: len(piece)] = piece
+        return len(piece)
 
 
 def read(path: str) -> list[Run]:

@@ -6,7 +6,7 @@ figures.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from itertools import product
 from random import Random
@@ -299,7 +299,8 @@ def cells(scenario: Scenario) -> list[dict[str, Any]]:
     """
     result: list[dict[str, Any]] = []
     for axis in scenario.grid:
-        for values in product(*(_listed(level) for level in axis.values())):
+        levels = (v if isinstance(v, list) else [v] for v in axis.values())
+        for values in product(*levels):
             cell = {
                 name: value
                 for name, value in zip(axis, values, strict=True)
@@ -308,7 +309,3 @@ def cells(scenario: Scenario) -> list[dict[str, Any]]:
             if cell and cell not in result:
                 result.append(cell)
     return result
-
-
-def _listed(values: Any) -> Sequence[Any]:
-    return values if isinstance(values, list) else [values]

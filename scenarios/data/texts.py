@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from orchestrator.spend.counting import Counter
 from orchestrator.spend.segments import Piece
 from scenarios.data import ledger
-from scenarios.data.ledger import Event, Run
+from scenarios.data.ledger import Run
 
 FILE = "texts.jsonl.gz"
 MOST = 20  # differences that are named one by one
@@ -104,10 +104,9 @@ def beside(path: str) -> str:
 
 def _read(path: str) -> Iterator[tuple[str, str]]:
     try:
-        with gzip.open(path, "rt", encoding="utf-8", newline="\n") as file:
-            for line in file:
-                row = json.loads(line)
-                yield row["sha256"], row["text"]
+        for line in ledger.unpacked(path):
+            row = json.loads(line)
+            yield row["sha256"], row["text"]
     except (EOFError, OSError, ValueError, KeyError, TypeError) as error:
         raise ledger.BrokenLedger(f"{path}: {type(error).__name__}: {error}") from error
 
@@ -162,7 +161,7 @@ def _recounted(run: Run, counts: Mapping[str, int]) -> Iterator[tuple[int, list[
         lost = [
             name
             for reference in references
-            for name in _names(event, reference)
+            for name in reference[2 if event["kind"] == "prompt" else 1 :]
             if name not in counts
         ]
         location = (
@@ -198,10 +197,6 @@ def _recounted(run: Run, counts: Mapping[str, int]) -> Iterator[tuple[int, list[
                 if billed.get((label, first), 0) != sums.get((label, first), 0)
             ],
         )
-
-
-def _names(event: Event, reference: Reference) -> Sequence[str]:
-    return reference[2:] if event["kind"] == "prompt" else reference[1:]
 
 
 def _sums(

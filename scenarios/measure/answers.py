@@ -70,5 +70,5 @@ def _shown(run: Run, action: Event, versions: set[str], since: int) -> list[Even
         for prompt in run.of("prompt")
         if prompt["agent"] == action["agent"]
         and since <= prompt["t"] <= action["t"]
-        and any(versions & set(told) for told in prompt["shows"].values())
+        and any(versions & set(ids) for ids in prompt["shows"].values())
     ]

@@ -13,8 +13,8 @@ from statistics import fmean
 from typing import Any
 
 from scenarios.data.schema import DEGRADED, IDEAL, PARAMETERS, agents_as
-from scenarios.measure import findings, statistics
-from scenarios.measure.findings import Table, rounded
+from scenarios.measure import statistics
+from scenarios.measure.findings import Table, interval_fields, rounded
 from scenarios.measure.samples import Sample
 from scenarios.measure.statistics import Interval
 from scenarios.measure.study import MARGIN, Study
@@ -107,7 +107,9 @@ def _row(
         "beside": comparisons,
         "best": study.best(scenario, "tokens", cell),
         "best_usd": study.best(scenario, "usd", cell),
-        "figures": {name: _told(figures[name]) for name in FIGURES if name in figures},
+        "figures": {
+            name: interval_fields(figures[name]) for name in FIGURES if name in figures
+        },
         "runs": {
             name: _range(runs[product], name)
             for name in ("co_task", "co_memory")
@@ -134,7 +136,9 @@ def _same_seeds(
 
 def _bar(runs: Sequence[Sample]) -> Table:
     values = {
-        unit: _told(statistics.interval([run.tally.get(unit, 0.0) for run in runs]))
+        unit: interval_fields(
+            statistics.interval([run.tally.get(unit, 0.0) for run in runs])
+        )
         for unit in ("tokens", "usd")
     }
     return {**values, "success": rounded(fmean(_success(run) for run in runs))}
@@ -161,9 +165,9 @@ def _saving(ours: Sequence[Sample], theirs: Sequence[Sample], what: str) -> Tabl
     ]
     paid = [pair for pair in pairs if all(pair)]
     if not paid:
-        return _told(Interval(0.0, 0.0, 0.0))
+        return interval_fields(Interval(0.0, 0.0, 0.0))
     own, other = zip(*paid, strict=True)
-    return _told(statistics.saving(own, other))
+    return interval_fields(statistics.saving(own, other))
 
 
 def _success(run: Sample) -> float:
@@ -173,7 +177,3 @@ def _success(run: Sample) -> float:
 def _range(runs: Sequence[Sample], name: str) -> Table:
     values = [run.figures[name] for run in runs if name in run.figures]
     return {"least": rounded(min(values)), "most": rounded(max(values))}
-
-
-def _told(value: Interval) -> Table:
-    return findings.told(value)

@@ -140,6 +140,6 @@ def _all(run: Run, prices: Prices) -> float:
     for relay in run.of("relay"):
         cached = relay.get("cached", 0)
         total += Cost(cached, 0, relay["read"] - cached, relay["wrote"]).dollars(prices)
-    for night in run.of("consolidate"):
-        total += Cost(0, 0, night["tokens"], 0).dollars(prices)
+    for event in run.of("consolidate"):
+        total += Cost(0, 0, event["tokens"], 0).dollars(prices)
     return total

@@ -138,7 +138,7 @@ def rounded(value: float) -> float:
     return float(f"{value:.{DIGITS}g}")
 
 
-def told(value: Interval) -> Table:
+def interval_fields(value: Interval) -> Table:
     return {name: rounded(item) for name, item in value._asdict().items()}
 
 
@@ -147,7 +147,7 @@ def _metrics(study: Study) -> Table:
     for scenario, cell, arm in study.cells:
         rows = study.rows(scenario, arm, cell)
         table[study.key(scenario, cell, arm)] = {
-            name: {**told(value), "n": sum(name in row for row in rows)}
+            name: {**interval_fields(value), "n": sum(name in row for row in rows)}
             for name, value in study.figures(scenario, arm, cell).items()
         }
     return table
@@ -187,7 +187,7 @@ def _compared(study: Study, scenario: str, arm: str) -> Table:
         "arm": arm,
         "against": ISOLATED,
         "n": len(pairs),
-        "saving": told(saving),
+        "saving": interval_fields(saving),
         "p": rounded(statistics.p_value(ratios)),
         "success_difference": rounded(success.difference),
         "success_lo": rounded(success.lo),
@@ -289,7 +289,7 @@ def _verdict(study: Study, threshold: Threshold) -> Table:
     )
     return (
         table
-        | told(value)
+        | interval_fields(value)
         | {
             "n": len(rows),
             "runs_met": sum(map(threshold.met, rows)),
@@ -309,7 +309,10 @@ def _in_cells(study: Study, threshold: Threshold) -> Iterator[tuple[str, Table]]
         value = study.figures(scenario, arm, cell).get(metric) if played else None
         if value is not None:
             n = sum(metric in row for row in study.rows(scenario, arm, cell))
-            yield cell, {**told(value), "n": n, "met": threshold.met(value.value)}
+            yield (
+                cell,
+                {**interval_fields(value), "n": n, "met": threshold.met(value.value)},
+            )
 
 
 def sensitivity(study: Study, scenario: str) -> list[str]:

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from statistics import fmean, median
 
-from orchestrator.runs.ledger import COORDINATION, PLANNING
+from orchestrator.runs.files.ledger import COORDINATION, PLANNING
 from orchestrator.spend.segments import COORDINATORS
 from scenarios.data.ledger import Event, Run
 from scenarios.measure import answers, dollars
@@ -50,7 +50,7 @@ def measured(run: Run, own: Figures | None = None) -> Figures:
         answers.figures,
     ):
         figures |= measure(run)
-    figures |= _nights(run)
+    figures |= _nightly_figures(run)
     for probe in run.of("probe"):
         values = (
             probe["value"] if isinstance(probe["value"], dict) else {"": probe["value"]}
@@ -120,8 +120,8 @@ def tally(run: Run) -> Figures:
             _add(sums, purpose, tokens, not first or bool(first[0]))
     for relay in run.of("relay"):
         _add(sums, "planning", relay["read"] + relay["wrote"], True)
-    for night in run.of("consolidate"):
-        _add(sums, "memory", night["tokens"], True)
+    for run_event in run.of("consolidate"):
+        _add(sums, "memory", run_event["tokens"], True)
     for suffix in ("", *COUNTINGS):
         for purpose in ("work", "memory", "planning"):
             sums[f"tokens{suffix}"] += sums[f"{purpose}{suffix}"]
@@ -256,9 +256,9 @@ def _recall(run: Run) -> Figures:
     counts, viewed, needed, included, before = [], [], 0, 0, []
     makers = {task["makes"] for task in run.begin["tasks"]}
     for spawn in spawns:
-        first = _told(by_run.get(spawn["run"], [])[:1], ("view",))
-        ever = _told(by_run.get(spawn["run"], []), ("view", "capsule", "wake"))
-        early = _told(
+        first = _shown_facts(by_run.get(spawn["run"], [])[:1], ("view",))
+        ever = _shown_facts(by_run.get(spawn["run"], []), ("view", "capsule", "wake"))
+        early = _shown_facts(
             _before_work(run, spawn["run"], by_run.get(spawn["run"], [])),
             ("view", "capsule", "wake"),
         )
@@ -294,7 +294,7 @@ def _recall(run: Run) -> Figures:
     return figures
 
 
-def _told(prompts: Iterable[Event], labels: tuple[str, ...]) -> set[str]:
+def _shown_facts(prompts: Iterable[Event], labels: tuple[str, ...]) -> set[str]:
     return {
         version
         for event in prompts
@@ -386,7 +386,7 @@ def _first_shown(run: Run) -> dict[tuple[str, str], int]:
 # -- What else -------------------------------------------------------------------------
 
 
-def _nights(run: Run) -> Figures:
+def _nightly_figures(run: Run) -> Figures:
     """Return how a memory grows, and how much of what was known before a night is found after
     it.
     """
@@ -407,10 +407,10 @@ def _nights(run: Run) -> Figures:
     ]
     if slopes:
         figures["growth"] = median(slopes)
-    nights = run.of("consolidate")
-    if nights:
+    events = run.of("consolidate")
+    if events:
         figures["compression"] = fmean(
-            event["tokens_after"] / max(event["tokens_before"], 1) for event in nights
+            event["tokens_after"] / max(event["tokens_before"], 1) for event in events
         )
     return figures
 

@@ -79,13 +79,11 @@ class Study:
         if (
             arm == ISOLATED
             and (scenario, chosen, arm) not in self.cells
-            and self._same_alone(scenario, chosen)
+            and chosen in self.names(scenario)
+            and self.varied(scenario, chosen) <= OF_MEMORY
         ):
             chosen = base
         return self.cells.get((scenario, chosen, arm), [])
-
-    def _same_alone(self, scenario: str, cell: str) -> bool:
-        return cell in self.names(scenario) and self.varied(scenario, cell) <= OF_MEMORY
 
     def varied(self, scenario: str, cell: str) -> set[str]:
         """The parameters in which a cell differs from the one that it varies."""

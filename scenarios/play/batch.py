@@ -14,11 +14,11 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from scenarios.data.files import find, load
-from scenarios.data.ledger import Run, checked, told
+from scenarios.data.ledger import Run, checked, lines_of
 from scenarios.data.schema import Scenario
 from scenarios.data.texts import Texts
 from scenarios.measure.samples import Sample, sample
-from scenarios.play import crashes, nights
+from scenarios.play import crashes, nightly_runs
 from scenarios.play.harness import Counts, Play
 
 COLLECTED = 8  # runs, after which rubbish is collected
@@ -68,7 +68,7 @@ def _settle() -> None:
 
 def of_run(run: Run, texts: Texts | None = None) -> Played:
     return Played(
-        sample(checked(run)), "".join(told(run)), texts.by_digest if texts else {}
+        sample(checked(run)), "".join(lines_of(run)), texts.by_digest if texts else {}
     )
 
 
@@ -89,7 +89,7 @@ def _keep() -> None:
 
 def _played(order: Order, scenario: Scenario) -> Played:
     if scenario.kind == "memory":
-        return of_run(nights.play(scenario, order.arm, order.seed, _counts()))
+        return of_run(nightly_runs.play(scenario, order.arm, order.seed, _counts()))
     if scenario.kind == "crash":
         return of_run(crashes.play(scenario, order.scenario, order.arm, order.seed))
     course = Play(scenario, order.arm, order.seed, _counts())

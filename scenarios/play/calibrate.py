@@ -21,10 +21,10 @@ from scenarios.data import parameters
 from scenarios.data.parameters import MEASURED, Estimate, Parameters
 from scenarios.measure.statistics import proportion
 from scenarios.play import probes
+from scenarios.play.agents.live import Broken, Live, TooDear
 from scenarios.play.harness import Counts
-from scenarios.play.live import Broken, Live, TooDear
 from scenarios.play.probes import Exchange, Trial
-from scenarios.play.truth import said
+from scenarios.play.world.truth import said
 from synapse import claims
 from synapse.errors import SynapseError
 from synapse.model import clock

@@ -22,8 +22,8 @@ import synapse
 from orchestrator import Supervisor
 from orchestrator.engines.protocol import Request, Turn
 from orchestrator.engines.scripted import Move, Scripted, Seen
-from orchestrator.runs import ledger as token_ledger
-from orchestrator.runs.folder import LEDGER, STEPS, Folder
+from orchestrator.runs.files import ledger as token_ledger
+from orchestrator.runs.files.folder import LEDGER, STEPS, Folder
 from orchestrator.runs.records import Run, Runs
 from orchestrator.runs.task import Task
 from orchestrator.tools.functions import UserTool, tool_of
@@ -31,13 +31,14 @@ from scenarios.data import ledger
 from scenarios.data.files import find, load
 from scenarios.data.schema import Scenario
 from scenarios.measure import dollars
-from scenarios.play.cast import Player
+from scenarios.play.agents.cast import Player
+from scenarios.play.agents.part import Policy
+from scenarios.play.first_line import PRICES
 from scenarios.play.harness import Counts
-from scenarios.play.part import Policy
-from scenarios.play.recorder import PRICES, declared
-from scenarios.play.task_text import read_task
-from scenarios.play.truth import Truth, brief, filler, said, steps_of
-from scenarios.play.world import using_of
+from scenarios.play.recorder import declared
+from scenarios.play.world.task_text import read_task
+from scenarios.play.world.truth import Truth, brief, filler, said, steps_of
+from scenarios.play.world.world import using_of
 from synapse.model.agents import OPERATOR
 from synapse.system.tokens import DEFAULT
 
@@ -157,7 +158,7 @@ def play(scenario: Scenario, named: str, arm: str, seed: int) -> ledger.Run:
         for _ in range(int(scenario.params["kills"])):
             died += not _life(root, named, seed, random.uniform(0.1, 1.2))
         _life(root, named, seed, None)
-        return _told(scenario, arm, seed, root, truth, died)
+        return _recorded(scenario, arm, seed, root, truth, died)
 
 
 def _life(root: str, named: str, seed: int, after: float | None) -> bool:
@@ -176,7 +177,7 @@ def _life(root: str, named: str, seed: int, after: float | None) -> bool:
     return True
 
 
-def _told(
+def _recorded(
     scenario: Scenario, arm: str, seed: int, root: str, truth: Truth, died: int
 ) -> ledger.Run:
     """Return what is on the disk as a run; its times are the order of events."""

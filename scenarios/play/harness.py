@@ -21,7 +21,7 @@ from orchestrator.engines.protocol import Engine, Request, Turn
 from orchestrator.engines.scripted import Scripted
 from orchestrator.prompts.opening import Context
 from orchestrator.prompts.selection import Plan
-from orchestrator.runs import ledger as token_ledger
+from orchestrator.runs.files import ledger as token_ledger
 from orchestrator.runs.records import Run
 from orchestrator.runs.task import Task
 from orchestrator.spend.counting import Counter
@@ -37,19 +37,19 @@ from scenarios.data.schema import (
     drawn_needs,
     matching,
 )
-from scenarios.play.arm import Ground, Setting
-from scenarios.play.arms import ARMS
-from scenarios.play.cast import Player
-from scenarios.play.live import Live
-from scenarios.play.part import Policy
-from scenarios.play.recorder import PRICES, Recorder, declared
+from scenarios.play import first_line
+from scenarios.play.agents.cast import Player
+from scenarios.play.agents.live import Live
+from scenarios.play.agents.part import Policy
+from scenarios.play.arms.arm import Ground, Setting
+from scenarios.play.arms.catalog import ARMS
+from scenarios.play.recorder import Recorder, declared
 from scenarios.play.supervisors import Line, Rung, Telling
-from scenarios.play.task_text import read_task
-from scenarios.play.truth import Truth, brief, drawn, noise, steps_of, texts
-from scenarios.play.world import Witness, World
+from scenarios.play.world.task_text import read_task
+from scenarios.play.world.truth import Truth, brief, drawn, noise, steps_of, texts
+from scenarios.play.world.world import Witness, World
 from synapse.agent_memory import AgentMemory
 from synapse.errors import SynapseError
-from synapse.system.tokens import DEFAULT
 
 DAY = 86_400.0
 # What stands around a lie that poses as something else; the memory has to quote it, and to believe
@@ -181,24 +181,9 @@ class Play:
             {"id": member.id, "role": member.role, "plays": member.plays}
             for member in scenario.agents
         ]
-        self.note(
-            "begin",
-            at=0,
-            format=ledger.FORMAT,
-            scenario=scenario.id,
-            digest=scenario.digest,
-            arm=self.arm,
-            seed=self.seed,
-            cell=dict(scenario.cell),
-            encoding=DEFAULT,
-            counting="exact",
-            gated=self.arm == scenario.gated,
-            roster=roster,
-            tasks=tasks,
-            facts=[fact.id for fact in scenario.facts],
-            prices=PRICES,
-            **({"engine": self.live.title} if self.live else {}),
-        )
+        engine = {"engine": self.live.title} if self.live else {}
+        fields = first_line.fields(scenario, self.arm, self.seed, roster, tasks)
+        self.note("begin", at=0, **fields, **engine)
         for fact in scenario.facts:
             self.note(
                 "fact",
@@ -242,7 +227,7 @@ class Play:
         self.recorder.zero = self.time.elapsed
         for event in self.scenario.happenings:
             if event.at <= 0:
-                self._told(event)
+                self._carry_out(event)
 
     def _speak_of_other_things(self, n: int, random: Random) -> None:
         """An entry about other things."""
@@ -346,14 +331,14 @@ class Play:
     async def _happens(self, supervisor: Supervisor, event: Happening) -> None:
         """Change a fact from outside: give it a new value that its author writes."""
         await asyncio.sleep(max(event.at - self._elapsed(), 0))
-        self._told(event)
+        self._carry_out(event)
         if isinstance(supervisor, Rung):
             supervisor.ring()
 
     def _elapsed(self) -> float:
         return self.time.elapsed - self.recorder.zero
 
-    def _told(self, event: Happening) -> None:
+    def _carry_out(self, event: Happening) -> None:
         if event.wrong:
             self._lied(event, self.scenario.fact(event.write))
             return

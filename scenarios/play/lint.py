@@ -11,8 +11,8 @@ from scenarios.data.files import find, load
 from scenarios.data.ledger import cell_name
 from scenarios.data.schema import Scenario, cells, drawn_needs
 from scenarios.measure.meanings import meaning
-from scenarios.play.arms import ARMS
-from scenarios.play.truth import Leak, Truth, steps_of, texts
+from scenarios.play.arms.catalog import ARMS
+from scenarios.play.world.truth import Leak, Truth, steps_of, texts
 
 SEEDS = 20  # for which it is looked whether a value stands where nobody should find it
 

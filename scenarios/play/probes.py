@@ -30,11 +30,11 @@ from orchestrator.runs.task import Task
 from orchestrator.spend.limits import Limits
 from orchestrator.testing.virtual import VirtualTime
 from orchestrator.tools.functions import UserTool, tool_of
-from scenarios.play.arm import nothing
+from scenarios.play.agents.live import Live
+from scenarios.play.arms.arm import nothing
 from scenarios.play.harness import MODEL, Counts
-from scenarios.play.live import Live
-from scenarios.play.truth import filler, said
-from scenarios.play.world import ABOUT, LATENCY, using_of
+from scenarios.play.world.truth import filler, said
+from scenarios.play.world.world import ABOUT, LATENCY, using_of
 from synapse import tools as memory_tools
 from synapse.agent_memory import AgentMemory
 from synapse.core import Memory

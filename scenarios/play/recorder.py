@@ -16,21 +16,20 @@ from typing import Any
 
 from orchestrator.engines.protocol import Call, Message, Request, Turn
 from orchestrator.prompts import receipt
-from orchestrator.prompts.opening import assignment
-from orchestrator.prompts.render import Reach, bare
+from orchestrator.prompts.render import GUIDES, Assignment, Reach, system_text
 from orchestrator.prompts.selection import Plan
-from orchestrator.run_store import RunStore
-from orchestrator.runs import ledger as token_ledger
-from orchestrator.runs import steps
-from orchestrator.runs.folder import STEPS
+from orchestrator.run_store.store import RunStore
+from orchestrator.runs.files import ledger as token_ledger
+from orchestrator.runs.files import steps
+from orchestrator.runs.files.folder import STEPS
 from orchestrator.spend import segments as bill
 from orchestrator.testing.virtual import VirtualTime
 from scenarios.data import ledger
 from scenarios.data.schema import Member, Scenario
 from scenarios.data.texts import Reference, Texts
 from scenarios.measure import dollars
-from scenarios.play.task_text import read_task
-from scenarios.play.truth import Truth
+from scenarios.play.world.task_text import read_task
+from scenarios.play.world.truth import Truth
 from synapse.agent_memory import AgentMemory
 from synapse.core import Memory
 from synapse.errors import NotFound
@@ -41,7 +40,6 @@ from synapse.model.namespace import matches_any
 from synapse.model.records import Record, entry_of
 from synapse.view.block import natural
 
-PRICES = dollars.in_ledger()
 MEMORY = ("view", "wake", "capsule")  # labels of what the memory says
 _DISPUTE = "disputed with "
 _BLOCKS = re.compile(r"(?m)^(?=- )")
@@ -154,7 +152,7 @@ class Recorder:
         for message in new:
             if message.role == "assistant":
                 continue
-            if facts := self.truth.told_in(message.text):
+            if facts := self.truth.facts_in(message.text):
                 shows.setdefault(message.label, []).extend(facts)
             for value, lie in self.lies.items():
                 _look_for(value, lie, message)
@@ -190,13 +188,14 @@ class Recorder:
             steps.read(self.run_store.folder(run).lines(STEPS))[0].fields["receipt"]
         )
         reach = Reach(receipt_of.tools, receipt_of.shell, receipt_of.roster)
-        bare_prompt = bare(
+        without_guides = system_text(
             self.run_store.agent(run.agent),
-            assignment(run.task, None),
+            Assignment(run.task.text, run.task.project, None, run.task.role),
             self.run_store.templates,
             reach,
+            GUIDES,
         )
-        return self.texts.system(request.system, bare_prompt) + self.texts.sent(
+        return self.texts.system(request.system, without_guides) + self.texts.sent(
             bill.schemas(request.tools)
         )
 
@@ -256,7 +255,7 @@ class Recorder:
             for block in _BLOCKS.split(text)
             if _DISPUTE in block.partition("\n")[0]
         ]
-        return self.truth.told_in("\n".join(blocks))
+        return self.truth.facts_in("\n".join(blocks))
 
     def replied(self, request: Request, turn: Turn) -> None:
         run, _, step = request.key.rpartition("/")
@@ -296,7 +295,7 @@ class Recorder:
         )
         shown_facts: dict[str, Any] = {
             "ids": _ids(message.text),
-            "facts": self.truth.told_in(message.text),
+            "facts": self.truth.facts_in(message.text),
         }
         if call.name == "memory_search":
             self.note(
@@ -334,7 +333,7 @@ class Recorder:
                     )
 
     def _written(self, entry: Entry, record: Record) -> None:
-        facts = self.truth.told_in(entry.body)
+        facts = self.truth.facts_in(entry.body)
         for version in facts:
             self.holders.setdefault(version, set()).add(entry.id)
         to = [
@@ -433,11 +432,11 @@ class Recorder:
         last = [event for event in events if event["kind"] == "finish"]
         middle = [event for event in events if event["kind"] not in ("begin", "finish")]
         middle.sort(key=lambda event: (event["t"], event["_"]))
-        told = [*first, *middle, *last]
+        events = [*first, *middle, *last]
         return ledger.Run(
             [
                 {key: value for key, value in event.items() if key != "_"}
-                for event in told
+                for event in events
             ]
         )
 

@@ -93,7 +93,7 @@ def _order(run: Run, name: str) -> Order:
 
 def _different(run: Run, text: str) -> Iterator[str]:
     """Return the first line in which a run and the same run played again differ."""
-    before, after = ledger.told(run), iter(text.splitlines(keepends=True))
+    before, after = ledger.lines_of(run), iter(text.splitlines(keepends=True))
     for number, (old, new) in enumerate(zip_longest(before, after, fillvalue=""), 1):
         if old != new:
             yield (

@@ -14,8 +14,8 @@ from random import Random
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from orchestrator import Supervisor
-from orchestrator.memory_thread import MemoryThread
-from orchestrator.wake import News
+from orchestrator.sessions.memory_thread import MemoryThread
+from orchestrator.sessions.wake import News
 from synapse.core import Memory
 from synapse.model.agents import OPERATOR
 from synapse.model.entry import Entry
@@ -120,10 +120,10 @@ class Telling(Supervisor):
                     and self._stands(entry)
                 ):
                     session.seen.add(entry.id)
-                    session.inbox[entry.id] = News(entry, self.run_store.now())
+                    session.inbox[entry.id] = News(entry, self.run_store.store.clock())
                     session.changed.set()
             self._passed[id] = len(self._entries)
 
     def _stands(self, entry: Entry) -> bool:
-        """Return whether nothing has taken its place."""
+        """Return whether the entry still holds."""
         return self._agent_memory.fate(entry.id) is None

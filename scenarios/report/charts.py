@@ -186,7 +186,7 @@ def _line(plane: _Plane, series: Series, frame: Frame) -> Iterator[str]:
                 f'<line class="whisker" style="stroke:var(--c{series.colour})"'
                 f' x1="{x:.1f}" x2="{x:.1f}" y1="{low:.1f}" y2="{high:.1f}"/>'
             )
-        yield _dot(x, y, series, _told(series.name, point, frame))
+        yield _dot(x, y, series, _point_label(series.name, point, frame))
 
 
 def points(what: str, frame: Frame, series: Sequence[Series]) -> str:
@@ -207,7 +207,7 @@ def _beside(plane: _Plane, frame: Frame, series: Sequence[Series]) -> Iterator[s
     boxes = [(x - 4, y + 3.5, 8.0) for x, y in places]
     for curve in sorted(series, key=lambda curve: not curve.strong):
         x, y = plane.x(curve.points[0].x), plane.y(curve.points[0].y)
-        yield _dot(x, y, curve, _told(curve.name, curve.points[0], frame))
+        yield _dot(x, y, curve, _point_label(curve.name, curve.points[0], frame))
         wide = len(curve.name) * LETTER
         free_y = _free(x + 7, y + 3.5, wide, boxes) or y + 3.5
         boxes.append((x + 7, free_y, wide))
@@ -340,15 +340,15 @@ def measures(what: str, bars: Sequence[Measure], text: Callable[[float], str]) -
 # -- Pieces ----------------------------------------------------------------------------
 
 
-def _dot(x: float, y: float, series: Series, told: str) -> str:
+def _dot(x: float, y: float, series: Series, label: str) -> str:
     size = 4.5 if series.strong else 3.2
     return (
         f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{size}" style="fill:var(--c{series.colour})">'
-        f"<title>{escape(told)}</title></circle>"
+        f"<title>{escape(label)}</title></circle>"
     )
 
 
-def _told(name: str, point: Point, frame: Frame) -> str:
+def _point_label(name: str, point: Point, frame: Frame) -> str:
     ends = (
         ""
         if point.lo is None or point.hi is None

@@ -56,13 +56,13 @@ def value_cell(name: str, row: Table) -> str:
     return f"{escape(amount(name, row[name]['value']))}{_ends(name, row[name])}"
 
 
-def _ends(name: str, told: Table) -> str:
-    between = interval_text(name, told)
+def _ends(name: str, interval: Table) -> str:
+    between = interval_text(name, interval)
     return f"<small>{between}</small>" if between else ""
 
 
-def interval_text(name: str, told: Table) -> str:
-    lo, hi = amount(name, told["lo"]), amount(name, told["hi"])
+def interval_text(name: str, interval: Table) -> str:
+    lo, hi = amount(name, interval["lo"]), amount(name, interval["hi"])
     return f"[{escape(lo)}, {escape(hi)}]" if lo != hi else ""
 
 
@@ -103,5 +103,5 @@ def picture_html(picture: Picture) -> str:
     listed = f"<ul class='legend'>{legend}</ul>" if legend else ""
     return (
         f"<figure><h3>{escape(picture.title)}</h3>{picture.drawing}{listed}"
-        f"<figcaption><p>{escape(picture.told)}</p></figcaption></figure>"
+        f"<figcaption><p>{escape(picture.caption)}</p></figcaption></figure>"
     )

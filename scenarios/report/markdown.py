@@ -4,6 +4,7 @@ already.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from scenarios.measure.findings import Table
@@ -24,6 +25,7 @@ from scenarios.report.words import (
     percent,
     together,
 )
+from synapse.system.quoting import inline
 
 RETRIEVED = (
     "Questions whose evidence is known turn by turn, put to search as an agent would:"
@@ -35,6 +37,12 @@ UNITS_TOLD = (
     " of them are there, whether any or all of their sessions are; and whether any is"
     " among the first k sessions."
 )
+# The HTML that is our own: the grid of a scenario is folded.
+FOLDS = re.compile(
+    r"<details><summary>[\w ,]+ of the grid, in which nothing is judged</summary>"
+)
+FOLDED = "</details>"
+PIPE = "\\|"
 UNIT_COLUMNS = ("", "questions", "k", *UNITS)
 
 # What stands in the table of arms, in this order, where any arm has it.
@@ -48,6 +56,19 @@ COLUMNS = (
 
 
 def lines(report: Report) -> Iterator[str]:
+    """Yield the lines of a report. What stands in a scenario, a trace or the name of a folder is
+    text in them: it begins no line, is no HTML and no link."""
+    return map(text_only, _lines(report))
+
+
+def text_only(line: str) -> str:
+    """Return a line with nothing in it that Markdown would take for HTML or for a link."""
+    if line == FOLDED or FOLDS.fullmatch(line):
+        return line
+    return inline(line).replace("<", "&lt;").replace("](", "]\\(")
+
+
+def _lines(report: Report) -> Iterator[str]:
     run = report.table["run"]
     yield from ("# Brain Suite", "", f"**{summary.sentence(report.table)}**", "")
     yield from _compared(report.table)
@@ -168,7 +189,7 @@ def _cells(verdicts: Sequence[Table]) -> Iterator[str]:
         )
         yield from ("**!**: beyond the gate's limit. n: runs.", "")
         yield from grid(("cell", *(verdict["gate"] for verdict in verdicts)), rows)
-        yield from ("</details>", "")
+        yield from (FOLDED, "")
 
 
 def _cell(metric: str, found: Table | None) -> str:
@@ -221,10 +242,10 @@ def _comparison(each: Table) -> Sequence[str]:
     )
 
 
-def _recorded(told: Table) -> Iterator[str]:
+def _recorded(runs: Table) -> Iterator[str]:
     """Yield what was retrieved (L1), in our figures and in the units that others use."""
-    if RETRIEVAL in told:
-        retrieved = told[RETRIEVAL]
+    if RETRIEVAL in runs:
+        retrieved = runs[RETRIEVAL]
         yield from (
             "## What memory finds in recorded conversations (L1)",
             "",
@@ -282,5 +303,6 @@ def grid(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
     listed = list(rows)
     if listed:
         yield from (f"| {' | '.join(head)} |", f"|{'---|' * len(head)}")
-        yield from (f"| {' | '.join(row)} |" for row in listed)
+        for row in listed:
+            yield f"| {' | '.join(cell.replace('|', PIPE) for cell in row)} |"
         yield ""

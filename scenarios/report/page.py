@@ -106,15 +106,15 @@ def _gates(report: Report) -> Iterator[str]:
             yield from _judged(report.table["scenarios"][scenario], scenario, verdicts)
 
 
-def _judged(told: Table, scenario: str, verdicts: Sequence[Table]) -> Iterator[str]:
+def _judged(about: Table, scenario: str, verdicts: Sequence[Table]) -> Iterator[str]:
     """A scenario's thresholds, why it is judged with these parameters, and what the others come
     to.
     """
     yield f"<h3 class='group'>{escape(scenario)}</h3>"
-    if told["headline"]:
+    if about["headline"]:
         yield (
-            f"<p class='soft'>Judged at {escape(parameters(told['params']))}."
-            f" {escape(told['headline'])}</p>"
+            f"<p class='soft'>Judged at {escape(parameters(about['params']))}."
+            f" {escape(about['headline'])}</p>"
         )
     yield table(
         ("", "<threshold", "value [95 %]", "runs that meet it"),

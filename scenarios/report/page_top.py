@@ -17,10 +17,15 @@ from scenarios.report.words import (
 
 def top(report: Report) -> Iterator[str]:
     run = report.table["run"]
-    yield f'<header><span class="level">{run["level"]} · {_short(LEVELS[run["level"]])}</span>'
+    meaning = escape(LEVELS[run["level"]].partition(":")[0])
+    yield f'<header><span class="level">{run["level"]} · {meaning}</span>'
     yield "<h1>What coordination costs, and what it saves</h1>"
     yield f'<p class="lede">{escape(summary.sentence(report.table))}</p>'
-    yield f'<ul class="tiles">{"".join(_tile(*tile) for tile in _tiles(report))}</ul></header>'
+    tiles = "".join(
+        f"<li><b>{escape(value)}</b><span>{escape(what)}</span></li>"
+        for value, what in _tiles(report)
+    )
+    yield f'<ul class="tiles">{tiles}</ul></header>'
     yield from _compared(report.table)
     if run["level"] == "L0":
         yield f'<p class="note">{escape(ONLY_CHANCE)}</p>'
@@ -71,10 +76,6 @@ def _compared(table: Table) -> Iterator[str]:
         )
 
 
-def _short(text: str) -> str:
-    return escape(text.partition(":")[0])
-
-
 def _tiles(report: Report) -> Iterator[tuple[str, str]]:
     rows = summary.headline(report.table)
     for row in [
@@ -108,7 +109,3 @@ def _tiles(report: Report) -> Iterator[tuple[str, str]]:
         f"{report.table['run']['runs']:,}",
         f"runs of {len(report.study.scenarios)} scenario{'s' * (len(report.study.scenarios) != 1)}",
     )
-
-
-def _tile(value: str, what: str) -> str:
-    return f"<li><b>{escape(value)}</b><span>{escape(what)}</span></li>"

@@ -48,7 +48,7 @@ class Picture(NamedTuple):
     """
 
     title: str
-    told: str
+    caption: str
     drawing: str = ""
     missing: str = ""
     legend: Sequence[tuple[str, int]] = ()
@@ -89,7 +89,7 @@ def of(report: Report) -> Iterator[Picture]:
     for draw in (_by_team, _surface, _stack, _pareto, _waits, _hops, _month, _recall):
         picture = draw(report)
         yield (
-            picture._replace(told=f"{level}. {picture.told}")
+            picture._replace(caption=f"{level}. {picture.caption}")
             if picture.drawing
             else picture
         )

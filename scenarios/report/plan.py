@@ -16,7 +16,7 @@ from typing import Any
 
 from scenarios.data.files import BrokenScenario, load
 from scenarios.data.schema import OF_MEMORY, Scenario, cells
-from scenarios.play.arms import ARMS
+from scenarios.play.arms.catalog import ARMS
 from scenarios.play.batch import Order
 
 BASE = "isolated"

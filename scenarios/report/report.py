@@ -21,8 +21,8 @@ from scenarios.measure import comparison, findings
 from scenarios.measure.findings import Findings, Table, Threshold
 from scenarios.measure.samples import Sample
 from scenarios.measure.study import Study
-from scenarios.play.arm import RIVAL
-from scenarios.play.arms import ARMS
+from scenarios.play.arms.arm import RIVAL
+from scenarios.play.arms.catalog import ARMS
 from scenarios.report import plan
 
 SCHEMA = "brain-suite/report-v1"
@@ -74,7 +74,7 @@ def thresholds_of(scenario: Scenario) -> list[Threshold]:
     ]
 
 
-def told_of(scenario: Scenario, arms: Sequence[str]) -> Table:
+def described(scenario: Scenario, arms: Sequence[str]) -> Table:
     """Return the description of a scenario that a report holds, so that it reads without its
     file.
     """
@@ -99,7 +99,7 @@ def made(
     run: Mapping[str, Any],
     recorded: Table | None = None,
 ) -> Report:
-    """A report of these samples. `scenarios` as `told_of` has them, `digest` that of the ledger's
+    """A report of these samples. `scenarios` as `described` has them, `digest` that of the ledger's
     lines, `run` what does not follow from the ledger, `recorded` what recorded conversations came
     to.
     """

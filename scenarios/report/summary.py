@@ -176,15 +176,15 @@ def _more_or_less(value: float) -> str:
     return f"{abs(value):.0%} {'fewer' if value >= 0 else 'more'}".replace("%", " %")
 
 
-def ends(told: Table) -> str:
+def ends(interval: Table) -> str:
     """Return the interval of a saving, or of its opposite, as it stands in the sentence."""
-    if told["value"] >= 0:
-        return _between(told)
-    return f"[{-told['hi'] * 100:.0f}, {-told['lo'] * 100:.0f}]"
+    if interval["value"] >= 0:
+        return _between(interval)
+    return f"[{-interval['hi'] * 100:.0f}, {-interval['lo'] * 100:.0f}]"
 
 
-def _between(told: Table) -> str:
-    return f"[{told['lo'] * 100:.0f}, {told['hi'] * 100:.0f}]"
+def _between(interval: Table) -> str:
+    return f"[{interval['lo'] * 100:.0f}, {interval['hi'] * 100:.0f}]"
 
 
 def _success(row: Table, rival: str) -> str:
@@ -235,8 +235,8 @@ def _sources() -> str:
     )
 
 
-def _saved(told: Table) -> str:
-    return f"{told['value'] * 100:+.0f} % {_between(told)}"
+def _saved(interval: Table) -> str:
+    return f"{interval['value'] * 100:+.0f} % {_between(interval)}"
 
 
 def equals(table: Table) -> Iterator[str]:

@@ -177,11 +177,11 @@ def _row(report: Report, scenario: str, arm: str, mark: str) -> str:
     )
 
 
-def _saved(told: Table) -> str:
+def _saved(interval: Table) -> str:
     """In at most 18 signs."""
-    if told["lo"] < -9.985:
-        return f"{1 - told['value']:,.0f}x as many"
-    return f"{told['value']:.0%} [{told['lo'] * 100:.0f}, {told['hi'] * 100:.0f}]"
+    if interval["lo"] < -9.985:
+        return f"{1 - interval['value']:,.0f}x as many"
+    return f"{interval['value']:.0%} [{interval['lo'] * 100:.0f}, {interval['hi'] * 100:.0f}]"
 
 
 def _share(value: float) -> str:
@@ -272,8 +272,8 @@ def _closing(report: Report) -> Iterator[str]:
     spent = any(
         item.tally["tokens"] for group in report.study.cells.values() for item in group
     )
-    nights = any(item.days for group in report.study.cells.values() for item in group)
-    yield from wrapped(" ".join((MEANT,) * spent + (MEMORY_MEANT,) * nights))
+    by_days = any(item.days for group in report.study.cells.values() for item in group)
+    yield from wrapped(" ".join((MEANT,) * spent + (MEMORY_MEANT,) * by_days))
     if spent:
         yield from ("", "Dollars:")
         for line in summary.price_list():

@@ -43,11 +43,11 @@ def percent(value: float) -> str:
     return f"{value:.{digits}%}"
 
 
-def figure(name: str, told: Mapping[str, float] | None) -> str:
+def figure(name: str, interval: Mapping[str, float] | None) -> str:
     """A figure with its interval, where it has any width."""
-    if told is None:
+    if interval is None:
         return "–"
-    value, lo, hi = (amount(name, told[end]) for end in ("value", "lo", "hi"))
+    value, lo, hi = (amount(name, interval[end]) for end in ("value", "lo", "hi"))
     return value if lo == hi else f"{value} [{lo}, {hi}]"
 
 

@@ -100,7 +100,7 @@ def _run(words: Sequence[str], prog: str | None, program: Program) -> int:
         return int(done.code or 0)
     from synapse.cli.frame.call import Call
 
-    with Call(verb, args, os.environ, program.operators, program.defaults) as call:
+    with Call(verb, args, os.environ, program) as call:
         return parse.function_of(verb)(call) or 0
 
 
@@ -148,7 +148,8 @@ def _complain(error: Exception, message: str, program: str, *, as_json: bool) ->
             {"error": {"type": type(error).__name__, "message": message, **details}}
         )
     else:
-        text = f"{program}: {clean(message)}"
+        further = clean(message).replace("\n", "\n  ")
+        text = f"{program}: {further}"
     print(text, file=sys.stderr)
 
 

@@ -15,12 +15,13 @@ from synapse.cli import knowledge
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options
 from synapse.cli.frame.program import DEFAULTS, Program, Verb, format_verbs
-from synapse.cli.frame.show import clean, fields
+from synapse.cli.frame.show import clean, one_line
 from synapse.cli.process import end
 from synapse.cli.verbs import OPERATORS, VERBS
 from synapse.compat.brain import DB_PATH
 from synapse.errors import NotFound
 from synapse.system.typed import NoReturn
+from synapse.wire.forms import fields
 
 GROUPS = {"mail": "Mail", "know": "Know", "find": "Find", "keep": "Look after it"}
 _OURS = {
@@ -127,7 +128,7 @@ def check(call: Call) -> int:
     finally:
         tables.close()
     text = (
-        "\n".join(f"{problem.where}: {problem.what}" for problem in problems)
+        "\n".join(one_line(f"{problem.where}: {problem.what}") for problem in problems)
         or f"{path} is what the log says"
     )
     call.show(

@@ -69,7 +69,7 @@ def _serve(call: Call) -> None:
         raise StoreError(
             f"the MCP server needs the package mcp: {installation()}"
         ) from error
-    from synapse.mcp.bearer import TokenFile
+    from synapse.bearer import TokenFile
     from synapse.mcp.identity import Opened
     from synapse.mcp.offer import offer
     from synapse.mcp.server import build
@@ -158,8 +158,8 @@ def _identify(call: Call, opened: Opened) -> Identify:
 
 
 def _print_token(call: Call) -> None:
-    from synapse.core import operators_alone
-    from synapse.mcp.bearer import new_token
+    from synapse.bearer import new_token
+    from synapse.trust.persons import operators_alone
 
     operators_alone("make tokens")
     agent = call.args.new_token

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from synapse.cli import probes
 from synapse.errors import SynapseError
 from synapse.model.settings import PROTOCOL
+from synapse.system.plain_files import demand_file, open_file, read_file
 from synapse.system.typed import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -98,15 +99,16 @@ def file_system(root: str, readonly: bool = False) -> Iterator[Finding]:
 
 
 def workspace(root: str, memory: Memory) -> Iterator[Finding]:
-    declared = (_settings, _declarations, _roles)
+    declared = (_settings, _declarations, _roles, _trust)
     for check in (
+        _links,
         _integrity,
         _journal,
         *declared,
         _clock,
         _authors,
         _namespaces,
-        _nights,
+        _nightly_runs,
         _set_aside,
         _run_files,
         _older,
@@ -115,6 +117,23 @@ def workspace(root: str, memory: Memory) -> Iterator[Finding]:
             yield from check(root, memory)
         except (SynapseError, OSError) as error:
             yield Finding(check.__name__.strip("_"), "fail", str(error))
+
+
+def _links(root: str, memory: Memory) -> Iterator[Finding]:
+    """Check the folders of files that follow from the journal: a link in the place of one is not
+    followed, so that what belongs there is missing. Of others, nothing would have been opened.
+    """
+    names = "archive changelog entries knowledge messages quarantine staging".split()
+    inbox = os.path.join(root, "inbox")
+    boxes = os.listdir(inbox) if os.path.isdir(inbox) else []
+    names += [f"inbox/{box}{end}" for box in boxes for end in ("", "/new")]
+    linked = [name for name in names if os.path.islink(os.path.join(root, name))]
+    yield from some(
+        "links",
+        "fail",
+        [f"{name} is a symbolic link, and is not followed" for name in sorted(linked)],
+        "put the folder itself there, or link the whole workspace",
+    )
 
 
 def _run_files(root: str, memory: Memory) -> Iterator[Finding]:
@@ -127,7 +146,7 @@ def _run_files(root: str, memory: Memory) -> Iterator[Finding]:
         for run in names
         for number in _damaged_lines(os.path.join(folder, run, name))
     ]
-    yield from _some(
+    yield from some(
         "runs", "warn", problems, "a run without all its steps ends as failed"
     )
     if "spend.db.damaged" in names:
@@ -140,7 +159,7 @@ def _damaged_lines(path: str) -> Iterator[int]:
 
     if not os.path.isfile(path):
         return
-    with open(path, "rb") as file:
+    with open(open_file(path), "rb") as file:
         for number, line in enumerate(file, 1):
             try:
                 is_object = isinstance(json.loads(line), dict)
@@ -164,14 +183,14 @@ def _older(root: str, memory: Memory) -> Iterator[Finding]:
             problems = [f"{stray.where}: {stray.what}" for stray in tables.check()]
         finally:
             tables.close()
-        yield from _some("tables", "warn", problems, "`brain check` names all")
+        yield from some("tables", "warn", problems, "`brain check` names all")
         if not problems:
             yield Finding("tables", "ok", f"{path} is what the log says")
 
 
 def conforming(directory: str) -> list[Finding]:
     """Check whether a directory, written by any program, keeps to the protocol."""
-    from synapse import conformance
+    from synapse.integrity import conformance
 
     findings = [
         Finding("conformance", violation.verdict, str(violation))
@@ -235,6 +254,7 @@ def _integrity(root: str, memory: Memory) -> Iterator[Finding]:
         yield Finding("index", "ok", "none yet; it is derived at the first read")
         return
     try:
+        demand_file(path)
         connection = sqlite3.connect(path)
         try:
             answers = [
@@ -261,7 +281,7 @@ def _journal(root: str, memory: Memory) -> Iterator[Finding]:
         yield Finding(
             "journal", "ok", f"{report.records} records, every file as it was written"
         )
-    yield from _some(
+    yield from some(
         "journal",
         "fail",
         [f"{problem.where}: {problem.what}" for problem in report.problems],
@@ -281,9 +301,30 @@ def _settings(root: str, memory: Memory) -> Iterator[Finding]:
         else ""
     )
     advice = f"reads and writes go on without them{runs}; docs/reference/settings.md has every key"
-    yield from _some(
+    yield from some(
         "settings", "fail", [f"synapse.yaml: {stray.text}" for stray in strays], advice
     )
+
+
+def _trust(root: str, memory: Memory) -> Iterator[Finding]:
+    from synapse.trust import decisions
+
+    origin = memory.store.root or root
+    asked = decisions.asked(memory.store.settings, origin)
+    missing = decisions.open_wants(origin, asked)
+    yield from some(
+        "trust",
+        "warn",
+        [want.line for want in missing],
+        "not trusted, so it does not happen; `synapse trust` asks you",
+    )
+    if not missing:
+        detail = (
+            f"trusted with all {len(asked)} that it asks for"
+            if asked
+            else "asks for nothing"
+        )
+        yield Finding("trust", "ok", detail)
 
 
 def _roles(root: str, memory: Memory) -> Iterator[Finding]:
@@ -294,13 +335,15 @@ def _roles(root: str, memory: Memory) -> Iterator[Finding]:
         for agent in memory.agents()
         if (text := unknown(agent.role, root))
     ]
-    yield from _some("roles", "warn", problems, "")
+    yield from some("roles", "warn", problems, "")
 
 
 def _declarations(root: str, memory: Memory) -> Iterator[Finding]:
-    from synapse.formats import codec
+    from synapse.log.files import FilesLog
     from synapse.model.roles import refuse_typo
 
+    log = memory.store.log
+    assert isinstance(log, FilesLog)
     folder, roles = (
         os.path.join(root, "agents"),
         {agent.id: agent.role for agent in memory.agents()},
@@ -311,15 +354,14 @@ def _declarations(root: str, memory: Memory) -> Iterator[Finding]:
         if not name.endswith(".yaml") or name.startswith("."):
             continue
         try:
-            with open(os.path.join(folder, name), encoding="utf-8") as file:
-                agent = codec.parse_agent(file.read(1 << 16), path=f"agents/{name}")
+            agent = log.declaration(f"agents/{name}")
             if roles.get(agent.id) != agent.role:
                 refuse_typo(agent, root)
         except (SynapseError, OSError, UnicodeDecodeError) as error:
             problems.append(str(error))
     if not problems:
         yield Finding("agents", "ok", f"{len(list(memory.agents()))} registered")
-    yield from _some(
+    yield from some(
         "agents",
         "fail",
         problems,
@@ -348,7 +390,7 @@ def _clock(root: str, memory: Memory) -> Iterator[Finding]:
 
 
 def _authors(root: str, memory: Memory) -> Iterator[Finding]:
-    from synapse.index.maintenance import counts_by_author
+    from synapse.index.questions.maintenance import counts_by_author
 
     registered = {agent.id for agent in memory.agents()} | {"operator", "consolidator"}
     with memory.store.snapshot(look=True) as snap:
@@ -358,7 +400,7 @@ def _authors(root: str, memory: Memory) -> Iterator[Finding]:
         for author, count in authors.items()
         if author not in registered
     ]
-    yield from _some(
+    yield from some(
         "authors",
         "warn",
         problems,
@@ -369,13 +411,13 @@ def _authors(root: str, memory: Memory) -> Iterator[Finding]:
 def _namespaces(root: str, memory: Memory) -> Iterator[Finding]:
     from synapse.consolidate import run_history
 
-    yield from _some("namespaces", "warn", list(run_history(memory).remarks), "")
+    yield from some("namespaces", "warn", list(run_history(memory).remarks), "")
 
 
-def _nights(root: str, memory: Memory) -> Iterator[Finding]:
+def _nightly_runs(root: str, memory: Memory) -> Iterator[Finding]:
     from synapse.consolidate import run_history
 
-    yield from _some("nights", "warn", list(run_history(memory).worries), "")
+    yield from some("nights", "warn", list(run_history(memory).worries), "")
 
 
 def _set_aside(root: str, memory: Memory) -> Iterator[Finding]:
@@ -386,20 +428,20 @@ def _set_aside(root: str, memory: Memory) -> Iterator[Finding]:
         for name in names
         if name.endswith(".reason.txt")
     ]
-    yield from _some(
+    yield from some(
         "quarantine", "warn", reasons, "mend and drop them again, or delete them"
     )
 
 
 def _reason(path: str) -> str:
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return ": ".join(file.read(2000).strip().split("\n", 1)).replace("\n", "; ")
+        text = read_file(path, 2000).decode(errors="replace")
+        return ": ".join(text.strip().split("\n", 1)).replace("\n", "; ")
     except OSError as error:
         return f"{path}: {error.strerror}"
 
 
-def _some(
+def some(
     check: str, verdict: str, details: list[str], advice: str
 ) -> Iterator[Finding]:
     """Yield the first few findings in full, then the number of the others and some advice."""

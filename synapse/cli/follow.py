@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
+
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.interrupt import Interruptible
 from synapse.cli.frame.options import Options
 from synapse.cli.frame.parse import number, seconds
-from synapse.cli.frame.show import columns, fields, line, short, to_json
-from synapse.history.sentences import Act, format_days, ids_of, sentence, visible_acts
+from synapse.cli.frame.show import columns, line, short, to_json
+from synapse.history.sentences import Act, act_json, sentence, visible_acts
 from synapse.model import clock
 from synapse.system.typed import TYPE_CHECKING, Any
+from synapse.wire import forms
 
 if TYPE_CHECKING:
-    from synapse.model.records import Record
     from synapse.model.results import Event
 
 
@@ -24,7 +26,7 @@ def unread_options(parser: Options) -> None:
 
 def unread(call: Call) -> None:
     agent = call.agent()
-    count = call.memory.as_agent(agent).unread()
+    count = call.as_agent(agent).unread()
     call.show({"agent": agent, "unread": count}, str(count))
 
 
@@ -58,21 +60,11 @@ def _follow(call: Call) -> None:
     for event in call.reader().follow(
         since, critical=args.critical, timeout=args.timeout
     ):
-        call.say(to_json(event_json(event)) if call.json else event_line(event))
+        call.say(to_json(forms.event_json(event)) if call.json else event_line(event))
         call.flush()
         remaining = remaining and remaining - 1
         if remaining == 0:
             return
-
-
-def event_json(event: Event) -> dict[str, Any]:
-    from synapse.formats import codec
-
-    return {
-        "cursor": event.cursor,
-        "kind": event.kind,
-        "entry": codec.entry_json(event.entry),
-    }
 
 
 def event_line(event: Event) -> str:
@@ -97,17 +89,32 @@ def log_options(parser: Options) -> None:
 
 
 def log(call: Call) -> None:
-    args = call.args
-    acts = visible_acts(
-        lambda limit: call.memory.store.acts(None, None, args.since, limit),
-        call.reader(),
-        args.limit,
-    )
+    args, me = call.args, call.reader()
+    if call.remote:
+        rows = me.log(args.since, args.limit)  # type: ignore[attr-defined]
+    else:
+        acts = visible_acts(
+            lambda limit: call.memory.store.acts(None, None, args.since, limit),
+            me,
+            args.limit,
+        )
+        rows = [act_json(act) for act in acts]
     width = columns() or 0
     call.show(
-        lambda: {"log": [act_json(act) for act in acts]},
-        lambda: format_days(acts, lambda text: short(text, width)),
+        lambda: {"log": rows},
+        lambda: "\n".join(_days(rows, width)) or "nothing happened",
     )
+
+
+def _days(rows: Iterable[Mapping[str, Any]], width: int) -> Iterator[str]:
+    """Yield a heading for each day, the newest last, and a line for each act."""
+    day = ""
+    for row in rows:
+        if row["time"][:10] != day:
+            yield from ([""] if day else [])
+            day = row["time"][:10]
+            yield f"{day} UTC"
+        yield short(f"  {row['time'][11:16]}  {row['what']}", width)
 
 
 def audit_options(parser: Options) -> None:
@@ -135,34 +142,12 @@ def audit(call: Call) -> None:
     )
     acts = [Act(record) for record in reversed(records)]
     call.show(
-        lambda: {"audit": [record_json(act.record) for act in acts]},
+        lambda: {"audit": [forms.record_json(act.record) for act in acts]},
         lambda: (
             "\n".join(audit_line(act, columns() or 0) for act in acts)
             or "nothing is on record"
         ),
     )
-
-
-def record_json(record: Record) -> dict[str, Any]:
-    """Return a record of the log as a JSON object, with its time as text."""
-    record_fields = dict(fields(record))
-    del record_fields[
-        "entry"
-    ]  # a record that is in the log has its entry in the fields
-    return {**record_fields, "time": clock.iso(record.at)}
-
-
-def act_json(act: Act) -> dict[str, Any]:
-    """Return an act of the changelog as a JSON object."""
-    record = act.record
-    return {
-        "seq": record.seq,
-        "time": clock.iso(record.at),
-        "kind": record.kind,
-        "by": record.by,
-        "entries": ids_of(record),
-        "what": sentence(act),
-    }
 
 
 def audit_line(act: Act, width: int) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from types import SimpleNamespace
 
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options
 from synapse.cli.frame.parse import many, number
-from synapse.cli.frame.show import clean, columns, fields, first, short
+from synapse.cli.frame.show import clean, columns, first, short
 from synapse.cli.frame.streams import read_body
 from synapse.formats import codec
 from synapse.history import timeline as times
@@ -15,8 +16,10 @@ from synapse.history.timeline import Moment
 from synapse.knowledge import memory
 from synapse.model import clock
 from synapse.system.typed import TYPE_CHECKING, Any
+from synapse.wire.forms import fields
 
 if TYPE_CHECKING:
+    from synapse.agent_memory import AgentMemory
     from synapse.knowledge.provenance import Step
     from synapse.model.entry import Entry
 
@@ -59,8 +62,8 @@ def remember(call: Call) -> None:
     options |= {
         name: many(getattr(args, name)) or () for name in ("categories", "supersedes")
     }
-    entry = memory.remember(
-        me, read_body(args.fact), importance=args.importance, ttl=args.ttl, **options
+    entry = known_to(me).remember(
+        read_body(args.fact), importance=args.importance, ttl=args.ttl, **options
     )
     _stored(call, entry)
 
@@ -87,7 +90,7 @@ def atom_options(parser: Options) -> None:
 def atom(call: Call) -> None:
     args = call.args
     texts = (args.subject, args.action, args.outcome, args.consequences)
-    _stored(call, memory.atom(call.actor(), *texts, **_common(args)))
+    _stored(call, known_to(call.actor()).atom(*texts, **_common(args)))
 
 
 def link_options(parser: Options) -> None:
@@ -112,8 +115,8 @@ def link_options(parser: Options) -> None:
 
 def link(call: Call) -> None:
     args = call.args
-    stored = memory.link(
-        call.actor(), args.cause, args.effect, args.type, args.strength
+    stored = known_to(call.actor()).link(
+        args.cause, args.effect, args.type, args.strength
     )
     text = f"{stored.cause} {stored.type} {stored.effect} ({stored.strength:g})"
     call.show(stored, text)
@@ -127,9 +130,9 @@ def forget_options(parser: Options) -> None:
 
 
 def forget(call: Call) -> None:
-    me = call.actor()
+    knowledge = known_to(call.actor())
     for id in call.args.ids:
-        memory.forget(me, id, call.args.reason)
+        knowledge.forget(id, call.args.reason)
         call.show({"id": id, "done": "forgotten"}, f"forgot {id}; it stays in the log")
 
 
@@ -140,15 +143,28 @@ def why_options(parser: Options) -> None:
 
 
 def why(call: Call) -> None:
-    from synapse.knowledge import provenance
-
-    trail = provenance.why(call.reader(), call.args.id)
+    trail = known_to(call.reader()).why(call.args.id)
     call.show(
         lambda: fields(trail), lambda: "\n".join(_trail(trail, 0, columns() or 0))
     )
 
 
 # -- below -----------------------------------------------------------------------------------------
+
+
+def known_to(me: AgentMemory) -> Any:
+    """Return what an agent knows: the functions of knowledge and of time, as methods; a server has
+    them as it is.
+    """
+    from functools import partial
+
+    from synapse.knowledge.provenance import why
+
+    functions = (memory.remember, memory.atom, memory.link, memory.forget, why)
+    times_of = (times.recent, times.agent_acts, times.timeline)
+    return getattr(me, "knowledge", None) or SimpleNamespace(
+        **{each.__name__: partial(each, me) for each in (*functions, *times_of)}
+    )
 
 
 def _author(parser: Options) -> None:
@@ -231,8 +247,8 @@ def recent_options(parser: Options) -> None:
 
 def recent(call: Call) -> None:
     args = call.args
-    moments = times.recent(
-        call.reader(), args.since or "24h", many(args.kind) or (), args.limit or None
+    moments = known_to(call.reader()).recent(
+        args.since or "24h", many(args.kind) or (), args.limit or None
     )
     _show(call, moments, "nothing was written")
 
@@ -246,7 +262,7 @@ def what_did(call: Call) -> None:
     args = call.args
     _show(
         call,
-        times.agent_acts(call.reader(), args.who, args.since, args.limit),
+        known_to(call.reader()).agent_acts(args.who, args.since, args.limit),
         f"{args.who} did nothing that you may see",
     )
 
@@ -260,8 +276,8 @@ def timeline_options(parser: Options) -> None:
 
 def timeline(call: Call) -> None:
     args = call.args
-    moments = times.timeline(
-        call.reader(), args.project, args.since, args.limit or None
+    moments = known_to(call.reader()).timeline(
+        args.project, args.since, args.limit or None
     )
     _show(call, moments, f"nothing of {args.project} that you may see")
 

@@ -8,14 +8,17 @@ from collections.abc import Sequence
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options, Usage
 from synapse.cli.frame.parse import many, number
-from synapse.cli.frame.show import INDENT, clean, columns, short
+from synapse.cli.frame.show import INDENT, clean, columns, one_line, short
 from synapse.cli.frame.streams import read_body
 from synapse.mail.mailbox import Mail
 from synapse.model.agents import OPERATOR
 from synapse.model.clock import seconds
 from synapse.model.kinds import MESSAGE, URGENCY, kind_of
 from synapse.model.message import STATUSES, Message, Thread, as_json, thread_columns
-from synapse.system.typed import Any
+from synapse.system.typed import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from synapse.agent_memory import AgentMemory
 
 _MARGIN = 24  # of a line, as far as answers are indented
 
@@ -58,6 +61,12 @@ def send_options(parser: Options) -> None:
         help="a file (stored as path and digest) or a URL",
     )
     add("--tags", action="append", metavar="T,...", help="tags to find it by")
+    add(
+        "--scope",
+        default="public",
+        metavar="S",
+        help="public, private or encrypted: who can open it (default: public)",
+    )
     add("--meta", metavar="JSON", help="an object to store with it")
     add(
         "--once",
@@ -67,7 +76,7 @@ def send_options(parser: Options) -> None:
 
 
 def send(call: Call) -> None:
-    args, mail = call.args, Mail(call.actor())
+    args, mail = call.args, mail_of(call.actor())
     _check_send(args)
     body = read_body(args.text if args.body is None else args.body)
     message = _send(mail, args, body)
@@ -77,6 +86,11 @@ def send(call: Call) -> None:
             f"{message.id} waits for review: only its sender and reviewers see it"
             " until it is approved"
         )
+    if "@" in body and not args.edit:
+        from synapse.knowledge.memory import not_kept
+
+        if rest := not_kept(body):
+            call.note(rest)
 
 
 def _check_send(args: Any) -> None:
@@ -106,7 +120,8 @@ def _send(mail: Mail, args: Any, body: str) -> Message:
         return mail.reply(args.reply_to, body, to=many(args.to), **fields)
     tags = many(args.tags) or ()
     to = many(args.to) or "all"
-    return mail.send(to, body, thread=args.thread, tags=tags, **fields)
+    more = {"thread": args.thread, "tags": tags, "scope": args.scope}
+    return mail.send(to, body, **more, **fields)
 
 
 def _metadata(text: str | None) -> dict[str, Any] | None:
@@ -188,7 +203,7 @@ def ack(call: Call) -> None:
         raise Usage("--body and --react are for messages")
     if entries:
         call.show_done("acknowledged", author.ack(entries, once=args.once))
-    _ack_messages(call, Mail(author), messages)
+    _ack_messages(call, mail_of(author), messages)
 
 
 def _ack_messages(call: Call, mail: Mail, ids: Sequence[str]) -> None:
@@ -218,7 +233,7 @@ def threads_options(parser: Options) -> None:
 
 
 def threads(call: Call) -> None:
-    args, mail = call.args, Mail(call.reader())
+    args, mail = call.args, mail_of(call.reader())
     status = None if args.status == "all" else args.status
     rows = mail.threads(status, tag=args.tag, limit=args.limit)
     call.show(
@@ -269,12 +284,12 @@ def thread(call: Call) -> None:
     changes = (args.close, args.reopen, args.tag, args.untag)
     texts = (args.rename, args.summary)
     if any(changes) or texts != (None, None):
-        thread = _change(Mail(call.actor()), args)
+        thread = _change(mail_of(call.actor()), args)
         call.show(
             lambda: {"thread": thread_columns(thread)}, lambda: format_thread(thread)
         )
     else:
-        _show_thread(call, Mail(call.reader()))
+        _show_thread(call, mail_of(call.reader()))
 
 
 def _show_thread(call: Call, mail: Mail) -> None:
@@ -311,7 +326,12 @@ def _own_mail(call: Call) -> Mail:
     agent = call.agent()
     if agent == OPERATOR:
         raise Usage("the operator has no mail of its own: name an agent")
-    return Mail(call.memory.as_agent(agent))
+    return mail_of(call.as_agent(agent))
+
+
+def mail_of(me: AgentMemory) -> Mail:
+    """Return an agent's mail; that of a server has the same methods."""
+    return getattr(me, "mail", None) or Mail(me)
 
 
 def format_message(message: Message, depth: int = 0) -> str:
@@ -321,7 +341,7 @@ def format_message(message: Message, depth: int = 0) -> str:
     head = f"{message.id} {message.priority} {message.sender} -> {to} {seconds(message.created)}"
     indent = " " * min(2 * depth, _MARGIN)
     lines = [message.subject or "", *_marks(message)]
-    notes = [f"[{clean(line)}]" for line in lines if line]
+    notes = [f"[{one_line(line)}]" for line in lines if line]
     body = clean(entry.body).split("\n")
     width = columns()
     return "\n".join(

@@ -8,7 +8,7 @@ from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options
 from synapse.cli.frame.parse import number
 from synapse.cli.frame.progress import Progress
-from synapse.cli.frame.show import WIDTH
+from synapse.cli.frame.show import WIDTH, one_line
 from synapse.errors import Conflict, InvalidQuery
 from synapse.history.sentences import Act, sentence, undo_counts
 from synapse.model import clock
@@ -73,10 +73,10 @@ def defrag(call: Call) -> None:
         acts = [act_json(act) for act in plan.acts]
         _show_acts(call, acts, _PLANNED, plan.remarks, "nothing to do")
     else:
-        night = _maintain_date(call) if args.date else _maintain_now(call)
-        acts = [done_json(done) for done in night.acts]
-        nothing = f"nothing to file away{_written_files(call, night.date)}"
-        _show_acts(call, acts, _DONE, night.remarks, nothing)
+        nightly_run = _maintain_date(call) if args.date else _maintain_now(call)
+        acts = [done_json(done) for done in nightly_run.acts]
+        nothing = f"nothing to file away{_written_files(call, nightly_run.date)}"
+        _show_acts(call, acts, _DONE, nightly_run.remarks, nothing)
 
 
 def _show_acts(
@@ -119,6 +119,7 @@ def undo_options(parser: Options) -> None:
 
 def undo(call: Call) -> None:
     from synapse.consolidate import undo as undo_act
+    from synapse.consolidate.undo import undo_json
 
     who = call.who(call.args.agent) or OPERATOR
     if _must_confirm(call) and not _confirmed(
@@ -126,7 +127,7 @@ def undo(call: Call) -> None:
     ):
         return
     done = undo_act(call.memory, call.args.what, by=who, plan=call.args.plan)
-    call.show(lambda: {"undo": _undo_json(done)}, lambda: "\n".join(_undo_lines(done)))
+    call.show(lambda: {"undo": undo_json(done)}, lambda: "\n".join(_undo_lines(done)))
 
 
 def _must_confirm(call: Call) -> bool:
@@ -152,7 +153,7 @@ def _undo_lines(done: UndoResult) -> list[str]:
     """Return the acts that an undo takes back, then each entry with what becomes of it."""
     head = "would undo" if done.seq is None else f"undo {done.seq}"
     lines = [f"{head}: {undo_counts(done._asdict())}"]
-    lines += [f"  act   {act.seq} {sentence(Act(act))}" for act in done.acts]
+    lines += [f"  act   {act.seq} {one_line(sentence(Act(act)))}" for act in done.acts]
     for review, stands in done.reviews:
         lines.append(
             f"  review {review} {'stands again' if stands else 'counts no more'}"
@@ -167,14 +168,6 @@ def _undo_lines(done: UndoResult) -> list[str]:
         *lines,
         *(f"  {change:<6}{id}" for change, ids in changes.items() for id in ids),
     ]
-
-
-def _undo_json(done: UndoResult) -> dict[str, Any]:
-    acts = [
-        {"seq": act.seq, "kind": act.kind, "by": act.by, "what": sentence(Act(act))}
-        for act in done.acts
-    ]
-    return done._asdict() | {"acts": acts}
 
 
 def act_json(act: PlannedAct) -> dict[str, Any]:
@@ -406,7 +399,7 @@ LEGEND = """\
 written: since the night before; filed: filed away, merged ones among them
 disputed: entries that contradict an equal, shown until somebody settles it
 compressed: the share of the bytes that the night filed away"""
-_NIGHT_COLUMNS = (
+_RUN_COLUMNS = (
     "night",
     "entries",
     "KB",
@@ -430,25 +423,17 @@ def stats_options(parser: Options) -> None:
 
 def stats(call: Call) -> None:
     from synapse.consolidate import run_history
+    from synapse.consolidate.metrics import measure_json
 
     measurements = run_history(call.memory)
     report = {
-        "nights": [_measure_json(measure) for measure in measurements.runs],
+        "nights": [measure_json(measure) for measure in measurements.runs],
         "warnings": [*measurements.worries, *measurements.remarks],
     }
     call.show(lambda: report, lambda: _format_stats(measurements, call.args.nights))
 
 
-def _measure_json(each: Measure) -> dict[str, object]:
-    names = ("name", "entries", "bytes", "before")
-    rows = [dict(zip(names, row, strict=True)) for row in each.namespaces]
-    return each._asdict() | {
-        "namespaces": rows,
-        "compression": round(each.compression, 4),
-    }
-
-
-def _format_stats(measurements: RunHistory, nights: int) -> str:
+def _format_stats(measurements: RunHistory, newest: int) -> str:
     from synapse.cli.frame.table import table
     from synapse.consolidate.metrics import per_namespace, plot
 
@@ -465,7 +450,7 @@ def _format_stats(measurements: RunHistory, nights: int) -> str:
         "",
     ]
     lines.append(
-        table(_NIGHT_COLUMNS, [_row(item) for item in measurements.runs[-nights:]])
+        table(_RUN_COLUMNS, [_row(item) for item in measurements.runs[-newest:]])
     )
     lines += ["", LEGEND]
     fullest = per_namespace(measurements.runs[-1])[:FULLEST]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 
@@ -15,23 +16,27 @@ from synapse.cli.frame.show import (
     WIDTH,
     clean,
     columns,
-    fields,
     header,
     line,
     listing,
+    one_line,
 )
 from synapse.errors import Forbidden
 from synapse.model.agents import OPERATOR
 from synapse.model.clock import seconds
-from synapse.model.entry import NEVER, PRIORITIES
+from synapse.model.entry import NEVER
 from synapse.model.results import UnreadPage
 from synapse.system.typed import TYPE_CHECKING, Any
+from synapse.wire import forms
 
 if TYPE_CHECKING:
     from synapse.agent_memory import AgentMemory
     from synapse.model.entry import Entry
     from synapse.model.results import Fate, Hit, Hits, Page
     from synapse.view.view import View
+
+
+_HEADER = re.compile("^---", re.MULTILINE)
 
 
 def read_options(parser: Options) -> None:
@@ -101,7 +106,7 @@ def read(call: Call) -> None:
     me = _marker(call) if args.mark or args.unread else call.reader()
     page = me.read(**_filter(args))
     call.show(
-        lambda: page_json(page),
+        lambda: forms.page_json(page),
         lambda: markdown(page) if args.markdown else format_page(page),
     )
     if not page:
@@ -112,7 +117,7 @@ def read(call: Call) -> None:
 
 def _marker(call: Call) -> AgentMemory:
     """Return the memory of the agent that a page is printed for, which must be named."""
-    me = call.memory.as_agent(call.agent())
+    me = call.as_agent(call.agent())
     if call.args.mark and me.id == OPERATOR:
         raise Forbidden(
             "--mark notes what an agent was shown; the operator is not an agent",
@@ -170,29 +175,20 @@ def _read_ids(call: Call) -> None:
     entries = [me.get(id) for id in call.args.ids]
     fates = [me.fate(entry.id) for entry in entries]
     render = markdown if call.args.markdown else _full_formatter(fates)
-    with call.memory.store.snapshot(late=True) as snap:
-        cursor = snap.cursor
+    cursor = _cursor(call, me)
     counts = {"cursor": cursor, "matched": len(entries), "visible": len(entries)}
     call.show(
-        lambda: {"entries": _json_with_fates(entries, fates), **counts},
+        lambda: {"entries": forms.entries_with_fates(entries, fates), **counts},
         lambda: render(entries),
     )
 
 
-def page_json(page: Page) -> dict[str, Any]:
-    counts = {"cursor": page.cursor, "matched": page.matched, "visible": page.visible}
-    if not isinstance(page, UnreadPage):
-        return {"entries": _entries_json(page), **counts}
-    unread_fields = {
-        "left": dict(zip(PRIORITIES, page.left, strict=True)),
-        "tokens": page.tokens,
-    }
-    return {
-        "entries": _entries_json(page),
-        "pointers": [entry.id for entry in page.pointers],
-        **counts,
-        **unread_fields,
-    }
+def _cursor(call: Call, me: AgentMemory) -> int:
+    """Return how far the log has been read."""
+    if call.remote:
+        return int(me.cursor)  # type: ignore[attr-defined]
+    with call.memory.store.snapshot(late=True) as snap:
+        return snap.cursor
 
 
 def format_page(page: Page) -> str:
@@ -202,17 +198,21 @@ def format_page(page: Page) -> str:
 
         return news.render(page).rstrip("\n")
     hint = "; --limit 0 shows all" if len(page) < page.visible else ""
-    foot = (
-        f"-- {len(page)} of {page.visible} visible, {page.matched} matching; cursor"
-        f" {page.cursor}{hint}"
-    )
+    foot = f"-- {len(page)} of {page.visible} visible; cursor {page.cursor}{hint}"
     return "\n\n".join(block for block in (listing(page), foot) if block)
 
 
 def markdown(entries: Page | Sequence[Entry]) -> str:
     from synapse.formats import codec
 
-    return clean("\n".join(codec.render(entry) for entry in entries)).rstrip("\n")
+    return "\n".join(_file(codec.render(entry)) for entry in entries).rstrip("\n")
+
+
+def _file(text: str) -> str:
+    """Return the text of an entry file. A line of its body that would begin a header, and with it
+    an entry of somebody else, has a backslash before it."""
+    head, end, body = clean(text).partition("\n---\n")
+    return head + end + _HEADER.sub(r"\\\g<0>", body)
 
 
 def _full_formatter(fates: Sequence[Fate | None]) -> Callable[[Sequence[Entry]], str]:
@@ -231,22 +231,9 @@ def fate_line(fate: Fate | None) -> str:
     """Return a line that says why an entry is no longer shown; empty if it still is."""
     if fate is None:
         return ""
-    by = f" by {fate.by}" if fate.by else ""
+    by = f" by {one_line(fate.by)}" if fate.by else ""
     until = f", until {seconds(fate.until)}" if fate.until < NEVER else ""
-    return f"\n    -- not shown: {fate.reason}{by}{until}"
-
-
-def _json_with_fates(
-    entries: Sequence[Entry], fates: Sequence[Fate | None]
-) -> list[dict[str, Any]]:
-    pairs = zip(_entries_json(entries), fates, strict=True)
-    return [{**entry, "fate": fields(fate)} for entry, fate in pairs]
-
-
-def _entries_json(entries: Page | Sequence[Entry]) -> list[dict[str, Any]]:
-    from synapse.formats import codec
-
-    return [codec.entry_json(entry) for entry in entries]
+    return f"\n    -- not shown: {one_line(fate.reason)}{by}{until}"
 
 
 def search_options(parser: Options) -> None:
@@ -313,7 +300,7 @@ def search(call: Call) -> None:
     query, filters = " ".join(call.args.query), _search_filters(call.args)
     me = call.reader()
     hits = me.search(query, **filters)
-    call.show(lambda: hits_json(hits), lambda: format_hits(hits))
+    call.show(lambda: forms.hits_json(hits), lambda: format_hits(hits))
     if hits.note:
         call.note(hits.note)
     if not hits:
@@ -328,28 +315,8 @@ def _search_filters(args: SimpleNamespace) -> dict[str, Any]:
     return filters | {"kind": many(args.kind), "priority": many(args.priority)}
 
 
-def hits_json(hits: Hits) -> dict[str, Any]:
-    from synapse.formats import codec
-
-    rows = [
-        {
-            **codec.entry_json(hit.entry),
-            "score": hit.score,
-            "excerpt": hit.excerpt,
-            "marks": hit.marks,
-        }
-        for hit in hits
-    ]
-    return {
-        "entries": rows,
-        "partial": hits.partial,
-        "ranked": hits.ranked,
-        "note": hits.note,
-    }
-
-
 def format_hits(hits: Hits) -> str:
-    blocks = [f"{clean(header(hit.entry))}\n{_format_excerpt(hit)}" for hit in hits]
+    blocks = [f"{header(hit.entry)}\n{_format_excerpt(hit)}" for hit in hits]
     partial = (
         f"; more match, these are the best of the newest {hits.ranked}"
         if hits.partial
@@ -402,7 +369,7 @@ def view_options(parser: Options) -> None:
 def view(call: Call) -> None:
     args = call.args
     name = _view_agent(call)
-    me = call.memory.as_agent(name)
+    me = call.as_agent(name)
     briefing = me.briefing(
         budget=args.budget, department=args.department, as_of=args.as_of
     )
@@ -413,7 +380,8 @@ def view(call: Call) -> None:
         else None
     )
     call.show(
-        lambda: view_json(briefing, later), lambda: path or format_view(briefing, later)
+        lambda: forms.view_json(briefing, later),
+        lambda: path or format_view(briefing, later),
     )
 
 
@@ -424,18 +392,10 @@ def _view_agent(call: Call) -> str:
         raise Usage("the agent is given twice: as AGENT and as --agent")
     if args.write and args.as_of:
         raise Usage("--write and --as-of cannot go together")
+    if args.write and call.remote:
+        raise Usage("--write needs the folder of the workspace: run it where that is")
     args.agent = args.ids or args.agent
-    return call.who(args.agent) or OPERATOR if args.department else call.agent()
-
-
-def view_json(view: View, later: list[Entry] | None) -> dict[str, Any]:
-    from synapse.formats import codec
-
-    values = fields(view)
-    extra = (
-        {} if later is None else {"later": [codec.entry_json(entry) for entry in later]}
-    )
-    return {"markdown": values.pop("text"), **values, **extra}
+    return call.reader().id if args.department else call.agent()
 
 
 def format_view(view: View, later: list[Entry] | None) -> str:
@@ -451,14 +411,12 @@ def format_view(view: View, later: list[Entry] | None) -> str:
 def _write(root: str, name: str, text: str) -> str:
     """Replace the file in one step, so that nobody reads half a view."""
     from synapse.model.namespace import is_component
+    from synapse.system.plain_files import make_folder, replace_file
 
     if not is_component(name):
         raise Usage(f"{name!r} is not the name of an agent or a department")
     folder = os.path.join(root, "views")
-    os.makedirs(folder, exist_ok=True)
+    make_folder(folder)
     path = os.path.join(folder, f"{name}.md")
-    fresh = f"{path}.{os.getpid()}"
-    with open(fresh, "w", encoding="utf-8", newline="\n") as file:
-        file.write(text)
-    os.replace(fresh, path)
+    replace_file(path, text.encode(errors="replace"))
     return path

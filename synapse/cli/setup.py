@@ -9,12 +9,14 @@ from synapse.cli.frame.call import Call
 from synapse.cli.frame.completion import SHELLS
 from synapse.cli.frame.options import Options, Usage
 from synapse.cli.frame.parse import many, number
-from synapse.cli.frame.show import clean, fields
+from synapse.cli.frame.show import clean, one_line
 from synapse.errors import NotFound
 from synapse.model.agents import Agent, Skill, settled
 from synapse.model.entry import PRIORITIES
 from synapse.system import discovery
+from synapse.system.plain_files import make_folder, replace_file
 from synapse.system.typed import Any
+from synapse.wire.forms import fields
 
 _COMPLETION_CASES = """\
         view) [[ $cur == -* ]] || words="$words $(_synapse_agents)" ;;
@@ -113,7 +115,7 @@ def register(call: Call) -> None:
     if was and _says_nothing(call.args):
         _refuse_to_wipe(was, settled(declared))
     agent = call.memory.register(declared)
-    call.show(lambda: fields(agent), lambda: clean(format_agent(agent)))
+    call.show(lambda: fields(agent), lambda: format_agent(agent))
     if was and (changes := format_changes(was._asdict(), agent._asdict())):
         call.note(
             clean(f"{agent.id} was declared before; what changed: {'; '.join(changes)}")
@@ -184,9 +186,8 @@ def format_agent(agent: Agent) -> str:
         ),
         f"  woken   {', '.join(agent.notify) or 'by nothing'}",
     ]
-    return "\n".join(
-        [*lines, *(["  review  required"] if agent.review_required else [])]
-    )
+    lines += ["  review  required"] if agent.review_required else []
+    return "\n".join(map(one_line, lines))
 
 
 def agents_options(parser: Options) -> None:
@@ -198,8 +199,20 @@ def agents(call: Call) -> None:
 
     last_seen = {id: clock.seconds(at) for id, at in call.memory.last_seen().items()}
     agents = sorted(call.memory.agents(), key=lambda agent: (-agent.rank, agent.id))
-    rows = [{**fields(agent), "last_seen": last_seen.get(agent.id)} for agent in agents]
+    me = call.who(None)
+    if me is not None:  # of others an agent is told what it takes to address them
+        last_seen = {id: at for id, at in last_seen.items() if id == me}
+    rows = [
+        {**fields(agent), "last_seen": last_seen.get(agent.id)}
+        if me in (None, agent.id)
+        else {name: getattr(agent, name) for name in _ADDRESS}
+        for agent in agents
+    ]
     call.show(lambda: {"agents": rows}, lambda: _format_agents(agents, last_seen))
+
+
+# What an agent is told of others.
+_ADDRESS = ("id", "role", "name", "department", "teams", "projects", "authority")
 
 
 def _format_agents(agents: Iterable[Agent], last_seen: Mapping[str, str]) -> str:
@@ -240,12 +253,22 @@ def where_options(parser: Options) -> None:
 def where(call: Call) -> None:
     """Print the root on a line of its own, for scripts, and below it the rule that gave it."""
     location = call.location
+    if call.remote:
+        _where_server(call)
+        return
     root = os.path.abspath(location.root)
     if not discovery.is_workspace(root):
         problem = f"{root}, {location.reason}, is no workspace"
         raise NotFound(f"{problem}; {discovery.advice(root)}", id=root)
     data = {**fields(location), "root": root, "reason": location.reason}
     call.show(data, clean(f"{root}\n  {location.reason}"))
+
+
+def _where_server(call: Call) -> None:
+    location, agent = call.location, call.as_agent(None).id
+    reason = f"a server, {location.reason}; the token is {agent}'s"
+    data = {**fields(location), "agent": agent, "reason": reason}
+    call.show(data, clean(f"{location.root}\n  {reason}"))
 
 
 _SCRIPT = """\
@@ -270,8 +293,10 @@ def text_of(command: str) -> str:
 
 def write_scripts(root: str) -> list[str]:
     """Write bin/*.sh, over whatever an older version left there; the paths."""
-    folder = os.path.join(os.path.expanduser(root), "bin")
-    os.makedirs(folder, exist_ok=True)
+    root = os.path.expanduser(root)
+    folder = os.path.join(root, "bin")
+    os.makedirs(root, exist_ok=True)
+    make_folder(folder, 0o755)
     return [
         _write(os.path.join(folder, f"{command}.sh"), text_of(command))
         for command in COMMANDS
@@ -279,9 +304,5 @@ def write_scripts(root: str) -> list[str]:
 
 
 def _write(path: str, text: str) -> str:
-    fresh = f"{path}.new"
-    with open(fresh, "w", encoding="ascii") as file:
-        file.write(text)
-    os.chmod(fresh, 0o755)
-    os.replace(fresh, path)
+    replace_file(path, text.encode("ascii"), 0o755)
     return path

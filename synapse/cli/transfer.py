@@ -12,13 +12,14 @@ from typing import TextIO
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options, Usage
 from synapse.cli.frame.parse import number
-from synapse.cli.frame.show import clean, fields
+from synapse.cli.frame.show import clean, one_line
 from synapse.errors import Conflict, InvalidEntry, NotFound
 from synapse.exchange import GENERATIONS, entries_as
 from synapse.system.typed import TYPE_CHECKING
+from synapse.wire.forms import fields
 
 if TYPE_CHECKING:
-    from synapse.compat.migrate import Migration
+    from synapse.compat.migration import Migration
 
 
 OLD_FILE = ("json", "synapse-json")
@@ -264,6 +265,12 @@ def migrate_options(parser: Options) -> None:
         help="the model of vectors that do not name one",
     )
     add(
+        "--believe",
+        action="append",
+        metavar="AGENT",
+        help="mail from this agent of the workspace is its own; else it is unverified",
+    )
+    add(
         "--dry-run",
         action="store_true",
         help="only read and check, and print what would be written",
@@ -283,8 +290,9 @@ def migrate(call: Call) -> None:
         agent=args.agent,
         model=args.model,
         dry=args.dry_run,
+        believe=args.believe or (),
     )
-    call.show(lambda: fields(migration), lambda: clean(_format_migration(migration)))
+    call.show(lambda: fields(migration), lambda: _format_migration(migration))
 
 
 def _format_migration(migration: Migration) -> str:
@@ -305,7 +313,19 @@ def _format_migration(migration: Migration) -> str:
     ]
     if migration.agents:
         lines.append(
-            f"{'registered' if migration.written else 'to register'}: {', '.join(migration.agents)}"
+            one_line(
+                f"{'registered' if migration.written else 'to register'}:"
+                f" {', '.join(migration.agents)}"
+            )
         )
-    lines += [f"{old} is {new} here" for old, new in migration.renamed.items()]
+    lines += [
+        one_line(f"{old} is {new} here") for old, new in migration.renamed.items()
+    ]
+    if migration.unverified:
+        lines.append(
+            one_line(
+                f"unverified, as they were here before: {', '.join(migration.unverified)}"
+                " (--believe AGENT says that it is the same)"
+            )
+        )
     return "\n".join(lines)

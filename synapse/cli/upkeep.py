@@ -8,15 +8,16 @@ from synapse.cli.frame.call import Call
 from synapse.cli.frame.interrupt import Interruptible
 from synapse.cli.frame.options import Options
 from synapse.cli.frame.parse import number
-from synapse.cli.frame.show import clean, fields, to_json
+from synapse.cli.frame.show import clean, one_line, to_json
 from synapse.errors import NotFound, StoreCorrupt
 from synapse.system.discovery import FOLDER
 from synapse.system.typed import TYPE_CHECKING, Any
+from synapse.wire.forms import fields
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from synapse.model.results import Problem, Report
+    from synapse.model.results import Problem, Redacted, Report
     from synapse.search.semantic import Queue
 
 
@@ -31,11 +32,65 @@ def verify_options(parser: Options) -> None:
         help="the head that an earlier verify printed: proves that the log still contains it",
     )
 
+    add(
+        "--against",
+        metavar="PATH",
+        help="a file or folder of signed checkpoints to compare with (default: your own)",
+    )
+    add(
+        "--key",
+        metavar="KEY",
+        help="the public key that signed them, as `synapse checkpoint --show` prints it",
+    )
+
 
 def verify(call: Call) -> int:
-    report = call.memory.verify(call.args.head)
+    args = call.args
+    report = call.memory.verify(args.head, args.against, args.key)
     call.show(lambda: report_json(report), lambda: format_report(report, "damaged"))
     return 0 if report.ok else DAMAGED
+
+
+def checkpoint_options(parser: Options) -> None:
+    add = parser.add_argument
+    add("--show", action="store_true", help="list the checkpoints that are kept")
+    add(
+        "--forget",
+        action="store_true",
+        help="forget them all, and accept the journal as it is",
+    )
+
+
+def checkpoint(call: Call) -> None:
+    from synapse.integrity import checkpoints
+
+    store = call.memory.store
+    store.demand_writable()
+    if store.root is None:
+        raise NotFound("a workspace in memory has no checkpoints")
+    if call.args.forget:
+        count = checkpoints.forget(store.root)
+        return call.show({"forgotten": count}, f"{count} checkpoints forgotten")
+    if call.args.show:
+        return _list_checkpoints(call, store.root)
+    size = made.size if (made := checkpoints.make(store)) else None
+    return call.show({"size": size}, f"signed: {size or 'no new'} records")
+
+
+def _list_checkpoints(call: Call, root: str) -> None:
+    from synapse.integrity import checkpoints
+
+    found = checkpoints.listed(root)
+    key = checkpoints.own_vkey()
+    lines = [
+        f"{name} {f'{c.size} records' if c else 'not signed by you'}"
+        for name, c in found
+    ]
+    sizes = [{"file": name, "size": c and c.size} for name, c in found]
+    call.show(
+        lambda: {"checkpoints": sizes, "key": key},
+        lambda: "\n".join([*lines, f"key {key}" if key else "nothing was signed yet"]),
+    )
 
 
 def repair_options(parser: Options) -> None:
@@ -65,6 +120,45 @@ def repair(call: Call) -> int:
     return 0 if report.ok else DAMAGED
 
 
+def redact_options(parser: Options) -> None:
+    parser.add_argument(
+        "id", metavar="ID", help="the entry, or a message, fact or atom"
+    )
+    parser.add_argument(
+        "--reason",
+        required=True,
+        metavar="TEXT",
+        help="why; the log keeps it, so do not repeat the text",
+    )
+
+
+def redact(call: Call) -> None:
+    from synapse.integrity.redaction import redact as run
+
+    done = run(call.memory.store, call.args.id, call.args.reason)
+    call.show(lambda: fields(done), lambda: clean(_format_redacted(done)))
+
+
+def _format_redacted(done: Redacted) -> str:
+    lines = [
+        f"{done.id} is redacted; the log keeps the digest of its text, who did it and why",
+        *(f"  overwritten in {path}" for path in done.files),
+    ]
+    named = {
+        "redact these too, which repeat it": done.repeated,
+        "records of the journal that repeat it and stay": done.records,
+        "fields that stay, for the chain covers them": done.stays,
+    }
+    for what, found in named.items():
+        if found:
+            lines.append(f"  {what}: {', '.join(map(str, found))}")
+    lines.append(
+        "  out of reach: exports, snapshots and copies elsewhere, the history of git, what models"
+        " and clients were sent"
+    )
+    return "\n".join(lines)
+
+
 def rebuild_options(parser: Options) -> None:
     """Declare no options."""
 
@@ -85,6 +179,11 @@ def doctor_options(parser: Options) -> None:
         metavar="DIR",
         help="check a directory written by any program instead",
     )
+    parser.add_argument(
+        "--security",
+        action="store_true",
+        help="check who may write, read and be believed here instead",
+    )
 
 
 def doctor(call: Call) -> int:
@@ -92,6 +191,10 @@ def doctor(call: Call) -> int:
 
     if call.args.conformance:
         findings = checks.conforming(os.path.expanduser(call.args.conformance))
+    elif call.args.security:
+        from synapse.cli import security
+
+        findings = list(security.examine(call.root, call.open))
     else:
         findings = checks.examine(_workspace_or_default(call), call.open)
     call.show(
@@ -116,8 +219,10 @@ def report_json(report: Report) -> dict[str, Any]:
 
 def format_report(report: Report, word: str) -> str:
     """Return one line if all is well, else every problem in order."""
-    mended = [clean(note) for note in report.notes]
-    mended += [f"put back: {clean(', '.join(report.mended))}"] if report.mended else []
+    mended = [one_line(note) for note in report.notes]
+    mended += (
+        [f"put back: {one_line(', '.join(report.mended))}"] if report.mended else []
+    )
     if report.ok:
         return "\n".join([*mended, f"ok: {report.records} records, head {report.head}"])
     return "\n".join([*mended, *_format_problems(report.problems, word)])
@@ -126,7 +231,7 @@ def format_report(report: Report, word: str) -> str:
 def _format_problems(problems: Sequence[Problem], word: str) -> list[str]:
     if not problems:
         return []
-    lines = [f"  {clean(f'{path}: {problem}')}" for path, problem, _ in problems]
+    lines = [f"  {one_line(f'{path}: {problem}')}" for path, problem, _ in problems]
     return [f"{word}: {len(lines)} problem{'s' * (len(lines) > 1)}", *lines]
 
 
@@ -161,4 +266,4 @@ def embed(call: Call) -> None:
 
 def queue_line(queue: Queue) -> str:
     refused = f", {queue.refused} refused" if queue.refused else ""
-    return f"{queue.embedded} embedded{refused}, {queue.waiting} waiting; {clean(queue.model)}"
+    return f"{queue.embedded} embedded{refused}, {queue.waiting} waiting; {one_line(queue.model)}"

@@ -198,6 +198,34 @@ _TABLE = (
         "synapse mcp --agent eng-frontend",
     ),
     Verb(
+        "webhooks",
+        "connect",
+        "webhooks",
+        "list and test webhooks, send dead letters again, run the sender",
+        "synapse webhooks test chat",
+    ),
+    Verb(
+        "serve",
+        "connect",
+        "serve",
+        "serve the workspace over HTTP, with pages to look at it",
+        "synapse serve --port 8642",
+    ),
+    Verb(
+        "dashboard",
+        "connect",
+        "serve",
+        "print a link that logs a browser in at the running server",
+        "synapse dashboard --agent eng-backend",
+    ),
+    Verb(
+        "token",
+        "connect",
+        "serve",
+        "make, list and revoke the tokens of those who ask over HTTP",
+        "synapse token new eng-backend --expires 30d",
+    ),
+    Verb(
         "resolve",
         "rule",
         "decide",
@@ -240,6 +268,27 @@ _TABLE = (
         "synapse restore --from pl-brain syn-2026-02-01-001",
     ),
     Verb(
+        "taint",
+        "rule",
+        "contain",
+        "hide a poisoned entry, and what was made of it, from all",
+        'synapse taint syn-2026-02-01-001 --reason "came out of a forged ticket"',
+    ),
+    Verb(
+        "untaint",
+        "rule",
+        "contain",
+        "show tainted entries again",
+        "synapse untaint syn-2026-02-01-001",
+    ),
+    Verb(
+        "revoke",
+        "rule",
+        "contain",
+        "taint all that an agent wrote since a time",
+        "synapse revoke eng-backend --since 2d --plan",
+    ),
+    Verb(
         "init",
         "team",
         "setup",
@@ -269,6 +318,20 @@ _TABLE = (
         "synapse where --json",
     ),
     Verb(
+        "trust",
+        "team",
+        "trust",
+        "show and allow what a workspace starts, sends or writes",
+        "synapse trust --show",
+    ),
+    Verb(
+        "keys",
+        "team",
+        "keys",
+        "list, make, rotate, revoke and hand on the keys of agents",
+        "synapse keys new eng-backend",
+    ),
+    Verb(
         "completion",
         "team",
         "setup",
@@ -283,11 +346,25 @@ _TABLE = (
         "synapse verify",
     ),
     Verb(
+        "checkpoint",
+        "keep",
+        "upkeep",
+        "sign the journal as it is now, and keep that elsewhere",
+        "synapse checkpoint --show",
+    ),
+    Verb(
         "repair",
         "keep",
         "upkeep",
         "restore damaged lines and files, or record their loss",
         "synapse repair --dry-run",
+    ),
+    Verb(
+        "redact",
+        "keep",
+        "upkeep",
+        "take the text of an entry out of the whole workspace",
+        "synapse redact syn-2026-02-01-001 --reason 'a password'",
     ),
     Verb(
         "rebuild",
@@ -380,9 +457,16 @@ VERBS = {verb.name: verb for verb in _TABLE}
 # operator's name.
 OPERATORS = frozenset(
     (
-        "init register import merge repair export backup audit tell defrag embed"
-        " reputation migrate"
+        "init register import merge repair redact export backup audit tell defrag embed"
+        " reputation migrate trust stats doctor revoke checkpoint serve dashboard token webhooks"
     ).split()
+)
+
+# What works on a server, too, as the agent of the token. All else needs the folder.
+REMOTE = frozenset(
+    "write read search view remember atom link forget why send inbox ack threads thread poll"
+    " recent what-did timeline unread watch log resolve approve reject vouch archive restore"
+    " where completion".split()
 )
 
 ALIASES = {
@@ -395,18 +479,15 @@ ALIASES = {
 
 def overview() -> str:
     """Return the text of `synapse --help`."""
-    lines = [
-        "usage: synapse [--root DIR] [--json] VERB ...",
-        "",
-        "Shared memory for teams of agents.",
-        "",
-    ]
+    usage = "usage: synapse [--root DIR] [--json] VERB ..."
+    lines = [usage, "", "Shared memory for teams of agents.", ""]
     return "\n".join([*lines, *format_verbs(GROUPS, _TABLE), *_FOOT])
 
 
 _FOOT = (
     "Everywhere, before or after the verb:",
     *WHERE,
+    "  --root URL  a server, https://HOST; who acts is the agent of $SYNAPSE_TOKEN",
     "  --json      print JSON, errors too",
     "  --debug     show the traceback of an error",
     "",
@@ -415,4 +496,4 @@ _FOOT = (
     "",
 )
 
-PROGRAM = Program("synapse", VERBS, OPERATORS, overview)
+PROGRAM = Program("synapse", VERBS, OPERATORS, overview, remote=REMOTE)

@@ -12,7 +12,8 @@ from synapse.cli.frame.streams import read_body
 from synapse.errors import NotFound
 from synapse.formats import codec
 from synapse.model.agents import OPERATOR
-from synapse.model.entry import PRIORITIES, SCOPES, addressees
+from synapse.model.entry import PRIORITIES, SCOPES, TEXTS, addressees
+from synapse.privacy.records import masked_in, masked_notice
 from synapse.system.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def write(call: Call) -> None:
     if entry.topic or entry.replaces:
         entry = me.get(entry.id)
     call.show(lambda: codec.entry_json(entry), entry.id)
-    for note in author_notes(entry, me):
+    for note in (*author_notes(entry, me), *masked_notes(entry)):
         call.note(note)
 
 
@@ -144,21 +145,23 @@ def tell(call: Call) -> None:
         args.whom, read_body(args.text), priority=args.priority, re=args.re
     )
     call.show(lambda: codec.entry_json(entry), entry.id)
+    for note in masked_notes(entry):
+        call.note(note)
 
 
 def _fields(args: SimpleNamespace) -> dict[str, Any]:
     names = ("tags", "related", "derived_from", "supersedes")
     lists = {name: many(getattr(args, name)) or () for name in names}
-    plain = {
-        name: getattr(args, name)
-        for name in ("priority", "ttl", "topic", "scope", "pii", "evidence", "once")
-    }
-    return {
-        "to": many(args.to),
-        "when": args.when and (many(args.when) or ""),
-        **lists,
-        **plain,
-    }
+    single = ("priority", "ttl", "scope", "pii", "once", *TEXTS.values())
+    plain = {name: getattr(args, name) for name in single if hasattr(args, name)}
+    when = args.when and (many(args.when) or "")
+    return {**plain, **lists, "to": many(args.to), "when": when}
+
+
+def masked_notes(entry: Entry) -> list[str]:
+    """Return what was masked of what an author wrote."""
+    kinds = masked_in(entry)
+    return [f"{entry.id}: {masked_notice(kinds)}"] if kinds else []
 
 
 def author_notes(entry: Entry, me: AgentMemory) -> list[str]:
@@ -184,7 +187,6 @@ def unknown_names(to: Iterable[str], me: AgentMemory) -> list[str]:
     """Return the addressees that are neither a registered agent nor one of its teams."""
     if tuple(to) == ("all",):
         return []
-    names = {f"agent:{OPERATOR}"}.union(
-        *(agent.names for agent in me.store.agents().values())
-    )
+    agents = getattr(me, "agents", None) or me.store.agents().values
+    names = {f"agent:{OPERATOR}"}.union(*(agent.names for agent in agents()))
     return [name for name in to if name not in names]

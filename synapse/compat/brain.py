@@ -24,10 +24,11 @@ from synapse.model import kinds
 from synapse.model.agents import OPERATOR, Agent
 from synapse.model.clock import iso
 from synapse.model.entry import Entry, words
-from synapse.model.message import columns, said_at, thread_columns
+from synapse.model.message import Message, columns, said_at, thread_columns
 from synapse.model.results import Hit, Problem
 from synapse.system.checks import checked
 from synapse.system.typed import TYPE_CHECKING, Any
+from synapse.trust.persons import operators_alone
 
 if TYPE_CHECKING:
     import sqlite3
@@ -121,7 +122,7 @@ class UnifiedBrain:
             self.tables.sync()
         else:
             messages = own.inbox()
-        return [columns(message) for message in messages]
+        return [_row(message) for message in messages]
 
     def poll(self, agent_id: str | None = None) -> int:
         """Return the number of unread messages, without loading them."""
@@ -138,7 +139,7 @@ class UnifiedBrain:
 
     def thread_history(self, thread_id: str, limit: int = 100) -> list[dict[str, Any]]:
         """Return the newest messages of a thread that this agent may see, oldest first."""
-        return [columns(message) for message in self.mail.history(thread_id, limit)]
+        return [_row(message) for message in self.mail.history(thread_id, limit)]
 
     def list_threads(
         self, status: str | None = "active", limit: int = 50
@@ -292,7 +293,9 @@ class UnifiedBrain:
 
     def connect(self) -> sqlite3.Connection:
         """Open a current, read-only connection to the tables, for the operator's own SQL. It has
-        the function `cosine_similarity` over the vectors of `embeddings`."""
+        the function `cosine_similarity` over the vectors of `embeddings`. A spawned run is refused:
+        everybody's mail stands in them."""
+        operators_alone("read the tables of all agents")
         self.tables.sync()
         return self.tables.reader()
 
@@ -403,3 +406,10 @@ def _messages(step: provenance.Step) -> list[str]:
             messages.append(current.id)
         waiting += current.sources
     return list(dict.fromkeys(messages))
+
+
+def _row(message: Message) -> dict[str, Any]:
+    """Return a message as a row of its table, and how far its sender is believed to be who it says
+    it is.
+    """
+    return columns(message) | {"trust": message.entry.trust}

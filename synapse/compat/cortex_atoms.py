@@ -15,7 +15,7 @@ from synapse.compat.cortex_answers import (
     read_count,
 )
 from synapse.errors import InvalidEntry, NotFound
-from synapse.index.links import Link, links
+from synapse.index.questions.links import Link, links
 from synapse.knowledge import memory
 from synapse.model.entry import Entry
 from synapse.model.kinds import ATOM

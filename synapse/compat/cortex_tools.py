@@ -27,6 +27,7 @@ from synapse.mail.mailbox import Mail
 from synapse.model.agents import OPERATOR
 from synapse.model.entry import Entry
 from synapse.model.kinds import ATOM, FACT, is_id
+from synapse.system.quoting import inline
 from synapse.system.typed import Any
 from synapse.tools import Arguments, Tool
 from synapse.view import block
@@ -89,7 +90,7 @@ def _create_category(
         source="cortex",
         once=once,
     )
-    return f"Category {name} made."
+    return f"Category {inline(name)} made."
 
 
 def _list_categories(
@@ -100,14 +101,16 @@ def _list_categories(
         f"- {name}: {category['description']} ({', '.join(category['keywords'])})"
         for name, category in categories
     ]
-    return join_lines(
-        [f"{block.escaped(line)}\n" for line in lines], "no categories yet"
-    )
+    return join_lines([f"{inline(line)}\n" for line in lines], "no categories yet")
 
 
 def _categories(agent_memory: AgentMemory) -> dict[str, dict[str, Any]]:
     categories: dict[str, dict[str, Any]] = {}
-    for entry in reversed(_facts(agent_memory, (CATEGORY,))):
+    declared = sorted(
+        _facts(agent_memory, (CATEGORY,)),
+        key=lambda entry: (-entry.authority, entry.seq),
+    )
+    for entry in declared:  # a name means what the highest authority first said
         try:
             row = json.loads(entry.body)
             categories.setdefault(
@@ -145,7 +148,7 @@ def _add(agent_memory: AgentMemory, arguments: Arguments, once: str | None) -> s
         source="cortex",
         once=once,
     )
-    return f"Stored as {entry.id}: [{', '.join(categories)}] importance={weight:.1f}"
+    return f"Stored as {entry.id}: [{inline(', '.join(categories))}] importance={weight:.1f}"
 
 
 def _fitting_categories(agent_memory: AgentMemory, content: str) -> tuple[str, ...]:
@@ -179,7 +182,7 @@ def _list_facts(agent_memory: AgentMemory, arguments: Arguments, _: str | None) 
 def _format_fact(entry: Entry) -> str:
     categories = ", ".join(entry.more.get("categories", ()))
     return (
-        f"[{block.escaped(categories)}]"
+        f"[{inline(categories)}]"
         f" importance={entry.more.get('importance', 1):.1f}\n{block.whole(entry).text}"
     )
 
@@ -200,7 +203,7 @@ def _stats(agent_memory: AgentMemory, arguments: Arguments, _: str | None) -> st
         f"by category: {format_counts(by_category)}",
         f"by source: {format_counts(by_source)}",
     ]
-    return block.escaped("\n".join(lines))
+    return "\n".join(map(inline, lines))
 
 
 def _dedupe(agent_memory: AgentMemory, arguments: Arguments, _: str | None) -> str:
@@ -268,7 +271,7 @@ def _update(agent_memory: AgentMemory, arguments: Arguments, _: str | None) -> s
         arguments.get("importance"),
     )
     return (
-        f"Updated: now {new.id}, [{', '.join(new.more['categories'])}]"
+        f"Updated: now {new.id}, [{inline(', '.join(new.more['categories']))}]"
         f" importance={new.more['importance']:.1f}"
     )
 
@@ -290,7 +293,7 @@ def _move(agent_memory: AgentMemory, arguments: Arguments, _: str | None) -> str
         raise InvalidEntry("name at least one category")
     old = _find_memory(agent_memory, arguments["memory_id"])
     new = _replace(agent_memory, [old], old.body, arguments["to_categories"])
-    return f"Moved to [{', '.join(arguments['to_categories'])}]: now {new.id}"
+    return f"Moved to [{inline(', '.join(arguments['to_categories']))}]: now {new.id}"
 
 
 def _replace(

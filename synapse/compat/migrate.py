@@ -9,18 +9,19 @@ from __future__ import annotations
 import json
 import os
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import islice
 
-from synapse.authority import admit
+from synapse.authority import admit, passed_on
 from synapse.compat import cortex
 from synapse.compat.cortex import OldAtom, OldCortex, OldFact, OldLink, OldVector
-from synapse.core import Memory, operators_alone
+from synapse.compat.migration import Count, Migration
+from synapse.core import Memory
 from synapse.errors import InvalidEntry, NotFound, StoreError, SynapseError
 from synapse.formats import mail_json
 from synapse.formats.mail_json import OldMail, OldMessage
-from synapse.index import mailbox
-from synapse.index.links import links
+from synapse.index.questions import mailbox
+from synapse.index.questions.links import links
 from synapse.knowledge.memory import place, sentence
 from synapse.model import kinds
 from synapse.model.agents import OPERATOR, Agent, settled
@@ -28,7 +29,8 @@ from synapse.model.clock import micros
 from synapse.model.entry import NEVER, SECOND, Draft, Entry
 from synapse.model.records import Record, canonical_body
 from synapse.system.digest import sha256
-from synapse.system.typed import Any, NamedTuple
+from synapse.system.typed import Any
+from synapse.trust.persons import operators_alone
 
 TEAM = "brain"  # of the agents that a migration meets
 IDLE = (
@@ -39,29 +41,6 @@ _NOTHING = OldMail((), {}, ())
 _EMPTY = OldCortex((), (), (), (), {}, (), ())
 
 
-class Count(NamedTuple):
-    """Of one kind: how many were read, how many of those only repeat another, how many were new
-    here and how many were here before. What was read is the sum of the others.
-    """
-
-    kind: str
-    read: int
-    repeated: int
-    written: int
-    there: int
-
-
-class Migration(NamedTuple):
-    """A report: the counts, the agents that were registered, and of the names that had to change
-    what they became.
-    """
-
-    counts: tuple[Count, ...]
-    agents: tuple[str, ...]
-    renamed: Mapping[str, str]
-    written: bool
-
-
 def migrate(
     memory: Memory,
     synapse_json: str | None = None,
@@ -70,10 +49,12 @@ def migrate(
     agent: str = "helios",
     model: str | None = None,
     dry: bool = False,
+    believe: Collection[str] = (),
 ) -> Migration:
     """Take over mail, knowledge and vectors. `agent` keeps the knowledge; `model` made the vectors
-    that do not say which did. InvalidEntry, with a list of all problems, where anything cannot be
-    kept: then nothing was written.
+    that do not say which did. Mail that says it is from an agent of this workspace is unverified,
+    unless you `believe` that it is that agent's. InvalidEntry, with a list of all problems, where
+    anything cannot be kept: then nothing was written.
     """
     operators_alone("migrate")
     old_mail = _NOTHING if synapse_json is None else _read(synapse_json)
@@ -82,7 +63,7 @@ def migrate(
         if cortex_dir is None
         else cortex.read(os.path.expanduser(cortex_dir), model)
     )
-    plan = _Plan(memory, mail_json.agent_id(agent))
+    plan = _Plan(memory, mail_json.agent_id(agent), believe)
     plan.problems += [*old_mail.problems, *old.problems]
     plan.take(old_mail, old)
     if plan.problems:
@@ -106,13 +87,18 @@ def _read(path: str) -> OldMail:
 class _Plan:
     """What is to be written, worked out beforehand."""
 
-    def __init__(self, memory: Memory, keeper: str) -> None:
+    def __init__(
+        self, memory: Memory, keeper: str, believe: Collection[str] = ()
+    ) -> None:
         self.memory = memory
         self.store = memory.store
         self.store.look()
         self.keeper = keeper
+        self.believe = believe
         self.problems: list[str] = []
         self.agents: dict[str, Agent] = {}
+        # who was here before, by no migration: the old file cannot speak for them
+        self.doubted: set[str] = set()
         self.met: list[Agent] = []
         self.entries: dict[str, Entry] = {}  # new ones, in their order
         self.there: dict[str, Entry] = {}
@@ -149,6 +135,11 @@ class _Plan:
         names += [answer.agent for message in old.messages for answer in message.acks]
         registered = self.memory.agents()
         self.agents = {agent.id: agent for agent in registered}
+        self.doubted = {
+            agent.id
+            for agent in registered
+            if TEAM not in agent.groups and agent.id not in self.believe
+        }
         for name in dict.fromkeys([*names, *([self.keeper] if knows else [])]):
             if name not in self.agents:
                 try:
@@ -163,9 +154,10 @@ class _Plan:
         """Check an item as if it were written now; one that is here already has to be the same."""
         try:
             new_draft = draft()
-            entry = admit(
-                new_draft, self.agents.get(new_draft.author), self.store.settings
-            )._replace(id=id)
+            agent = self.agents.get(new_draft.author)
+            trust = self._trust(new_draft)
+            entry = admit(new_draft, agent, self.store.settings, trust=trust)
+            entry = entry._replace(id=id)
         except SynapseError as error:
             self.problems.append(f"{id}: {error}")
             return
@@ -177,6 +169,15 @@ class _Plan:
             self.there[id] = before
         elif before is not None:
             self.problems.append(f"{id} is here already, and says something else")
+
+    def _trust(self, draft: Draft) -> str:
+        """Return how far an item is believed: an old file cannot speak for whom it did not bring
+        here, and what is derived from an item is believed no more than that.
+        """
+        own = "unverified" if draft.author in self.doubted else "local"
+        taken = {**self.there, **self.entries}
+        sources = (taken[id].trust for id in draft.derived_from if id in taken)
+        return passed_on((own, *sources))
 
     def _message(self, old: OldMessage) -> Draft:
         metadata: dict[str, Any] = {**old.metadata, mail_json.KEPT: dict(old.kept)}
@@ -284,10 +285,14 @@ class _Plan:
         }
         for message in messages:
             for name in message.read_by:
+                if name in self.doubted:
+                    continue  # it read nothing here: the message is new to it
                 self._count_marks("receipts", (message.id, name) in read)
                 if (message.id, name) not in read:
                     self.reads.setdefault(name, []).append(message.id)
             for answer in message.acks:
+                if answer.agent in self.doubted:
+                    continue
                 self._count_marks("acks", (message.id, answer.agent) in acked)
                 if (message.id, answer.agent) not in acked:
                     self.acks.append((message.id, answer))
@@ -449,9 +454,9 @@ class _Plan:
             for name in mail_json.named(item.kept)
         }
         renamed = {name: id for name, id in names.items() if name != id}
-        return Migration(
-            tuple(counts), tuple(agent.id for agent in self.met), renamed, written
-        )
+        met = tuple(agent.id for agent in self.met)
+        senders = {item.sender for item in old_mail.messages} & self.doubted
+        return Migration(tuple(counts), met, renamed, written, tuple(sorted(senders)))
 
 
 def _is_same(before: Entry, entry: Entry) -> bool:

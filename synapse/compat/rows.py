@@ -8,16 +8,15 @@ from base64 import b64decode
 from collections.abc import Iterable
 from struct import unpack
 
-from synapse.authority import SEALED
-from synapse.index import mailbox
 from synapse.index.database import Database
-from synapse.index.links import links, uses
+from synapse.index.questions import mailbox
+from synapse.index.questions.links import links, uses
 from synapse.index.snapshot import Snapshot
-from synapse.index.vectors import unit
+from synapse.index.vectors.vectors import unit
 from synapse.mail.messages import as_messages, first_of
 from synapse.model import kinds
 from synapse.model.clock import iso
-from synapse.model.entry import NEVER, Entry
+from synapse.model.entry import NEVER, SEALED, Entry
 from synapse.model.message import (
     ACTIVE,
     ARCHIVED,
@@ -77,7 +76,7 @@ class Touched:
             self.items(fields["counts"])
         elif record.kind == "vector":
             self.vectors[fields["entry"]] = None
-        elif record.kind == "void":
+        elif record.kind in ("void", "taint", "untaint"):
             self.anew = True
         else:
             self.items(

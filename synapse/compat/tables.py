@@ -25,7 +25,8 @@ from synapse.store import Store
 from synapse.system.typed import Any
 
 VERSION = "2"
-KIND = ("brain_schema.sql", "brain.sql", VERSION)
+_HERE = os.path.dirname(__file__)
+KIND = (f"{_HERE}/brain_schema.sql", f"{_HERE}/brain.sql", VERSION)
 BATCH = 2_000
 # The tables, and the columns that make a row of each one row.
 KEYS = {
@@ -121,18 +122,14 @@ class Tables:
     # -- below -------------------------------------------------------------------------------------
 
     def _whole(self, section: Callable[[], int]) -> int:
-        run = self.db.connection.execute
-        try:
-            run("begin immediate")
-            try:
-                self.db.run("open")
-                value = section()
-                self.db.run("shut")
-            except BaseException:
-                run("rollback")
-                raise
-            run("commit")
+        def unlocked() -> int:
+            self.db.run("open")
+            value = section()
+            self.db.run("shut")
             return value
+
+        try:
+            return self.db.whole(unlocked)
         except sqlite3.Error as error:
             raise StoreError(
                 f"{self.path} could not be written: {error}; delete it, it is derived"

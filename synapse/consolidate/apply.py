@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator
 from synapse.authority import admit
 from synapse.consolidate.acts import AT_ONCE, Act, AppliedAct, NewEntry
 from synapse.consolidate.plan import Plan
-from synapse.core import operators_alone
 from synapse.model.agents import CONSOLIDATOR, Agent
 from synapse.model.entry import Entry
 from synapse.model.records import Guard, Record
 from synapse.system.digest import sha256
 from synapse.system.typed import TYPE_CHECKING, Any
+from synapse.trust.persons import operators_alone
 
 if TYPE_CHECKING:
     from synapse.core import Memory
@@ -36,21 +36,21 @@ def apply(
 
 
 def apply_acts(
-    store: Store, acts: Iterable[Act], night: str, guard: Guard | None
+    store: Store, acts: Iterable[Act], run_name: str, guard: Guard | None
 ) -> Iterator[AppliedAct]:
     """Yield the acts as they are carried out, in batches. New entries are written first; their
     sources are filed away after that."""
     for batch in _batches(acts):
-        entries = _write_new_entries(store, batch, night, guard)
+        entries = _write_new_entries(store, batch, run_name, guard)
         successors = [
-            None if act.new_entry is None else entries[_key_of(act, night)]
+            None if act.new_entry is None else entries[_key_of(act, run_name)]
             for act in batch
         ]
         filings: dict[str, Record] = {}
         for act, successor in zip(batch, successors, strict=True):
             if act.ids:
-                key = f"{night}:{act.kind}:{_sources(act)}"
-                filings[key] = _archive_record(act, successor, night)
+                key = f"{run_name}:{act.kind}:{_sources(act)}"
+                filings[key] = _archive_record(act, successor, run_name)
         filed = iter(store.write_all(filings, unless=guard) if filings else ())
         # here, and not under the log's lock at the next act: writers wait for that one
         store.refresh()
@@ -75,15 +75,15 @@ def _batches(acts: Iterable[Act]) -> Iterator[list[Act]]:
 
 
 def _write_new_entries(
-    store: Store, acts: Iterable[Act], night: str, guard: Guard | None
+    store: Store, acts: Iterable[Act], run_name: str, guard: Guard | None
 ) -> dict[str, Record]:
     """Write the new entry of each act that has one, and return the records by the acts' keys."""
     batch: dict[str, Record] = {}
     for act in acts:
         if act.new_entry is not None:
-            fields = {"phase": act.phase, "night": night, "why": act.reason}
+            fields = {"phase": act.phase, "night": run_name, "why": act.reason}
             entry = admit_new_entry(store, act.new_entry)
-            batch[_key_of(act, night)] = Record.new(
+            batch[_key_of(act, run_name)] = Record.new(
                 "entry", CONSOLIDATOR, fields, entry
             )
     if not batch:
@@ -92,10 +92,10 @@ def _write_new_entries(
     return dict(zip(batch, records, strict=True))
 
 
-def _archive_record(act: Act, successor: Record | None, night: str) -> Record:
+def _archive_record(act: Act, successor: Record | None, run_name: str) -> Record:
     fields: dict[str, Any] = {
         "phase": act.phase,
-        "night": night,
+        "night": run_name,
         "ids": list(act.ids),
         "reason": act.reason,
     }
@@ -107,13 +107,13 @@ def _archive_record(act: Act, successor: Record | None, night: str) -> Record:
     return Record.new("archive", CONSOLIDATOR, fields)
 
 
-def _key_of(act: Act, night: str) -> str:
+def _key_of(act: Act, run_name: str) -> str:
     """Return the key under which the new entry of an act is written once."""
     assert act.new_entry is not None
     return (
         f"{act.kind}:{_sources(act)}"
         if act.ids
-        else f"{night}:{act.kind}:{act.new_entry.draft.tags[-1]}"
+        else f"{run_name}:{act.kind}:{act.new_entry.draft.tags[-1]}"
     )
 
 

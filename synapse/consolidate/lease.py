@@ -12,6 +12,7 @@ import os
 
 from synapse.errors import StoreError
 from synapse.system.digest import sha256
+from synapse.system.plain_files import make_folder, open_file
 from synapse.system.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -34,8 +35,8 @@ def acquire(store: Store, key: str, epoch: int) -> bool:
     if path is None:
         return True
     try:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        make_folder(os.path.dirname(path))
+        fd = open_file(path, os.O_RDWR | os.O_CREAT)
     except OSError as error:
         raise StoreError(f"{path} cannot be held: {error}") from error
     if _is_locked_elsewhere(fd):
@@ -67,7 +68,7 @@ def is_dead(store: Store, key: str, last: Mapping[str, Any]) -> bool:
     if path is None or path in store.held:
         return False
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = open_file(path)
     except OSError:
         return False  # the index was deleted, or belongs to somebody else
     try:

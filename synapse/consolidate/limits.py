@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from synapse.consolidate.acts import Act, NewEntry, archive_acts
 from synapse.consolidate.metrics import shape
-from synapse.index.maintenance import Busy, Sized
+from synapse.index.questions.maintenance import Busy, Sized
 from synapse.model import namespace as ns
 from synapse.model.agents import CONSOLIDATOR
 from synapse.model.clock import DAY, day

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from synapse.consolidate.acts import AppliedAct
-from synapse.index.maintenance import Weight
+from synapse.index.questions.maintenance import Weight
 from synapse.model.clock import DAY, day
 from synapse.system.typed import TYPE_CHECKING, Any, NamedTuple
 
@@ -49,6 +49,16 @@ class Measure(NamedTuple):
         )
 
 
+def measure_json(each: Measure) -> dict[str, object]:
+    """Return the figures of a run as a JSON object."""
+    names = ("name", "entries", "bytes", "before")
+    rows = [dict(zip(names, row, strict=True)) for row in each.namespaces]
+    return each._asdict() | {
+        "namespaces": rows,
+        "compression": round(each.compression, 4),
+    }
+
+
 def measure_fields(
     before: Sequence[Weight],
     after: Sequence[Weight],
@@ -83,10 +93,10 @@ def measure_fields(
     }
 
 
-def measures(nights: Iterable[Record]) -> list[Measure]:
+def measures(records: Iterable[Record]) -> list[Measure]:
     """Return the figures of each finished run, oldest first."""
     finished = (
-        (record, record.fields) for record in nights if "namespaces" in record.fields
+        (record, record.fields) for record in records if "namespaces" in record.fields
     )
     return [_measure(record, fields) for record, fields in finished]
 

@@ -18,14 +18,15 @@ from synapse.consolidate.limits import remarks as remarked
 from synapse.consolidate.plan import PHASES, State, may_have_more_merges, plan
 from synapse.consolidate.reviews import review
 from synapse.consolidate.state import measure, plan_states, room_state
-from synapse.core import operators_alone
 from synapse.errors import Conflict, InvalidQuery
-from synapse.index import maintenance
+from synapse.index.questions import maintenance
+from synapse.integrity import checkpoints
 from synapse.model.agents import CONSOLIDATOR
 from synapse.model.clock import seconds
 from synapse.model.entry import SECOND
 from synapse.model.records import Guard, Record, epoch_is
 from synapse.system.typed import TYPE_CHECKING, Any, NamedTuple
+from synapse.trust.persons import operators_alone
 
 if TYPE_CHECKING:
     from synapse.core import Memory
@@ -224,6 +225,7 @@ def _run(
             before, after, done, admit_new_entry, disputed
         )
     finish(mem, right, **summary)
+    checkpoints.attempt(store)
     return NightlyRun(name, True, tuple(done), remarks)
 
 
@@ -242,9 +244,9 @@ def _merges(
 
 
 def _apply_with_progress(
-    store: Store, acts: Sequence[Act], night: str, right: Claim, on_act: OnAct
+    store: Store, acts: Sequence[Act], run_name: str, right: Claim, on_act: OnAct
 ) -> Iterator[AppliedAct]:
-    for number, result in enumerate(apply_acts(store, acts, night, right.fence), 1):
+    for number, result in enumerate(apply_acts(store, acts, run_name, right.fence), 1):
         yield result
         on_act(number, len(acts))
 
@@ -259,7 +261,7 @@ def compared_until(store: Store) -> int:
 def finished_runs(store: Store) -> list[Record]:
     """Return the records of the finished runs, those by hand included, oldest first."""
     with store.snapshot() as snap:
-        records = maintenance.nights(snap)
+        records = maintenance.nightly_records(snap)
     return [
         record
         for record in records

@@ -9,18 +9,19 @@ from __future__ import annotations
 from collections import Counter
 from itertools import groupby
 
+from synapse.agent_memory import AgentMemory
 from synapse.authority import admit
 from synapse.errors import StoreError
 from synapse.history.sentences import Act, format_days, ids_of, in_changelog
-from synapse.index import maintenance
+from synapse.index.questions import maintenance
 from synapse.index.snapshot import Filter, Snapshot
 from synapse.log.files import FilesLog
 from synapse.model.agents import CONSOLIDATOR, OPERATOR, Agent
 from synapse.model.clock import DAY, day
-from synapse.model.entry import Draft
+from synapse.model.entry import SEALED, Draft
 from synapse.model.records import Guard, Record, filings
+from synapse.system.quoting import inline
 from synapse.system.typed import TYPE_CHECKING
-from synapse.view.block import escaped
 
 if TYPE_CHECKING:
     from synapse.core import Memory
@@ -33,17 +34,19 @@ DAYS = 7  # so many pages at most, where no night ran for longer
 
 
 def write(
-    mem: Memory, date: str, night: str, floor: int, now: int, guard: Guard
+    mem: Memory, date: str, run_name: str, floor: int, now: int, guard: Guard
 ) -> None:
     """Write the entry, the pages of the days since the last run, and the views of all agents and
     departments."""
-    write_entry(mem.store, night, floor, now, guard)
+    write_entry(mem.store, run_name, floor, now, guard)
     if isinstance(mem.store.log, FilesLog):
         write_days(mem.store, floor, now)
         write_views(mem)
 
 
-def write_entry(store: Store, night: str, floor: int, now: int, guard: Guard) -> None:
+def write_entry(
+    store: Store, run_name: str, floor: int, now: int, guard: Guard
+) -> None:
     """Write the entry that says what a run did. One that only filed away such entries writes
     none."""
     counts = Counter[str]()
@@ -54,7 +57,7 @@ def write_entry(store: Store, night: str, floor: int, now: int, guard: Guard) ->
         own_ids = {entry.id for entry in snap.page(None, own_entries, now)}
         acts = maintenance.written_by(snap, CONSOLIDATOR, floor)
     for act in acts:
-        if act.fields.get("night") == night:
+        if act.fields.get("night") == run_name:
             counts[act.fields.get("reason", "")] += sum(
                 id not in own_ids for id, _ in filings(act)
             )
@@ -66,10 +69,10 @@ def write_entry(store: Store, night: str, floor: int, now: int, guard: Guard) ->
     if not lines:
         return
     body = "\n".join(
-        [f"Night of {night}: {sum(counts.values()):,} entries filed away.", *lines]
+        [f"Night of {run_name}: {sum(counts.values()):,} entries filed away.", *lines]
     )
     draft = Draft(
-        f"{body}\n\n`synapse undo {night}` takes it back.",
+        f"{body}\n\n`synapse undo {run_name}` takes it back.",
         CHANGELOG,
         CONSOLIDATOR,
         "important",
@@ -78,10 +81,10 @@ def write_entry(store: Store, night: str, floor: int, now: int, guard: Guard) ->
     pending = Record.new(
         "entry",
         CONSOLIDATOR,
-        {"phase": "changelog", "night": night},
+        {"phase": "changelog", "night": run_name},
         entry._replace(authority=0),
     )
-    store.write(pending, once=f"changelog:{night}", unless=guard)
+    store.write(pending, once=f"changelog:{run_name}", unless=guard)
     store.refresh()
 
 
@@ -93,7 +96,7 @@ def write_days(store: Store, floor: int, now: int) -> None:
     with store.snapshot() as snap:
         acts = (
             _act(snap, record, entry, now)
-            for record, entry in maintenance.told(snap, since)
+            for record, entry in maintenance.acts_since(snap, since)
         )
         for date, group in groupby(
             (act for act in acts if in_changelog(act.record)),
@@ -111,9 +114,9 @@ def write_views(mem: Memory) -> None:
         _place(
             mem.store,
             f"views/{agent.id}.md",
-            mem.as_agent(agent.id).briefing().markdown(),
+            _shut(mem, agent.id).briefing().markdown(),
         )
-    operator, agent_ids = mem.as_agent(OPERATOR), {agent.id for agent in agents}
+    operator, agent_ids = _shut(mem, OPERATOR), {agent.id for agent in agents}
     for name in sorted(
         {agent.department for agent in agents if agent.department} - agent_ids
     ):
@@ -122,15 +125,23 @@ def write_views(mem: Memory) -> None:
         )
 
 
+def _shut(mem: Memory, id: str) -> AgentMemory:
+    """Return an agent's memory that opens nothing sealed: its pages are files."""
+    agent_memory = AgentMemory(mem.store, id)
+    agent_memory.access.opens = False
+    return agent_memory
+
+
 def _act(snap: Snapshot, record: Record, entry: Entry | None, now: int) -> Act:
     """Return the act with its entry, where that is to all; one that was staged is looked up."""
     if entry is None and record.kind == "entry":
         entry = snap.entry(ids_of(record)[0], now)
-    return Act(record, entry if entry and entry.addressees == ("all",) else None)
+    quoted = entry and entry.addressees == ("all",) and entry.scope not in SEALED
+    return Act(record, entry if quoted else None)
 
 
 def _item(text: str) -> str:
-    return f"- {escaped(text.strip())}"
+    return f"- {inline(text.strip())}"
 
 
 def _place(store: Store, path: str, text: str) -> None:

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain, groupby
 
-from synapse.authority import MERGED, SEALED, is_merged, visible
+from synapse.authority import MERGED, is_merged, passed_on, visible
 from synapse.consolidate.acts import Act, NewEntry, archive_acts, without
 from synapse.consolidate.heading import fitting, portions, room_beside
 from synapse.consolidate.limits import Room, enforce, remarks
 from synapse.consolidate.similarity import fingerprint, similarity
-from synapse.index.maintenance import Lapsed, Superseded
+from synapse.index.questions.maintenance import Lapsed, Superseded
 from synapse.model.agents import CONSOLIDATOR, OPERATOR, Agent, authority_in
 from synapse.model.clock import DAY, seconds
-from synapse.model.entry import NEVER, RANK, SECOND, TRUST, Draft, Entry
+from synapse.model.entry import NEVER, RANK, SEALED, SECOND, Draft, Entry
 from synapse.model.settings import Settings
 from synapse.system.digest import sha256
 from synapse.system.typed import NamedTuple
@@ -309,6 +309,4 @@ def is_escalation(entry: Entry) -> bool:
 
 
 def _new_entry(draft: Draft, sources: Sequence[Entry], authority: int) -> NewEntry:
-    return NewEntry(
-        draft, authority, min((entry.trust for entry in sources), key=TRUST.index)
-    )
+    return NewEntry(draft, authority, passed_on(entry.trust for entry in sources))

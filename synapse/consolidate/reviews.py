@@ -15,13 +15,13 @@ from synapse.consolidate.reputation import (
     Step,
     steps,
 )
-from synapse.core import operators_alone
 from synapse.errors import NotFound
-from synapse.index import outcomes
+from synapse.index.questions import outcomes
 from synapse.index.snapshot import Snapshot
 from synapse.model.agents import CONSOLIDATOR, Agent, general_authority
 from synapse.model.records import Guard, Record
 from synapse.system.typed import TYPE_CHECKING, Any, NamedTuple
+from synapse.trust.persons import operators_alone
 
 if TYPE_CHECKING:
     from synapse.core import Memory
@@ -72,7 +72,7 @@ def accounts(mem: Memory, agent: str | None = None) -> list[Account]:
     ]
 
 
-def review(store: Store, night: str, now: int, guard: Guard) -> Record | None:
+def review(store: Store, run_name: str, now: int, guard: Guard) -> Record | None:
     """Write down what a whole period moved, once; None where none has passed, or reputation is not
     on."""
     if store.settings.reputation != "on":
@@ -90,14 +90,16 @@ def review(store: Store, night: str, now: int, guard: Guard) -> Record | None:
         }
     fields = {
         "phase": "metrics",
-        "night": night,
+        "night": run_name,
         "since": since,
         "until": now,
         "moves": {id: move for id, move in moves.items() if move},
         "steps": [_plain(step) for step in period_steps if step.move],
     }
     record = store.write(
-        Record.new("review", CONSOLIDATOR, fields), once=f"review:{night}", unless=guard
+        Record.new("review", CONSOLIDATOR, fields),
+        once=f"review:{run_name}",
+        unless=guard,
     )
     store.refresh()
     return record

@@ -3,16 +3,16 @@ above its sources."""
 
 from __future__ import annotations
 
-from synapse import successors
 from synapse.authority import is_merged
 from synapse.consolidate.apply import admit_new_entry
 from synapse.consolidate.proposal import Verdict
-from synapse.core import operators_alone
 from synapse.errors import Conflict, QueueFull
 from synapse.model.agents import CONSOLIDATOR
 from synapse.model.entry import Entry
 from synapse.model.records import Guard, Record, all_of, entry_of
+from synapse.rulings import successors
 from synapse.system.typed import TYPE_CHECKING
+from synapse.trust.persons import operators_alone
 
 if TYPE_CHECKING:
     from synapse.core import Memory
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def stage(
-    mem: Memory, verdict: Verdict, night: str, guard: Guard | None = None
+    mem: Memory, verdict: Verdict, run_name: str, guard: Guard | None = None
 ) -> Entry | None:
     """Return the staged entry; None where the same sources were proposed before, whatever became of
     that. QueueFull where too many wait."""
@@ -32,7 +32,7 @@ def stage(
     with store.snapshot() as snap:
         if snap.first(CONSOLIDATOR, once) is not None:
             return None
-    fields = {"phase": "merge", "night": night, "why": verdict.reason}
+    fields = {"phase": "merge", "night": run_name, "why": verdict.reason}
     entry = admit_new_entry(store, new_entry)._replace(staged=True)
     pending = Record.new("entry", CONSOLIDATOR, fields, entry, key="staging")
     try:

@@ -8,7 +8,7 @@ from synapse.authority import is_merged
 from synapse.consolidate.limits import ALL, OWN, PLACE, LimitWarning, Room, over_limit
 from synapse.consolidate.plan import IDLE, State, is_escalation
 from synapse.consolidate.similarity import fingerprint
-from synapse.index import mailbox, maintenance
+from synapse.index.questions import mailbox, maintenance
 from synapse.index.snapshot import Filter
 from synapse.model import namespace as ns
 from synapse.model.agents import CONSOLIDATOR, OPERATOR

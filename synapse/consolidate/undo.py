@@ -9,22 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from synapse.authority import may_close
-from synapse.core import operators_alone
 from synapse.errors import Conflict, NotFound
-from synapse.index import maintenance, outcomes
+from synapse.index.questions import maintenance, outcomes
 from synapse.index.snapshot import Snapshot
 from synapse.model.agents import CONSOLIDATOR, OPERATOR
 from synapse.model.records import Record, filings
 from synapse.system.typed import TYPE_CHECKING, Any, NamedTuple
+from synapse.trust.persons import operators_alone
 
 if TYPE_CHECKING:
     from synapse.core import Memory
-    from synapse.store import Store
 
 # Why a record of this kind cannot be taken back, and what to do instead.
 _FINAL = {
     "agent": "a declaration is replaced by the next one: `synapse register` it anew",
     "settings": "settings are what synapse.yaml says: change it back there",
+    "untaint": "taint it again: `synapse taint ID`",
     "reject": "a rejected entry stays rejected: have it written again",
     "vouch": "what was believed may be in prompts by now: supersede or archive the entry",
     "night": "this line only says how far a night was: `synapse undo {date}` takes that night back",
@@ -76,8 +76,9 @@ def undo(
     agent_memory = mem.as_agent(by)
     store = mem.store
     store.look()
-    acts = _find_acts(store, what, by)
-    fields = _effects(store, what, acts, by)
+    with store.snapshot() as snap:
+        acts = _acts_called(snap, what, by)
+        fields = _effects(snap, what, acts, by)
     if by != OPERATOR and (agent := store.agent(by)) is not None:
         for id in (*fields["back"], *fields["away"], *fields["freed"], *fields["held"]):
             may_close(agent, agent_memory.get(id), store.settings, "undo")
@@ -93,6 +94,17 @@ def undo(
     return _undone(done.fields, done.seq, acts)
 
 
+def undo_json(done: UndoResult) -> dict[str, Any]:
+    """Return an undo as a JSON object."""
+    from synapse.history.sentences import Act, sentence
+
+    acts = [
+        {"seq": act.seq, "kind": act.kind, "by": act.by, "what": sentence(Act(act))}
+        for act in done.acts
+    ]
+    return done._asdict() | {"acts": acts}
+
+
 def _undone(fields: Any, seq: int | None, acts: Sequence[Record]) -> UndoResult:
     """Return the fields of an undo's record as a value."""
     names = ("back", "away", "freed", "held")
@@ -104,16 +116,9 @@ def _undone(fields: Any, seq: int | None, acts: Sequence[Record]) -> UndoResult:
 
 
 def _effects(
-    store: Store, what: str, acts: Sequence[Record], by: str
-) -> dict[str, Any]:
-    """Return the fields of the undo of these acts: only what of them still stands is turned."""
-    with store.snapshot() as snap:
-        return _effects_now(snap, what, acts, by)
-
-
-def _effects_now(
     snap: Snapshot, what: str, acts: Sequence[Record], by: str
 ) -> dict[str, Any]:
+    """Return the fields of the undo of these acts: only what of them still stands is turned."""
     numbers = {record.seq for record in acts}
     moved: dict[str, bool] = {}
     for record in reversed(acts):
@@ -163,13 +168,8 @@ def _still_decides(snap: Snapshot, id: str, numbers: set[int], by: str) -> bool:
     return last.kind == "undo" and by in (OPERATOR, last.by)
 
 
-def _find_acts(store: Store, what: str, by: str) -> list[Record]:
-    """Return the records of an act, of a nightly run, or of the newest act, oldest first."""
-    with store.snapshot() as snap:
-        return _acts_called(snap, what, by)
-
-
 def _acts_called(snap: Snapshot, what: str, by: str) -> list[Record]:
+    """Return the records of an act, of a nightly run, or of the newest act, oldest first."""
     if what == "last":
         record = maintenance.last_ruling(snap, by)
         if record is None:
@@ -177,7 +177,7 @@ def _acts_called(snap: Snapshot, what: str, by: str) -> list[Record]:
                 "there is nothing to undo yet; `synapse audit` lists what was done",
                 id=what,
             )
-        return _check_possible(_with_related(snap, record, night=True), what, by)
+        return _check_possible(_with_related(snap, record, whole_run=True), what, by)
     if what.isdigit():
         record = maintenance.act(snap, int(what))
         if record is None:
@@ -215,7 +215,7 @@ def _check_possible(acts: list[Record], what: str, by: str) -> list[Record]:
     return acts
 
 
-def _acts_of_run(snap: Snapshot, night: str) -> list[Record]:
+def _acts_of_run(snap: Snapshot, run_name: str) -> list[Record]:
     """Return the acts of a nightly run, or of all runs of a day."""
     acts = [
         record
@@ -226,16 +226,16 @@ def _acts_of_run(snap: Snapshot, night: str) -> list[Record]:
     return [
         record
         for record, name in names
-        if name == night or name.startswith(f"{night}T")
+        if name == run_name or name.startswith(f"{run_name}T")
     ]
 
 
 def _with_related(
-    snap: Snapshot, record: Record, *, night: bool = False
+    snap: Snapshot, record: Record, *, whole_run: bool = False
 ) -> list[Record]:
     """Return an act with what belongs to it: an entry that was written, or approved, and the
-    entries filed away into it are one act, by whichever number it is called. With `night`, an act
-    of a nightly run stands for the whole run."""
+    entries filed away into it are one act, by whichever number it is called. With `whole_run`, an
+    act of a nightly run stands for the whole run."""
     ids = {record.id, *record.fields.get("heirs", ())}
     if record.kind == "approve":
         ids.add(record.fields["entry"])
@@ -247,7 +247,7 @@ def _with_related(
     if (
         record.by == CONSOLIDATOR
         and not approved
-        and night
+        and whole_run
         and record.fields.get("night")
     ):
         return _acts_of_run(snap, record.fields["night"])
@@ -282,7 +282,10 @@ def _holds_of(record: Record) -> Iterable[tuple[int, bool]]:
     of a nightly run does."""
     if record.kind == "undo":
         return [(seq, stands) for seq, stands in record.fields.get("holds", ())]
-    hides = record.kind in ("resolve", "approve", "entry") and record.by != CONSOLIDATOR
+    hides = (
+        record.kind in ("resolve", "approve", "entry", "taint")
+        and record.by != CONSOLIDATOR
+    )
     return [(record.seq, True)] if hides else []
 
 

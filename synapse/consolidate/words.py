@@ -103,7 +103,12 @@ _ALIKE = {
     "an": "a",
 }
 _NUMBER = re.compile(r"([+-]?[$€£]?\d[\d.,:]*(?<![.,:]))([A-Za-z%]*)")
-_BULLET = re.compile(r"^\s*(?:[-*•]|#{1,6})\s+", re.MULTILINE)
+# Bullets and the marks of headings at the beginnings of lines, with the empty lines before them.
+# What stands before is matched too, so that a long stretch of empty lines is looked at once.
+_BULLET = re.compile(
+    r"(\A|\S[^\S\n]*+\n)\s*+(?=(?:[-*•]|#{1,6})\s)"
+    r"(?:(?:[-*•]|#{1,6})\s++(?<=\n))*(?:(?:[-*•]|#{1,6})\s++)?"
+)
 _EDGES = ".,;:!?()[]*_\"'“”‘’…"
 
 
@@ -205,7 +210,7 @@ def _words(text: str) -> Iterator[Word]:
 
 
 def _tokens(text: str) -> Iterator[_Token]:
-    text = _BULLET.sub("", text).replace("’", "'")
+    text = _BULLET.sub(r"\1", text).replace("’", "'")
     start = 0
     for quotation in (*QUOTED.finditer(text), None):
         plain = text[start : quotation.start() if quotation else len(text)]

@@ -16,19 +16,26 @@ from synapse.model.settings import Semantic
 __all__ = ["embedder_of"]
 
 
-def embedder_of(chosen: Semantic, root: str | None = None) -> Embedder:
+def embedder_of(
+    chosen: Semantic, root: str | None = None, trusted: str = ""
+) -> Embedder:
     """Return the embedder that the settings name; EmbedderError says what it lacks. Folders are
-    looked for from the root.
+    looked for from the root. `trusted`: which kind of place its server has to be.
     """
     if chosen.embedder == "ollama":
         from synapse.embedders import ollama
 
-        return ollama.Ollama(chosen.url or ollama.URL, chosen.model or ollama.MODEL)
+        return ollama.Ollama(
+            chosen.url or ollama.URL, chosen.model or ollama.MODEL, trusted
+        )
     if chosen.embedder == "openai":
         from synapse.embedders import openai
 
         return openai.OpenAI(
-            chosen.url or openai.URL, chosen.model or openai.MODEL, _key(chosen.key)
+            chosen.url or openai.URL,
+            chosen.model or openai.MODEL,
+            _key(chosen.key),
+            trusted,
         )
     if chosen.embedder == "local":
         from synapse.embedders import local

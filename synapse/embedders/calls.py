@@ -8,10 +8,12 @@ else.
 from __future__ import annotations
 
 import json
+import socket
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from urllib.parse import SplitResult, urlsplit
 
-from synapse.errors import EmbedderError, InvalidEntry, Refused
+from synapse.errors import EmbedderError, Forbidden, InvalidEntry, Refused
+from synapse.system.addresses import resolved
 from synapse.system.typed import Any
 
 PATIENCE = 60.0  # a server may have to load the model first
@@ -19,10 +21,18 @@ LONGEST = 256 << 20  # of an answer, in bytes
 
 
 class Caller:
-    """Posts to one address, over connections that stay open between calls. Threads may share it."""
+    """Posts to one address, over connections that stay open between calls. Threads may share it.
+
+    `trusted` is the kind of place that the address was trusted as: each connection goes to a number
+    that was found to be of it. A program's own address may be anything.
+    """
 
     def __init__(
-        self, url: str, headers: dict[str, str], patience: float = PATIENCE
+        self,
+        url: str,
+        headers: dict[str, str],
+        patience: float = PATIENCE,
+        trusted: str = "",
     ) -> None:
         self.url = url
         self.place = checked_url(url)
@@ -31,7 +41,7 @@ class Caller:
             "accept": "application/json",
             **headers,
         }
-        self.patience = patience
+        self.patience, self.trusted = patience, trusted
         self.idle: list[HTTPConnection] = []
 
     def post(self, path: str, fields: dict[str, Any]) -> dict[str, Any]:
@@ -60,7 +70,29 @@ class Caller:
 
     def _connection(self) -> HTTPConnection:
         kind = HTTPSConnection if self.place.scheme == "https" else HTTPConnection
-        return kind(self.place.hostname or "", self.place.port, timeout=self.patience)
+        connection = kind(
+            self.place.hostname or "", self.place.port, timeout=self.patience
+        )
+        if self.trusted:  # its name stays the host's, for the certificate
+            connection._create_connection = self._connect  # type: ignore[attr-defined]
+        return connection
+
+    def _connect(
+        self, address: tuple[str, int], timeout: float, source: None = None
+    ) -> socket.socket:
+        """Connect to a number of the host that is of the kind that was trusted."""
+        host, port = address
+        try:
+            numbers = resolved(host, port, self.trusted)
+        except Forbidden as error:
+            raise EmbedderError(str(error), url=self.url) from error
+        failed: OSError | None = None
+        for number in numbers:
+            try:
+                return socket.create_connection((number, port), timeout)
+            except OSError as error:
+                failed = error
+        raise failed or OSError(f"{host} has no address")
 
     def _exchange(
         self, connection: HTTPConnection, path: str, text: bytes

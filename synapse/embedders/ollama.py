@@ -15,10 +15,10 @@ PREFIXES = {"nomic-embed-text": ("search_document: ", "search_query: ")}
 class Ollama:
     """A server of Ollama's own protocol: POST /api/embed."""
 
-    def __init__(self, url: str = URL, model: str = MODEL) -> None:
+    def __init__(self, url: str = URL, model: str = MODEL, trusted: str = "") -> None:
         self.model = model
         self.name = f"ollama/{model}"
-        self.caller = Caller(url, {})
+        self.caller = Caller(url, {}, trusted=trusted)
         self.prefixes = PREFIXES.get(model.partition(":")[0], ("", ""))
 
     def embed(

@@ -17,11 +17,16 @@ class OpenAI:
     """POST {url}/embeddings, where the url ends in `/v1` as a rule."""
 
     def __init__(
-        self, url: str = URL, model: str = MODEL, key: str | None = None
+        self,
+        url: str = URL,
+        model: str = MODEL,
+        key: str | None = None,
+        trusted: str = "",
     ) -> None:
         self.model = model
         self.name = f"openai/{model}"
-        self.caller = Caller(url, {"authorization": f"Bearer {key}"} if key else {})
+        headers = {"authorization": f"Bearer {key}"} if key else {}
+        self.caller = Caller(url, headers, trusted=trusted)
 
     def embed(
         self, texts: Sequence[str], *, query: bool = False

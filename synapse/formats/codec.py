@@ -27,6 +27,7 @@ from synapse.model.entry import (
     NEVER,
     PRIORITIES,
     SCOPES,
+    TEXTS,
     Draft,
     Entry,
     addressees,
@@ -47,8 +48,8 @@ _TRUE, _FALSE = (
     frozenset(("false", "no", "off", "0")),
 )
 _COMMON = frozenset("id from to timestamp namespace priority ttl tags".split())
-_RARE = "related supersedes topic scope pii authority derived_from evidence when"
-_KEYS = _COMMON | frozenset(_RARE.split()) | frozenset(kinds.known_names())
+_RARE = frozenset("related supersedes scope pii derived_from".split())
+_KEYS = _COMMON | _RARE | TEXTS.keys() | frozenset(kinds.known_names())
 _TIME = re.compile(
     r"(?!0000)[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])"
     r"T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{6})?Z"
@@ -228,16 +229,23 @@ def _draft(
 def _completed(draft: Draft, fields: Fields, problems: list[str]) -> Draft:
     """Return the draft with the fields that few entries have."""
     kind, more = kinds.read(fields, problems)
-    return draft._replace(
+    when = fields.get("when")
+    if isinstance(when, list):  # of moments, which is taken too
+        moments = [item for item in when if isinstance(item, str)]
+        if len(moments) == len(when):
+            fields = {**fields, "when": ", ".join(moments)}
+    draft = draft._replace(
         kind=kind,
         more=kinds.frozen(more),
         related=_ids(fields, "related", problems),
         replaces=_ids(fields, "supersedes", problems),
         derived_from=_ids(fields, "derived_from", problems),
-        topic=_text(fields, "topic", problems),
-        claim=_text(fields, "authority", problems),
-        evidence=_text(fields, "evidence", problems),
-        when=_when(fields, problems),
+    )
+    texts: dict[str, Any] = {
+        field: _text(fields, name, problems) for name, field in TEXTS.items()
+    }
+    return draft._replace(
+        **texts,
         scope=_scope(fields.get("scope"), problems),
         pii=_pii(fields.get("pii"), problems),
     )
@@ -348,15 +356,6 @@ def _text(fields: Fields, name: str, problems: list[str]) -> str | None:
     return str(value)
 
 
-def _when(fields: Fields, problems: list[str]) -> str | None:
-    """Return the moments that an entry is for, as one text; a list is taken too."""
-    value = fields.get("when")
-    if isinstance(value, list):
-        texts: list[str] = [item for item in value if isinstance(item, str)]
-        fields = {"when": ", ".join(texts) if len(texts) == len(value) else value}
-    return _text(fields, "when", problems)
-
-
 def _scope(value: object, problems: list[str]) -> str:
     scope = "public" if value is None else str(value).strip().lower()
     if scope not in SCOPES:
@@ -389,18 +388,11 @@ def render(entry: Entry) -> str:
         f"priority: {entry.priority}\nttl: {ttl}\n"
     )
     lists = (("related", entry.related), ("derived_from", entry.derived_from))
-    texts = {
-        "topic": entry.topic,
-        "authority": entry.claim,
-        "evidence": entry.evidence,
-        "when": entry.when,
-    }
+    texts = [(name, getattr(entry, field)) for name, field in TEXTS.items()]
     front += f"tags: {flow(entry.tags)}\n" if entry.tags else ""
     front += _supersedes(entry.replaces) if entry.replaces else ""
     front += "".join([f"{name}: {flow(many)}\n" for name, many in lists if many])
-    front += "".join(
-        [f"{name}: {quoted(text)}\n" for name, text in texts.items() if text]
-    )
+    front += "".join([f"{name}: {quoted(text)}\n" for name, text in texts if text])
     front += f"scope: {quoted(entry.scope)}\n" if entry.scope != "public" else ""
     if entry.kind != kinds.ENTRY:
         front += kinds.lines(entry.kind, entry.more)
@@ -474,9 +466,12 @@ def entry_json(entry: Entry) -> dict[str, Any]:
     }
 
 
-_JSON = (
+_BEFORE = (
     "id from to timestamp namespace priority ttl tags topic supersedes related scope"
     " claim derived_from"
-    " evidence when authority trust seq received expires alias claimed disputed"
-    " archived staged kind more run body"
 ).split()
+_BEHIND = (
+    "authority trust seq received expires alias claimed disputed archived staged kind"
+    " more run body"
+).split()
+_JSON = tuple(dict.fromkeys((*_BEFORE, *TEXTS.values(), *_BEHIND)))

@@ -24,6 +24,7 @@ from synapse.model.agents import Agent, Skill
 from synapse.model.entry import parse_ttl
 from synapse.model.settings import (
     EMBEDDERS,
+    HOURLY,
     PROTOCOL,
     REPUTATION,
     SIZES,
@@ -36,7 +37,7 @@ from synapse.system.typed import T
 from synapse.system.yaml import Fields, Value
 
 _SETTINGS = frozenset(
-    "protocol name workspace namespaces ttl authority staging users size_limits quota"
+    "protocol name workspace namespaces ttl authority staging users size_limits quota hourly"
     " global_write semantic"
     " reputation".split()
 )
@@ -127,6 +128,7 @@ def render_settings(settings: Settings) -> str:
         ("users", settings.users),
         ("size_limits", settings.sizes),
         ("quota", settings.quota),
+        ("hourly", settings.hourly),
     )
     fields |= {name: dict(pairs) for name, pairs in blocks if pairs}
     fields |= (
@@ -229,6 +231,7 @@ def _settings(
         users=read_key("users", lambda reader: reader.pairs("users"), last.users),
         sizes=read_key("size_limits", _sizes, last.sizes),
         quota=read_key("quota", _quota, last.quota),
+        hourly=read_key("hourly", _hourly, last.hourly),
         global_write=read_key("global_write", _global_write, last.global_write),
         semantic=read_key(
             "semantic",
@@ -353,6 +356,19 @@ def _quota(reader: FieldReader) -> tuple[tuple[str, str], ...]:
             reader.problems.append(
                 f"quota: {name}: {text!r} is not valid: write entries a day, or off"
             )
+    return pairs
+
+
+def _hourly(reader: FieldReader) -> tuple[tuple[str, str], ...]:
+    """Return what one author may write in an hour."""
+    pairs = reader.pairs("hourly")
+    for name, text in pairs:
+        if name not in HOURLY:
+            continue  # told of as a key that is not known
+        try:
+            parse_size(text)
+        except InvalidEntry as error:
+            reader.problems.append(f"hourly: {name}: {error}")
     return pairs
 
 

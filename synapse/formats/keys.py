@@ -62,6 +62,16 @@ SETTINGS: Mapping[str, str] = {
     "size_limits.*": "bytes of the namespaces below this pattern",
     "quota.default": "entries a day of each agent; or off",
     "quota.*": "entries a day of this agent",
+    "hourly.criticals": (
+        "critical entries of one author in an hour, else 1000; or off. What is beyond is important"
+    ),
+    "hourly.entries": "entries of one author in an hour, else 100000; or off. What is beyond is"
+    " refused",
+    "hourly.bytes": "text of one author in an hour, else 1GB; or off. What is beyond is refused",
+    "unverified.runs": (
+        "limit or allow: whether what a run writes after it was shown an unverified entry is"
+        " unverified too"
+    ),
     "reputation": "report, on or off: whether what agents do moves their authority",
     "semantic.embedder": "what makes vectors for search by meaning: local, ollama, openai",
     "semantic.model": "its model",
@@ -69,6 +79,9 @@ SETTINGS: Mapping[str, str] = {
     "semantic.folder": "where the weights of `local` lie",
     "semantic.key": "the name of the environment's variable with the server's key",
     "semantic.search": "off: searches go by words unless they ask for more",
+    "privacy.patterns.*": (
+        "personal data of your own, such as EMP-######: # for a digit, ? for a letter"
+    ),
     "mirror.synapse_json": "the old file of mail to write anew after every act on mail",
     "mirror.until": "the last date on which that is done",
     **_bounds("limits.run", "of one run"),
@@ -91,6 +104,8 @@ SETTINGS: Mapping[str, str] = {
     "schedule.defrag": 'when the nightly job runs, such as "02:30"; or off',
     "backup.dir": "where a snapshot goes after the nightly job; a whole path",
     "backup.keep": "how many snapshots stay; else all",
+    "checkpoints.every": "records from one signed checkpoint to the next, at least 10; or off",
+    "checkpoints.copy": "a second folder that checkpoints go to, beside the person's own",
     "consolidation.semantic.engine": "the engine that proposes merges",
     "consolidation.semantic.model": "its model",
     "consolidation.semantic.max_tokens": "tokens that a night's proposals may take",
@@ -99,6 +114,23 @@ SETTINGS: Mapping[str, str] = {
     "clients.default": "the agent that its sub-agents are; else engineer",
     "clients.agents.*": "the agent that sub-agents of this type are, such as Explore: researcher",
     "clients.project": "the project that they work on; else named after the folder",
+    "webhooks.*.url": "where entries are sent as they come: https://HOST/PATH",
+    "webhooks.*.secret": (
+        "the name of the environment's variable with the secret that signs them, such as"
+        " SYNAPSE_KEY_CHAT, or a file outside of the workspace; two of them while one takes over"
+    ),
+    "webhooks.*.as": "the agent with whose eyes it reads; else what is public alone",
+    "webhooks.*.namespaces": "patterns of the namespaces that are sent; else all",
+    "webhooks.*.priorities": "the priorities that are sent; else all",
+    "webhooks.*.agents": "the authors whose entries are sent; else all",
+    "hooks.*.verify": "how a delivery from outside is proven: standard, github or token",
+    "hooks.*.secret": "where its secret is, as for a webhook",
+    "hooks.*.agent": "the agent that writes it",
+    "hooks.*.namespace": "where it is written",
+    "hooks.*.body": "its text, with {paths.into.the.json}",
+    "hooks.*.priority": "its priority, with paths as well; else info",
+    "hooks.*.topic": "its topic, with paths as well",
+    "hooks.*.tags": "a list of its tags, with paths as well",
     "version": "of the original specification; has no effect",
     "implementation": "of the original specification; has no effect",
     "consolidator": "of the original specification; has no effect",
@@ -232,3 +264,55 @@ def _tree(table: Mapping[str, str]) -> Tree:
         for name in path.split("."):
             branch = branch.setdefault(name, {})
     return root
+
+
+# -- what a key can ask for beyond the workspace ---------------------------------------------------
+
+START, IMPORT, SEND, WRITE, RECEIVE = (
+    "start a program",
+    "import a module",
+    "send",
+    "write outside of the workspace",
+    "take in",
+)
+
+# Every key that can lead to one of these. `formats.wants` makes the lines that a person trusts.
+ASKS: Mapping[str, str] = {
+    "semantic.embedder": SEND,
+    "semantic.url": SEND,
+    "semantic.key": SEND,
+    "mirror.synapse_json": WRITE,
+    "backup.dir": WRITE,
+    "checkpoints.copy": WRITE,
+    "engines.*.kind": START,
+    "engines.*.*": START,
+    "consolidation.semantic.engine": SEND,
+    "consolidation.semantic.model": SEND,
+    "consolidation.semantic.max_tokens": SEND,
+    "consolidation.semantic.max_usd": SEND,
+    "script": IMPORT,
+    **{key: SEND for key in SETTINGS if key.startswith("webhooks.")},
+    **{key: RECEIVE for key in SETTINGS if key.startswith("hooks.")},
+}
+# The first parts of all other keys: they change what happens within the workspace, and what a
+# person who starts an agent here gets. A new key belongs here or above; a test demands it.
+WITHIN = frozenset(
+    "protocol name workspace namespaces ttl authority staging users global_write size_limits quota"
+    " hourly unverified privacy reputation limits prices tools schedule clients version"
+    " implementation consolidator agent subscriptions skills"
+    " lead engineers cto qa engine models view_budget max_tokens max_usd memory_tools".split()
+)
+WITHIN_KEYS = frozenset(
+    "semantic.model semantic.folder semantic.search mirror.until backup.keep"
+    " checkpoints.every".split()
+)
+
+
+def asks_for(path: str) -> str | None:
+    """Return what a key can ask for beyond the workspace, empty for nothing; None for a key that
+    nobody classified.
+    """
+    if path in ASKS:
+        return ASKS[path]
+    within = path in WITHIN_KEYS or path.partition(".")[0] in WITHIN
+    return "" if within else None

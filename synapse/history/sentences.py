@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 
+from synapse.authority import sees_work
 from synapse.errors import NotFound
 from synapse.model import clock
 from synapse.model.agents import OPERATOR
+from synapse.model.entry import SEALED
 from synapse.model.kinds import ATOM, FACT, kind_of
 from synapse.model.records import touched_by
 from synapse.system.typed import TYPE_CHECKING, Any, NamedTuple
@@ -23,8 +25,9 @@ if TYPE_CHECKING:
 _MAX_NAMES = 5
 # What a person wants to know of a day. Cursors, seals and voids are in the audit.
 CHANGELOG_KINDS = frozenset(
-    "agent settings entry approve reject vouch resolve archive restore undo review"
-    " quarantine repair run stop claim".split()
+    "agent settings key entry approve reject vouch resolve archive restore undo taint untaint"
+    " review"
+    " quarantine repair redact run stop claim limit".split()
 )
 
 
@@ -68,8 +71,13 @@ def visible_acts(
 
 
 def _as_visible(record: Record, reader: AgentMemory) -> Act | None:
-    """Return the act as the reader may see it, or None. Quarantined files are shown to the operator
-    alone, since their text is unchecked."""
+    """Return the act as the reader may see it, or None."""
+    if record.kind == "taint" and reader.id != OPERATOR:
+        if "entry" not in record.fields:
+            return None
+        # how far it went is told to nobody who may not see it
+        fields = {**record.fields, "ids": (), "may": (), "runs": ()}
+        record = record._replace(fields=fields)
     if record.kind in ("delivery", "shown"):
         ids = [
             id for id in ids_of(record) if reader.id == OPERATOR or _may_see(reader, id)
@@ -85,13 +93,47 @@ def _as_visible(record: Record, reader: AgentMemory) -> Act | None:
                 if name not in ("of", "left_out")
             }
         return Act(record._replace(fields=fields)) if ids else None
+    if reader.id not in (OPERATOR, record.by) and not _concerns(record, reader):
+        return None
     try:
-        entries = [reader.get(id) for id in ids_of(record)]
+        entries = [_shut(reader, id) for id in ids_of(record)]
     except NotFound:
         return None
-    if record.kind == "quarantine" and reader.id != OPERATOR:
-        return None
     return Act(record, entries[0] if entries else None)
+
+
+def _concerns(record: Record, reader: AgentMemory) -> bool:
+    """Return whether another agent's act that names no entry is this reader's to know: of runs,
+    those that it gave or whose project it reads. What was claimed, put aside, declared, repaired or
+    reviewed is for whom it is about, and the operator.
+    """
+    fields = record.fields
+    if record.kind in ("run", "stop"):
+        with reader.store.snapshot() as snap:
+            run = snap.run(fields["run"]) or {}
+        own = reader.id in (run.get("agent"), _agent_of(reader, run.get("parent")))
+        return own or sees_work(reader.agent, "", run.get("project"))
+    if record.kind == "agent":
+        return bool(fields.get("agent", {}).get("id") == reader.id)
+    return bool(ids_of(record)) or record.kind == "settings"
+
+
+def _agent_of(reader: AgentMemory, run: str | None) -> str | None:
+    if run is None:
+        return None
+    with reader.store.snapshot() as snap:
+        return (snap.run(run) or {}).get("agent")
+
+
+def _shut(reader: AgentMemory, id: str) -> Entry:
+    """Return an entry as a sentence tells of it: nobody's sealed text is on a page for people."""
+    reader.get(id)
+    entry = reader.access.entry(id)
+    if entry.scope not in SEALED:
+        return entry
+    from synapse.keys.keyring import shut
+
+    return shut(entry)
 
 
 def _may_see(reader: AgentMemory, id: str) -> bool:
@@ -104,8 +146,10 @@ def _may_see(reader: AgentMemory, id: str) -> bool:
 def ids_of(record: Record) -> list[str]:
     """Return the entries that a record names."""
     fields = record.fields
-    if record.kind == "undo":
+    if record.kind in ("undo", "untaint"):
         return touched_by(record)
+    if record.kind == "taint":
+        return [fields["entry"]] if "entry" in fields else []
     return (
         [record.id]
         if record.id
@@ -114,6 +158,19 @@ def ids_of(record: Record) -> list[str]:
             *([fields["entry"]] if fields.get("entry") else []),
         ]
     )
+
+
+def act_json(act: Act) -> dict[str, Any]:
+    """Return an act of the changelog as a JSON object."""
+    record = act.record
+    return {
+        "seq": record.seq,
+        "time": clock.iso(record.at),
+        "kind": record.kind,
+        "by": record.by,
+        "entries": ids_of(record),
+        "what": sentence(act),
+    }
 
 
 def format_days(acts: Iterable[Act], cut: Callable[[str], str]) -> str:
@@ -208,6 +265,16 @@ def undo_counts(fields: Mapping[str, Any]) -> str:
         [f"{len(fields['reviews'])} reviews turned"] if fields.get("reviews") else []
     )
     return ", ".join((*counts, *reviews))
+
+
+def _taint_sentence(_: Act, fields: Mapping[str, Any]) -> str:
+    if "entry" in fields:
+        what = f"tainted {fields['entry']}"
+    else:
+        since = f" since {fields['since']}" if fields.get("since") else ""
+        what = f"revoked what {fields.get('agent')} wrote{since}"
+    count = len(fields.get("ids", ()))
+    return what + (f": {count} entries" if count > 1 else "") + _why(fields)
 
 
 def _resolve_sentence(act: Act, fields: Mapping[str, Any]) -> str:
@@ -320,10 +387,21 @@ def _refusal_sentence(_: Act, fields: Mapping[str, Any]) -> str:
     )
 
 
+def _key_sentence(_: Act, fields: Mapping[str, Any]) -> str:
+    key = fields.get("key") or fields
+    how = {"new": "made", "rotated": "made anew", "imported": "registered"}
+    done = how.get(str(fields.get("how")), "revoked")
+    return f"{done} the key {key.get('id')} of {key.get('owner')}"
+
+
 _SENTENCES: Mapping[str, Any] = {
     "entry": _entry_sentence,
     "agent": _agent_sentence,
     "settings": lambda act, fields: "changed the settings",
+    "key": _key_sentence,
+    "share": lambda act, fields: (
+        f"shared {fields.get('entry')} with {fields.get('with')}"
+    ),
     "approve": _ruling_sentence("approved"),
     "reject": _ruling_sentence("rejected"),
     "vouch": _ruling_sentence("vouched for"),
@@ -331,6 +409,8 @@ _SENTENCES: Mapping[str, Any] = {
     "archive": _ruling_sentence("archived"),
     "restore": _ruling_sentence("restored"),
     "undo": _undo_sentence,
+    "taint": _taint_sentence,
+    "untaint": _ruling_sentence("untainted"),
     "night": _job_sentence,
     "review": _review_sentence,
     "shown": _shown_sentence,
@@ -346,6 +426,10 @@ _SENTENCES: Mapping[str, Any] = {
     "quarantine": lambda act, fields: (
         f"put {fields.get('path')} aside: {fields.get('reason')}"
     ),
+    "limit": lambda act, fields: (
+        f"reached its limit of {fields.get('most', 0):,} {fields.get('limit')} in an hour"
+    ),
+    "redact": lambda act, fields: f"redacted {fields.get('entry')}" + _why(fields),
     "repair": lambda act, fields: (
         f"gave up {len(fields['lines'])} damaged stretches of the journal"
         if fields.get("lines")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from synapse.agent_memory import AgentMemory
+from synapse.authority import sees_work
 from synapse.errors import InvalidEntry
 from synapse.history.sentences import sentence, visible_acts
 from synapse.model import clock
@@ -115,6 +116,8 @@ def _runs(me: AgentMemory, project: str, floor: int | None) -> Iterator[Moment]:
     """Yield when the runs of a project began and ended. Their tasks stand in their entries."""
     with me.store.snapshot() as snap:
         runs = snap.runs(project=project)
+    if not sees_work(me.agent, "", project):
+        runs = [run for run in runs if run["agent"] == me.id]
     for run in runs:
         times = {
             "began" + (f" for {run['parent']}" if run.get("parent") else ""): run["at"]

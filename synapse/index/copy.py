@@ -13,6 +13,7 @@ import time
 
 from synapse.errors import StoreError
 from synapse.index.database import INDEX, Database
+from synapse.system.plain_files import demand_file, read_file
 
 _TRIES = 6
 # ns; the clock of a file system ticks in milliseconds: a younger change may not be the last one
@@ -25,6 +26,7 @@ _WAL = slice(
 def in_memory(path: str, kind: tuple[str, str, str] = INDEX) -> Database:
     """Return what the file holds, in memory; an empty one where the file cannot be used."""
     try:
+        demand_file(path)
         return Database(":memory:", kind, _copied(path))
     except StoreError:
         return Database(":memory:", kind)
@@ -81,8 +83,7 @@ def _whole(path: str) -> bytes | None:
     """Return the bytes of one moment, None where somebody wrote meanwhile or may have."""
     try:
         before, start = _state(path), time.time_ns()
-        with open(path, "rb") as file:
-            raw = file.read()
+        raw = read_file(path)
         is_same = before is not None and _state(path) == before
     except OSError:
         return None

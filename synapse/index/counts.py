@@ -5,6 +5,7 @@ of these.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from synapse.index.database import Database
 from synapse.system.typed import TYPE_CHECKING
@@ -18,7 +19,6 @@ class TokenCounts:
     db: Database
     if TYPE_CHECKING:
         twice: Callable[[Callable[[], object]], object]
-        _alone: Callable[[Callable[[], object]], object]
         _whole: Callable[[Callable[[], object]], object]
 
     def __init__(self) -> None:
@@ -55,5 +55,5 @@ class TokenCounts:
         rows: list[tuple[object, ...]] = [
             (digest, encoding, n) for digest, n in counts.items()
         ]
-        keep = lambda: self._whole(lambda: self.db.many("keep_token", rows))  # noqa: E731
-        self.twice(lambda: self._alone(keep))
+        keep = partial(self.db.many, "keep_token", rows)
+        self.twice(partial(self._whole, keep))

@@ -8,24 +8,27 @@ from __future__ import annotations
 import os
 import sqlite3
 from _thread import _local, get_ident
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
-from synapse.errors import IndexDamaged, StoreError
-from synapse.system.typed import TYPE_CHECKING, Any
+from synapse.errors import IndexDamaged, StoreBusy, StoreError
+from synapse.system.plain_files import demand_file, open_file
+from synapse.system.typed import TYPE_CHECKING, Any, T
 
 if TYPE_CHECKING:
     from synapse.system.lock import Lock
 
-VERSION = "16"
+VERSION = "19"
 INDEX = ("schema.sql", "queries.sql", VERSION)
 KEPT = 500
 _FOR_SPEED = frozenset(("meta", "tokens", "words", "long", "lanes", "swept"))
 _HERE = os.path.dirname(__file__)
+_LOADED: dict[str, dict[str, str]] = {}
+_EMPTY: dict[tuple[str, str, str], bytes] = {}  # of each kind, as it begins in memory
 
 
 def load_sql(name: str) -> dict[str, str]:
-    """Return the named statements of a file; fragments are written into the statements that use
-    them.
+    """Return the named statements of a file, of this folder unless its path is whole; fragments are
+    written into the statements that use them.
     """
     with open(os.path.join(_HERE, name), encoding="utf-8") as file:
         sections = file.read().split("\n-- ")
@@ -42,6 +45,13 @@ def load_sql(name: str) -> dict[str, str]:
             for name, text in statements.items()
         }
     return statements
+
+
+def _statements(name: str) -> dict[str, str]:
+    """Return the named statements of a file of ours, which a process reads once."""
+    if name not in _LOADED:
+        _LOADED[name] = load_sql(name)
+    return dict(_LOADED[name])
 
 
 class Act:
@@ -87,8 +97,9 @@ class Database:
         copy: sqlite3.Connection | None = None,
     ) -> None:
         self.path = path
+        self.kind = kind
         self.schema, queries, self.version = kind
-        self.sql = load_sql(queries)
+        self.sql = _statements(queries)
         self.filled: dict[tuple[object, ...], str] = {}
         self.local = _Thread()
         self.pid = os.getpid()
@@ -159,12 +170,20 @@ class Database:
             except sqlite3.DatabaseError as error:
                 raise self.failed(error) from error
 
-    def roll_back(self) -> None:
-        """Take back the transaction that is open; of a damaged file it may be gone already."""
+    def whole(self, section: Callable[[], T]) -> T:
+        """Run the section in one transaction, all of it or nothing, and return what it returns."""
+        run = self.connection.execute
+        run("begin immediate")
         try:
-            self.connection.execute("rollback")
-        except sqlite3.Error:
-            pass
+            value = section()
+        except BaseException:
+            try:
+                run("rollback")
+            except sqlite3.Error:
+                pass  # of a damaged file it may be gone already
+            raise
+        run("commit")
+        return value
 
     def many(self, name: str, rows: list[tuple[object, ...]]) -> None:
         if rows:
@@ -195,7 +214,7 @@ class Database:
         except FileNotFoundError:
             mine = False
         if mine:
-            _put_away(self.path)
+            set_aside_damaged(self.path, "-wal", "-shm")
         self.file += 1
         self._ensure()
         return mine
@@ -248,6 +267,20 @@ class Database:
         """Fold the log of changes back into the file, as far as nobody reads an older state."""
         self.connection.execute("pragma wal_checkpoint(passive)").fetchone()
 
+    def vacuum(self) -> None:
+        """Write the file anew, without what was deleted, and empty the log of changes."""
+        try:
+            self.connection.execute("vacuum")
+            busy, *_ = self.connection.execute(
+                "pragma wal_checkpoint(truncate)"
+            ).fetchone()
+        except sqlite3.Error as error:
+            raise self.failed(error) from error
+        if busy and self.path != ":memory:":
+            raise StoreBusy(
+                f"{self.path} still holds what was deleted: somebody reads in it; try again"
+            )
+
     def let_go(self) -> None:
         """Close this thread's connection: it ends, or has nothing more to ask."""
         connection = self.opened.pop(get_ident(), None)
@@ -264,6 +297,8 @@ class Database:
         self.opened, self.local = {}, _Thread()
 
     def _connect(self, copy: sqlite3.Connection | None = None) -> sqlite3.Connection:
+        if self.path != ":memory:":
+            _make_private(self.path)
         try:
             connection = copy or sqlite3.connect(
                 self.path,
@@ -294,10 +329,16 @@ class Database:
         try:
             if self._version() == self.version:
                 return
+            if self.shared is not None and self.kind in _EMPTY:
+                _fill(self.shared, _EMPTY[self.kind])
+                return
             self.connection.execute("begin immediate")
             if self._version() != self.version:
                 self.wipe()
             self.connection.execute("commit")
+            # not every SQLite was built with this
+            if self.shared is not None and hasattr(self.shared, "serialize"):
+                _EMPTY[self.kind] = self.shared.serialize()
         except sqlite3.DatabaseError as error:
             raise self.failed(error) from error
 
@@ -324,6 +365,16 @@ class Database:
         self.set_meta("version", self.version)
 
 
+def _fill(connection: sqlite3.Connection, raw: bytes) -> None:
+    """Copy a database into an empty one: to make the tables anew takes five times as long."""
+    source = sqlite3.connect(":memory:")
+    try:
+        source.deserialize(raw)
+        source.backup(connection)
+    finally:
+        source.close()
+
+
 def open_database(
     path: str, lock: Lock | None, kind: tuple[str, str, str] = INDEX
 ) -> Database:
@@ -339,20 +390,34 @@ def open_database(
         return Database(path, kind)
 
 
+def _make_private(path: str) -> None:
+    """Make the file before SQLite does: for no more users than its folder is for, and never through
+    a link. StoreError where something else is there, or beside it.
+    """
+    demand_file(path)
+    mode = os.stat(os.path.dirname(path)).st_mode & 0o644
+    try:
+        os.close(open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
+    except OSError:
+        pass  # it is there, or SQLite says what is wrong
+
+
 def set_aside(path: str, kind: tuple[str, str, str]) -> None:
     """Put a file that cannot be opened out of the way, if nobody did that meanwhile."""
     try:
         Database(path, kind).close()
     except StoreError:  # damaged, or held by who had it open before
-        _put_away(path)
+        set_aside_damaged(path, "-wal", "-shm")
 
 
-def _put_away(path: str) -> None:
-    """Rename a file and its log of changes. The log goes first: a new file must not find it."""
-    for end in ("-wal", "-shm", ""):
+def set_aside_damaged(path: str, *beside: str) -> None:
+    """Rename a derived file and those beside it, under names that say why. They go first, and what
+    comes again meanwhile is removed: a new file must not find them.
+    """
+    for end in (*beside, ""):
         if os.path.exists(path + end):
             os.replace(path + end, f"{path}.damaged{end}")
-    for end in ("-wal", "-shm"):
+    for end in beside:
         if os.path.exists(path + end):
             os.remove(path + end)
 

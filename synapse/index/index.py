@@ -8,29 +8,29 @@ import os
 import sqlite3
 from _thread import RLock
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from synapse.errors import IndexDamaged, StoreCorrupt
-from synapse.index.corrections import (
-    Steps,
-    corrected,
-    format_steps,
-    is_step,
-    parse_steps,
-    steps_of,
-)
 from synapse.index.counts import TokenCounts
 from synapse.index.database import Database, is_damage, open_database
-from synapse.index.losses import damaged, format_losses, note_losses
-from synapse.index.names import Names
-from synapse.index.projector import BATCH, Projector, voids_of
-from synapse.index.reached import (
+from synapse.index.derive.corrections import (
+    Steps,
+    corrected,
+    is_step,
+    steps_of,
+)
+from synapse.index.derive.progress import (
     Reached,
     fork_since,
+    format_losses,
     last_common,
     note_fork,
     read_reached,
+    still_lost,
     write_reached,
 )
+from synapse.index.derive.projector import BATCH, Projector, voids_of
+from synapse.index.names import Names
 from synapse.index.snapshot import Snapshot
 from synapse.model import kinds
 from synapse.model.records import Lost, Record
@@ -42,14 +42,11 @@ if TYPE_CHECKING:
 
 FOLDERS = 500  # of which the names are kept in memory
 UNKNOWN = (-1, -1, -1)
+NO_STEPS = Steps()
 Watch = Callable[[Sequence[Record]], object]
 _INSIDE = (
     "a snapshot is for questions: leave it before the log or the index is written to"
 )
-
-
-def _unwatched(records: Sequence[Record]) -> None:
-    """Do nothing: no one watches."""
 
 
 class Index(TokenCounts):
@@ -67,8 +64,8 @@ class Index(TokenCounts):
         self.mutex = RLock()
         self.place, self.doubts = (-1, -1), 0  # where it stands
         self.notes: list[str] = []
-        self.told = False
-        self.lost: list[int] = []  # records whose lines are damaged, as was said
+        self.fork_noted = False
+        self.lost: tuple[int, ...] = ()  # records whose lines are damaged, as was said
         self.say: Callable[[str], object] = _warn
         self.taken = 0  # batches since the last fold
         self.folders: dict[str, tuple[int, set[str]]] = {}
@@ -123,7 +120,7 @@ class Index(TokenCounts):
             try:
                 kept = read_reached(self.db)
                 forks = self.db.meta("forks") or ""
-                reached = kept._replace(mark=(-1, -1), proof="", seen=self.seen())
+                reached = kept.anew()._replace(seen=self.seen())
             except (IndexDamaged, sqlite3.DatabaseError, ValueError):
                 pass
             try:
@@ -145,17 +142,19 @@ class Index(TokenCounts):
         mark = self.log.mark()
         with self.mutex:
             doubts = self.log.doubts
-            if self._behind(mark):
-                self._reach(mark)
-            self.refresh((*mark, doubts))
+            if self._behind(mark, read_reached(self.db)):
+                # Alone for one batch at a time: whoever waits may do the next.
+                batch = partial(self._batch, mark)
+                while not self._whole(batch):
+                    pass
+            lost = self.refresh((*mark, doubts)).lost
             self.place, self.doubts = mark, doubts
-        if self.log.forked and not self.told:
+        if self.log.forked and not self.fork_noted:
             self.notes.append(
                 "the journal holds two histories (a git merge?), and one is shown:"
                 " `synapse merge`, or the next write, makes them one"
             )
-        self.told = self.log.forked
-        lost = damaged(self.db)
+        self.fork_noted = self.log.forked
         if lost and lost != self.lost:
             self.notes.append(format_losses(lost))
         self.lost = lost
@@ -163,21 +162,22 @@ class Index(TokenCounts):
         for note in notes:
             self.say(note)
 
-    def _behind(self, mark: tuple[int, int]) -> bool:
+    def _behind(self, mark: tuple[int, int], reached: Reached) -> bool:
         """Return whether there is more in the log, or another log than the one that was taken
         in.
         """
-        reached = read_reached(self.db)
         return (
             reached.mark < mark
             or not self.log.holds(reached.proof)
             or self.log.mark() < reached.mark
         )
 
-    def refresh(self, mark: object) -> None:
-        """Learn the names first, so that no page reaches further: others write meanwhile."""
-        cursor, turn, current = self.cursor(), read_reached(self.db).turn, self.current
-        names, entries = current.names, current.entries
+    def refresh(self, mark: object) -> Reached:
+        """Learn the names first, so that no page reaches further: others write meanwhile. Return
+        how far the index has come.
+        """
+        cursor, reached, current = self.cursor(), read_reached(self.db), self.current
+        names, entries, turn = current.names, current.entries, reached.turn
         version = self.db.run("version").fetchone()
         if turn != current.turn:
             entries = {}
@@ -185,16 +185,15 @@ class Index(TokenCounts):
         if turn != current.turn or version != names.version:
             names = Names(self.db, version)
         self.current = Snapshot(self.db, names, cursor, mark, turn, entries)
+        return reached
 
-    def rebuild(self, watch: Watch = _unwatched) -> int:
+    def rebuild(self, watch: Watch | None = None) -> int:
         """Drop everything and derive it again. Return how many records the log holds. Others read
         on in the old one. Who watches is shown every batch of records on the way, all of them
         again where one was taken back. What the log lost is given up, and reported no more.
         """
         with self.mutex:
-            self.twice(
-                lambda: self._alone(lambda: self._whole(lambda: self._given_up(watch)))
-            )
+            self.twice(lambda: self._whole(lambda: self._given_up(watch)))
             self.fill_words()
             names = Names(self.db, self.db.run("version").fetchone())
             turn = read_reached(self.db).turn
@@ -202,7 +201,7 @@ class Index(TokenCounts):
             self.place = (-1, -1)
             return int(self.db.meta("seq") or 0)
 
-    def _given_up(self, watch: Watch) -> bool:
+    def _given_up(self, watch: Watch | None) -> bool:
         highest, reached = self.seen(), read_reached(self.db)
         self._anew(reached._replace(seen=0), watch=watch)
         if highest > self.cursor():
@@ -220,17 +219,19 @@ class Index(TokenCounts):
         """
         self.rebuild()
         turn = self.turns() + 1
-        self._alone(lambda: self._whole(lambda: note_fork(self.db, turn, floor)))
+        self._whole(lambda: note_fork(self.db, turn, floor))
         self.log.restart(floor)
+
+    def purge(self) -> None:
+        """Derive it anew, and leave no byte of what was derived before in its files. StoreError
+        where somebody who reads keeps it from that.
+        """
+        self.restored(0)
+        self.db.vacuum()
 
     def cursor(self) -> int:
         """Return the seq of the last record taken in."""
         return int(self.db.meta("seq") or 0)
-
-    def _reach(self, mark: tuple[int, int]) -> None:
-        """Go on until the mark, alone for one batch at a time: whoever waits may do the next."""
-        while not self._alone(lambda: self._project(mark)):
-            pass
 
     def seen(self) -> int:
         """Return the highest seq ever taken in, by this file of the index or by those that it was
@@ -247,7 +248,7 @@ class Index(TokenCounts):
 
     def steps(self) -> Steps:
         """Return where the log's time steps back, as far as it was taken in."""
-        return parse_steps(self.db.meta("steps") or "")
+        return read_reached(self.db).steps
 
     def turns(self) -> int:
         return self.twice(lambda: read_reached(self.db)).turn
@@ -267,43 +268,32 @@ class Index(TokenCounts):
         except (sqlite3.Error, OSError) as error:
             raise self.db.failed(error) from error
 
-    def _project(self, mark: tuple[int, int]) -> bool:
-        """Take in the next records of the log, in one transaction. Return whether the index then
-        stands at the mark.
-        """
-        return self._whole(lambda: not self._behind(mark) or self._batch(mark))
-
     def _whole(self, section: Callable[[], T]) -> T:
-        """Run the section in one transaction, all of it or nothing, and return what it returns:
-        nobody reads an index that is half derived.
+        """Run the section alone and in one transaction, all of it or nothing, and return what it
+        returns: nobody reads an index that is half derived.
         """
-        run = self.db.connection.execute
-        run("begin immediate")
-        try:
-            value = section()
-        except BaseException:
-            self.db.roll_back()
-            raise
-        run("commit")
-        return value
+        return self._alone(partial(self.db.whole, section))
 
-    def _batch(self, mark: tuple[int, int], watch: Watch = _unwatched) -> bool:
+    def _batch(self, mark: tuple[int, int], watch: Watch | None = None) -> bool:
+        """Take in the next records of the log. Return whether the index then stands at the mark."""
         cursor, reached = self.cursor(), read_reached(self.db)
+        if not self._behind(mark, reached):
+            return True  # others took them in
         records, proof = self.log.batch(cursor, BATCH, reached.proof)
         if not self.log.holds(reached.proof):
             return self._another(reached)
-        watch(records)
-        steps, stamped = self.steps(), int(self.db.meta("stamped") or 0)
+        if watch is not None:
+            watch(records)
+        steps, stamped = reached.steps, reached.stamped
         for record in records:
             if is_step(stamped, record.at, steps):
                 new = steps_of(self.log.since(0))
                 if new != steps:
                     return self._anew(reached, voids_of(self.log.since(0)), watch, new)
             stamped = record.at
-        self.db.set_meta("stamped", str(stamped))
         projector = Projector(self.db)
         last = self._taken(projector, corrected(records, steps))
-        note_losses(self.db, self.log.damaged, records)
+        lost = still_lost((*reached.lost, *self.log.damaged), records)
         self.log.damaged.clear()
         if projector.restart:
             return self._anew(reached, voids_of(self.log.since(0)), watch, steps)
@@ -314,13 +304,15 @@ class Index(TokenCounts):
         if done and cursor < reached.seen:
             self.log.explain(Lost(cursor, reached.seen, 0, 0, reached.boot))
             reached = reached._replace(seen=cursor)
-        highest, mark = max(reached.seen, cursor), mark if done else reached.mark
-        write_reached(
-            self.db,
-            Reached(
-                mark, reached.turn, highest, self.log.boot(), proof or reached.proof
-            ),
+        reached = reached._replace(
+            mark=mark if done else reached.mark,
+            seen=max(reached.seen, cursor),
+            boot=self.log.boot(),
+            proof=proof or reached.proof,
+            stamped=stamped,
+            lost=lost,
         )
+        write_reached(self.db, reached)
         self.taken += 1
         return done
 
@@ -328,8 +320,8 @@ class Index(TokenCounts):
         self,
         reached: Reached,
         voids: Sequence[tuple[object, ...]] = (),
-        watch: Watch = _unwatched,
-        steps: Steps | None = None,
+        watch: Watch | None = None,
+        steps: Steps = NO_STEPS,
     ) -> bool:
         """Derive all of it again, also where a record was taken back after it had its effect, or
         its time turns out to be wrong: now it is known.
@@ -338,9 +330,8 @@ class Index(TokenCounts):
         self.log.damaged.clear()
         self.db.wipe()
         self.db.set_meta("forks", forks)
-        write_reached(self.db, reached._replace(mark=(-1, -1), proof=""))
+        write_reached(self.db, reached.anew()._replace(steps=steps))
         self.db.many("put_void", list(voids))
-        self.db.set_meta("steps", format_steps(steps or Steps()))
         while not self._batch(mark, watch):
             pass
         return True
@@ -386,7 +377,7 @@ class Index(TokenCounts):
 
     def note(self, key: str, value: str) -> None:
         """Keep a value with the index, as disposable as the rest."""
-        self.twice(lambda: self._alone(lambda: self.db.set_meta(key, value)))
+        self.twice(lambda: self._whole(lambda: self.db.set_meta(key, value)))
 
     def fold(self, least: int = 0) -> None:
         """Fold the log of changes back into the file, if so many batches were taken in. Most of it
@@ -450,26 +441,17 @@ class Index(TokenCounts):
         """Index the words of what was taken in, in batches of their own: inside the append, or the
         page, they would make their tails.
         """
-        self.twice(self._fill_missing_words)
-
-    def _fill_missing_words(self) -> None:
-        if self.cursor() > self._worded():
-            self._alone(self._fill_words)
-
-    def _worded(self) -> int:
-        return int(self.db.meta("words") or 0)
+        self.twice(self._fill_words)
 
     def _fill_words(self) -> None:
-        from synapse.index import full_text
+        while self.cursor() > int(self.db.meta("words") or 0):
+            self._whole(self._fill_batch)
 
-        def fill() -> bool:
-            cursor, before = self.cursor(), self._worded()
-            reached = full_text.fill(self.db, before)
-            self.db.set_meta("words", str(cursor if reached == before else reached))
-            return reached == before
+    def _fill_batch(self) -> None:
+        from synapse.index.full_text.search import fill
 
-        while not self._whole(fill):
-            pass
+        reached = fill(self.db, int(self.db.meta("words") or 0), self.cursor())
+        self.db.set_meta("words", str(reached))
 
     # -- proof -------------------------------------------------------------------------------------
 

@@ -8,12 +8,15 @@ it holds for one state of the names: when a name or a declaration comes, `Index`
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from synapse.index.database import Database
 from synapse.index.globs import EVERY, covering
 from synapse.model.agents import MAIL, Agent, Skill, settled
-from synapse.system.typed import Any, NamedTuple
+from synapse.system.typed import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from synapse.model.keys import Keys
 
 EVERYONE = -2  # the number under which the operator reads, who sees what anybody does
 LISTED = 1_000  # so many namespaces stand in a statement by their numbers
@@ -35,7 +38,7 @@ class Reach(NamedTuple):
 class Names:
     """The names of one state of the index, with what was worked out from them."""
 
-    def __init__(self, db: Database, version: object = None) -> None:
+    def __init__(self, db: Database, version: Sequence[Any] | None = None) -> None:
         self.db = db
         self.version = version
         # Agents after namespaces: nobody is known whose places are not.
@@ -47,9 +50,22 @@ class Names:
         self.common: dict[
             tuple[int, str], int
         ] = {}  # by size of the store: entries with a word
+        self._keys: Keys | None = None
+        self._contained: bool | None = None
         self._reaches: dict[Agent | None, Reach] = {}
         self._weights: dict[tuple[Reach, tuple[int, ...]], tuple[int, int, int]] = {}
         self._within: dict[tuple[str, ...], Numbers] = {}
+
+    @property
+    def keys(self) -> Keys | None:
+        """The public keys that were registered; None where there never was one."""
+        if self._keys is None and (self.version is None or self.version[-1]):
+            from synapse.model.keys import Keys
+
+            self._keys = Keys(
+                (seq, json.loads(fields)) for seq, fields in self.db.run("keys")
+            )
+        return self._keys if self._keys and self._keys.last else None
 
     def reach(self, agent: Agent | None) -> Reach:
         """Return what an agent may see; None is the operator."""
@@ -71,6 +87,13 @@ class Names:
             if not names.isdisjoint(listed.split(" "))
         )
         return Reach(nids, audiences, self.author(agent.id))
+
+    @property
+    def contained(self) -> bool:
+        """Return whether anything was ever tainted: where nothing was, no entry is looked up."""
+        if self._contained is None:
+            self._contained = self.db.run("any_taint").fetchone() is not None
+        return self._contained
 
     def author(self, name: str) -> int:
         """Return the number of an author, -1 where nothing is from it."""

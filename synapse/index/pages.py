@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from itertools import product
 
 from synapse.index.database import Database
+from synapse.index.derive.entries import entry_from
 from synapse.index.names import EVERYONE, Declared, Names, Numbers, Reach
-from synapse.index.projector import entry_from
 from synapse.model.agents import MAIL, Agent
 from synapse.model.entry import NEVER, RANK, Entry
 from synapse.system.typed import Any, NamedTuple
@@ -87,9 +87,13 @@ class Pages:
         if wanted.author or wanted.tag or wanted.archived or wanted.limit is None:
             rows = self._filtered(reach, wanted, prios, values)
         elif wanted.namespaces:
-            rows = self._narrow(
-                reach, self.names.within(wanted.namespaces), prios, values, wanted
-            )
+            within = self.names.within(wanted.namespaces)
+            if isinstance(within, tuple) and len(within) * len(prios) <= 24:
+                # Few enough for lane by lane; else through the order of the log.
+                lanes = self._lanes(reach, within, prios, values)
+                rows = _newest(lanes, values["limit"])
+            else:
+                rows = self._filtered(reach, wanted, prios, values)
         else:
             rows = self._wide(reach, prios, values)
         return self.load(rows, now, reach)
@@ -123,21 +127,6 @@ class Pages:
         return self.db.run(
             "page_paged" if paged else "page_all", values, prios=prios, **lists
         ).fetchall()
-
-    def _narrow(
-        self,
-        reach: Reach,
-        within: Numbers,
-        prios: tuple[int, ...],
-        values: dict[str, Any],
-        wanted: Filter,
-    ) -> list[tuple[int, int, int]]:
-        """Return what stands in these namespaces: lane by lane where they are few, else through the
-        order of the log.
-        """
-        if isinstance(within, tuple) and len(within) * len(prios) <= 24:
-            return _newest(self._lanes(reach, within, prios, values), values["limit"])
-        return self._filtered(reach, wanted, prios, values)
 
     def _lanes(
         self,
@@ -174,15 +163,15 @@ class Pages:
         lists |= {"nids": reach.nids, "audiences": reach.audiences}
         return self.db.run("page_filtered", values, **lists).fetchall()
 
-    def count(self, agent: Agent | None, wanted: Filter, now: int) -> tuple[int, int]:
-        """Return how many entries match the filter, and how many of those this agent may see."""
+    def count(self, agent: Agent | None, wanted: Filter, now: int) -> int:
+        """Return how many entries that this agent may see match the filter. What it may not see is
+        in no count.
+        """
         reach = self.names.reach(agent)
         plain = not (wanted.author or wanted.tag or wanted.archived)
         if plain and wanted.since is None:
-            matched, in_reach, own, own_in_reach = self._census(
-                reach, wanted, now, self.cursor
-            )
-            return matched, in_reach + own - own_in_reach
+            in_reach, own, own_in_reach = self._census(reach, wanted, now, self.cursor)
+            return in_reach + own - own_in_reach
         values = {
             "floor": self.floor(wanted.since),
             "cursor": self.cursor,
@@ -203,14 +192,13 @@ class Pages:
                 "prios": priority_numbers(wanted.priorities),
             }
             counts = self.db.run("count", values | self._values(wanted), **lists)
-        matched, visible = counts.fetchone()
-        return matched, visible or 0
+        return int(counts.fetchone()[0])
 
     def _census(
         self, reach: Reach, wanted: Filter, now: int, cursor: int
     ) -> tuple[int, ...]:
-        """Return how many live entries these namespaces and priorities have: all, those that the
-        agent hears of, its own, and those of its own that it hears of. From the counts that the
+        """Return how many live entries these namespaces and priorities have: those that the agent
+        hears of, its own, and those of its own that it hears of. From the counts that the
         projection keeps, and what has changed since.
         """
         lists: dict[str, Numbers] = {
@@ -250,18 +238,18 @@ class Pages:
         count, lapse, cursor, skipped, ahead = self.db.run(
             name, values, **lists
         ).fetchone()
-        lapse, after = NEVER if lapse is None else lapse, 0
+        lapse = NEVER if lapse is None else lapse
         if cursor is None:
-            _, in_reach, _, own_in_reach = self._census(reach, Filter(), now, NEVER)
+            in_reach, _, own_in_reach = self._census(reach, Filter(), now, NEVER)
             return in_reach - own_in_reach, 0, lapse
-        if skipped is not None:
-            after, _ = self.db.run("shown", values).fetchone()
-            bounds = {"floor": after, "cursor": cursor}
-            skipped += sum(
-                change
-                for (change,) in self.db.run("left_since", values | bounds, **lists)
-            )
-        return count - ahead + (skipped or 0), after if skipped else cursor, lapse
+        if skipped is None:
+            return count - ahead, cursor, lapse
+        floor, _ = self.db.run("shown", values).fetchone()
+        bounds = {"floor": floor, "cursor": cursor}
+        skipped += sum(
+            change for (change,) in self.db.run("left_since", values | bounds, **lists)
+        )
+        return count - ahead + skipped, floor if skipped else cursor, lapse
 
     def unread_rows(
         self, agent: Agent, wanted: Filter, now: int
@@ -327,19 +315,12 @@ class Pages:
         if len(entries) + len(missing) > CACHED:
             entries = self.entries = {}  # another thread may be reading the old one
             missing = list(rows)
-        self._read(missing, entries)
-        return [entries[seq, rev] for seq, _, rev in rows]
-
-    def _read(
-        self,
-        rows: Sequence[tuple[int, int, int]],
-        entries: dict[tuple[int, int], Entry],
-    ) -> None:
-        revs = {seq: rev for seq, _, rev in rows}
+        revs = {seq: rev for seq, _, rev in missing}
         seqs = list(revs)
         for start in range(0, len(seqs), 500):
             for row in self.db.run("rows", seqs=seqs[start : start + 500]):
                 entries[row[0], revs[row[0]]] = entry_from(row)
+        return [entries[seq, rev] for seq, _, rev in rows]
 
     def _with_peers(self, entry: Entry, now: int, reach: Reach) -> Entry:
         values = {"seq": entry.seq, "now": now, "me": reach.me}

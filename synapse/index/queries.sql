@@ -30,7 +30,8 @@ e.nid in ({within}) and e.prio in ({prios})
 (:agent is null or agent = :agent) and (:run is null or run = :run) and (:entry is null or entry = :entry)
 
 -- fragment: stands
-(f.lifted = 0 and (f.until = :never or h.hidden < :never and h.archived = 0))
+(f.lifted = 0 and (f.until > :never or coalesce(h.hidden, 0) <= :never
+  and (f.until = :never or h.hidden < :never and h.archived = 0)))
 
 -- name: page_all
 select e.seq, e.rec, e.rev from entries e not indexed
@@ -71,7 +72,7 @@ order by e.seq desc limit :limit
 -- name: page_filtered
 select e.seq, e.rec, e.rev from entries e not indexed
 where e.seq > :floor and e.seq <= :cursor and {asked}
-  and e.archived = :archived and (:archived = 1 or e.hidden <= :now and e.expires > :now)
+  and e.archived = :archived and (:archived = 1 and {untainted} or e.hidden <= :now and e.expires > :now)
   and (:author is null or e.aid = :author)
   and (:tag is null or exists (select 1 from tags t where t.tag = :tag and t.seq = e.seq))
   and {seen}
@@ -81,30 +82,31 @@ order by e.seq desc limit :limit
 select seq, rec, rev from entries where seq <= :cursor order by seq
 
 -- name: count
-select count(*), sum({seen}) from entries e
-where e.seq > :floor and e.seq <= :cursor and {asked}
-  and e.archived = :archived and (:archived = 1 or e.hidden <= :now and e.expires > :now)
+select count(*) from entries e
+where e.seq > :floor and e.seq <= :cursor and {asked} and {seen}
+  and e.archived = :archived and (:archived = 1 and {untainted} or e.hidden <= :now and e.expires > :now)
   and (:author is null or e.aid = :author)
   and (:tag is null or exists (select 1 from tags t where t.tag = :tag and t.seq = e.seq))
 
 -- name: count_since
-select count(*), sum({seen}) from entries e not indexed where e.kind <> 1 and e.seq > :floor and e.seq <= :cursor and {live}
+select count(*) from entries e not indexed
+where e.kind <> 1 and e.seq > :floor and e.seq <= :cursor and {live} and {seen}
 
 -- name: census
-select sum(e.live), sum(e.live * {heard}), 0, 0 from lanes e where {asked}
+select sum(e.live * {heard}), 0, 0 from lanes e where {asked}
 union all  -- expired since
-select -count(*), -sum({heard}), 0, 0 from entries e indexed by entries_expires
+select -sum({heard}), 0, 0 from entries e indexed by entries_expires
 where e.hidden = 0 and e.archived = 0 and e.expires > (select at from swept) and e.expires <= :now and {asked}
 union all  -- or not yet, by a clock that was set back
-select count(*), sum({heard}), 0, 0 from entries e indexed by entries_expires
+select sum({heard}), 0, 0 from entries e indexed by entries_expires
 where e.hidden = 0 and e.archived = 0 and e.expires <= (select at from swept) and e.expires > :now and {asked}
 union all  -- hidden for a time that is over
-select count(*), sum({heard}), 0, 0 from entries e indexed by entries_hidden
+select sum({heard}), 0, 0 from entries e indexed by entries_hidden
 where e.hidden > 0 and e.hidden < 4611686018427387904 and {live} and {asked}
 union all  -- taken in since the names were learned
-select -count(*), -sum({heard}), 0, 0 from entries e not indexed where e.seq > :cursor and {live} and {asked}
+select -sum({heard}), 0, 0 from entries e not indexed where e.seq > :cursor and {live} and {asked}
 union all
-select 0, 0, count(*), sum({heard}) from entries e indexed by entries_author
+select 0, count(*), sum({heard}) from entries e indexed by entries_author
 where e.aid = :me and e.seq <= :cursor and {live} and {asked}
 
 -- name: unread
@@ -136,7 +138,9 @@ select count(*) from entries e indexed by entries_hidden
 where e.hidden > 0 and e.hidden < 4611686018427387904 and {live} and {left}
 
 -- name: fresh
-select e.seq, e.rec, e.rev from entries e not indexed where {fresh} order by e.prio, e.seq limit :limit
+select e.seq, e.rec, e.rev from entries e not indexed where {fresh}
+order by e.prio, iif(e.prio = 0, (select -json_extract(t.head, '$.authority') from texts t where t.rec = e.rec), 0), e.seq
+limit :limit
 
 -- name: fresh_counts
 select sum(e.prio = 0), sum(e.prio = 1), sum(e.prio = 2) from entries e not indexed where {fresh}
@@ -144,13 +148,22 @@ select sum(e.prio = 0), sum(e.prio = 1), sum(e.prio = 2) from entries e not inde
 -- name: seen_between
 select seq from seen where aid = :me and seq between :first and :last and mark <= :cursor
 
+-- name: written_lately
+select count(*), sum(e.prio = 0), sum(e.bytes), min(e.at), min(iif(e.prio = 0, e.at, null))
+from entries e indexed by entries_author
+where e.aid = (select aid from authors where name = :author) and e.seq > :floor
+  and not exists (select 1 from texts t where t.rec = e.rec and instr(t.head, '"trust":"unverified"') > 0)
+
 -- name: floor_of
 select seq - 1 from entries where at >= :at order by at limit 1
 
 -- name: version
 select (select max(nid) from namespaces), (select max(aid) from authors), (select max(num) from audiences),
-  (select max(seq) from agents), (select count(*) from agents), (select max(seq) from acts where kind in ('review', 'undo')),
-  (select count(*) from voids)
+  (select max(seq) from agents), (select count(*) from agents), (select max(seq) from acts where kind in ('review', 'undo', 'taint')),
+  (select count(*) from voids), (select max(seq) from acts where kind = 'key')
+
+-- name: keys
+select seq, fields from acts where kind = 'key' and by = 'operator' order by seq
 
 -- name: all_voids
 select seq from voids
@@ -197,7 +210,7 @@ select t.id, t.path from threads h join messages m on m.tid = h.tid join entries
 join texts t on t.rec = e.rec where h.id = :thread and m.seq > :floor and e.archived = 0
 
 -- name: refiled
-select 1 from acts where seq > :floor and kind in ('archive', 'restore', 'undo', 'repair', 'void') limit 1
+select 1 from acts where seq > :floor and kind in ('archive', 'restore', 'undo', 'repair', 'void', 'taint', 'untaint') limit 1
 
 -- name: place_of
 select case when s.rec is not null then 'staged' when i.seq is null then 'gone'
@@ -247,7 +260,8 @@ where hidden > max(:now, 0) and hidden > 0 and hidden < 4611686018427387904 orde
 delete from agents where id = ?
 
 -- name: staged
-select s.rec, s.at from staged s order by s.rec
+select s.rec, s.at from staged s where not exists (select 1 from fates f where f.seq = s.rec and f.lifted = 0)
+order by s.rec
 
 -- name: agents
 select id, fields from agents order by id
@@ -275,7 +289,7 @@ select seq, fields from keyed where key = :key order by seq
 
 -- name: touched
 select a.seq, json_object() from refs r join acts a on a.seq = r.seq
-where r.id = :id and a.kind in ('approve', 'vouch', 'resolve', 'archive', 'restore', 'undo')
+where r.id = :id and a.kind in ('approve', 'vouch', 'resolve', 'archive', 'restore', 'undo', 'taint', 'untaint')
 union select h.seq, json_object() from heirs h join ids i on i.seq = h.old where i.id = :id
 order by 1
 
@@ -314,7 +328,10 @@ order by f.hider limit 1
   and (:tag is null or exists (select 1 from tags t where t.tag = :tag and t.seq = e.seq))
 
 -- fragment: standing
-(:archived = 1 and e.archived = 1 or :archived = 0 and {found})
+(:archived = 1 and e.archived = 1 and {untainted} or :archived = 0 and {found})
+
+-- fragment: untainted
+e.hidden <= 4611686018427387904
 
 -- fragment: found
 e.hidden <= :now and e.expires > :now and (e.archived = 0 or e.kind = 1)
@@ -326,7 +343,7 @@ order by words.rowid desc limit :limit
 
 -- name: search_archived
 select e.seq, e.prio from words cross join entries e on e.seq = words.rowid
-where words match :word and e.archived = 1 and {seen}
+where words match :word and e.archived = 1 and {untainted} and {seen}
 order by words.rowid desc limit :limit
 
 -- name: search_within
@@ -508,6 +525,9 @@ order by at desc, entry limit :limit
 select entry, agent, run, epoch, state, at from deliveries where agent = :agent and {asked_of_deliveries}
 order by at desc, entry limit :limit
 
+-- name: run_edges
+select id, parent, agent, project, at, ended_at from runs order by seq
+
 -- name: put_run
 insert into runs(id, seq, at, agent, project, parent, root, state, status, epoch, holder, ended_at, fields)
 values(:run, :seq, :at, :agent, :project, :parent, :root, :state, :status, :epoch, :holder, :ended_at, :fields)
@@ -550,8 +570,8 @@ delete from fates where seq = :seq and until < :never
 update fates set lifted = :lifted where hider = :seq
 
 -- name: held_by
-select e.seq, t.id, f.until = :never from fates f join entries e on e.seq = f.seq join texts t on t.rec = e.rec
-where f.hider = :seq and f.lifted = :lifted order by e.seq
+select f.seq, t.id, f.until >= :never, e.seq is null from fates f left join entries e on e.seq = f.seq
+join texts t on t.rec = coalesce(e.rec, f.seq) where f.hider = :seq and f.lifted = :lifted order by f.seq
 
 -- name: weigh
 update entries set hidden = coalesce((select max(f.until) from fates f left join entries h on h.seq = f.hider
@@ -562,6 +582,68 @@ where seq = :seq
 update entries set hidden = coalesce((select max(f.until) from fates f left join entries h on h.seq = f.hider
   where f.seq = entries.seq and {stands}), 0)
 where seq in (select seq from fates where hider = :seq)
+
+-- name: taint
+insert into fates(seq, hider, reason, until) select coalesce(i.seq, i.rec), ?, 'tainted', ? from ids i where i.id = ?
+on conflict(seq, hider) do update set reason = excluded.reason, until = excluded.until
+
+-- name: taint_as_source
+insert or ignore into fates(seq, hider, reason, until) select :seq, f.hider, f.reason, f.until
+from ids i join fates f on f.seq = coalesce(i.seq, i.rec)
+where i.id = :id and f.until > :never and f.lifted = 0
+
+-- name: untaint
+update fates set lifted = 1 where until > :never and seq = (select coalesce(i.seq, i.rec) from ids i where i.id = :id)
+
+-- name: settle_taint
+update or ignore fates set seq = :seq where seq = :rec and until > :never
+
+-- name: weigh_second
+update entries set hidden = coalesce((select max(f.until) from fates f left join entries h on h.seq = f.hider
+  where f.seq = entries.seq and {stands}), 0)
+where seq in (select d.seq from fates d where d.hider in (select seq from fates where hider = :seq))
+
+-- name: released
+select distinct d.seq from fates d join entries e on e.seq = d.seq
+where d.hider in (select seq from fates where hider = :seq) and d.until <= :never and e.hidden < :never order by d.seq
+
+-- name: released_by
+select distinct d.seq from fates d join entries e on e.seq = d.seq
+where d.hider = :seq and d.until <= :never and e.hidden < :never order by d.seq
+
+-- name: end_disputes_of
+delete from disputes where seq in (select seq from fates where hider = :seq) or peer in (select seq from fates where hider = :seq)
+
+-- name: any_taint
+select 1 from acts where kind in ('review', 'undo', 'taint') and kind = 'taint' limit 1
+
+-- name: is_tainted
+select 1 from ids i join fates f on f.seq = coalesce(i.seq, i.rec)
+where i.id = :id and f.until > 4611686018427387904 and f.lifted = 0 limit 1
+
+-- name: tainted_by
+select a.seq, a.at, a.kind, a.by, null, a.fields from ids i join fates f on f.seq = coalesce(i.seq, i.rec)
+join acts a on a.seq = f.hider where i.id = :id and f.until > :never and f.lifted = 0 order by a.seq
+
+-- name: by_author
+select t.id from entries e join texts t on t.rec = e.rec where e.aid = :aid and e.at >= :at
+union all
+select t.id from staged s join texts t on t.rec = s.rec where s.at >= :at and json_extract(t.head, '$.author') = :author
+
+-- name: made_of
+select t.rec, t.id, t.head, coalesce(e.at, a.at) from texts t left join entries e on e.seq = t.rec
+left join acts a on a.seq = t.rec
+where instr(t.head, '"derived_from":') > 0 or instr(t.head, '"run":') > 0 or instr(t.head, '"cites":') > 0
+  or instr(t.head, '"alias":') > 0 or instr(t.head, '"topic":"plan"') > 0
+order by t.rec
+
+-- name: exposed
+select d.entry, d.run, d.agent, min(d.at) from json_each(:ids) j cross join deliveries d on d.entry = j.value
+where d.state in ('offered', 'rendered', 'acked') group by d.entry, d.run, d.agent
+
+-- name: shown_to
+select distinct a.name from json_each(:seqs) j cross join authors a
+where exists (select 1 from seen n where n.aid = a.aid and n.seq = j.value) order by a.name
 
 -- name: put_dispute
 insert or ignore into disputes(seq, peer) values(?, ?)
@@ -599,7 +681,7 @@ insert or ignore into audiences(name) values(?)
 select t.id, f.reason, coalesce(h.id, a.by, ''), min(f.hider) from entries e join texts t on t.rec = e.rec
 join fates f on f.seq = e.seq and f.until = e.hidden and f.lifted = 0
 left join entries w on w.seq = f.hider left join texts h on h.rec = w.rec left join acts a on a.seq = f.hider
-where e.archived = 0 and e.hidden > :now and e.hidden >= e.expires and e.hidden > 0
+where e.archived = 0 and e.hidden > :now and e.hidden >= e.expires and e.hidden > 0 and {untainted}
 group by e.seq order by e.seq
 
 -- name: lapsed
@@ -638,7 +720,8 @@ where e.rec = :seq and e.seq = :seq
 
 -- name: last_ruling
 select * from (select a.seq, a.at, a.kind, a.by, null, a.fields from acts a indexed by acts_of_rulings
-  where a.kind in ('archive', 'restore', 'resolve', 'approve', 'reject', 'vouch', 'undo', 'review', 'agent', 'settings')
+  where a.kind in ('archive', 'restore', 'resolve', 'approve', 'reject', 'vouch', 'undo', 'review', 'agent', 'settings',
+  'taint')
     and (:all or a.by = :by) order by a.seq desc limit 1)
 union all
 select * from (select e.seq, e.at, 'entry', w.name, t.id, t.head from authors w

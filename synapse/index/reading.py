@@ -63,7 +63,7 @@ class Reading:
                 self.index.db.release(act)
             except IndexDamaged as damaged:
                 error = error or damaged
-        if isinstance(error, IndexDamaged) or is_damage(error):
+        if error and (isinstance(error, IndexDamaged) or is_damage(error)):
             act.counts = []
             self.index.renew()
             if not isinstance(error, IndexDamaged):

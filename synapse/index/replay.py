@@ -6,14 +6,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from synapse.index.corrections import corrected, steps_of
+from synapse.index.derive.corrections import corrected, steps_of
+from synapse.index.derive.projector import Projector, voids_of
 from synapse.index.index import Index
-from synapse.index.projector import Projector, voids_of
 from synapse.index.snapshot import Snapshot
 from synapse.model.records import Record
 from synapse.system.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from synapse.index.vectors.vectors import Vectors
     from synapse.model.protocols import Log
 
 
@@ -29,3 +30,19 @@ def snapshot_of(
     if words:
         index.fill_words()
     return index.current
+
+
+def index_in_memory(log: Log, path: str) -> Index:
+    """Return the index where it may not be written: a copy, which the first read catches up from
+    the log.
+    """
+    from synapse.index.copy import in_memory
+
+    return Index(log, ":memory:", in_memory(path))
+
+
+def vectors_in_memory(path: str) -> Vectors:
+    from synapse.index.copy import in_memory
+    from synapse.index.vectors.vectors import KIND, Vectors
+
+    return Vectors(":memory:", in_memory(path, KIND))

@@ -13,7 +13,7 @@ create table entries(
   aid integer not null,
   audience integer not null,        -- the list that it is addressed to; 0 is everybody
   prio integer not null,            -- 0 critical, 1 important, 2 info
-  hidden integer not null,          -- not shown before this microsecond; superseded and resolved: never
+  hidden integer not null,          -- not shown before this microsecond; superseded and resolved: never; tainted: one more
   expires integer not null,
   archived integer not null default 0,
   at integer not null,              -- microsecond of receipt, grows with seq
@@ -102,9 +102,11 @@ create table staged(rec integer primary key, at integer not null);
 
 -- Every record that is not an entry, and what it speaks of.
 create table acts(seq integer primary key, at integer not null, kind text not null, by text not null, fields text not null);
-create index acts_of_reviews on acts(seq) where kind in ('review', 'undo');
+create index acts_of_keys on acts(seq) where kind = 'key';
+create index acts_of_reviews on acts(seq) where kind in ('review', 'undo', 'taint');
 create index acts_of_rulings on acts(seq) where kind in
-  ('archive', 'restore', 'resolve', 'approve', 'reject', 'vouch', 'undo', 'review', 'agent', 'settings');
+  ('archive', 'restore', 'resolve', 'approve', 'reject', 'vouch', 'undo', 'review', 'agent', 'settings',
+  'taint');
 create table refs(id text, seq integer, primary key(id, seq)) without rowid;
 create table agents(id text primary key, seq integer not null, fields text not null) without rowid;
 create table active(agent text primary key, at integer not null) without rowid;

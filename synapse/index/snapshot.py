@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 
-from synapse.index.corrections import Steps, parse_steps
+from synapse.index.derive.corrections import Steps
+from synapse.index.derive.entries import entry_from, read_entry
+from synapse.index.derive.progress import read_reached
 from synapse.index.pages import Filter as Filter
 from synapse.index.pages import Pages
-from synapse.index.projector import entry_from, read_entry
 from synapse.model.agents import Agent
 from synapse.model.entry import NEVER, Entry
 from synapse.model.records import Record
@@ -36,11 +37,11 @@ class Snapshot(Pages):
 
     def last_stamp(self) -> int:
         """Return the time that is stamped on the last record, right or wrong; 0 for none."""
-        return int(self.db.meta("stamped") or 0)
+        return read_reached(self.db).stamped
 
     def steps(self) -> Steps:
         """Return where the log's time steps back."""
-        return parse_steps(self.db.meta("steps") or "")
+        return read_reached(self.db).steps
 
     # -- single entries ----------------------------------------------------------------------------
 
@@ -126,6 +127,19 @@ class Snapshot(Pages):
         ).fetchall()
         return self.load(rows, now, self.names.reach(None))
 
+    def record_fields(self, id: str) -> dict[str, Any]:
+        """Return the fields of the record of an entry, those that are not the entry's own, too."""
+        row = self.db.run("id_of", {"id": id}).fetchone()
+        text = row and self.db.run("texts", {"rec": row[0]}).fetchone()
+        return json.loads(text[1]) if text else {}
+
+    def is_tainted(self, id: str) -> bool:
+        """Return whether an entry is tainted, by whichever of its ids."""
+        return (
+            self.names.contained
+            and self.db.run("is_tainted", {"id": id}).fetchone() is not None
+        )
+
     def hidden_until(self, seq: int) -> int:
         """Return the microsecond before which an entry is not shown; 0 where it is."""
         (until,) = self.db.run("hidden", {"seq": seq}).fetchone()
@@ -143,7 +157,8 @@ class Snapshot(Pages):
 
     def fate(self, entry: Entry, now: int) -> Fate | None:
         if entry.staged:
-            return None if self._waits(entry.id) else Fate("rejected", "", NEVER)
+            waits = any(waiting.id == entry.id for waiting in self.staged())
+            return None if waits else Fate("rejected", "", NEVER)
         row = self.db.run(
             "fate", {"seq": entry.seq, "now": now, "never": NEVER}
         ).fetchone()
@@ -152,9 +167,6 @@ class Snapshot(Pages):
         if entry.archived:
             return Fate("archived", "", NEVER)
         return Fate("expired", "", NEVER) if entry.expires <= now else None
-
-    def _waits(self, id: str) -> bool:
-        return any(entry.id == id for entry in self.staged())
 
     # -- agents and what they did ------------------------------------------------------------------
 

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections import Counter
 
-from synapse.index.full_text import excerpt
-from synapse.index.terms import sought
+from synapse.index.full_text.search import excerpt
+from synapse.index.full_text.terms import sought
 from synapse.model.clock import seconds
 from synapse.model.entry import Entry, minted
 from synapse.model.results import Hit
 from synapse.system.digest import sha256
+from synapse.system.quoting import inline
 from synapse.system.typed import TYPE_CHECKING, NamedTuple
 from synapse.view import block
 
@@ -149,7 +150,7 @@ def _quote(hit: Hit, words: frozenset[str]) -> str:
     flat = " ".join(hit.body.split())
     if len(flat) > QUOTED:
         flat, _ = excerpt(hit.body, words, QUOTED)
-    return block.escaped(flat)
+    return inline(flat)
 
 
 def _cut(text: str, room: int) -> str:

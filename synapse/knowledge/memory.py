@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from synapse.agent_memory import AgentMemory, Names
+from synapse.authority import may_overrule, may_say
 from synapse.errors import Conflict, Forbidden, InvalidEntry, NotFound
-from synapse.index.links import Link, links, uses
+from synapse.index.questions.links import Link, links, uses
 from synapse.knowledge.references import resolve_reference
 from synapse.model.agents import Agent, authority_in
 from synapse.model.condense import Shape, Turn, condense
@@ -21,6 +22,7 @@ from synapse.system.checks import checked
 from synapse.system.digest import sha256
 from synapse.system.tokens import upper_bound
 
+MOST_KEPT = 20  # of the tags in one message: so many are kept at most
 LINK_TYPES = ("causes", "enables", "precedes", "correlates")
 SCOPES = ("agent", "group", "global")
 KNOWN = (FACT, ATOM)
@@ -120,7 +122,12 @@ def link(
     if ends[0] == ends[1]:
         raise InvalidEntry("an atom is not linked to itself", id=ends[0])
     _share("strength", strength)
-    _agent(me)
+    agent = _agent(me)
+    may_say(agent, "link atoms")
+    for said in links_of(me, ends[0]):
+        if (said.cause, said.effect) == (ends[0], ends[1]):
+            other = me.store.agent(said.by)
+            may_overrule(agent, said.by, other, me.store.settings, "say this link anew")
     me.writer.act(
         "link",
         cause=ends[0],
@@ -190,8 +197,8 @@ def used(me: AgentMemory, ids: Iterable[str]) -> None:
 
 def harvest(me: AgentMemory, message: Entry) -> list[Entry]:
     """Keep what the tags in a message of one's own name: `@remember`, `@decision`, `@insight` and
-    `@atom s | a | o | c`, each to the end of its line. Those whom the message reached may see it.
-    Doing it again keeps nothing twice.
+    `@atom s | a | o | c`, each to the end of its line, the first `MOST_KEPT` of them. Those whom
+    the message reached may see it. Doing it again keeps nothing twice.
     """
     if message.kind != MESSAGE or message.author != me.id:
         raise Forbidden(
@@ -200,7 +207,7 @@ def harvest(me: AgentMemory, message: Entry) -> list[Entry]:
             action="keep what it names",
         )
     entries = []
-    for position, (tag, text) in enumerate(parse_tags(message.body)):
+    for position, (tag, text) in enumerate(parse_tags(message.body)[:MOST_KEPT]):
         try:
             entries.append(_write_tagged(me, message, position, tag, text))
         except Conflict:
@@ -208,10 +215,28 @@ def harvest(me: AgentMemory, message: Entry) -> list[Entry]:
     return entries
 
 
+def not_kept(body: str) -> str:
+    """Return a sentence that says which tags of a message are more than are kept; empty if none."""
+    more = parse_tags(body)[MOST_KEPT:]
+    if not more:
+        return ""
+    return (
+        f"of {MOST_KEPT + len(more):,} tagged lines the first {MOST_KEPT} are kept as facts; the"
+        f" others stand in the message alone, from {more[0][1][:60]!r} on"
+    )
+
+
 def parse_tags(body: str) -> list[tuple[str, str]]:
-    """Return the tags of a message, each with the rest of its line."""
-    tags = []
+    """Return the tags of a message, each with the rest of its line. What its author quotes says
+    nothing of its own: what stands behind `>`, in a fence or indented as code.
+    """
+    tags, fence = [], ""
     for line in body.split("\n"):
+        marks = line.strip()[:3]
+        if marks in ("```", "~~~") and fence in ("", marks):
+            fence = "" if fence else marks
+        if fence or line.startswith(("    ", "\t")):
+            continue
         tag, _, text = line.strip().partition(" ")
         columns = [column for column in text.split("|") if column.strip()]
         if (tag in _TAGS and text.strip()) or (
@@ -379,7 +404,7 @@ def _entry_of_kind(me: AgentMemory, id: str, kinds: tuple[str, ...]) -> Entry:
 
 def sees(me: AgentMemory, id: str) -> bool:
     try:
-        me.get(id)
+        me.access.entry(id)
     except NotFound:
         return False
     return True

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from synapse.agent_memory import AgentMemory
 from synapse.errors import NotFound
-from synapse.index.links import links
+from synapse.index.questions.links import links
 from synapse.index.snapshot import Snapshot
 from synapse.knowledge.memory import sees
 from synapse.knowledge.references import resolve_reference

@@ -11,7 +11,7 @@ import re
 
 from synapse.agent_memory import AgentMemory
 from synapse.errors import Conflict, NotFound
-from synapse.index.links import alike
+from synapse.index.questions.links import alike
 from synapse.knowledge.capsule import digest, short
 from synapse.model.entry import Entry
 

@@ -18,6 +18,7 @@ from synapse.model import kinds
 from synapse.model import namespace as ns
 from synapse.model.entry import Draft, Entry
 from synapse.model.records import canonical_body
+from synapse.system import plain_files
 from synapse.system.digest import sha256
 from synapse.system.typed import NamedTuple
 
@@ -340,7 +341,8 @@ class Scanner:
 
     def _load(self) -> dict[str, int]:
         try:
-            with open(os.path.join(self.root, _SEEN)) as file:
+            fd = plain_files.open_file(os.path.join(self.root, _SEEN))
+            with open(fd, encoding="utf-8") as file:
                 lines = (line.rstrip("\n").rpartition(" ") for line in file)
                 places = {place: int(changed) for place, _, changed in lines}
                 self.plans = {
@@ -357,17 +359,11 @@ class Scanner:
             return {}
 
     def _save(self) -> None:
-        path = os.path.join(self.root, _SEEN)
+        places = (each for each in self.seen.items() if _is_place(each[0]))
+        pairs = [*places, *self.plans.items()]
+        text = "".join(f"{folder} {changed}\n" for folder, changed in pairs)
         try:
-            with open(f"{path}.{os.getpid()}", "w") as file:
-                pairs = [
-                    (folder, changed)
-                    for folder, changed in self.seen.items()
-                    if _is_place(folder)
-                ]
-                pairs += self.plans.items()
-                file.writelines(f"{folder} {changed}\n" for folder, changed in pairs)
-            os.rename(f"{path}.{os.getpid()}", path)
+            plain_files.replace_file(os.path.join(self.root, _SEEN), text.encode())
         except OSError:
             pass
 

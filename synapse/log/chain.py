@@ -15,6 +15,7 @@ GENESIS = "0" * 64
 _HEAD = len('{"chain":"') + 64 + len('",')
 _TEXT = b',"text":'
 _NOT_TEXT = b',"\\u0074ext":'  # the same key, of a mapping within the fields
+_GONE = b"null"  # in the place of a text that was redacted
 _loads = json.JSONDecoder().decode
 _quote = (
     json.encoder.encode_basestring
@@ -31,6 +32,9 @@ class Tail(NamedTuple):
     n: int
     end: int
     start: int = -1  # where the last line begins, in the segment that is written to
+
+
+NOTHING = Tail(0, GENESIS, 0, "", 0, 0)  # of a journal without lines
 
 
 def encode(tail: Tail, at: int, record: Record) -> tuple[bytes, Record, Tail]:
@@ -54,6 +58,9 @@ def encode(tail: Tail, at: int, record: Record) -> tuple[bytes, Record, Tail]:
         sha = sha256(record.text.encode())
         head += f',"sha":"{sha}"'
         body = _quote(record.text).encode()
+    elif record.sha is not None:  # of a text that was redacted
+        sha, body = record.sha, _GONE
+        head += f',"sha":"{sha}"'
     covered = head.encode().replace(_TEXT, _NOT_TEXT)
     chain = sha256(tail.chain.encode(), covered)
     raw = assemble(chain, covered, body)
@@ -98,7 +105,7 @@ def decode(raw: bytes) -> Record | None:
     """Return the record on a line, or None for one that is torn."""
     try:
         got = _loads(raw.decode())
-        get, at = got.get, clock.micros(got["at"])
+        at, get = clock.micros(got["at"]), got.get
         head = (got["seq"], at, got["kind"], got["by"], get("id"), get("f") or {})
         return Record(
             *head, get("text"), get("path"), get("once"), get("key"), get("sha")
@@ -132,6 +139,17 @@ def split(raw: bytes) -> tuple[str, bytes, bytes]:
     inner = raw[_HEAD:].rstrip(b"\n").removesuffix(b"}")
     head, mark, text = inner.partition(_TEXT)
     return raw[10:74].decode("ascii", "replace"), head, text if mark else b""
+
+
+def blanked(raw: bytes) -> bytes:
+    """Return a line without its text, at its length: the chain covers the digest of that alone."""
+    chain, head, text = split(raw)
+    return assemble(chain, head, _GONE.ljust(len(text)))
+
+
+def is_redacted(raw: bytes) -> bool:
+    """Return whether a line says that its text was redacted."""
+    return split(raw)[2].rstrip(b" ") == _GONE
 
 
 def chain_of(raw: bytes) -> str:

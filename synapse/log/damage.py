@@ -2,7 +2,7 @@
 
 Each line's chain follows from the line before and from its own bytes, so that a changed line is
 known by it, and what is put in its place is either what was written or is refused. `reader` walks
-along here; `integrity` repairs. Nothing here writes.
+along here; `integrity.repair` repairs. Nothing here writes.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from synapse.log.chain import (
     decode,
     decode_head,
     follows,
+    is_redacted,
     link,
     quoted,
     split,
@@ -87,7 +88,7 @@ def walk(
             continue
         lost = range(seq + 1, record.seq)
         seq, chains = record.seq, (own, *links)
-        if (is_next or lost) and has_text(record):
+        if (is_next or lost) and has_text(record, raw):
             chains = (own,)
             yield Step(raw, place, record, lost)
         else:
@@ -105,8 +106,12 @@ def _leads(chain: str, record: Record, raw: bytes) -> bool:
     )
 
 
-def has_text(record: Record) -> bool:
-    """Return whether the text is the one that the chain vouches for."""
+def has_text(record: Record, raw: bytes = b"") -> bool:
+    """Return whether the text is the one that the chain vouches for, or its line says that it was
+    redacted: `verify` asks for the act that did it.
+    """
+    if record.text is None and record.sha is not None:
+        return is_redacted(raw)
     if record.text is None or record.sha is None:
         return record.text is record.sha
     return sha256(record.text.encode("utf-8", "surrogatepass")) == record.sha
@@ -192,7 +197,7 @@ def _is_proven(stretch: Stretch, lines: list[bytes]) -> bool:
             record is None
             or record.seq != seq
             or link(chain, head) != own
-            or not has_text(record)
+            or not has_text(record, raw)
             or (record.text is not None and quoted(record.text) != text)
             or raw != assemble(own, head, text)
         ):

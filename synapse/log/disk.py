@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 
 from synapse.errors import StoreError
+from synapse.system.plain_files import open_file
 from synapse.system.typed import T
 
 
@@ -147,15 +148,14 @@ def open_segment(path: str, readonly: bool) -> int | None:
     """
     try:
         if not readonly:
-            return os.open(
-                path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644
-            )
+            mode = os.stat(os.path.dirname(path)).st_mode & 0o644
+            return open_file(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, mode)
     except PermissionError:
         pass  # it may be read all the same
     except OSError as error:
         raise StoreError(f"the journal could not be opened: {error}") from error
     try:
-        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        return open_file(path)
     except FileNotFoundError:
         return None
     except OSError as error:

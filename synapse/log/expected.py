@@ -7,8 +7,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from synapse.log.mirror import path_of
-from synapse.log.settle import live_path, page_path
+from synapse.log.mirror import live_path, path_of
+from synapse.log.settle import page_path
 from synapse.model.records import Record
 from synapse.system.typed import NamedTuple
 
@@ -70,6 +70,10 @@ class ExpectedFiles:
             return None
         self._rows[id] = row[:16] + bytes([state]) + row[17:]
         return self._file(id, row).page
+
+    def forget(self, id: str) -> None:
+        """Forget an entry: it has no file any more, whatever becomes of it."""
+        self._rows.pop(id, None)
 
     def state(self, id: str) -> int:
         """Return the state of an entry's file; an entry that is not known has none."""

@@ -17,15 +17,16 @@ from synapse.log.adopt import Admit, Scanner
 from synapse.log.chain import Tail
 from synapse.log.intake import Intake
 from synapse.log.journal import Journal
-from synapse.log.line import agent_record, entry_record, load
-from synapse.log.mirror import Mirror, pages, path_of
+from synapse.log.line import agent_record, entry_record
+from synapse.log.mirror import Mirror, has_place, live_path, pages, path_of
 from synapse.log.operator_files import OperatorFiles
-from synapse.log.taken import Taken, claim, names_of
+from synapse.log.taken_ids import TakenIds, claim, names_of
 from synapse.model import clock, kinds
 from synapse.model.agents import Agent
 from synapse.model.entry import mint, minted
 from synapse.model.records import Guard, Lost, Record, demand
-from synapse.system import signal
+from synapse.privacy.records import safe
+from synapse.system import plain_files, signal
 from synapse.system.digest import sha256
 from synapse.system.typed import TYPE_CHECKING
 
@@ -39,15 +40,22 @@ class FilesLog(OperatorFiles):
 
     def __init__(self, root: str, clock: Callable[[], int] = clock.now) -> None:
         super().__init__(root)
+        plain_files.demand(self.root)
         self.refuse_newer()
         self.scanner = Scanner(self.root)
         self.journal = Journal(os.path.join(self.root, "journal"), clock)
-        self.taken = Taken(self.journal)
+        self.taken = TakenIds(self.journal)
         self.journal.check = self._belongs
         self.journal.minted = self._minted
+        # What the journal answers by itself.
+        self.batch, self.damaged = self.journal.batch, self.journal.damaged
+        self.holds, self.proof = self.journal.holds, self.journal.proof
+        self.last, self.mark = self.journal.last, self.journal.mark
         self.mirror = Mirror(self.root, lambda section: self.journal.lock.run(section))
         self.pipes = os.path.join(self.root, ".index", "bells")
         self.state: Index | None = None
+        # told of the first and the last record of each commit of this process
+        self.reached: Callable[[int, int], None] = _nothing
         self.booted: str | None = None
 
     @property
@@ -60,7 +68,9 @@ class FilesLog(OperatorFiles):
     def append(
         self, record: Record, *, once: str | None = None, unless: Guard | None = None
     ) -> Record:
-        return self._append([record._replace(once=once)], unless)[0]
+        if once != record.once:
+            record = record._replace(once=once)
+        return self._append([record], unless)[0]
 
     def append_all(
         self, batch: Mapping[str, Record], *, unless: Guard | None = None
@@ -69,6 +79,7 @@ class FilesLog(OperatorFiles):
         return self._append(records, unless)
 
     def _append(self, records: Sequence[Record], unless: Guard | None) -> list[Record]:
+        records = [safe(record) for record in records]
         before: list[Index] = []  # the state of the log before the first of the records
         names: set[str] = set()  # what these records are called
 
@@ -92,14 +103,16 @@ class FilesLog(OperatorFiles):
             return record
 
         if any(record.entry is not None for record in records):
-            load()
+            # Under the journal's lock all others would wait for a first import.
+            from synapse.formats import codec as codec
         # A damaged index is found before a line is written.
-        again = self.state.twice if self.state is not None else lambda act: act()
-        results = again(lambda: self.journal.append(records, place))
+        commit = partial(self.journal.append, records, place)
+        results = commit() if self.state is None else self.state.twice(commit)
         written = [record for record, new in results if new]
         if written:
-            self.taken.wrote(written)
+            self.taken.own.extend(written)
             self._follow(written)
+            self.reached(written[0].seq, written[-1].seq)
         return [record for record, _ in results]
 
     def get(self, id: str) -> Record:
@@ -126,26 +139,12 @@ class FilesLog(OperatorFiles):
     def since(self, cursor: int = 0) -> Iterator[Record]:
         return self.journal.since(cursor)
 
-    def batch(
-        self, cursor: int, limit: int, after: str = ""
-    ) -> tuple[list[Record], str]:
-        return self.journal.batch(cursor, limit, after)
+    def redact(self, record: Record) -> None:
+        """Take the text of an entry out of its line and out of the tree."""
+        from synapse.log import redact
 
-    def proof(self, seq: int) -> str:
-        return self.journal.proof(seq)
-
-    def holds(self, proof: str) -> bool:
-        return self.journal.holds(proof)
-
-    def last(self) -> int:
-        return self.journal.last()
-
-    def mark(self) -> tuple[int, int]:
-        return self.journal.mark()
-
-    @property
-    def damaged(self) -> set[int]:
-        return self.journal.damaged
+        redact.blank(self.root, self.journal, record.seq)
+        redact.remove(self.mirror, record)
 
     @property
     def doubts(self) -> int:
@@ -210,7 +209,7 @@ class FilesLog(OperatorFiles):
             self.make_inbox(agent)
         except OSError as error:
             raise StoreError(
-                f"{path} could not be written: {error.strerror}"
+                f"{error.filename or path} could not be written: {error.strerror}"
             ) from error
         return self.append(agent_record(agent, by, was, sha=sha256(raw)))
 
@@ -273,11 +272,9 @@ class FilesLog(OperatorFiles):
 
     def texts_of(self, record: Record) -> Iterator[bytes]:
         """Yield the texts that the tree has of an entry, wherever its file may be by now."""
-        try:
-            paths = {path_of(record), settle.live_path(record)}
-        except (LookupError, ValueError, TypeError, AttributeError):
-            return  # what the record says of its place cannot be read
-        for path in paths:
+        if not has_place(record):
+            return
+        for path in {path_of(record), live_path(record)}:
             raw = self.mirror.read(path)
             if raw is not None:
                 yield raw
@@ -301,10 +298,7 @@ class FilesLog(OperatorFiles):
         records = list(records)
         voids = {record.fields["seq"] for record in records if record.kind == "void"}
         for record in (record for record in records if record.seq not in voids):
-            try:
-                settle.follow(self.mirror, (record,), self.find)
-            except (OSError, StoreError, NotFound):
-                pass  # `verify` names it
+            settle.follow(self.mirror, (record,), self.find)
 
     # -- below -------------------------------------------------------------------------------------
 
@@ -312,19 +306,17 @@ class FilesLog(OperatorFiles):
         self, record: Record, tail: Tail, at: int, taken: Callable[[str], bool]
     ) -> Record:
         """Return an entry's record with its id and its text. Called under the journal's lock."""
-        id = self._claim(record, tail, at, taken)
+        id = self._claim(record, tail, taken)
         alias = record.fields.get("alias")
         if not alias or alias == id:
             return entry_record(record, at, id, alias_free=False)
         # A name of our own form is no alias from today on: the log has yet to give it to somebody
         # else.
         own = minted(alias)
-        old = own is None or own[0] < clock.day(at)
+        old = own is None or own[0] < tail.day
         return entry_record(record, at, id, old and not taken(alias))
 
-    def _claim(
-        self, record: Record, tail: Tail, at: int, taken: Callable[[str], bool]
-    ) -> str:
+    def _claim(self, record: Record, tail: Tail, taken: Callable[[str], bool]) -> str:
         """Return the entry's id. A wanted one is kept if it is free and not far ahead."""
         assert record.entry is not None
         own_id, namespace, kind = (
@@ -335,8 +327,7 @@ class FilesLog(OperatorFiles):
         if kind != kinds.ENTRY:
             dropped = record.text is not None
             return claim(kind, own_id, tail.chain, dropped, partial(self._held, tail))
-        day = clock.day(at)
-        number = tail.n if tail.day == day else 0
+        day, number = tail.day, tail.n
         if own_id and kinds.kind_of(own_id) == kinds.ENTRY and not taken(own_id):
             own = minted(own_id)
             if (
@@ -363,7 +354,7 @@ class FilesLog(OperatorFiles):
         """See under the log's lock that the index is this journal's, before a line follows one of
         another's.
         """
-        self.taken = Taken(self.journal)
+        self.taken = TakenIds(self.journal)
         if self.state is not None:
             self.state.catch_up()
         if self.journal.view is not None:
@@ -405,15 +396,16 @@ class FilesLog(OperatorFiles):
 
     def _follow(self, records: Sequence[Record]) -> None:
         """After the commit: the bell, for listeners read the journal, then the files that people
-        see. Neither can undo the commit.
+        see.
         """
         signal.notify(self.pipes)
-        try:
-            settle.follow(self.mirror, records, self.find)
-        except (OSError, StoreError, NotFound):
-            pass  # the journal holds the text; `finish` puts the file there later
+        settle.follow(self.mirror, records, self.find)
 
 
 def _first(state: Index, record: Record) -> int | None:
     """Return where the log has what the same author wrote under the same `once`."""
     return None if record.once is None else state.first(record.by, record.once)
+
+
+def _nothing(first: int, last: int) -> None:
+    """Tell nobody of a commit."""

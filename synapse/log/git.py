@@ -8,6 +8,8 @@ import os
 import subprocess
 from hashlib import new
 
+from synapse.system.plain_files import open_file
+
 # What follows from the journal, is on its way, was set aside, or belongs to one machine. Files of
 # entries are not
 # committed: where entries were filed away on both sides, git takes likeness for renaming, and
@@ -92,7 +94,7 @@ def _blobs(listed: bytes) -> list[tuple[str, str]]:
 def _blob(path: str, length: int) -> str:
     """Return the digest that git gives to a file with these bytes."""
     total = new("sha1" if length == 40 else "sha256", usedforsecurity=False)
-    with open(path, "rb") as file:
+    with open(open_file(path), "rb") as file:
         total.update(b"blob %d\0" % os.fstat(file.fileno()).st_size)
         while block := file.read(1 << 20):
             total.update(block)
@@ -104,6 +106,8 @@ def _run(root: str, *words: str) -> bytes | None:
     environ = {
         name: value for name, value in os.environ.items() if not name.startswith("GIT_")
     }
+    # A tree may name where its missing objects come from, and the program to fetch them with.
+    environ |= {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none"}
     try:
         done = subprocess.run(
             [*_PLAIN, *words],

@@ -9,9 +9,11 @@ from collections.abc import Iterable
 from synapse.errors import Conflict, NotFound, QueueFull, SynapseError
 from synapse.log import settle
 from synapse.log.adopt import Admit, Drop, Rejected
+from synapse.log.mirror import has_place, live_path
 from synapse.model import kinds
 from synapse.model.entry import Entry, minted
 from synapse.model.records import Record, unchanged
+from synapse.privacy.secrets import mask
 from synapse.system.digest import sha256
 from synapse.system.typed import TYPE_CHECKING
 
@@ -92,7 +94,7 @@ class Intake:
             entry,
             found.text,
             found.path if stays else None,
-            "staging" if entry.staged else None,
+            "staging" if entry.staged else _signed(entry),
         )
         if not stays:
             self.away.append(found.path)
@@ -137,12 +139,18 @@ class Intake:
             record = self.log.at(seq)
         except NotFound:
             return True
-        return record.text == found.text and settle.live_path(record) == found.path
+        if record.text != found.text or not has_place(record):
+            return False
+        return live_path(record) == found.path
 
     def _adopt_plan(self, found: Drop, last: Record | None) -> None:
         """Adopt what a plan.md says now, in the place of what it said before. The file stays
         people's own: each version becomes an entry beside it, under a name of its own.
         """
+        masked = mask(found.text)
+        if masked != found.text:  # people's own file, which goes on without it
+            self.mirror.place(found.path, masked.encode(), replace=True)
+            found = found._replace(text=masked)
         key, digest = f"plan:{found.path}", sha256(found.text.encode())
         if last is not None and last.fields.get("copy") == digest:
             return
@@ -178,6 +186,14 @@ class Intake:
             return
         self.log.append(record)
         self.count += 1
+
+
+def _signed(entry: Entry) -> str | None:
+    """Return the key under which an entry that its author signed stands: a copy is not taken."""
+    if entry.trust != "keyed":
+        return None
+    text = entry.signature or entry.body
+    return f"signed:{sha256(text.encode())[:32]}"
 
 
 def _once(found: Drop) -> str:

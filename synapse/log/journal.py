@@ -101,7 +101,7 @@ class Journal(JournalReader):
 
     def finish(self) -> None:
         """Seal what a writer that died left of its line."""
-        fd = self._fd(self.starts[-1])
+        fd = self._fd((self._list() or [1])[-1])
         size = os.fstat(fd).st_size
         if size and not is_whole(line_before(fd, size)[1]):
             self.lock.run(self._current)

@@ -5,18 +5,12 @@ The log decides id and time and calls this under its lock. The bytes of a line a
 
 from __future__ import annotations
 
+from synapse.errors import NoKey
 from synapse.model import clock
 from synapse.model.agents import Agent
-from synapse.model.entry import is_id
+from synapse.model.entry import SEALED, Entry, is_id
 from synapse.model.records import Record, fields_of
 from synapse.system.typed import Any
-
-
-def load() -> None:
-    """Load what rendering an entry needs. Under the log's lock all others would wait for a first
-    import.
-    """
-    from synapse.formats import codec as codec
 
 
 def entry_record(record: Record, at: int, id: str, alias_free: bool) -> Record:
@@ -26,6 +20,8 @@ def entry_record(record: Record, at: int, id: str, alias_free: bool) -> Record:
     from synapse.formats import codec
 
     assert record.entry is not None
+    if record.entry.scope in SEALED:
+        _demand_envelope(record.entry)
     wanted = record.fields.get("alias")
     alias = wanted if alias_free and wanted and wanted != id and is_id(wanted) else None
     timestamp = record.entry.timestamp or clock.seconds(at)
@@ -39,6 +35,17 @@ def entry_record(record: Record, at: int, id: str, alias_free: bool) -> Record:
         text = codec.render(entry)
         fields["start"] = len(text) - len(entry.body) - 1
     return record._replace(id=id, fields=fields, text=text)
+
+
+def _demand_envelope(entry: Entry) -> None:
+    """Refuse the plain text of a sealed scope, whoever writes it: it never comes to the disk."""
+    from synapse import crypto
+
+    if not crypto.is_envelope(entry.body):
+        raise NoKey(
+            f"scope: {entry.scope} needs a key to seal it: nothing was stored;"
+            " `synapse keys` says which there are"
+        )
 
 
 def agent_record(

@@ -14,6 +14,8 @@ from synapse.model.agents import Agent
 from synapse.model.entry import Entry, mint, minted
 from synapse.model.records import Guard, Lost, Record, demand
 from synapse.model.settings import Settings
+from synapse.privacy.records import safe
+from synapse.system.digest import sha256
 from synapse.system.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ class MemoryLog:
     def append(
         self, record: Record, *, once: str | None = None, unless: Guard | None = None
     ) -> Record:
+        record = safe(record)
         with self.lock:
             if (
                 once is not None
@@ -78,6 +81,13 @@ class MemoryLog:
         if not 0 < seq <= len(self.records):
             raise NotFound(f"the log has no record {seq}", seq=seq)
         return self.records[seq - 1]
+
+    def redact(self, record: Record) -> None:
+        """Take the text of an entry out of the log."""
+        with self.lock:
+            self.records[record.seq - 1] = record._replace(
+                text=None, sha=sha256((record.text or "").encode())
+            )
 
     def since(self, cursor: int = 0) -> Iterator[Record]:
         return iter(self.records[cursor:])

@@ -10,13 +10,14 @@ clones that merge the same come to the same bytes.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from synapse.errors import StoreCorrupt
 from synapse.formats import codec
 from synapse.log.chain import (
     GENESIS,
-    Tail,
+    NOTHING,
     chain_of,
     decode,
     encode,
@@ -144,9 +145,7 @@ class _Merge:
     def __init__(self, found: Sides) -> None:
         self.found = found
         last = found.ours[-1] if found.ours else b""
-        self.tail = (tail_of(last, 0) if last else None) or Tail(
-            0, GENESIS, 0, "", 0, 0
-        )
+        self.tail = (tail_of(last, 0) if last else None) or NOTHING
         self.taken: set[str] = set()
         self.paths: set[str] = set()
         self.known: dict[str, tuple[int, str | None]] = {}
@@ -166,13 +165,14 @@ class _Merge:
         ways = {chain_of(raw): _Way(_seq(raw)) for raw in self.found.ours} | {
             GENESIS: _Way(0)
         }
+        ours = frozenset(ways)
+        followers = Counter(before for before, _ in self.found.others)
         voided = self._voided()
         for before, raw in self.found.others:
-            branch, chain = (
-                ways[before].copy() if self._forks(before) else ways[before],
-                chain_of(raw),
-            )
-            ways[chain] = branch
+            # What one way learns is not the other's.
+            forks = before in ours or followers[before] > 1
+            branch, chain = ways[before], chain_of(raw)
+            ways[chain] = branch = branch.copy() if forks else branch
             record = _decoded(raw)
             if chain not in voided:
                 self._take(raw, record, branch)
@@ -196,19 +196,6 @@ class _Merge:
         for id, record in ours.items():
             if id and id in theirs:
                 yield Record.new("agent", record.by, record.fields)
-
-    def _forks(self, chain: str) -> bool:
-        """Return whether more than one line follows, or one of ours does: what one way learns is
-        not the other's.
-        """
-        if not hasattr(self, "_fans"):
-            self._fans: dict[str, int] = {}
-            for before, _ in self.found.others:
-                self._fans[before] = self._fans.get(before, 0) + 1
-            for raw in self.found.ours:
-                self._fans[chain_of(raw)] = self._fans.get(chain_of(raw), 0) + 1
-            self._fans[GENESIS] = self._fans.get(GENESIS, 0) + 1
-        return self._fans.get(chain, 0) > 1
 
     def _voided(self) -> set[str]:
         """The lines of the others that they took back themselves."""
@@ -312,8 +299,7 @@ class _Merge:
         kind = record.fields.get("kind", kinds.ENTRY)
         if kind != kinds.ENTRY:
             return self._random(kind, chain_of(raw))
-        number = self.tail.n if self.tail.day == day else 0
-        return mint(day, max(number, self.counts.get(day, 0)) + 1)
+        return mint(day, self.counts.get(day, 0) + 1)
 
     def _random(self, kind: str, seed: str) -> str:
         turn = 0

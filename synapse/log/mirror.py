@@ -12,17 +12,19 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Mapping
 
-from synapse.errors import StoreError
+from synapse.errors import InvalidEntry, StoreError
 from synapse.log.disk import sync, write_all
 from synapse.model import kinds
+from synapse.model.namespace import is_component
 from synapse.model.records import Record
+from synapse.system import plain_files
 from synapse.system.digest import sha256
 from synapse.system.typed import NamedTuple
 
 _REGULAR = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-_OPEN = b"<!-- synapse:entry id="
+_OPEN, _CLOSE = b"<!-- synapse:entry id=", b" -->\n"
 _MAX_OPEN = 64
 WRITTEN = ".index/written"
 
@@ -46,6 +48,7 @@ class Mirror:
         # runs what reads a page and then writes it, when nobody else does
         self.alone = alone
         self.open: dict[str, int] = {}
+        self.modes: dict[int, int] = {}  # of the open directories, by descriptor
         self.filed: dict[
             str, tuple[int, int, set[str]]
         ] = {}  # what a page held when it was last added to
@@ -71,7 +74,10 @@ class Mirror:
         for attempt in (1, 2):
             directory = self._directory(folder)
             try:
-                placed = self._place(directory, name, text, replace, mode, synced)
+                above = self.modes[directory]
+                placed = self._place(
+                    directory, name, text, replace, mode & above, synced
+                )
                 if synced:
                     os.fsync(directory)
                 return placed
@@ -87,8 +93,10 @@ class Mirror:
         """
         try:
             if self.written < 0:
-                flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-                self.written = os.open(os.path.join(self.root, WRITTEN), flags, 0o644)
+                flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+                self.written = plain_files.open_file(
+                    os.path.join(self.root, WRITTEN), flags
+                )
             os.write(self.written, line)
         except OSError:
             pass  # it is as disposable as the index, beside which it stands
@@ -96,7 +104,8 @@ class Mirror:
     def forget(self) -> None:
         """Empty the list of files that the log put there."""
         try:
-            os.truncate(os.path.join(self.root, WRITTEN), 0)
+            path = os.path.join(self.root, WRITTEN)
+            os.close(plain_files.open_file(path, os.O_WRONLY | os.O_TRUNC))
         except OSError:
             pass
 
@@ -104,7 +113,8 @@ class Mirror:
         """Return whether the log itself once put this file there."""
         end, lines = self.known
         try:
-            with open(os.path.join(self.root, WRITTEN), "rb") as file:
+            fd = plain_files.open_file(os.path.join(self.root, WRITTEN))
+            with open(fd, "rb") as file:
                 if os.fstat(file.fileno()).st_size < end:
                     end, lines = 0, set()
                 file.seek(end)
@@ -141,6 +151,15 @@ class Mirror:
         folder, name = os.path.split(path)
         try:
             os.unlink(name, dir_fd=self._directory(folder, create=False))
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+
+    def settle(self, folder: str) -> None:
+        """Put the names of a folder on the disk, if it is there: what was removed stays away even
+        if the machine fails.
+        """
+        try:
+            os.fsync(self._directory(folder, create=False))
         except (FileNotFoundError, NotADirectoryError):
             pass
 
@@ -181,7 +200,9 @@ class Mirror:
     def _add(self, page: str, blocks: Mapping[str, bytes]) -> None:
         folder, name = os.path.split(page)
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-        fd = os.open(name, flags, 0o644, dir_fd=self._directory(folder))
+        directory = self._directory(folder)
+        mode = self.modes[directory] & 0o644
+        fd = os.open(name, flags, mode, dir_fd=directory)
         try:
             status = os.fstat(fd)
             inode, end, ids = self.filed.get(page, (0, 0, set[str]()))
@@ -268,19 +289,23 @@ class Mirror:
         was removed meanwhile is opened anew: another may have its name.
         """
         if folder in self.open:
-            if os.fstat(self.open[folder]).st_nlink:
+            status = os.fstat(self.open[folder])
+            if status.st_nlink:
+                self.modes[self.open[folder]] = status.st_mode
                 return self.open[folder]
             os.close(self.open.pop(folder))
         fd = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            for name in filter(None, folder.split("/")):
+            for inner, name in enumerate(filter(None, folder.split("/"))):
                 if name in (".", ".."):
                     raise StoreError(
                         f"{folder}: {name!r} is not a directory of this workspace"
                     )
                 if create:
                     try:
-                        os.mkdir(name, 0o755, dir_fd=fd)
+                        # for whom the folder above is for; none but the owner writes
+                        mode = os.fstat(fd).st_mode & 0o755 if inner else 0o755
+                        os.mkdir(name, mode | 0o700, dir_fd=fd)
                     except FileExistsError:
                         pass
                 try:
@@ -297,6 +322,7 @@ class Mirror:
         if len(self.open) >= _MAX_OPEN:
             os.close(self.open.pop(next(iter(self.open))))
         self.open[folder] = fd
+        self.modes[fd] = os.fstat(fd).st_mode
         return fd
 
 
@@ -305,12 +331,44 @@ def _line(path: str, sha: str) -> bytes:
 
 
 def path_of(record: Record) -> str:
-    """Return where the file of an entry's record stands while it is live."""
-    if record.path:
-        return record.path
-    if record.fields.get("staged"):
-        return f"staging/{record.fields['namespace']}/{record.id}.md"
+    """Return where the file of an entry's record was put first: while it waits for review, or
+    live. InvalidEntry where the record names no place for an entry, as one from elsewhere may.
+    """
+    if record.path or not record.fields.get("staged"):
+        return live_path(record)
+    return kinds.place(record.id or "", record.fields, "staging")
+
+
+def live_path(record: Record) -> str:
+    """Return where the entry's file stands once it is neither staged nor archived; InvalidEntry as
+    above. With `path_of`, this alone says where a record's file is: whatever writes, moves or
+    removes one asks here.
+    """
+    if record.path is not None:
+        return kinds.given(record.path, record.fields)
     return kinds.place(record.id or "", record.fields)
+
+
+def has_place(record: Record) -> bool:
+    """Return whether the record names a place where its entry's file may stand."""
+    return unplaced(record) is None
+
+
+def unplaced(record: Record) -> str | None:
+    """Return why a record names no place for the file that follows from it: an entry's, or that of
+    an agent; None where it does, or has no file.
+    """
+    try:
+        if record.kind == "entry":
+            path_of(record)
+            live_path(record)
+        elif record.kind == "agent" and not is_component(record.fields["agent"]["id"]):
+            return f"{record.fields['agent']['id']!r} is no name of an agent"
+    except InvalidEntry as error:
+        return str(error)
+    except (LookupError, ValueError, TypeError, AttributeError):
+        return "what it says of its place cannot be read"
+    return None
 
 
 def block(id: str, text: bytes) -> bytes:
@@ -349,12 +407,12 @@ def _blocks(raw: bytes) -> Iterator[tuple[int, list[bytes], int, int]]:
         if at and raw[at - 1 : at] != b"\n":
             at += 1
             continue
-        stop = raw.find(b" -->\n", at)
-        head = raw[at + len(_OPEN) : stop].split(b" ") if stop >= 0 else []
-        if len(head) != 3 or not head[1][6:].isdigit():
+        line = raw[at : raw.find(b"\n", at) + 1]
+        head = line[len(_OPEN) :].removesuffix(_CLOSE).split(b" ")
+        if not line.endswith(_CLOSE) or len(head) != 3 or not head[1][6:].isdigit():
             at += 1
             continue
-        start, size = stop + 5, int(head[1][6:])
+        start, size = at + len(line), int(head[1][6:])
         yield at, head, start, size
         at = start + size
 

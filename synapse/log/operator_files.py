@@ -14,6 +14,8 @@ from synapse.errors import InvalidEntry, StoreError, SynapseError
 from synapse.log.disk import sync_directory
 from synapse.model.agents import Agent
 from synapse.model.settings import PROTOCOL, Settings
+from synapse.system import plain_files
+from synapse.system.ownership import unfit
 from synapse.system.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -29,14 +31,11 @@ class OperatorFiles:
     def refuse_newer(self) -> None:
         """A workspace of a newer protocol is refused before anything in it is touched."""
         try:
-            with open(
-                os.path.join(self.root, "synapse.yaml"), encoding="utf-8"
-            ) as file:
-                lines = [
-                    line
-                    for line in file.read(1 << 16).split("\n")
-                    if line.startswith("protocol:")
-                ]
+            lines = [
+                line
+                for line in self.declared_raw("synapse.yaml").decode().split("\n")
+                if line.startswith("protocol:")
+            ]
         except (OSError, ValueError):
             return
         if lines and lines[0].partition(":")[2].strip() != str(PROTOCOL):
@@ -83,11 +82,13 @@ class OperatorFiles:
         return declared.parse_agent(text, path=path)
 
     def declared_raw(self, path: str) -> bytes:
-        """Return the bytes of a file of the operator's. A pipe in its place reads as empty."""
-        fd = os.open(
-            os.path.join(self.root, path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
-        )
-        with open(fd, "rb") as file:
+        """Return the bytes of a file of the operator's; InvalidEntry where it is somebody else's.
+        OSError where it is none, but a link, a pipe or the like.
+        """
+        owner = os.stat(self.root).st_uid
+        with open(plain_files.open_file(os.path.join(self.root, path)), "rb") as file:
+            if problem := unfit(os.fstat(file.fileno()), owner):
+                raise InvalidEntry(f"{path} is not taken: {problem}", path=path)
             return file.read(1 << 16)
 
     def settings(self) -> Settings:
@@ -104,12 +105,11 @@ class OperatorFiles:
 
         last = last or Settings()
         try:
-            with open(
-                os.path.join(self.root, "synapse.yaml"), encoding="utf-8"
-            ) as file:
-                text = file.read(1 << 16)
+            text = self.declared_raw("synapse.yaml").decode()
         except FileNotFoundError:
             return Settings(protocol=0), ()
+        except InvalidEntry as error:
+            return last, (Stray("", str(error).removeprefix("synapse.yaml is ")),)
         except UnicodeDecodeError as error:
             return last, (Stray("", f"not UTF-8: byte {error.start} cannot be read"),)
         except OSError as error:
@@ -120,9 +120,10 @@ class OperatorFiles:
 
     def signatures(self) -> dict[str, tuple[int, int, int]]:
         """Return modification time, size and inode of every file of the operator's: equal
-        signatures, equal declarations.
+        signatures, equal declarations. The inode is negative where the file is somebody else's.
         """
         signatures = {}
+        owner = os.stat(self.root).st_uid
         for path in ("synapse.yaml", *self.declared()):
             try:
                 status = os.stat(os.path.join(self.root, path))
@@ -130,19 +131,22 @@ class OperatorFiles:
                 continue
             except OSError as error:
                 raise StoreError(f"{path} cannot be read: {error}") from error
-            signatures[path] = (status.st_mtime_ns, status.st_size, status.st_ino)
+            inode = -status.st_ino if unfit(status, owner) else status.st_ino
+            signatures[path] = (status.st_mtime_ns, status.st_size, inode)
         return signatures
 
     def make_inbox(self, agent: Agent) -> None:
         """The agent's drop box; its own user's, if it has one and this process may give it away."""
         inbox = os.path.join(self.root, "inbox", agent.id)
         made = False
+        for folder in (os.path.dirname(inbox), inbox):
+            plain_files.make_folder(folder, 0o711)  # others' users pass through
         for name in ("tmp", "new"):
             folder = os.path.join(inbox, name)
             made = made or not os.path.isdir(folder)
-            os.makedirs(folder, exist_ok=True)
+            plain_files.make_folder(folder)
             if agent.user and os.geteuid() == 0:
-                os.chown(folder, _uid(agent.user), -1)
+                os.chown(folder, _uid(agent.user), -1, follow_symlinks=False)
         for folder in (inbox, os.path.dirname(inbox)) if made else ():
             sync_directory(folder)
 
@@ -155,5 +159,5 @@ def _uid(user: str) -> int:
 
     try:
         return int(user) if user.isdigit() else pwd.getpwnam(user).pw_uid
-    except KeyError:
+    except (KeyError, ValueError):  # a name with a NUL in it is nobody's
         return -1

@@ -11,13 +11,14 @@ from functools import partial
 from hashlib import sha256 as hash_of
 
 from synapse.errors import InvalidQuery
-from synapse.log.chain import GENESIS, decode, quoted, split
+from synapse.log.chain import GENESIS, decode, is_redacted, quoted, split
 from synapse.log.damage import is_changed
 from synapse.log.expected import ARCHIVED, GONE, LIVE, ExpectedFile, ExpectedFiles
 from synapse.log.journal import Journal
-from synapse.log.mirror import Mirror, block, pages
+from synapse.log.mirror import Mirror, block, pages, unplaced
 from synapse.model.records import Record, filings
 from synapse.model.results import Problem, Report
+from synapse.system.plain_files import open_file
 
 _VOIDABLE = 100  # so many acts later none is taken back
 _HEAD = re.compile("[0-9]+:[0-9a-f]{64}")
@@ -41,6 +42,9 @@ class Proof:
         self.paged: set[str] = set()
         self.place = (0, 0)  # where the line begins
         self.placed: list[tuple[tuple[int, int], Problem]] = []  # what is wrong where
+        self.blank: dict[str, str] = {}  # entries without their text: its digest
+        self.redacted: set[tuple[str, str]] = set()  # what was redacted, by its record
+        self.keyed = False  # whether an entry says of itself that it is signed
         self.given_up: set[tuple[int, int, str]] = set()
         self.wrong: set[str] = (
             set()
@@ -79,6 +83,7 @@ class Proof:
             )
         if self.given_up:
             self._give_up()
+        self._redacted()
         self._tree()
         return Report(tuple(self.problems), self.seq, f"{self.seq}:{self.chain}")
 
@@ -93,6 +98,16 @@ class Proof:
                 end = (stretch.segment, stretch.start + len(stretch.raw))
                 own = {id(each) for at, each in self.placed if start <= at <= end}
                 self.problems = [each for each in self.problems if id(each) not in own]
+
+    def _redacted(self) -> None:
+        """Compare the texts that are not there with the acts that took them out."""
+        for id, sha in self.blank.items():
+            if (id, sha) not in self.redacted:
+                self._found(id, "its text is missing, and nobody redacted it")
+        for id, sha in sorted(self.redacted):
+            if self.blank.get(id) != sha:
+                why = "was redacted, and its text is still there: redact it again"
+                self._found(id, why)
 
     def watch(self, records: Iterable[Record]) -> None:
         """Take in what somebody else reads along the journal."""
@@ -120,7 +135,7 @@ class Proof:
                     f"segment {start:012d}.jsonl does not follow record {self.seq}",
                 )
             offset = 0
-            with open(self.journal._path(start), "rb") as file:
+            with open(open_file(self.journal._path(start)), "rb") as file:
                 for raw in file:
                     self.place = (start, offset)
                     yield raw
@@ -141,6 +156,9 @@ class Proof:
                 f"{problem} (line {number} of the journal)",
             )
             self.placed.append((self.place, self.problems[-1]))
+        elif why := unplaced(record):
+            # its line is as it was written: no other takes its place
+            self._found(f"record {record.seq} ({record.id or record.kind})", why)
         else:
             self._state(record)
         self.seq, self.chain, self.at = record.seq, chain, record.at
@@ -166,6 +184,8 @@ class Proof:
                 or quoted(record.text) != text
             ):
                 return "its text is not the one that was written"
+        elif record.sha is not None and is_redacted(raw):
+            self.blank[record.id or ""] = record.sha
         elif (record.sha is None) != (record.text is None):
             return "its text is missing, or was added"
         return None
@@ -190,6 +210,7 @@ class Proof:
         fields = record.fields
         if record.kind == "entry" and record.id:
             self.expected.add(record)
+            self.keyed = self.keyed or fields.get("trust") == "keyed"
         elif record.kind in ("approve", "reject"):
             state = LIVE if record.kind == "approve" else GONE
             self._move(record.seq, [(str(fields.get("entry")), state)])
@@ -200,6 +221,9 @@ class Proof:
             lines = fields.get("lines", ())
             self.given_up |= {(first, last, sha) for first, last, sha in lines}
             self._move(record.seq, [(id, GONE) for id in fields.get("lost", ())])
+        elif record.kind == "redact":
+            self.redacted.add((str(fields.get("entry")), str(fields.get("sha"))))
+            self.expected.forget(str(fields.get("entry")))
         elif record.kind == "void":
             self.expected.remove(fields["seq"])
             for id, state in self.before.pop(fields["seq"], ()):

@@ -14,6 +14,7 @@ from functools import partial
 from synapse.errors import StoreCorrupt
 from synapse.log.chain import (
     GENESIS,
+    NOTHING,
     Tail,
     chain_of,
     decode,
@@ -70,17 +71,17 @@ class JournalReader:
         """Return segment and size: a mark that grows whenever the journal does, for two system
         calls.
         """
-        return readable(self._mark)
-
-    def _mark(self) -> tuple[int, int]:
-        changed, starts = os.stat(self.directory).st_mtime_ns, self.starts
-        if changed != self.listed:
-            self.starts = starts = self._list() or [1]
-            self._look_again()
-            # The clock of a file system ticks in milliseconds: a change of just now may not be the
-            # last of its tick.
-            self.listed = changed if time.time_ns() - changed > 50_000_000 else 0
-        status = os.fstat(self._fd(starts[-1]))
+        try:
+            changed, starts = os.stat(self.directory).st_mtime_ns, self.starts
+            if changed != self.listed:
+                self.starts = starts = self._list() or [1]
+                self._look_again()
+                # The clock of a file system ticks in milliseconds: a change of just now may not be
+                # the last of its tick.
+                self.listed = changed if time.time_ns() - changed > 50_000_000 else 0
+            status = os.fstat(self._fd(starts[-1]))
+        except OSError as error:
+            raise unreadable(error) from error
         stamp = (starts[-1], status.st_size, status.st_mtime_ns)
         if stamp != self.stamp:
             self.doubts += stamp[:2] <= self.stamp[:2]  # it did not grow
@@ -217,7 +218,9 @@ class JournalReader:
                 return False
         length = int(size[0]) if size else 74  # an index of before has no length
         line = readable(lambda: os.pread(self._fd(int(segment)), length, int(start)))
-        if line[10:74] == chain.encode() and not _in_part(line, length):
+        # Not all of a line may have come to the disk: it is cut then, or filled up with zeros.
+        whole = len(line) == length and b"\0" not in line
+        if line[10:74] == chain.encode() and whole:
             return True  # a changed byte in it is for `verify` to find
         self._doubt()
         return False
@@ -255,6 +258,10 @@ class JournalReader:
         for start in self._list():
             yield from whole_lines(self._fd(start), 0)
 
+    def raw_since(self, cursor: int) -> Iterator[bytes]:
+        """Yield the whole lines behind a record, as bytes."""
+        return (raw for raw, _ in self._lines(*self._place(cursor)))
+
     def lines(self) -> Iterator[bytes]:
         return (raw for raw, _ in self._lines(*readable(lambda: self._locate(0))))
 
@@ -268,9 +275,8 @@ class JournalReader:
             return
         try:
             while True:
-                following = self._after(
-                    segment
-                )  # asked first: only a segment with a successor is complete
+                # Asked first: only a segment with a successor is complete.
+                following = self._after(segment)
                 for raw in whole_lines(self._fd(segment), offset):
                     offset += len(raw)
                     yield raw, (segment, offset)
@@ -314,10 +320,9 @@ class JournalReader:
                 yield record
 
     def _after(self, segment: int) -> int | None:
-        starts = self.starts
-        if segment == starts[-1]:
-            self.starts = starts = self._list() or starts
-        return next((start for start in starts if start > segment), None)
+        if segment == self.starts[-1]:
+            self.starts = self._list() or self.starts
+        return next((start for start in self.starts if start > segment), None)
 
     def _locate(self, cursor: int) -> tuple[int, int]:
         """Return segment and offset of the first line after the cursor, by bisection over bytes:
@@ -379,7 +384,7 @@ class JournalReader:
             return tail
         starts = [start for start in self._list() if start <= segment]
         if len(starts) <= 1:
-            return Tail(0, GENESIS, 0, "", 0, 0)
+            return NOTHING
         before = self._fd(starts[-2])
         start, raw = line_before(before, os.fstat(before).st_size)
         tail = tail_of(raw, start)
@@ -409,8 +414,3 @@ class JournalReader:
             self.nothing = -1
         while self.retired:
             os.close(self.retired.pop())
-
-
-def _in_part(line: bytes, length: int) -> bool:
-    """Return whether not all of a line came to the disk: it is cut, or filled up with zeros."""
-    return len(line) < length or b"\0" in line

@@ -7,16 +7,20 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from errno import EAGAIN, EDQUOT, EINTR, EIO, EMFILE, ENFILE, ENOMEM, ENOSPC
+from functools import partial
 
-from synapse.errors import StoreError
+from synapse.errors import NotFound, StoreError
 from synapse.log.adopt import Rejected
 from synapse.log.journal import Journal
-from synapse.log.mirror import Mirror, is_page, path_of
-from synapse.model import clock, kinds
+from synapse.log.mirror import Mirror, has_place, is_page, live_path, path_of
+from synapse.model import clock
 from synapse.model.entry import SECOND
 from synapse.model.records import Record, filings
+from synapse.privacy.personal import concealed
+from synapse.privacy.secrets import mask
+from synapse.system import plain_files
 from synapse.system.digest import sha256
 
 Find = Callable[[Collection[str]], Iterable[Record]]
@@ -33,25 +37,58 @@ _UNSYNCED = 120 * SECOND
 
 
 def follow(mirror: Mirror, records: Iterable[Record], find: Find) -> None:
-    """Bring the tree in line with these records. Doing it twice changes nothing. What is only filed
-    away is, all of it, in one go.
+    """Bring the tree in line with these records, after their commit, which nothing here undoes:
+    what cannot be put there now `finish` puts there later, or `verify` names it. Doing it twice
+    changes nothing. What is only filed away is, all of it, in one go. An entry whose record names
+    no place for one has no file.
     """
+    find = partial(_placeable, find)
     filed: list[str] = []  # by the archive records since the last other one
-    for record in records:
-        if record.kind == "archive":
-            filed += [id for id, _ in filings(record)]
-            continue
+    try:
+        for record in records:
+            if record.kind == "archive":
+                filed += [id for id, _ in filings(record)]
+                continue
+            if filed:
+                _file_away(mirror, find(filed))
+                filed = []
+            if record.kind != "entry":
+                _follow(mirror, record, find)
+            elif record.text is not None and (path := _first_path(record)):
+                unmasked = _is_unmasked(mirror, record)
+                dropped = record.path is not None and not unmasked
+                if dropped and mirror.read(path) is not None:
+                    continue  # an adopted file is still where it was dropped
+                mirror.place(
+                    path, record.text.encode(), replace=unmasked, sha=record.sha
+                )
         if filed:
             _file_away(mirror, find(filed))
-            filed = []
-        if record.kind != "entry":
-            _follow(mirror, record, find)
-        elif record.text is not None:
-            if record.path is not None and mirror.read(record.path) is not None:
-                continue  # an adopted file is still where it was dropped
-            mirror.place(path_of(record), record.text.encode(), sha=record.sha)
-    if filed:
-        _file_away(mirror, find(filed))
+    except (OSError, StoreError, NotFound):
+        pass
+
+
+def _first_path(record: Record) -> str | None:
+    """Return `path_of` an entry's record; None where it names no place, at no cost for others."""
+    try:
+        return path_of(record)
+    except (LookupError, ValueError, TypeError, AttributeError):
+        return None
+
+
+def _is_unmasked(mirror: Mirror, record: Record) -> bool:
+    """Return whether an entry's file is as it was dropped, with a secret that the log masked."""
+    dropped = record.fields.get("masked")
+    if dropped is None:
+        return False
+    raw = mirror.read(live_path(record))
+    return raw is not None and sha256(raw) == dropped
+
+
+def _placeable(find: Find, ids: Collection[str]) -> Iterator[Record]:
+    return (
+        record for record in find(ids) if record.text is not None and has_place(record)
+    )
 
 
 def _follow(mirror: Mirror, record: Record, find: Find) -> None:
@@ -84,11 +121,6 @@ def _file_away(mirror: Mirror, entries: Iterable[Record]) -> None:
             mirror.prune(folder)  # there is one for each thread, of 4 KiB
 
 
-def live_path(record: Record) -> str:
-    """Return where the entry's file stands once it is neither staged nor archived."""
-    return record.path or kinds.place(record.id or "", record.fields)
-
-
 def page_path(record: Record) -> str:
     """Return the archive page of the month in which the entry was received."""
     return f"archive/{clock.day(record.at)[:7]}.md"
@@ -102,14 +134,25 @@ def quarantine(mirror: Mirror, found: Rejected) -> Record | None:
     name = f"{moment}-{digest(found.path)}-{_plain(base)}"
     target, path = f"quarantine/{name}", _readable(found.path)
     try:
-        mirror.move(found.path, target, 0o600)
+        if (masked := _masked(mirror.read(found.path))) is not None:
+            mirror.place(target, masked, mode=0o600)
+            mirror.remove(found.path)
+        else:
+            mirror.move(found.path, target, 0o600)
     except OSError:
         return None  # gone meanwhile, or this process may not move it
-    reason = _readable(found.reason)
+    reason = concealed(mask(_readable(found.reason)))
     mirror.place(f"{target}.reason.txt", f"{path}\n{reason}\n".encode(), mode=0o600)
     return Record.new(
         "quarantine", "log", {"path": path, "to": target, "reason": reason}
     )
+
+
+def _masked(raw: bytes | None) -> bytes | None:
+    """Return a file without the secrets that are in it; None where there are none."""
+    text = (raw or b"").decode("utf-8", "surrogateescape")
+    masked = concealed(mask(text))
+    return None if masked == text else masked.encode("utf-8", "surrogateescape")
 
 
 def set_aside(mirror: Mirror, path: str, raw: bytes) -> None:
@@ -154,30 +197,28 @@ def finish(
     are checked again. `mend` writes archive pages anew, of which that left a part.
     """
     fd = _only_one(root)
-    if fd < 0:
+    if fd is None:
         return 0
+    find = partial(_placeable, find)
     try:
         return _finish(root, journal, mirror, find, place, mend, limit)
     finally:
         os.close(fd)
 
 
-def _only_one(root: str) -> int:
-    """Return an open lock, or -1 where another process is at it or this one may not write."""
+def _only_one(root: str) -> int | None:
+    """Return an open lock, or None where another process is at it or this one may not write."""
     try:
-        fd = os.open(
-            os.path.join(root, _PLACED + ".lock"),
-            os.O_RDWR | os.O_CREAT | os.O_CLOEXEC,
-            0o644,
-        )
+        path = os.path.join(root, _PLACED + ".lock")
+        fd = plain_files.open_file(path, os.O_RDWR | os.O_CREAT)
     except OSError:
-        return -1
+        return None
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return fd
     except OSError:
         os.close(fd)
-        return -1
+        return None
 
 
 def _finish(
@@ -214,7 +255,13 @@ def _finish(
         seq, at = record.seq, min(record.at, now)
     if before != boot_id:
         try:
-            mend({page for page in grown if not _is_whole(mirror, page)})
+            mend(
+                {
+                    page
+                    for page in grown
+                    if not is_page(mirror.read(page, 1 << 40) or b"")
+                }
+            )
         except (OSError, StoreError):
             pass  # `verify` names what could not be mended
     if checked or before != boot_id:
@@ -226,17 +273,13 @@ def _stands(mirror: Mirror, record: Record, rebooted: bool) -> bool:
     """Return whether an entry's file is where its record put it: nearly all are, and that is
     seen at once.
     """
-    if record.kind != "entry" or record.sha is None:
+    if record.kind != "entry" or record.sha is None or not has_place(record):
         return False
     path = path_of(record)
     if not rebooted:
-        return mirror.exists(path)
+        return mirror.exists(path) and not _is_unmasked(mirror, record)
     raw = mirror.read(path)
     return raw is not None and sha256(raw) == record.sha
-
-
-def _is_whole(mirror: Mirror, page: str) -> bool:
-    return is_page(mirror.read(page, 1 << 40) or b"")
 
 
 def _ids(record: Record) -> Collection[str]:
@@ -284,7 +327,8 @@ def _put(mirror: Mirror, entry: Record, where: str, rebooted: bool) -> None:
         mirror.remove(path_of(entry))
     if where in ("live", "staged"):
         path = path if where == "live" else path_of(entry)
-        raw = mirror.read(path) if rebooted else None
+        compared = rebooted or _is_unmasked(mirror, entry)
+        raw = mirror.read(path) if compared else None
         changed = raw not in (None, text)
         if changed and raw is not None and mirror.wrote(path, raw):
             set_aside(mirror, path, raw)
@@ -311,19 +355,16 @@ def digest(text: str) -> str:
 
 def _placed(root: str) -> tuple[int, int, str]:
     try:
-        with open(os.path.join(root, _PLACED)) as file:
-            seq, at, boot = file.read(200).split(" ")
-            return int(seq), int(at), boot
+        text = plain_files.read_file(os.path.join(root, _PLACED), 200).decode()
+        seq, at, boot = text.split(" ")
+        return int(seq), int(at), boot
     except (OSError, ValueError):
         return 0, 0, ""
 
 
 def _note(root: str, text: str) -> None:
-    path = os.path.join(root, _PLACED)
     try:
-        with open(f"{path}.{os.getpid()}", "w") as file:
-            file.write(text)
-        os.rename(f"{path}.{os.getpid()}", path)
+        plain_files.replace_file(os.path.join(root, _PLACED), text.encode())
     except OSError:
         pass
 

@@ -14,10 +14,9 @@ from synapse.log.damage import Stretch, has_text
 from synapse.log.disk import sync, sync_directory, whole_lines
 from synapse.log.journal import Journal
 from synapse.log.merge import Merged, merge, sides
-from synapse.log.mirror import Mirror, path_of
+from synapse.log.mirror import Mirror, has_place, path_of, unplaced
 from synapse.model.records import Record
-
-_DRAFT = "journal-"  # what will be renamed into the journal
+from synapse.system.plain_files import DRAFT, open_file, read_file
 
 
 def unite(
@@ -61,7 +60,10 @@ def _leave(mirror: Mirror, moved: Iterable[Record]) -> None:
     wrote.
     """
     for record in moved:
-        if mirror.read(path_of(record)) == (record.text or "").encode():
+        if (
+            has_place(record)
+            and mirror.read(path_of(record)) == (record.text or "").encode()
+        ):
             mirror.remove(path_of(record))
 
 
@@ -72,15 +74,14 @@ def put_back(root: str, journal: Journal, stretch: Stretch, raw: bytes) -> bool:
 
     def write() -> bool:
         path, end = journal._path(stretch.segment), stretch.start + len(stretch.raw)
-        with open(path, "rb") as file:
-            whole = file.read()
+        whole = read_file(path)
         if whole[stretch.start : end] != stretch.raw or (
             stretch.start == 0 and stretch.seqs.start != stretch.segment
         ):
             return False
         folder = os.path.join(root, ".index")
-        draft = _draft(folder, (whole[: stretch.start], raw, whole[end:]))
-        os.rename(draft, path)
+        made = draft(folder, (whole[: stretch.start], raw, whole[end:]))
+        os.rename(made, path)
         sync_directory(journal.directory)
         journal._look_again()
         journal._forget()
@@ -110,12 +111,17 @@ def lines_of(source: str, strict: bool = True) -> Iterator[bytes]:
             f"{source} is neither a workspace nor a snapshot nor an export", path=source
         )
     for path in paths:
-        with open(path, "rb") as file:
+        with open(open_file(os.path.realpath(path)), "rb") as file:
             for number, raw in enumerate(file, 1):
                 record = decode(raw) if raw.endswith(b"\n") else None
                 if record is None:
                     continue
-                if has_text(record):
+                why = unplaced(record) if strict else None
+                if why is not None:
+                    raise InvalidEntry(
+                        f"{path}: line {number} cannot be taken in: {why}", path=path
+                    )
+                if has_text(record, raw):
                     yield raw
                 elif strict:
                     raise InvalidEntry(
@@ -129,7 +135,7 @@ def _rewrite(journal: Journal, lines: Sequence[bytes], folder: str) -> None:
     the commit; a crash right after it leaves lines twice, which the next merge sorts out.
     """
     start, count = _untouched(journal, lines)
-    os.rename(_draft(folder, lines[count:]), journal._path(start))
+    os.rename(draft(folder, lines[count:]), journal._path(start))
     sync_directory(journal.directory)
     for segment in journal._list():
         if segment > start:
@@ -139,17 +145,23 @@ def _rewrite(journal: Journal, lines: Sequence[bytes], folder: str) -> None:
     journal._forget()
 
 
-def _draft(folder: str, parts: Iterable[bytes]) -> str:
+def draft(folder: str, parts: Iterable[bytes]) -> str:
     """Write a file that will be renamed into the journal, and sync it. Called under its lock."""
-    for name in os.listdir(folder):
-        if name.startswith(_DRAFT):  # of one that was killed: this one holds the lock
-            os.unlink(os.path.join(folder, name))
-    path = os.path.join(folder, f"{_DRAFT}{os.getpid()}")
-    with open(path, "wb") as file:
+    sweep(folder)
+    path = os.path.join(folder, f"{DRAFT}{os.getpid()}")
+    fd = open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    with open(fd, "wb") as file:
         file.writelines(parts)
         file.flush()
         sync(file.fileno())
     return path
+
+
+def sweep(folder: str) -> None:
+    """Remove the drafts of those who were killed. Called under the journal's lock."""
+    for name in os.listdir(folder):
+        if name.startswith(DRAFT):
+            os.unlink(os.path.join(folder, name))
 
 
 def _untouched(journal: Journal, lines: Sequence[bytes]) -> tuple[int, int]:

@@ -10,23 +10,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from synapse.agent_memory import AgentMemory, Names
+from synapse.authority import may_say, may_steer
 from synapse.errors import Conflict, Forbidden, InvalidEntry, NotFound
-from synapse.index import mailbox
+from synapse.index.questions import mailbox
 from synapse.index.reading import asks_again
 from synapse.index.snapshot import Snapshot
 from synapse.mail import messages
 from synapse.model import kinds
 from synapse.model.agents import OPERATOR, Agent
-from synapse.model.entry import Draft, Entry, words
+from synapse.model.entry import SEALED, Draft, Entry, words
 from synapse.model.message import (
     ACTIVE,
-    ARCHIVED,
-    CLOSED,
     STATUSES,
     Message,
     Thread,
-    attachment,
-    said_at,
 )
 from synapse.model.records import Record
 from synapse.system.checks import checked
@@ -55,6 +52,7 @@ class Mail:
         metadata: Mapping[str, Any] | None = None,
         attachments: Iterable[str | Mapping[str, Any]] = (),
         tags: Names = (),
+        scope: str = "public",
         once: str | None = None,
     ) -> Message:
         """Send a message to an agent, a team, several of them, or `all`; it begins a thread unless
@@ -66,8 +64,11 @@ class Mail:
             thread = self._thread_id(thread)
             self._check_open(thread)
         thread_id = thread or kinds.new_thread(self.store.draw(16))
-        own = _message_fields(thread_id, None, subject, priority, metadata, attachments)
-        return self._post(self._addressees(to), body, own, tags=words(tags), once=once)
+        own = messages.fields_of(
+            thread_id, None, subject, priority, metadata, attachments
+        )
+        names, tagged = self._addressees(to), words(tags)
+        return self._post(names, body, own, scope, tags=tagged, once=once)
 
     def reply(
         self,
@@ -94,11 +95,12 @@ class Mail:
             else tuple(sorted(participants - {f"agent:{self.agent_memory.id}"}))
             or ("all",)
         )
-        own = _message_fields(thread, id, subject, priority, metadata, attachments)
+        own = messages.fields_of(thread, id, subject, priority, metadata, attachments)
         return self._post(
             ("all",) if "all" in parent.addressees and not to else names,
             body,
             own,
+            parent.scope,
             once=once,
         )
 
@@ -117,7 +119,13 @@ class Mail:
             )
         own = dict(old.more) | ({"subject": subject} if subject is not None else {})
         return self._post(
-            old.addressees, body, own, replaces=(id,), tags=old.tags, once=once
+            old.addressees,
+            body,
+            own,
+            old.scope,
+            replaces=(id,),
+            tags=old.tags,
+            once=once,
         )
 
     def poll(self, agent: str | None = None) -> int:
@@ -178,6 +186,8 @@ class Mail:
                 f"{id} is {self.agent_memory.id}'s own: there is nothing to acknowledge",
                 id=id,
             )
+        if body:
+            may_say(self._reader(), "answer with an acknowledgement")
         body = kinds.text("acknowledgement", body) if body else None
         self.agent_memory.writer.write(
             Record.new("acked", self.agent_memory.id, {"entry": id, "body": body}),
@@ -194,6 +204,7 @@ class Mail:
     def react(self, id: str, reaction: str, *, remove: bool = False) -> Message:
         """Add a reaction to a message, or take one's own back."""
         self._message(id)
+        may_say(self._reader(), "react")
         sign = kinds.text("reaction", reaction).strip()
         if not sign or len(sign) > 40:
             raise InvalidEntry(
@@ -228,10 +239,8 @@ class Mail:
         with self.store.snapshot(look=True) as snap:
             row = mailbox.thread(snap, self._reader(), self._thread_id(id))
             if row is None:
-                raise NotFound(
-                    f"there is no thread {id} that {self.agent_memory.id} may see",
-                    id=id,
-                )
+                problem = f"there is no thread {id} that {self.agent_memory.id} may see"
+                raise NotFound(problem, id=id)
             return self._threads(snap, [row])[0]
 
     def history(
@@ -258,12 +267,14 @@ class Mail:
     def close(self, thread: str, *, summary: str | bool = False) -> Thread:
         """Say that a thread is done: it takes no more messages until it is reopened. It leaves a
         fact for those whom it reached, where `summary` is its text, or True: then the lines of its
-        messages that say the most.
+        messages that say the most. It is its author's and the operator's to close.
         """
+        self._steered(thread, "close")
         if summary:
             from synapse.knowledge import memory
 
-            entries = [message.entry for message in self.history(thread, _SUMMED)]
+            said = [message.entry for message in self.history(thread, _SUMMED)]
+            entries = [entry for entry in said if entry.scope not in SEALED]
             memory.summarise(
                 self.agent_memory,
                 entries,
@@ -272,6 +283,7 @@ class Mail:
         return self._change_thread(thread, "close", closed=True)
 
     def reopen(self, thread: str) -> Thread:
+        self._steered(thread, "reopen")
         return self._change_thread(thread, "reopen", closed=False)
 
     def tag(self, thread: str, add: Names = (), *, remove: Names = ()) -> Thread:
@@ -283,6 +295,7 @@ class Mail:
         return self._change_thread(thread, "tag", **names)
 
     def rename(self, thread: str, subject: str) -> Thread:
+        self._steered(thread, "rename")
         return self._change_thread(
             thread, "subject", subject=kinds.text("subject", subject)
         )
@@ -294,6 +307,7 @@ class Mail:
         to: tuple[str, ...],
         body: str,
         own: Mapping[str, Any],
+        scope: str,
         *,
         replaces: tuple[str, ...] = (),
         tags: tuple[str, ...] = (),
@@ -316,6 +330,7 @@ class Mail:
             addressees=to,
             tags=tags,
             replaces=replaces,
+            scope=scope,
             id=kinds.new_id(kinds.MESSAGE, self.store.draw(6)),
             kind=kinds.MESSAGE,
             more=extra,
@@ -432,8 +447,19 @@ class Mail:
         if row is not None and row.closed:
             raise Conflict(f"thread {thread} is closed; reopen it first", id=thread)
 
+    def _steered(self, thread: str, action: str) -> None:
+        """Refuse to steer a thread that is another's."""
+        id = self.thread(thread).id
+        with self.store.snapshot() as snap:
+            row = mailbox.thread(snap, None, id)
+            assert row is not None  # this agent sees something of it
+            first = mailbox.places(snap, (row.first,), self.store.clock())[row.first]
+        may_steer(self._reader(), first, action)
+
     def _change_thread(self, id: str, how: str, **fields: object) -> Thread:
         id = self.thread(id).id
+        if how in ("tag", "subject"):
+            may_say(self._reader(), "name or tag a thread")
         self.agent_memory.writer.act(
             "thread",
             thread=id,
@@ -448,28 +474,16 @@ class Mail:
             {seq for row in rows for seq in (row.first, row.last)},
             self.store.clock(),
         )
-        conversations = []
-        for row in rows:
-            first, last = ends[row.first], ends[row.last]
-            status = CLOSED if row.closed else ACTIVE if row.live else ARCHIVED
-            subject = row.subject or first.more.get("subject")
-            conversations.append(
-                Thread(
-                    row.id,
-                    subject,
-                    first.author,
-                    said_at(first),
-                    said_at(last),
-                    row.total,
-                    status,
-                    row.tags,
-                )
-            )
-        return conversations
+        self.agent_memory.access.noticed(ends.values())
+        return [
+            messages.as_thread(row, ends[row.first], ends[row.last]) for row in rows
+        ]
 
     def _as_messages(self, entries: Sequence[Entry]) -> list[Message]:
         """Return the entries as messages, with their marks."""
-        return messages.as_messages(self.store, entries)
+        self.agent_memory.access.noticed(entries)
+        shown = self.agent_memory.access.opened(entries)
+        return messages.as_messages(self.store, shown)
 
     def _refresh_mirror(self) -> None:
         """Write the old file of all mail anew, if the settings want it kept current."""
@@ -477,24 +491,3 @@ class Mail:
             from synapse.mail.synapse_json import refresh
 
             refresh(self.store)
-
-
-def _message_fields(
-    thread: str,
-    parent: str | None,
-    subject: str | None,
-    priority: str,
-    metadata: Mapping[str, Any] | None,
-    attachments: Iterable[str | Mapping[str, Any]],
-) -> dict[str, Any]:
-    """Return the fields that only messages have."""
-    fields: dict[str, Any] = {
-        "thread": thread,
-        "parent": parent,
-        "subject": subject,
-        "urgency": priority,
-    }
-    return fields | {
-        "metadata": metadata,
-        "attachments": [attachment(reference) for reference in attachments],
-    }

@@ -1,15 +1,25 @@
-"""Messages from the index, with their receipts, acknowledgements and reactions."""
+"""Messages: from the index with their receipts, acknowledgements and reactions, and the fields of a
+new one."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from synapse.index import mailbox
+from synapse.index.questions import mailbox
 from synapse.index.snapshot import Snapshot
 from synapse.model import kinds
 from synapse.model.entry import Entry
-from synapse.model.message import Message, said_at
+from synapse.model.message import (
+    ACTIVE,
+    ARCHIVED,
+    CLOSED,
+    Message,
+    Thread,
+    attachment,
+    said_at,
+)
 from synapse.store import Store
+from synapse.system.typed import Any
 
 _BATCH = 500
 
@@ -33,6 +43,14 @@ def as_messages(store: Store, entries: Sequence[Entry]) -> list[Message]:
                 )
                 messages.append(Message(entry, said_at(first), updated, *marked))
     return messages
+
+
+def as_thread(row: mailbox.Row, first: Entry, last: Entry) -> Thread:
+    """Return a thread, with its first and its last message."""
+    status = CLOSED if row.closed else ACTIVE if row.live else ARCHIVED
+    subject = row.subject or first.more.get("subject")
+    times = said_at(first), said_at(last)
+    return Thread(row.id, subject, first.author, *times, row.total, status, row.tags)
 
 
 def first_of(snap: Snapshot, entry: Entry) -> Entry:
@@ -61,3 +79,24 @@ def everything(store: Store, thread: str | None = None) -> list[Message]:
             ]
         messages = as_messages(store, entries)
     return sorted(messages, key=lambda message: (message.created, message.entry.seq))
+
+
+def fields_of(
+    thread: str,
+    parent: str | None,
+    subject: str | None,
+    priority: str,
+    metadata: Mapping[str, Any] | None,
+    attachments: Iterable[str | Mapping[str, Any]],
+) -> dict[str, Any]:
+    """Return the fields that only a message has."""
+    fields: dict[str, Any] = {
+        "thread": thread,
+        "parent": parent,
+        "subject": subject,
+        "urgency": priority,
+    }
+    return fields | {
+        "metadata": metadata,
+        "attachments": [attachment(reference) for reference in attachments],
+    }

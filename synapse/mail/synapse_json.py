@@ -11,8 +11,15 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from synapse.errors import InvalidEntry, NotFound, StoreError, SynapseError
+from synapse.errors import (
+    InvalidEntry,
+    NotFound,
+    NotTrusted,
+    StoreError,
+    SynapseError,
+)
 from synapse.formats import mail_json
+from synapse.formats.wants import of_mirror
 from synapse.mail import messages as post
 from synapse.model import kinds
 from synapse.model.clock import DAY, micros
@@ -20,6 +27,7 @@ from synapse.model.settings import Settings
 from synapse.store import Store
 from synapse.system.lock import Lock
 from synapse.system.typed import Any, NamedTuple
+from synapse.trust import decisions
 
 
 class Mirror(NamedTuple):
@@ -70,10 +78,23 @@ def refresh(store: Store) -> bool:
             mirror.until is not None and store.clock() >= mirror.until
         ):
             return False
+        _demand_trust(store)
         write(store, mirror.path)
+    except NotTrusted as error:
+        store.say(f"the old file of mail is not written: {error}")
+        return False
     except (OSError, SynapseError):
         return False
     return True
+
+
+def _demand_trust(store: Store) -> None:
+    """Raise NotTrusted where the file lies outside of a workspace that no person trusted with
+    it.
+    """
+    if store.root is not None:
+        declared = dict(store.settings.other).get("mirror")
+        decisions.demand(store.root, of_mirror(declared, store.root))
 
 
 def write(store: Store, path: str) -> None:
@@ -95,6 +116,7 @@ def stale(store: Store) -> str | None:
             mirror.until is not None and store.clock() >= mirror.until
         ):
             return None
+        _demand_trust(store)
         with open(mirror.path, encoding="utf-8") as file:
             return (
                 None

@@ -21,17 +21,20 @@ SESSION_IDS = (
     "threadId",
 )  # Codex: which conversation, of a main agent or of a sub-agent
 LONGEST = 512
+READ_ONLY = "read-only"  # the scope of a token that writes nothing
 
 
 class Caller(NamedTuple):
     """One request's caller. `agent` is whose token came with it, None where none was asked for;
     `client` the program's name for itself; `meta` the request's `_meta`, whole; `started` the id of
-    the session that the server was started for, where its environment has one."""
+    the session that the server was started for, where its environment has one; `read_only`
+    whether the token writes nothing."""
 
     agent: str | None = None
     client: str = ""
     meta: Mapping[str, Any] = {}
     started: str = ""
+    read_only: bool = False
 
     @property
     def call(self) -> str | None:

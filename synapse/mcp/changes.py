@@ -25,7 +25,7 @@ from synapse.system.signal import NotificationPipe
 
 # What changes a view or an entry. Marks, deliveries and runs change neither.
 KINDS = frozenset(
-    "entry approve reject vouch resolve archive restore undo agent settings".split()
+    "entry approve reject vouch resolve archive restore undo taint untaint agent settings".split()
 )
 PAUSE = 1.0  # after a look that failed
 TRIES = 60  # so often is told of again what could not be told
@@ -55,7 +55,7 @@ class Changes(Follower):
     def __init__(self, store: Store) -> None:
         with store.snapshot(look=True) as snap:
             cursor = snap.cursor
-        super().__init__(store.log, lambda: None, store.current, cursor)
+        super().__init__(store, lambda: None, cursor)
         self._gathered: list[Record] = []
 
     def look(self) -> list[Record]:
@@ -186,7 +186,7 @@ class Watch:
 def ids_of(record: Record) -> list[str]:
     """Return the entries that a record changes: one that is written, and those that it replaces."""
     fields = record.fields
-    if record.kind == "undo":
+    if record.kind in ("undo", "untaint"):
         return touched_by(record)
     own = [record.id] if record.id else []
     return [

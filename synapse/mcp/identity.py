@@ -69,7 +69,9 @@ def agent_memory_of(memory: Memory, agent: str, run: str | None) -> AgentMemory:
             raise NotFound(
                 f"there is no run {name}; `orchestrator ps` lists them", id=name
             )
-        return memory.as_agent(agent, run=name, epoch=int(record["epoch"]))
-    if not name or not (epoch.isascii() and epoch.isdigit()):
+        epoch = str(record["epoch"])
+    elif not name or not (epoch.isascii() and epoch.isdigit()):
         raise Forbidden(f"run is {run!r}: write RUN, or RUN:EPOCH", action="act")
-    return memory.as_agent(agent, run=name, epoch=int(epoch))
+    mine = memory.as_agent(agent, run=name, epoch=int(epoch))
+    mine.access.opens = True  # it answers a client, and no file of ours
+    return mine

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from synapse.agent_memory import AgentMemory
 from synapse.errors import Forbidden, NotFound
 from synapse.model.agents import OPERATOR
+from synapse.system.quoting import inline
 from synapse.tools import BRIEFING
 from synapse.view import block
 
@@ -80,7 +81,7 @@ def text_of(agent_memory: AgentMemory, target: Target) -> str:
 def _entry(agent_memory: AgentMemory, id: str) -> str:
     entry, fate = agent_memory.get(id), agent_memory.fate(id)
     state = (
-        f"(no longer shown: {fate.reason}{' by ' + fate.by if fate.by else ''})\n"
+        f"(no longer shown: {inline(fate.reason)}{' by ' + fate.by if fate.by else ''})\n"
         if fate
         else ""
     )

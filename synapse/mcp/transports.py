@@ -6,7 +6,6 @@ Both end cleanly when they are told to.
 from __future__ import annotations
 
 import logging
-import socket
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -21,13 +20,11 @@ from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 from starlette.middleware.authentication import AuthenticationMiddleware
 
-from synapse.errors import StoreError
-from synapse.mcp.bearer import TokenFile
+from synapse.bearer import TokenFile
+from synapse.mcp.caller import READ_ONLY
+from synapse.system import listening
 
 PATH = "/mcp"
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
-CLOSING = 1  # seconds that open streams have when the server is told to end
-_EVERYWHERE = ("0.0.0.0", "::", "")
 
 
 def serve_stdio(server: Server[Any]) -> None:
@@ -51,21 +48,10 @@ def serve_http(
 ) -> None:
     """Serve until a signal. `names` are further hosts under which clients may ask; `ready` is
     given the address."""
-    import uvicorn  # costs a server of standard streams its start
-
     _log_to_stderr()
-    listener = _listener(host, port)
-    bound = listener.getsockname()[1]
-    app = application(server, host, tokens, names)
-    config = uvicorn.Config(
-        app,
-        log_config=None,
-        access_log=False,
-        timeout_graceful_shutdown=CLOSING,
-        lifespan="on",
-    )
-    ready(f"http://{f'[{host}]' if ':' in host else host}:{bound}{PATH}")
-    uvicorn.Server(config).run(sockets=[listener])
+    listener = listening.listen(host, port)
+    ready(listening.address(host, listener.getsockname()[1]) + PATH)
+    listening.run(application(server, host, tokens, names), listener)
 
 
 def application(
@@ -101,17 +87,16 @@ class Verifier:
         self._tokens = tokens
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        agent = self._tokens.agent(token)
-        return (
-            None
-            if agent is None
-            else AccessToken(token=token, client_id=agent, scopes=[])
-        )
+        known = self._tokens.find(token)
+        if known is None:
+            return None
+        scopes = [READ_ONLY] if known.read_only else []
+        return AccessToken(token=token, client_id=known.agent, scopes=scopes)
 
 
 def _hosts(host: str, names: Sequence[str]) -> list[str]:
-    hosts = [*LOOPBACK[:2], "[::1]", *_host_names(host), *names]
-    return [form for name in dict.fromkeys(hosts) for form in (name, f"{name}:*")]
+    known = listening.hosts(host, names)
+    return [form for name in known for form in (name, f"{name}:*")]
 
 
 def _origins(host: str, names: Sequence[str]) -> list[str]:
@@ -120,29 +105,6 @@ def _origins(host: str, names: Sequence[str]) -> list[str]:
         for scheme in ("http", "https")
         for name in _hosts(host, names)
     ]
-
-
-def _host_names(host: str) -> list[str]:
-    """Return the names of this machine under which the address may be requested."""
-    if host in _EVERYWHERE:
-        name = socket.gethostname()
-        return [name, socket.getfqdn(name)]
-    return [f"[{host}]" if ":" in host else host]
-
-
-def _listener(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
-        listener.listen(128)
-    except OSError as error:
-        listener.close()
-        raise StoreError(
-            f"nothing can be served at {host}:{port}: {error.strerror}"
-        ) from error
-    return listener
 
 
 def _log_to_stderr() -> None:

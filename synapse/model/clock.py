@@ -75,8 +75,12 @@ def micros(text: str) -> int:
     """Return the microseconds of an ISO time: a date, seconds or fractions, `Z`, an offset or
     nothing (UTC)."""
     if len(text) == 27 and text[26] == "Z" and text[10] == "T" and text[19] == ".":
+        # The form that `iso` writes, without a datetime: this runs once for every line of the log.
         try:
-            return _own(text)
+            hour, minute, second = int(text[11:13]), int(text[14:16]), int(text[17:19])
+            if hour <= 23 and minute <= 59 and second <= 59:
+                seconds = _midnight(text[:10]) + hour * 3_600 + minute * 60 + second
+                return seconds * 1_000_000 + int(text[20:26])
         except (ValueError, KeyError):
             pass
     from datetime import UTC, datetime
@@ -91,16 +95,6 @@ def micros(text: str) -> int:
     aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     delta = aware - datetime(1970, 1, 1, tzinfo=UTC)
     return (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds
-
-
-def _own(text: str) -> int:
-    """Return the microseconds of the form that `iso` writes, without a datetime: this runs once for
-    every line of the log."""
-    hour, minute, second = int(text[11:13]), int(text[14:16]), int(text[17:19])
-    if hour > 23 or minute > 59 or second > 59:
-        raise ValueError("left to a datetime, which knows what it is")
-    seconds = _midnight(text[:10]) + hour * 3_600 + minute * 60 + second
-    return seconds * 1_000_000 + int(text[20:26])
 
 
 @lru_cache(64)  # records of one day follow each other

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 
 from synapse.system.typed import NamedTuple
@@ -18,11 +18,16 @@ from synapse.system.typed import NamedTuple
 Count = Callable[[str], int]
 LONG = 400  # a line of more characters is taken as its sentences
 _BARE = frozenset("{ } [ ] }, ],".split())
-_SPECIFIC = re.compile(
+# No pattern looks at a character more than a few times, whatever the text: letters that lead to no
+# figure are not looked at again from the next of them, and a word that no name begins with is
+# passed whole.
+_FIGURE = re.compile(
     r"https?://[^\s)\]>\"']+"  # addresses
-    r"|[A-Za-z]*[\d_][\w.-]{2,}|\d[\d,.]{2,}"  # identifiers, versions, figures
-    r"|[A-Z][\w’'-]+(?:\s+[A-Z][\w’'-]+)+"  # names of more than one word
+    r"|(?<![A-Za-z])[A-Za-z]*+[\d_][\w.-]{2,}|\d[\d,.]{2,}"  # identifiers, versions, figures
 )
+_NAME = re.compile(r"([A-Z][\w’'-]++)(?:\s+[A-Z][\w’'-]+)+|[A-Z][\w’'-]*+")
+_WORD_OF_NAME = re.compile(r"[A-Z][\w’'-]++")
+_CAPITAL = re.compile("[A-Z]")
 _WORD = re.compile(r"[^\W\d_][\w'-]{2,}|\d[\d.,]*")
 
 
@@ -199,9 +204,61 @@ def specifics(line: str) -> frozenset[str]:
     """Return the names of several words, figures, identifiers and addresses in a line."""
     return frozenset(
         name
-        for match in _SPECIFIC.finditer(line)
-        if len(name := match[0].rstrip(".,;:")) > 2
+        for start, end in _places(line)
+        if len(name := line[start:end].rstrip(".,;:")) > 2
     )
+
+
+def _places(line: str) -> Iterator[tuple[int, int]]:
+    """Yield where each of them stands, from the left; where two begin at one place, the figure."""
+    place, names = 0, _Names(line)
+    figure = _FIGURE.search(line)
+    while True:
+        if figure is not None and figure.start() < place:
+            figure = _FIGURE.search(line, place)
+        name = names.next(place)
+        if figure is not None and (name is None or figure.start() <= name[0]):
+            found = figure.span()
+        elif name is not None:
+            found = name
+        else:
+            return
+        yield found
+        place = found[1]
+
+
+class _Names:
+    """The names of several words in a line, asked for from the left to the right."""
+
+    def __init__(self, line: str) -> None:
+        self.line = line
+        self.candidates = _NAME.finditer(line)
+        # where the one at hand begins, where its first word and it itself end
+        self.at_hand: tuple[int, int, int] | None = None
+        self._move()
+
+    def _move(self) -> None:
+        match = next((match for match in self.candidates if match[1]), None)
+        self.at_hand = match and (match.start(), match.end(1), match.end())
+
+    def next(self, place: int) -> tuple[int, int] | None:
+        """Return where the first name from a place on begins and ends. Of one that begins before
+        it, what a later capital of its first word or a later word begins is one.
+        """
+        while self.at_hand is not None:
+            start, first_end, end = self.at_hand
+            if start >= place:
+                return start, end
+            capital = _CAPITAL.search(self.line, place, max(first_end - 1, place))
+            if capital is not None:
+                self.at_hand = capital.start(), first_end, end
+            elif (
+                word := _WORD_OF_NAME.search(self.line, place, end)
+            ) and word.end() < end:
+                self.at_hand = *word.span(), end
+            else:
+                self._move()
+        return None
 
 
 @lru_cache(65_536)

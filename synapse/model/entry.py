@@ -18,8 +18,21 @@ from synapse.system.typed import NamedTuple
 PRIORITIES = ("critical", "important", "info")
 RANK = {name: rank for rank, name in enumerate(PRIORITIES)}
 SCOPES = ("public", "team", "private", "encrypted")
+# The optional texts of an entry: the key in its file, in the order of the file, and the field. What
+# checks, reads, writes and shows them goes by this table.
+TEXTS = {
+    "topic": "topic",
+    "authority": "claim",
+    "evidence": "evidence",
+    "when": "when",
+    "signature": "signature",
+}
+SEALED = frozenset(("private", "encrypted"))  # the scopes whose bodies are envelopes
 TRUST = ("unverified", "local", "keyed", "reviewed")
 NEVER = 2**62
+TAINTED = (
+    NEVER + 1
+)  # until when an entry is hidden that is tainted, or made of one that is
 SECOND = 1_000_000
 MAX_TTL = 3650 * 86_400 * SECOND
 
@@ -50,6 +63,7 @@ class Draft(NamedTuple):
     id: str | None = None
     kind: str = ENTRY
     more: More = NO_MORE
+    signature: str | None = None
 
 
 class Entry(NamedTuple):
@@ -92,6 +106,7 @@ class Entry(NamedTuple):
     kind: str = ENTRY
     more: More = NO_MORE
     run: str | None = None
+    signature: str | None = None
 
     @property
     def to(self) -> str | tuple[str, ...]:

@@ -149,14 +149,45 @@ def is_thread(text: str) -> bool:
     )
 
 
-def place(id: str, fields: Mapping[str, Any]) -> str:
-    """Return the path of a live entry's file, by the fields of its record."""
-    kind = fields.get("kind", ENTRY)
+def place(id: str, fields: Mapping[str, Any], top: str | None = None) -> str:
+    """Return the path of an entry's file, by the fields of its record: while it is live, or in the
+    same folder below another `top` one. InvalidEntry where what they say is no place for a file:
+    a record may come from anywhere.
+    """
+    if not isinstance(id, str) or not is_id(id):
+        raise InvalidEntry(f"{id!r} is not the id of an entry: it names no file")
+    if top is not None:
+        return f"{top}/{ns.check(fields['namespace'])}/{id}.md"
+    return f"{folder_of(fields)}/{id}.md"
+
+
+def folder_of(fields: Mapping[str, Any]) -> str:
+    """Return the folder of a live entry's file, by the fields of its record: that of its kind, and
+    in it that of its namespace or thread. InvalidEntry where they name none.
+    """
+    kind, namespace = fields.get("kind", ENTRY), fields.get("namespace")
     if kind == MESSAGE:
-        return f"messages/{fields['more']['thread']}/{id}.md"
-    return (
-        f"{'entries' if kind == ENTRY else 'knowledge'}/{fields['namespace']}/{id}.md"
-    )
+        folder = f"messages/{fields.get('more', NO_MORE).get('thread')}"
+    elif kind in FIELDS:
+        folder = f"{'entries' if kind == ENTRY else 'knowledge'}/{namespace}"
+    else:
+        raise InvalidEntry(f"kind {kind!r} is not one of {', '.join(KINDS)}")
+    if not is_folder(folder) or folder.endswith("/"):
+        raise InvalidEntry(f"{folder!r} is no folder of entries: no file is put there")
+    return folder
+
+
+def given(path: str, fields: Mapping[str, Any]) -> str:
+    """Return the path that a dropped file had, if a file of such an entry may stand there: in the
+    folder of its kind and namespace, under a name that ends in .md and is not hidden.
+    """
+    folder, _, name = path.rpartition("/")
+    own = folder_of(fields)
+    if folder != own or not name.endswith(".md") or name[0] == "." or "\0" in name:
+        raise InvalidEntry(
+            f"{path!r} is no place for its file, which is {own}/NAME.md: it is not put there"
+        )
+    return path
 
 
 def of_folder(folder: str) -> tuple[tuple[str, ...], str, str | None]:
@@ -338,6 +369,15 @@ def known_names() -> Iterable[str]:
     return ("kind", *_ANY)
 
 
+def texts_of(kind: str) -> list[str]:
+    """Return the names of the fields of a kind that are texts which its author wrote freely."""
+    return [
+        name
+        for name, form in FIELDS[kind].items()
+        if form == "text" and name not in ("thread", "urgency", "source")
+    ]
+
+
 def texts(more: Mapping[str, Any]) -> Iterator[str]:
     """Yield the fields of a kind that people search for."""
     for name in ("subject", "action", "outcome", "consequences"):
@@ -347,6 +387,7 @@ def texts(more: Mapping[str, Any]) -> Iterator[str]:
 
 
 @lru_cache(1_024)
+@lru_cache(1_024)  # a workspace has tens of them, and every file that is put is checked
 def is_folder(folder: str) -> bool:
     """Return whether files of entries stand in this folder, or in folders below it."""
     top, _, inner = folder.partition("/")

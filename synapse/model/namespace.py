@@ -94,6 +94,21 @@ def matches_any(globs: Iterable[str], namespace: str) -> bool:
     return False
 
 
+def covers(glob: str, other: str) -> bool:
+    """Return whether a glob covers every namespace that another one covers."""
+    if glob == "*" or glob == other:
+        return True
+    pattern, inner = glob.split("/"), other.split("/")
+    subtree = pattern[-1] == "*"
+    if not subtree and (inner[-1] == "*" or len(inner) != len(pattern)):
+        return False
+    fixed = pattern[:-1] if subtree else pattern
+    path = inner[:-1] if inner[-1] == "*" else inner
+    return len(path) >= len(fixed) and all(
+        want == "*" or want == have for want, have in zip(fixed, path, strict=False)
+    )
+
+
 @lru_cache(1_024)
 def default_ttl(namespace: str, overrides: tuple[tuple[str, str], ...] = ()) -> str:
     """Return the time to live of an entry that names none: that of the longest declared pattern,

@@ -20,11 +20,15 @@ KINDS = frozenset(
         # an agent was registered, or its file was edited by hand; fields hold new and old values
         "agent",
         "settings",  # synapse.yaml changed
+        "key",  # a public key was registered, took another's place, or was revoked
+        "share",  # a holder of a sealed entry's key wrapped it for one more
         "entry",  # an entry was written, or a dropped file was adopted
         "approve",  # a staged entry takes effect, here and now in the order of the log
         "reject",  # a staged entry never will
         "vouch",  # an unverified entry is believed
         "resolve",  # a blocker is done
+        "taint",  # entries, and what was made of them, are shown to nobody any more
+        "untaint",  # and are shown again
         "archive",  # entries were filed away; reason in the fields
         "restore",  # and brought back
         # acts are taken back: `back` comes back, `away` is filed away, `holds` hide others no more,
@@ -36,6 +40,7 @@ KINDS = frozenset(
         "quarantine",  # a dropped file could not be adopted
         "void",  # a record whose sync failed: it was never acknowledged and does not count
         "seal",  # a torn line stands before this one
+        "redact",  # the text of an entry was taken out; its digest stays
         "repair",  # a file was restored, or its loss recorded
         "run",  # a run began, was taken over or ended; a later record holds only what changed
         "stop",  # somebody wants a run to end
@@ -52,9 +57,13 @@ KINDS = frozenset(
         "migrated",  # what there was before was taken over; fields hold the counts
         # records of another history of this log were appended; fields say which ids changed
         "merged",
+        "limit",  # an author reached a limit of what it may write in an hour
         "refused",  # an incarnation of a run that is no longer the current one wanted to write
     )
 )
+
+
+REDACTED = "[redacted]"  # the body of an entry whose text was taken out
 
 
 class Record(NamedTuple):
@@ -301,7 +310,9 @@ def entry_of(record: Record) -> Entry:
         elif name in _STORED_NAMES:
             values[name] = value
     body = fields.get("body")
-    if body is None:
+    if body is None and record.text is None:
+        body = REDACTED
+    elif body is None:
         body = canonical_body((record.text or "")[fields.get("start", 0) :])
     origin = fields.get("origin") or {}
     return Entry(

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 class Page:
-    """Entries, newest first. `cursor` is how far the log had been read; `matched` counts the live
-    entries that the filter lets through, `visible` those of them that this agent may see: none
-    visible is not none there.
+    """Entries, newest first. `cursor` is how far the log had been read; `visible` counts the live
+    entries that the filter lets through and that this agent may see, beyond the page's limit too.
+    `matched` is the same number: what may not be seen is in no count.
     """
 
     __slots__ = ("_count", "_counted", "cursor", "entries")
@@ -24,22 +24,19 @@ class Page:
         self,
         entries: Sequence[Entry],
         cursor: int,
-        count: Callable[[], tuple[int, int]],
+        count: Callable[[], int],
     ) -> None:
         self.entries = tuple(entries)
         self.cursor = cursor
         self._count = count
-        self._counted: tuple[int, int] | None = None
+        self._counted: int | None = None
 
     @property
     def matched(self) -> int:
-        return self._counts()[0]
+        return self.visible
 
     @property
     def visible(self) -> int:
-        return self._counts()[1]
-
-    def _counts(self) -> tuple[int, int]:
         if self._counted is None:
             self._counted = self._count()
         return self._counted
@@ -69,11 +66,11 @@ class UnreadPage(Page):
     """Entries of others that a reader was not shown: what is critical first, then important, then
     info, the oldest first in each. `entries` are there whole; where a budget bounds the page,
     `pointers` follow with one line each. `left` is how many are neither: critical, important, info.
-    `visible` counts all that are unread, `matched` the live entries that the filter lets through.
+    `visible` counts all that are unread, `matched` with them those that the reader was shown.
     `foot` says all this in a line; `tokens` is the count of the whole text, where it was bounded.
     """
 
-    __slots__ = ("foot", "left", "pointers", "tokens")
+    __slots__ = ("_matched", "foot", "left", "pointers", "tokens")
 
     def __init__(
         self,
@@ -86,13 +83,18 @@ class UnreadPage(Page):
         tokens: int | None = None,
     ) -> None:
         visible = len(entries) + len(pointers) + sum(left)
-        super().__init__(entries, cursor, lambda: (matched, visible))
+        super().__init__(entries, cursor, lambda: visible)
+        self._matched = matched
         self.pointers, self.left, self.foot, self.tokens = (
             tuple(pointers),
             left,
             foot,
             tokens,
         )
+
+    @property
+    def matched(self) -> int:
+        return self._matched
 
 
 class Hit(NamedTuple):
@@ -199,6 +201,19 @@ class Report(NamedTuple):
         return not self.problems
 
 
+class Redacted(NamedTuple):
+    """The result of `redact`: the entry, the digest of its text, the files in which it was
+    overwritten, other entries that repeat it, and what stays, for the chain covers it: records with
+    a part of it in their fields, and fields of its own."""
+
+    id: str
+    sha: str
+    files: tuple[str, ...]
+    repeated: tuple[str, ...]
+    records: tuple[int, ...]
+    stays: tuple[str, ...]
+
+
 class Rebuilt(NamedTuple):
     """The result of `rebuild`: records taken in, the digest of all that was derived from them, and
     which files are not what was taken in."""
@@ -206,3 +221,17 @@ class Rebuilt(NamedTuple):
     records: int
     digest: str
     problems: tuple[Problem, ...] = ()
+
+
+class Tainted(NamedTuple):
+    """What was tainted: the number of the act (None where it is only planned), the entries that are
+    shown to nobody any more, those that `may` be affected and are shown, the runs that had one of
+    them in sight, the agents that were shown what was named, and the entries that are `left`, for
+    they take more authority."""
+
+    seq: int | None
+    ids: tuple[str, ...]
+    may: tuple[str, ...]
+    runs: tuple[str, ...]
+    agents: tuple[str, ...]
+    left: tuple[str, ...]

@@ -18,6 +18,8 @@ SIZES = {
     "per_entry": "64KB",
     "archive_retention": "off",
 }
+# What one author may write in an hour: `bytes` of text.
+HOURLY = {"criticals": "1000", "entries": "100000", "bytes": "1GB"}
 _UNITS = {
     "": 1,
     "B": 1,
@@ -55,6 +57,7 @@ class Settings(NamedTuple):
     users: tuple[tuple[str, str], ...] = ()
     sizes: tuple[tuple[str, str], ...] = ()
     quota: tuple[tuple[str, str], ...] = ()
+    hourly: tuple[tuple[str, str], ...] = ()
     global_write: int = 80
     semantic: Semantic = Semantic()
     reputation: str = "report"
@@ -74,10 +77,27 @@ class Settings(NamedTuple):
             else ()
         )
 
+    @property
+    def patterns(self) -> dict[str, str]:
+        """Return the globs of personal data of the workspace's own, by what they find."""
+        if not self.other:
+            return {}
+        privacy = dict(self.other).get("privacy")
+        patterns = privacy.get("patterns") if isinstance(privacy, dict) else None
+        named = patterns.items() if isinstance(patterns, dict) else ()
+        return {
+            str(name): str(glob) for name, glob in named if 4 <= len(str(glob)) <= 80
+        }
+
     def size(self, name: str) -> int | None:
         """Return how many bytes `size_limits` allow to one of the names in SIZES; None is no
         limit."""
         return parse_size(dict(self.sizes).get(name, SIZES[name]))
+
+    def hourly_limit(self, name: str) -> int | None:
+        """Return how much one author may write in an hour, by a name in HOURLY; None is no
+        limit."""
+        return parse_size(dict(self.hourly).get(name, HOURLY[name]))
 
     def daily(self, agent: str) -> int | None:
         """Return how many entries a day an agent should not exceed; None is no limit."""

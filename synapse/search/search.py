@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from synapse.errors import InvalidQuery
-from synapse.index import full_text
+from synapse.index.full_text import search as full_text
 from synapse.index.snapshot import Filter
 from synapse.model import kinds
 from synapse.model.agents import Agent

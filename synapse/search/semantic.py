@@ -13,13 +13,14 @@ from collections.abc import Iterator, Sequence
 from hashlib import sha256
 
 from synapse.errors import EmbedderError, InvalidQuery, Refused
-from synapse.index import embeddable, full_text, fusion
-from synapse.index.full_text import excerpt
+from synapse.index.full_text import search as full_text
+from synapse.index.full_text.search import excerpt
+from synapse.index.full_text.terms import sought
 from synapse.index.snapshot import Filter, Snapshot
-from synapse.index.terms import sought
-from synapse.index.vectors import Row, Vectors
+from synapse.index.vectors import embeddable, fusion
+from synapse.index.vectors.vectors import Row, Vectors
 from synapse.model.agents import Agent
-from synapse.model.entry import NEVER
+from synapse.model.entry import NEVER, SEALED
 from synapse.model.protocols import Embedder
 from synapse.model.results import Hit, Hits
 from synapse.store import Store
@@ -343,6 +344,10 @@ def _hits(
     query_words = frozenset(sought(text))
     pairs = zip(entries, near, strict=True)
     return tuple(
-        Hit(entry, item.cosine, *excerpt(entry.body, query_words))
+        Hit(
+            entry,
+            item.cosine,
+            *excerpt("" if entry.scope in SEALED else entry.body, query_words),
+        )
         for entry, item in pairs
     )

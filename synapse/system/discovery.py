@@ -315,7 +315,8 @@ def _git_file(path: str) -> str | None:
 def _line(path: str) -> str | None:
     """Return the first line of a small file of git's, None where it cannot be read."""
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(fd, encoding="utf-8", errors="surrogateescape") as file:
             return file.read(_LONGEST).partition("\n")[0].strip() or None
     except OSError:
         return None

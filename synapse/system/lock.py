@@ -14,6 +14,7 @@ from _thread import allocate_lock, start_new_thread
 from collections.abc import Callable
 
 from synapse.errors import ReadOnly, StoreBusy
+from synapse.system.plain_files import open_file
 from synapse.system.typed import T
 
 try:
@@ -61,7 +62,7 @@ class Lock:
     def __init__(self, path: str, patience: float = PATIENCE) -> None:
         self.path = path
         self.patience = patience
-        self.fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self.fd = open_file(path, os.O_RDWR | os.O_CREAT)
         self.inode = os.fstat(self.fd).st_ino
         self.pid = os.getpid()
         self.mutex = allocate_lock()
@@ -77,12 +78,18 @@ class Lock:
         if not self.mutex.acquire(timeout=self.patience):
             raise self._busy()
         try:
-            if self._try():
-                try:
-                    return section()
-                finally:
-                    fcntl.flock(self.fd, fcntl.LOCK_UN)
-            return self._wait_for(_Turn(section))  # type: ignore[return-value]
+            try:
+                fcntl.flock(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                free = True
+            except BlockingIOError:
+                free = False
+            if not free:
+                return self._wait_for(_Turn(section))  # type: ignore[return-value]
+            try:
+                self._sign()
+                return section()
+            finally:
+                fcntl.flock(self.fd, fcntl.LOCK_UN)
         finally:
             self.mutex.release()
 
@@ -101,14 +108,6 @@ class Lock:
             self.fd = -1
         if self.waiter and self.wanted.locked():
             self.wanted.release()  # the thread that waits sees that it is over
-
-    def _try(self) -> bool:
-        try:
-            fcntl.flock(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        self._sign()
-        return True
 
     def _sign(self) -> None:
         """Write the pid into the file, for those who wait too long; a failure, as on a full disk,
@@ -144,7 +143,7 @@ class Lock:
     def _next(self) -> None:
         fd, failed = -1, None
         try:
-            fd = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
+            fd = open_file(self.path, os.O_RDWR)
             fcntl.flock(fd, fcntl.LOCK_EX)
         except OSError as error:
             failed = error
@@ -204,7 +203,7 @@ def lock_in(directory: str) -> Lock | Barred:
     """
     path = os.path.join(directory, "lock")
     try:
-        os.makedirs(directory, exist_ok=True)
+        os.makedirs(directory, 0o700, exist_ok=True)
         return Lock(path)
     except OSError as error:
         if error.errno not in _FORBIDDEN:

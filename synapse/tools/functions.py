@@ -11,6 +11,7 @@ from synapse.agent_memory import AgentMemory
 from synapse.errors import InvalidEntry, ReadOnly
 from synapse.knowledge import recall
 from synapse.knowledge.capsule import short
+from synapse.knowledge.memory import not_kept
 from synapse.knowledge.references import resolve_reference
 from synapse.mail.mailbox import Mail
 from synapse.model.agents import OPERATOR
@@ -18,6 +19,8 @@ from synapse.model.clock import seconds
 from synapse.model.entry import Entry, words
 from synapse.model.kinds import MESSAGE, kind_of
 from synapse.model.message import Message
+from synapse.privacy.records import masked_in, masked_notice
+from synapse.system.quoting import inline
 from synapse.tools.answer import CAPSULE, fill, fit
 from synapse.tools.blockers import blocker_of
 from synapse.tools.tool import Arguments
@@ -72,7 +75,14 @@ def _project(agent_memory: AgentMemory) -> str:
 
 def _stored(entry: Entry) -> str:
     waits = "; it waits for review" if entry.staged else ""
-    return f"Stored as {entry.id} in {entry.namespace}{waits}."
+    less = (
+        f"; as {entry.priority}: enough is {entry.claimed} for now"
+        if entry.claimed
+        else ""
+    )
+    masked = masked_in(entry)
+    notice = f" {masked_notice(masked).capitalize()}." if masked else ""
+    return f"Stored as {entry.id} in {entry.namespace}{less}{waits}.{notice}"
 
 
 def read(agent_memory: AgentMemory, arguments: Arguments, once: str | None) -> str:
@@ -86,7 +96,9 @@ def read(agent_memory: AgentMemory, arguments: Arguments, once: str | None) -> s
         since=arguments.get("since"), namespace=arguments.get("namespace"), limit=PAGE
     )
     if not page:
-        return f"Nothing here for you: {page.matched} live entries match, you may see none of them."
+        agent = agent_memory.agent
+        reads = ", ".join(agent.reads) if agent else "*"
+        return f"Nothing here for you, up to record {page.cursor}: you may see {reads}."
     return fit(
         [_short(entry) for entry in page], page.visible, "name a namespace or since"
     )
@@ -174,7 +186,7 @@ def _read_one(agent_memory: AgentMemory, id: str, offset: int, once: str | None)
         )
     fate = agent_memory.fate(id)
     state = (
-        f"(no longer shown: {fate.reason}{' by ' + fate.by if fate.by else ''})\n"
+        f"(no longer shown: {inline(fate.reason)}{' by ' + fate.by if fate.by else ''})\n"
         if fate
         else ""
     )
@@ -224,11 +236,15 @@ def memory_forget(
 
 def claim(agent_memory: AgentMemory, arguments: Arguments, once: str | None) -> str:
     if arguments.get("release"):
-        return f"Released {agent_memory.release(arguments['work'], once=once).work!r}."
+        return f"Released {_quoted(agent_memory.release(arguments['work'], once=once).work)}."
     claim = agent_memory.claim(
         arguments["work"], minutes=arguments.get("minutes", 30), once=once
     )
-    return f"{claim.work!r} is yours until {seconds(claim.until)}."
+    return f"{_quoted(claim.work)} is yours until {seconds(claim.until)}."
+
+
+def _quoted(work: str) -> str:
+    return inline(repr(work))
 
 
 def ack(agent_memory: AgentMemory, arguments: Arguments, once: str | None) -> str:
@@ -291,7 +307,11 @@ def send(agent_memory: AgentMemory, arguments: Arguments, once: str | None) -> s
             once=once,
             **fields,
         )
-    return f"Sent as {message.entry.id} to {message.entry.to} in {message.thread}."
+    rest = not_kept(message.entry.body)
+    note = f" {inline(rest[0].upper() + rest[1:])}." if rest else ""
+    return (
+        f"Sent as {message.entry.id} to {message.entry.to} in {message.thread}.{note}"
+    )
 
 
 def inbox(agent_memory: AgentMemory, _: Arguments, once: str | None) -> str:
@@ -323,7 +343,7 @@ def inbox(agent_memory: AgentMemory, _: Arguments, once: str | None) -> str:
 def _letter(message: Message) -> str:
     """Return a message as text: its thread and subject, then the entry in its whole form."""
     subject = (
-        f", subject: {block.escaped(' '.join(message.subject.split()))}"
+        f", subject: {inline(' '.join(message.subject.split()))}"
         if message.subject
         else ""
     )

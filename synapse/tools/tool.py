@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from synapse.agent_memory import AgentMemory
 from synapse.errors import InvalidEntry, SynapseError
+from synapse.system.quoting import inline
 from synapse.system.text import encodes
 from synapse.system.typed import Any, NamedTuple
 from synapse.tools.answer import cut
-from synapse.view import block
 
 Arguments = Mapping[str, Any]
 
@@ -42,7 +42,7 @@ def call(
     try:
         return tool.call(agent_memory, checked(tool, arguments), once)
     except SynapseError as error:
-        return ToolProblem(cut(f"Error: {block.escaped(str(error))}"))
+        return ToolProblem(cut(f"Error: {inline(str(error))}"))
 
 
 def checked(tool: Tool, arguments: object) -> Arguments:
@@ -52,7 +52,7 @@ def checked(tool: Tool, arguments: object) -> Arguments:
         raise InvalidEntry(f"{tool.name} takes an object with {', '.join(takes)}")
     values = {name: value for name, value in arguments.items() if value is not None}
     problems = [
-        f"{tool.name} takes no {block.escaped(str(name)[:40])!r}"
+        f"{tool.name} takes no {str(name)[:40]!r}"
         for name in values
         if name not in takes
     ]

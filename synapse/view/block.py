@@ -7,36 +7,20 @@ be seen is spelled out.
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 
 from synapse.model import namespace as ns
 from synapse.model.clock import seconds
 from synapse.model.entry import Entry
+from synapse.system.quoting import escaped, prefixed
 from synapse.system.typed import NamedTuple
 
 WHOLE, POINTER = "whole", "pointer"
 MAX_BODY = 1 << 16  # bytes
 EXCERPT = 80  # characters
+BODY = "  > "  # before each line of a body
 # blocks of each form that are kept: one prompt shows most of what the one before showed
 KEPT = 1_024
-
-# What a reader would not see, a terminal would obey or a tokenizer would hide: control, format and
-# zero-width
-# characters, line and paragraph separators, private use, tags, variation selectors but one in a
-# row.
-_HIDDEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
-    "\u2060-\u206f\u3164\ud800-\uf8ff\ufdd0-\ufdef\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff"
-    "\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U0010ffff]"
-    "|(?<=[\ufe0e\ufe0f])[\ufe0e\ufe0f]"
-)
-# What the chat templates of open models are made of. Servers of such models take it for their own,
-# wherever it stands.
-_CONTROL = re.compile(
-    r"<(?=[|｜][^\s<>]{1,64}[|｜]>|/?s>|(?:start|end)_of_turn>)"
-    r"|\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\])"
-)
 
 
 class Block(NamedTuple):
@@ -71,7 +55,7 @@ def whole(entry: Entry, commands: bool = True) -> Block:
         cut = f"  (the first {MAX_BODY} of {len(raw)} bytes{hint})\n"
     disputed = _disputed(entry)
     head = f"- [{entry.namespace}] {entry.id} ({_source(entry)}, {seconds(entry.at)}{disputed})\n"
-    return Block(f"{head}{_quoted(escaped(body))}{cut}", WHOLE)
+    return Block(f"{head}{prefixed(escaped(body), BODY)}{cut}", WHOLE)
 
 
 @lru_cache(KEPT)
@@ -82,16 +66,6 @@ def pointer(entry: Entry, commands: bool = True) -> Block:
     name = f"`synapse read {entry.id}`" if commands else entry.id
     head = f"- [{entry.namespace}] {name} ({_source(entry)}{_disputed(entry)})"
     return Block(f"{head} > {excerpt}\n", POINTER)
-
-
-def _quoted(text: str) -> str:
-    """Return every line behind `>`, empty ones without a space after it."""
-    if "\n\n" in text or text[:1] in ("", "\n") or text[-1:] == "\n":
-        return "".join(
-            [f"  > {line}\n" if line else "  >\n" for line in text.split("\n")]
-        )
-    lines = text.replace("\n", "\n  > ")
-    return f"  > {lines}\n"
 
 
 def _source(entry: Entry) -> str:
@@ -112,17 +86,3 @@ def named(author: str) -> str:
         return author
     line = " ".join(author[:64].split()).replace('"', "'")
     return f'"{escaped(line)}"'
-
-
-def escaped(text: str) -> str:
-    """Return the text with every hidden character as its code point, `<U+202E>`, and the first
-    character of what a model's server would obey, `<U+003C>|im_start|>`. Tab and line feed stay.
-    """
-    if "<" in text or "[" in text:
-        text = _CONTROL.sub(_code_point, text)
-    plain = text.isascii() and text.replace("\n", "").isprintable()
-    return text if plain else _HIDDEN.sub(_code_point, text)
-
-
-def _code_point(match: re.Match[str]) -> str:
-    return f"<U+{ord(match[0]):04X}>"

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from operator import attrgetter
 
 from synapse.authority import visible
 from synapse.errors import InvalidQuery
-from synapse.index.corrections import corrected, steps_of
+from synapse.index.derive.corrections import corrected, steps_of
 from synapse.index.replay import snapshot_of
 from synapse.index.snapshot import Filter, Snapshot
 from synapse.model.agents import Agent
 from synapse.model.clock import parse_since
 from synapse.model.conditions import is_for_a_moment
-from synapse.model.entry import SECOND, Entry
+from synapse.model.entry import SEALED, SECOND, Entry
 from synapse.model.namespace import is_component
 from synapse.model.worth import Worth
 from synapse.store import Store
@@ -26,6 +26,7 @@ WEIGHTY = 1_000
 RECENT = 1_000
 ADDRESSED = 64  # of the newest info that is addressed to an agent
 _HOUR = 3_600 * SECOND
+Opened = Callable[[Iterable[Entry]], list[Entry]]
 _BY_SEQ = attrgetter("seq")
 
 
@@ -46,6 +47,7 @@ def brief(
     moments: bool = True,
     without: Collection[str] = (),
     quick: bool = False,
+    opened: Opened | None = None,
 ) -> View:
     """Return the view of an agent, or of what all agents of a department may see.
 
@@ -55,7 +57,8 @@ def brief(
     names none of the shell's; without `moments`, it has nothing that is for a moment of its own,
     and says so of each. What the words of a text find that it is `about` stands at its end; with
     `worth`, the view is what pays. Entries that the reader has `without` it are not there; `quick`
-    estimates the tokens of an entry that was never counted, and loads no tokenizer.
+    estimates the tokens of an entry that was never counted, and loads no tokenizer. `opened` opens
+    what is sealed; without it, a line says for whom it is.
     """
     if worth is not None and not isinstance(worth, Worth):
         raise InvalidQuery(
@@ -63,7 +66,7 @@ def brief(
             worth=str(worth),
         )
     with store.snapshot(look=True, words=bool(about)) as snap:
-        now = store.clock()
+        now, live = store.clock(), snap
         if as_of is not None:
             now = _moment(as_of, now)
             snap = past(store, now, until, words=bool(about))
@@ -74,6 +77,9 @@ def brief(
         matches: About = {}
         if agent is not None and department is None and (about or worth):
             entries, matches = _for_task(snap, agent, about, entries, now)
+        if as_of is not None and until is None and live.names.contained:
+            # what was tainted since is in no later view, of whichever moment that is
+            entries = [entry for entry in entries if not live.is_tainted(entry.id)]
         if department is not None:
             entries = _common(snap, entries, _members(snap, department), now)
         if without:
@@ -95,11 +101,15 @@ def brief(
             if agent is None or department is not None
             else partial(_shown, snap, agent)
         )
+        sealed = any(entry.scope in SEALED for entry in entries)
+        if sealed:
+            entries = opened(entries) if opened else _shut(entries)
+        tokens = store.tokens(encoding, quick=quick, keep=not sealed)
         result = view.build(
             entries,
             agent,
             now,
-            store.tokens(encoding, quick=quick).measure,
+            tokens.measure,
             budget,
             title=title,
             encoding=encoding,
@@ -114,6 +124,12 @@ def brief(
         *(LeftOut(entry.id, AT_ITS_MOMENT) for entry in later),
     )
     return result._replace(cursor=snap.cursor, at=now, left_out=left_out)
+
+
+def _shut(entries: Iterable[Entry]) -> list[Entry]:
+    from synapse.keys.keyring import shut
+
+    return [shut(entry) for entry in entries]
 
 
 def chosen(snap: Snapshot, agent: Agent | None, now: int) -> list[Entry]:
@@ -199,13 +215,15 @@ def _common(
     def shared(entry: Entry | None) -> bool:
         return entry is not None and all(visible(entry, agent) for agent in members)
 
-    def told(entry: Entry) -> Entry:
+    def with_disputes(entry: Entry) -> Entry:
         return entry._replace(
             disputed=tuple(id for id in entry.disputed if shared(snap.entry(id, now)))
         )
 
     return [
-        told(entry) if entry.disputed else entry for entry in entries if shared(entry)
+        with_disputes(entry) if entry.disputed else entry
+        for entry in entries
+        if shared(entry)
     ]
 
 

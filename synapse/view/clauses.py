@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 from itertools import combinations
 
 from synapse.authority import visible
-from synapse.index import terms
-from synapse.index.full_text import counted, together
-from synapse.index.ranking import rarity
+from synapse.index.full_text import terms
+from synapse.index.full_text.ranking import rarity
+from synapse.index.full_text.search import counted, together
 from synapse.index.snapshot import Snapshot
 from synapse.model.agents import Agent
 from synapse.model.condense import specifics

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 
 from synapse.errors import InvalidQuery, OverBudget
 from synapse.index.snapshot import Filter, Snapshot
@@ -18,15 +17,21 @@ from synapse.model.kinds import MAIL
 from synapse.model.results import UnreadPage
 from synapse.store import Store
 from synapse.system.tokens import DEFAULT
+from synapse.system.typed import Any
 from synapse.view.block import pointer, whole
 
 _LEAST = 16  # tokens: no entry takes fewer, whole or as a pointer
 _BATCH = 16
+Opened = Callable[[Iterable[Entry]], list[Entry]]
 Weigh = Callable[[Iterable[str]], list[int]]
 
 
 def unread(
-    store: Store, agent: Agent, wanted: Filter, budget: int | None = None
+    store: Store,
+    agent: Agent,
+    wanted: Filter,
+    budget: int | None,
+    opened: Opened,
 ) -> UnreadPage:
     """Return what the agent was not shown, of what the filter lets through, the most urgent first.
 
@@ -42,11 +47,16 @@ def unread(
             "messages are not counted here: `synapse inbox` shows those that are unread"
         )
     with store.snapshot() as snap:
-        return _unread(store, snap, agent, wanted, budget)
+        return _unread(store, snap, agent, wanted, budget, opened)
 
 
 def _unread(
-    store: Store, snap: Snapshot, agent: Agent, query: Filter, budget: int | None
+    store: Store,
+    snap: Snapshot,
+    agent: Agent,
+    query: Filter,
+    budget: int | None,
+    opened: Opened,
 ) -> UnreadPage:
     now, cursor = store.clock(), snap.cursor
     if budget is not None:
@@ -55,8 +65,11 @@ def _unread(
             limit=most if query.limit is None else min(query.limit, most)
         )
     rows, counts = snap.unread_rows(agent, query, now)
-    load = partial(snap.load, now=now, reach=snap.names.reach(agent))
-    matched = snap.count(agent, query, now)[0]
+
+    def load(rows: Sequence[Any]) -> list[Entry]:
+        return opened(snap.load(rows, now=now, reach=snap.names.reach(agent)))
+
+    matched = snap.count(agent, query, now)
 
     def page(
         entries: Sequence[Entry],

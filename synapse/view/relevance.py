@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 
-from synapse.index import terms
+from synapse.index.full_text import terms
 
 CLAUSES = 24  # of a text, that are looked at
 LENGTH = 65_536  # characters of a text, that are looked at

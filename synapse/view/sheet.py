@@ -12,8 +12,9 @@ from itertools import chain, repeat
 from synapse.model.agents import Agent
 from synapse.model.entry import Entry
 from synapse.model.worth import CRITICAL, IMPORTANT, NAMED, NEAR, STATUS
+from synapse.system.quoting import escaped
 from synapse.system.typed import NamedTuple
-from synapse.view.block import POINTER, WHOLE, Block, escaped, natural, pointer, whole
+from synapse.view.block import POINTER, WHOLE, Block, natural, pointer, whole
 
 # The counts of some texts, and whether any of them is only an upper bound.
 Count = Callable[[Sequence[str]], tuple[Sequence[int], bool]]
@@ -320,8 +321,6 @@ class Page:
 
     def _by_priority(self) -> list[list[int]]:
         """Return the places of all entries of each priority."""
-        if not self.for_task:
-            return list(self._sections.values())
         for_task = [
             [
                 position
@@ -349,12 +348,13 @@ class Page:
             [position for position in positions if position not in chosen]
             for positions in self._by_priority()
         ]
-        if any(missing) or not texts:
+        is_page = bool(texts)
+        if any(missing) or not is_page:
             line = self._last_line([len(positions) for positions in missing])
             self._scale.take((line.shape,))
             texts.append(line.text)
             tokens += self._scale.weights[line.shape]
-        if self._scale.bounded and len(texts) > 1:
+        if self._scale.bounded and is_page:
             self._scale.take((NOTE,))
             texts.append(NOTE)
             tokens += self._scale.weights[NOTE]

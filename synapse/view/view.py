@@ -161,19 +161,26 @@ def _paying(page: Page, agent: Agent | None, worth: Worth, budget: int | None) -
 
 
 def _criticals(page: Page, room: int) -> dict[int, Block]:
-    """Return what is critical, whole, as far as the room goes: what was never shown first, then by
-    authority and the newest first. One that would take most of the room alone is a pointer, and so
-    is the first that does not fit.
+    """Return what is critical, whole, as far as the room goes: by authority, then what was never
+    shown first, and the newest first; the first of what is new is second at the latest, so that
+    view after view comes to all of it. One that would take most of the room alone is a pointer, and
+    so is the first that does not fit.
     """
     shown_before, entries = page.known or (), page.entries
     positions = sorted(
         page.shown(CRITICAL),
         key=lambda position: (
-            entries[position].seq in shown_before,
             -entries[position].authority,
+            entries[position].seq in shown_before,
             -position,
         ),
     )
+    new = [
+        position for position in positions if entries[position].seq not in shown_before
+    ]
+    if new and new[0] not in positions[:1]:
+        positions.remove(new[0])
+        positions.insert(1, new[0])
     page.heavy = room // 2
     chosen: dict[int, Block] = {}
     remaining = room
@@ -284,45 +291,68 @@ def _tiers(page: Page, room: int) -> Iterator[_Tier]:
     """Yield what goes into a view, the dearest to its reader first: the order of sacrifice,
     backwards.
 
-    What the reader was not shown yet goes before what it knows. Of what is critical and new to it,
-    the oldest is there whole wherever it fits, so that one view after the other comes to all of
-    them; the others are at least pointed at before anything else, and there whole before what it
-    knows is repeated.
+    What is critical stands by authority first, so that no flood of a lower one hides it: each is
+    pointed at before anything of a lower authority. Among equals, what the reader was not shown yet
+    goes before what it knows, and is there whole before that is repeated. Of what is new, the
+    oldest of the highest authority is there whole wherever it leaves room for a pointer at what
+    stands higher, so that one view after the other comes to all of them.
     """
     critical, important, info = (page.shown(priority) for priority in HEADINGS)
-    new, repeated = page.divided(critical)
     new_old, known_old = page.divided(
         [position for position in important if page.entries[position].at < page.edge]
     )
     new_recent, known_recent = page.divided(
         [position for position in important if page.entries[position].at >= page.edge]
     )
-    if page.known is not None:
-        oldest = next(
-            (
-                offer
-                for position in new
-                for offer in page.offers([position])
-                if offer.cost <= room
-            ),
-            None,
-        )
-        if oldest:
-            yield _Tier(1, [oldest._replace(share=0)])
-            new = [position for position in new if position != oldest.place]
-    yield _short(page, new)
-    if repeated:
-        yield _upgrades(page, new, room)
-        yield _short(page, repeated)
+    ranks = _by_authority(page, critical)
+    groups = [page.divided(positions) for positions in ranks]
+    first = None if page.known is None else _first_new(page, groups, room)
+    if first:
+        yield _Tier(1, [first._replace(share=0)])
+        groups = [
+            ([position for position in new if position != first.place], known)
+            for new, known in groups
+        ]
+    for new, known in groups:
+        yield _short(page, new)
+        if known:
+            yield _upgrades(page, new, room)
+            yield _short(page, known)
     yield _Tier(len(page.for_task), page.offers(page.for_task))
     yield _Tier(len(new_recent), page.offers(new_recent))
-    if not repeated:
-        yield _upgrades(page, new, room)
+    for new, known in groups:
+        if not known:
+            yield _upgrades(page, new, room)
     yield _Tier(len(new_old), page.offers(new_old))
     yield _Tier(len(known_recent), page.offers(known_recent))
-    yield _upgrades(page, repeated, room)
+    for _, known in groups:
+        yield _upgrades(page, known, room)
     yield _Tier(len(known_old), page.offers(known_old))
     yield _Tier(len(info), page.offers(info))
+
+
+def _by_authority(page: Page, positions: list[int]) -> list[list[int]]:
+    """Return these places by the authority of what stands there, the highest first."""
+    ranks: dict[int, list[int]] = {}
+    for position in positions:
+        ranks.setdefault(page.entries[position].authority, []).append(position)
+    return [ranks[rank] for rank in sorted(ranks, reverse=True)]
+
+
+def _first_new(
+    page: Page, groups: list[tuple[list[int], list[int]]], room: int
+) -> Offer | None:
+    """Return the oldest critical entry of the highest authority that is new to the reader and fits
+    beside a pointer at the newest of those above it.
+    """
+    for new, known in groups:
+        for position in new:
+            offer = page.offer(position)
+            if offer.cost <= room:
+                return offer
+        if known:
+            room -= min(room, page.offer(known[-1]).short_cost)
+    return None
 
 
 def _short(page: Page, positions: list[int]) -> _Tier:

@@ -12,6 +12,7 @@ from pathlib import Path
 import synapse
 from orchestrator.prompts.fence import secret
 from synapse import Mail, backup
+from synapse.bearer import TokenFile, new_token
 from synapse.compat.migrate import migrate
 from synapse.consolidate.nightly import run_nightly
 from synapse.errors import SynapseError
@@ -19,7 +20,6 @@ from synapse.exchange import merge_in
 from synapse.knowledge import memory as knowledge
 from synapse.log import adopt as drop_box
 from synapse.log import journal
-from synapse.mcp.bearer import TokenFile, new_token
 from synapse.model.records import Record
 from synapse.testing import FrozenClock
 from tests.crash.power_check import (
@@ -33,6 +33,7 @@ from tests.crash.power_check import (
     workspace,
 )
 from tests.crash.power_disk import LONG_AGO
+from tests.crash.power_redact import REDACT
 from tests.crash.power_runs import NOTES, RUN, TEAM
 from tests.crash.test_nights import DATE, LEASE, NIGHT, filled, opened
 
@@ -408,4 +409,5 @@ ACTS = {
     "run": RUN,
     "team": TEAM,
     "notes": NOTES,
+    "redact": REDACT,
 }

@@ -26,6 +26,17 @@ class Disk:
         """Return what was acknowledged within the first operations."""
         return [op.what for op in self.ops[:count] if isinstance(op, Acknowledged)]
 
+    def redacted(self, count):
+        """Return after how many of the first operations the last redaction was acknowledged."""
+        return max(
+            (
+                at
+                for at, op in enumerate(self.ops[:count], 1)
+                if isinstance(op, Acknowledged) and op.what[0] == "redacted"
+            ),
+            default=0,
+        )
+
     def cuts(self, chance, most):
         """Yield where the power is cut, and how its state is chosen: after every operation at
         least once where there are as many cuts, else after some of them; every fourth cut follows

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 import synapse
 from orchestrator import Supervisor, Task
 from orchestrator.engines.scripted import Move, Scripted
-from orchestrator.nightly.defrag_agent import defrag_agent, read
-from orchestrator.nightly.notebook import lost
+from orchestrator.nightly.notebook.defrag_agent import defrag_agent, read
+from orchestrator.nightly.notebook.notes import lost
 from orchestrator.testing.virtual import VirtualTime
 from synapse.errors import SynapseError
 from tests.crash.power_check import STAFF, Act, findings, standing

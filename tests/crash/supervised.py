@@ -19,14 +19,16 @@ from collections import Counter
 from pathlib import Path
 
 import synapse
-from orchestrator import Supervisor, Task, recovery, run_store
+from orchestrator import Supervisor, Task
 from orchestrator import supervisor as supervisors
 from orchestrator.engines.scripted import Move, Scripted
-from orchestrator.runs import lease
-from orchestrator.runs.folder import LEDGER, STEPS, Folder
+from orchestrator.run_store import recovery
+from orchestrator.run_store import store as run_store
+from orchestrator.runs.files import lease
+from orchestrator.runs.files.folder import LEDGER, STEPS, Folder
 from orchestrator.runs.records import Runs
 from orchestrator.tools.functions import tool_of
-from orchestrator.turn_loop import TurnLoop
+from orchestrator.turns.turn_loop import TurnLoop
 from synapse.errors import StoreBusy
 from synapse.system.lock import Lock
 from synapse.writer import Writer

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 import synapse
-from orchestrator.runs.folder import LEDGER, MARK, STEPS, Folder
+from orchestrator.runs.files.folder import LEDGER, MARK, STEPS, Folder
 from synapse import backup
 from tests.crash.test_supervisor_kill import live, workspace
 

@@ -106,7 +106,7 @@ def test_what_a_killed_merge_or_import_drafted_is_removed(source, tmp_path):
     export, _ = source
     root = str(tmp_path / "ws")
     synapse.init(root).close()
-    with open(f"{root}/.index/{unite._DRAFT}4711", "w") as file:
+    with open(f"{root}/.index/{unite.DRAFT}4711", "w") as file:
         file.write("half")
     with synapse.open(root) as memory, open(export) as lines:
         memory.import_(lines)

@@ -18,7 +18,7 @@ import pytest
 import synapse
 from orchestrator import Supervisor, Task
 from orchestrator.engines.scripted import Move, Scripted
-from orchestrator.session import Session
+from orchestrator.sessions.session import Session
 
 AT_ONCE = 30
 PATIENCE = 50

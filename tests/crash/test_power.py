@@ -17,10 +17,11 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.nightly import defrag_agent
-from orchestrator.runs.folder import Folder
+from orchestrator.nightly.notebook import defrag_agent
+from orchestrator.runs.files.folder import Folder
 from synapse import backup
-from synapse.log import journal, operator_files, settle, unite, vanished
+from synapse.log import journal, operator_files, redact, settle, unite, vanished
+from synapse.log.mirror import Mirror
 from tests.crash.power import Recorder, files_in, is_recorded
 from tests.crash.power_acts import ACTS
 from tests.crash.power_check import Act
@@ -29,6 +30,8 @@ from tests.crash.power_disk import Disk
 SHORT, LONG = 40, 500
 SEED = 17
 REBOOTED = "00000000-0000-0000-0000-000000000000"
+
+AFTER = "after the cut"  # the folder of the person whose machine comes up again
 
 
 class Played:
@@ -69,7 +72,8 @@ class Played:
     def lay(self, path, place, chance):
         """Make a state that a cut may leave; return which inodes have which ones' place."""
         inodes = self.disk.lay(path, place, chance)
-        copies = [copy for at, copy in self.copies if at <= place]
+        synced = self.disk.redacted(place)  # a vacuum is on the disk when it is over
+        copies = [copy for at, copy in self.copies if synced <= at <= place]
         copy = chance.choice((None, *copies, copies[-1]))
         if copy is None:
             for index in list(path.rglob(".index")):
@@ -82,14 +86,17 @@ class Played:
         return inodes
 
 
-def survey(tmp_path, act, most, reboot, seed=SEED):
-    """How often what was found, over so many cuts of an act; and the first of each, told."""
+def survey(tmp_path, act, most, reboot, seed=SEED, until=None):
+    """How often what was found, over so many cuts of an act; and the first of each, told. Ends
+    where one was found, if that is asked for.
+    """
     played = Played(tmp_path, act)
     reboot()
     found, told = Counter(), {}
     for place, key in played.disk.cuts(random.Random(seed), most):
         chance = random.Random(key)
         path = tmp_path / "cut"
+        shutil.rmtree(tmp_path / AFTER, ignore_errors=True)
         inodes = played.lay(path, place, chance)
         for finding, why in act.findings(
             path, played.disk.acknowledged(place), played.whole, inodes
@@ -98,14 +105,17 @@ def survey(tmp_path, act, most, reboot, seed=SEED):
             told.setdefault(finding, f"{finding} at {place}, {key!r}: {why}")
         shutil.rmtree(path)
         found["cuts"] += 1
+        if found[until]:
+            break
     return found, told
 
 
 @pytest.fixture
-def reboot(monkeypatch):
-    """The machine comes up again."""
+def reboot(monkeypatch, tmp_path):
+    """The machine comes up again. What its person signed later than the cut is not there."""
 
     def boot():
+        monkeypatch.setenv("SYNAPSE_HOME", str(tmp_path / AFTER))
         for module in (settle, vanished):
             monkeypatch.setattr(module, "boot", lambda: REBOOTED)
 
@@ -223,7 +233,7 @@ def test_our_own_writer_with_a_sync_left_out_is_found_out(
     tmp_path, reboot, monkeypatch, left_out
 ):
     monkeypatch.setattr(journal, left_out, lambda _: None)
-    assert survey(tmp_path, ACTS["append"], SHORT, reboot)[0]["lost"]
+    assert survey(tmp_path, ACTS["append"], SHORT, reboot, until="lost")[0]["lost"]
 
 
 def nothing(*args):
@@ -253,13 +263,15 @@ def unrecorded(folder, name, line, *, sync=True, record=Folder.record):
         ("register", operator_files, "sync_directory", nothing, "lost"),
         ("backup", backup, "sync_directory", nothing, "stuck"),
         ("import", unite, "sync_directory", nothing, "lost"),
+        ("redact", redact, "sync_directory", nothing, "back"),
+        ("redact", Mirror, "settle", nothing, "back"),
     ],
 )
 def test_an_act_with_a_sync_left_out_is_found_out(
     tmp_path, reboot, monkeypatch, act, owner, name, wrong, found
 ):
     monkeypatch.setattr(owner, name, wrong)
-    assert survey(tmp_path, ACTS[act], SHORT, reboot)[0][found]
+    assert survey(tmp_path, ACTS[act], SHORT, reboot, until=found)[0][found]
 
 
 def test_bytes_are_left_at_sectors(tmp_path):

@@ -10,14 +10,17 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import redirect_stdout
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 import pytest
 
 import synapse
-from orchestrator.runs import ledger, steps
-from orchestrator.runs.folder import LEDGER, OUTPUT, STEPS, Folder
-from orchestrator.runs.lease import CONFIRM
+from orchestrator.cli import main
+from orchestrator.runs.files import ledger, steps
+from orchestrator.runs.files.folder import LEDGER, OUTPUT, STEPS, Folder
+from orchestrator.runs.files.lease import CONFIRM
 
 SCRIPT = Path(__file__).with_name("supervised.py")
 ENGINEERS = ("eng-a", "eng-b", "eng-c")
@@ -200,16 +203,11 @@ def in_files(folder, runs):
 
 
 def debts(root):
-    command = [sys.executable, "-m", "orchestrator", "unread", "--json"]
-    told = subprocess.run(
-        command,
-        env=os.environ | {"SYNAPSE_ROOT": str(root)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
-    return [f"a debt: {debt['run']}" for debt in json.loads(told.stdout)["debts"]]
+    told = TextIOWrapper(BytesIO(), write_through=True)
+    with redirect_stdout(told):
+        assert main(["--root", str(root), "unread", "--json"]) == 0
+    told.seek(0)
+    return [f"a debt: {debt['run']}" for debt in json.load(told)["debts"]]
 
 
 @pytest.mark.parametrize("seed", [1, 2])

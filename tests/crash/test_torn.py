@@ -59,6 +59,8 @@ class Death:
 
     def _dying(self, name, real):
         def call(*args, **kwargs):
+            if name == "open" and not args[1] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+                return real(*args, **kwargs)  # it changes nothing
             self.calls += 1
             self.left -= 1
             if self.left == 0:

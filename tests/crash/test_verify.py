@@ -3,6 +3,7 @@
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,7 +13,9 @@ import time
 import pytest
 
 import synapse
+from synapse.integrity import repair
 from synapse.log.mirror import block
+from synapse.log.proof import Proof
 from synapse.store import Store
 from synapse.system.lock import Lock
 from synapse.testing import FrozenClock
@@ -78,24 +81,40 @@ def covered(root):
     )
 
 
-def flipped(memory, path, flips, every=1):
-    """How many changes of one byte went unseen, and how many were made."""
-    raw, unseen, made = path.read_bytes(), [], 0
+def flipped(memory, path, changes):
+    """Return which of these changes of one byte (offset, bits) went unseen."""
+    raw, unseen = path.read_bytes(), []
     fd = os.open(path, os.O_WRONLY)
-    for offset in range(0, len(raw), every):
-        for flip in flips:
-            os.pwrite(fd, bytes([raw[offset] ^ flip]), offset)
-            made += 1
-            if memory.verify().ok:
-                unseen.append((path.name, offset, flip))
+    for offset, flip in changes:
+        os.pwrite(fd, bytes([raw[offset] ^ flip]), offset)
+        if memory.verify().ok:
+            unseen.append((path.name, offset, flip))
         os.pwrite(fd, raw[offset : offset + 1], offset)
     os.close(fd)
     assert memory.verify().ok
-    return unseen, made
+    return unseen
+
+
+def every_byte(path, flips):
+    """Return the changes of each byte of a file, in all of these ways."""
+    return [(offset, flip) for offset in range(path.stat().st_size) for flip in flips]
+
+
+def some_bytes(path):
+    """Return fewer changes: each byte of a page in one of two ways; of the journal, each byte of
+    its first line and of its last, and every seventh between.
+    """
+    raw = path.read_bytes()
+    first, last = raw.find(b"\n") + 1, raw.rfind(b"\n", 0, -1) + 1
+    return [
+        (offset, COARSE[offset % 2])
+        for offset in range(len(raw))
+        if path.suffix != ".jsonl" or not first <= offset < last or offset % 7 == 0
+    ]
 
 
 def test_a_changed_byte_is_seen(memory, root):
-    """Every byte of every file, in two ways; the journal's, being many, in one."""
+    """Wherever it is in a page, and in every line of the journal."""
     kinds = {path.relative_to(root).parts[0] for path in covered(root)}
     assert kinds == {
         "journal",
@@ -106,20 +125,49 @@ def test_a_changed_byte_is_seen(memory, root):
         "synapse.yaml",
     }
     for path in covered(root):
-        flips = FLIPS[:1] if path.suffix == ".jsonl" else COARSE
-        unseen, made = flipped(memory, path, flips)
-        assert (unseen, made) == ([], path.stat().st_size * len(flips))
+        assert flipped(memory, path, some_bytes(path)) == []
+
+
+@pytest.mark.parametrize(
+    ("owner", "check", "place"),
+    [
+        (Proof, "_file", "entries"),
+        (Proof, "_file", "staging"),
+        (Proof, "_page", "archive"),
+        (repair, "_undeclared", "agents"),
+    ],
+)
+def test_a_verify_that_leaves_out_a_check_is_found_out(
+    memory, root, monkeypatch, owner, check, place
+):
+    monkeypatch.setattr(owner, check, lambda *_: ())
+    paths = [path for path in covered(root) if path.parent.is_relative_to(root / place)]
+    assert flipped(memory, paths[0], some_bytes(paths[0])) != []
+
+
+def test_a_verify_that_leaves_out_the_chain_is_found_out(memory, root, monkeypatch):
+    """By a change in a text: other changes make a record that no writer could have written."""
+    monkeypatch.setattr(Proof, "_wrong", lambda *_: None)
+    path = journal(root)
+    texts = [
+        found.span(1) for found in re.finditer(rb'"text":"(.*?)"', path.read_bytes())
+    ]
+    changes = [
+        (offset, flip)
+        for offset, flip in some_bytes(path)
+        if any(start <= offset < end for start, end in texts)
+    ]
+    assert flipped(memory, path, changes) != []
 
 
 @pytest.mark.soak
 def test_a_changed_byte_is_seen_whatever_it_becomes(memory, root):
+    """Every byte of every file, in ten ways."""
     total = 0
     for path in covered(root):
-        unseen, made = flipped(
-            memory, path, (*FLIPS, 0x02, 0x04, 0x08, 0x10, 0x40, 0x7F)
-        )
-        assert unseen == []
-        total += made
+        changes = every_byte(path, (*FLIPS, 0x02, 0x04, 0x08, 0x10, 0x40, 0x7F))
+        assert flipped(memory, path, changes) == []
+        total += len(changes)
     print(f"{total} changes of one byte, 0 unseen")
 
 

@@ -96,7 +96,7 @@ def walk_read(me, world):
 
     yield from (
         walk_news(me, world)
-        if me.id != "operator" and me.store.agent(me.id) == me._me()
+        if me.id != "operator" and me.store.agent(me.id) == me.agent
         else ()
     )
 

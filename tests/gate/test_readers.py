@@ -56,6 +56,8 @@ PUBLIC = {
     "Seat": "the older name of AgentMemory",
     "Mail": "its methods have rows in MAILED",
     "SharedMemoryStore": "its methods have rows in SHARED",
+    "RemoteMemory": "asks a server; the shell over it is walked in test_remote.py",
+    "connect": "gives a RemoteMemory",
     "init": "gives a Memory",
     "open": "gives a Memory",
     "find": "gives a path",
@@ -70,7 +72,7 @@ PUBLIC = {
         (name for name in synapse.__all__ if name.endswith("Error")), ERROR
     ),
     **dict.fromkeys(
-        "Conflict Forbidden InvalidEntry InvalidQuery NewerProtocol NoKey NotFound"
+        "Conflict Forbidden InvalidEntry InvalidQuery NewerProtocol NoKey NotFound NotTrusted"
         " OverBudget QueueFull ReadOnly"
         " IndexDamaged StoreBusy StoreCorrupt".split(),
         ERROR,
@@ -117,6 +119,7 @@ UNGATED = {
     "every": "for export, the operator's",
     "acts": "for audit, the operator's; `log` asks the seat for each entry",
     "staged": "asked of the seat one by one",
+    "made_of": "for containment: whoever taints is asked of each entry whether it may rule on it",
     **dict.fromkeys(
         ("keyed_entries", "standing"), "for a supervisor, which asks `visible` of each"
     ),
@@ -137,8 +140,8 @@ UNGATED = {
     "embeddable_count": NUMBER,
     **dict.fromkeys(
         (
-            "floor_of version swept next_release act_at hidden shown seen_between lane_counts"
-            " last_active"
+            "any_taint is_tainted floor_of version keys swept next_release act_at hidden shown"
+            " seen_between lane_counts last_active written_lately"
         ).split(),
         NUMBER,
     ),
@@ -148,7 +151,7 @@ UNGATED = {
         " from `search`"
     ),
     **dict.fromkeys(
-        "blockers run runs runs_by_state runs_by_root runs_by_parent deliveries"
+        "tainted_by by_author exposed shown_to run_edges blockers run runs runs_by_state runs_by_root runs_by_parent deliveries"
         " deliveries_by_entry deliveries_by_run"
         " deliveries_by_agent".split(),
         "runs, counts and ids, for whoever runs the team; no text of an entry",
@@ -166,7 +169,7 @@ UNGATED = {
     ),
     **dict.fromkeys(
         "minted names names_in_thread first_once keyed unworded all_voids is_void refiled"
-        " place_of rivals_by_topic"
+        " place_of rivals_by_topic released released_by"
         " rivals_by_heirs".split(),
         OWN,
     ),

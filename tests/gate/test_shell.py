@@ -21,6 +21,7 @@ from tests.gate.world import (
     threads_of,
     world_at,
 )
+from tests.trusted import trust
 
 # Command lines of each verb; {me}, {id} and {word} are filled in. An id or a word of each state,
 # seen or not.
@@ -75,6 +76,8 @@ SHELL = {
     "vouch": ID_ACT,
     "archive": ID_ACT,
     "restore": ID_ACT,
+    "taint": ID_ACT,
+    "untaint": ID_ACT,
     "forget": ID_ACT,
     "link": ("--from {me} --json {id} {id}",),
     "remember": ("--from {me} --json --cites {id} text",),
@@ -111,12 +114,13 @@ SHELL = {
         *(f"--from {{me}} --plan {number}" for number in (1, 12, 30, 60, 90, 9999)),
     ),
     **dict.fromkeys(
-        "audit backup defrag embed export import init merge migrate register".split(),
+        "audit backup defrag embed export import checkpoint init merge migrate register revoke trust"
+        " serve dashboard token webhooks".split(),
         WHOLE,
     ),
-    **dict.fromkeys("repair reputation tell".split(), WHOLE),
+    **dict.fromkeys("repair redact reputation tell stats doctor".split(), WHOLE),
     **dict.fromkeys(
-        ("agents", "completion", "doctor", "rebuild", "stats", "verify", "where"), NONE
+        ("agents", "completion", "keys", "rebuild", "verify", "where"), NONE
     ),
     "mcp": "serves: what it answers is walked below",
 }
@@ -137,6 +141,8 @@ WRITERS = (
     "send",
     "thread",
     "undo",
+    "taint",
+    "untaint",
 )
 
 
@@ -162,6 +168,7 @@ def disk(tmp_path_factory, embedding_server):
         file.write(
             f"semantic: {{embedder: ollama, url: '{embedding_server.url}', search: off}}\n"
         )
+    trust(root)
     found.mem.store.refresh(force=True)
     semantic.embed(found.mem.store)
     yield found
@@ -257,7 +264,8 @@ def test_a_spawned_run_is_its_agent_alone(disk, run, monkeypatch):
     monkeypatch.setenv("SYNAPSE_AGENT", "eng-c")
     assert {verb for verb, why in SHELL.items() if why == WHOLE} == OPERATORS
     needed = {"backup": "--json new", "import": "--json new", "register": "--json new"}
-    needed |= {"tell": "--json lead text"}
+    needed |= {"tell": "--json lead text", "revoke": "--json eng-a"}
+    needed |= {"redact": "--json x --reason y", "token": "--json list"}
     for verb in OPERATORS:
         told = run(verb, needed.get(verb, "--json"))
         assert "SYNAPSE_RUN" in told

@@ -7,7 +7,6 @@ import os
 import random
 import time
 from contextlib import contextmanager
-from functools import cache
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -17,7 +16,6 @@ from synapse import backup
 from synapse.consolidate.nightly import run_nightly
 from synapse.errors import StoreError, SynapseError
 from synapse.exchange import merge_in
-from synapse.index import database
 from synapse.log import adopt, files, reader
 from synapse.mail.mailbox import Mail
 from synapse.model.agents import Agent
@@ -26,9 +24,6 @@ from synapse.model.entry import SECOND
 # What became of an act: it was acknowledged; refused by a rule; failed, because the store did; cut
 # short with its process; or it raised what nobody may see.
 ACKED, REFUSED, FAILED, DIED, RAW = "acked", "refused", "failed", "died", "raw"
-
-
-STATEMENTS = cache(database.load_sql)
 
 
 class Act(NamedTuple):
@@ -47,10 +42,6 @@ def virtual(now, trusting):
     by which no history could be played twice.
     """
     real, settled = (synapse.store.time, files.time, reader.time), adopt.SETTLED
-    load_sql, database.load_sql = (
-        database.load_sql,
-        STATEMENTS,
-    )  # parsed once, for speed
     start = time.time() + 1_000 if trusting else 0
     synapse.store.time = SimpleNamespace(monotonic=lambda: now() / SECOND)
     files.time = SimpleNamespace(time=lambda: start + now() / SECOND * trusting)
@@ -60,7 +51,7 @@ def virtual(now, trusting):
         yield
     finally:
         synapse.store.time, files.time, reader.time = real
-        adopt.SETTLED, database.load_sql = settled, load_sql
+        adopt.SETTLED = settled
 
 
 def pause():

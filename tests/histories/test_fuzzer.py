@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from synapse import integrity, rulings
-from synapse.index import mailbox
 from synapse.index.index import Index
+from synapse.index.questions import mailbox
+from synapse.integrity import repair
 from synapse.log import mirror, proof, settle
 from synapse.log.files import FilesLog
 from synapse.log.journal import Journal
+from synapse.rulings import review
 from tests.histories.elsewhere import Elsewhere
 from tests.histories.play import made_template, play
 
@@ -69,7 +70,7 @@ def repair_drops(patch):
             found.mirror.remove(file.path)
         return [], [file.id for file in files]
 
-    for module in (proof, integrity):
+    for module in (proof, repair):
         patch.setattr(module, "mend", mend)
 
 
@@ -111,7 +112,7 @@ def file_passed_over(patch):
 
 
 def acknowledged_without_effect(patch):
-    patch.setattr(rulings, "refuse_staged", lambda entry, action: None)
+    patch.setattr(review, "refuse_staged", lambda entry, action: None)
 
 
 PLANTED = [
@@ -170,8 +171,8 @@ def histories(*words):
     )
 
 
-def test_nothing_goes_wrong_in_two_hundred_histories():
-    done = histories("--seeds", "0:200", "--acts", f"{SHORT}")
+def test_nothing_goes_wrong_in_eighty_histories():
+    done = histories("--seeds", "0:80", "--acts", f"{SHORT}")
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -14,7 +14,7 @@ import pytest
 import synapse
 from synapse.log import adopt
 
-LIMIT = 0.05
+HANGS = 60  # seconds: a pipe, a device or a terabyte that is read ends never
 TEXT = (
     "---\nid: syn-x\nfrom: eng\ntimestamp: 2026-02-01T00:00:00Z\n"
     "namespace: api/endpoints\npriority: info\n---\n\n{}\n"
@@ -116,7 +116,7 @@ def test_it_is_put_aside(memory, tmp_path, outside, kind, place):
     begun = time.perf_counter()
     bodies = set(read(memory))
     took = time.perf_counter() - begun
-    assert took / count < LIMIT
+    assert took < HANGS
     assert {"what was there"} <= bodies <= {"what was there", "good"}
     aside = sorted((root / "quarantine").glob("*.md"))
     assert len(aside) == count + (place != "inbox/eng/new")

@@ -95,7 +95,8 @@ def test_the_shell_refuses_the_operator_s_verbs(root, verb):
         "init": ["y"],
         "tell": ["cto", "x"],
     }
-    needed |= {"backup": ["x"]}
+    needed |= {"backup": ["x"], "redact": ["x", "--reason", "y"], "revoke": ["x"]}
+    needed |= {"token": ["list"], "webhooks": ["list"]}
     code, said = shell(root, verb, *needed.get(verb, []))
     assert (code, "a secret" in said, "SYNAPSE_RUN" in said or "run" in said) == (
         4,

@@ -11,7 +11,8 @@ import pytest
 import synapse
 from orchestrator import Supervisor, Task
 from orchestrator.engines.process import Process
-from orchestrator.runs.folder import Folder
+from orchestrator.runs.files.folder import Folder
+from tests.trusted import trust
 
 CLIENT = """
 import os, subprocess, sys, time
@@ -178,6 +179,7 @@ def test_engines_are_declared_in_the_settings(tmp_path, client):
     settings.write_text(
         f"{settings.read_text()}engines:\n  mine:\n    kind: process\n    command: {list(script)}\n"
     )
+    trust(tmp_path / "own")
     with (
         synapse.open(str(tmp_path / "own")) as memory,
         Supervisor(memory) as supervisor,

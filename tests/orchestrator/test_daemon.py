@@ -14,8 +14,8 @@ import synapse
 from orchestrator import Supervisor
 from orchestrator.daemon import ask, is_up
 from orchestrator.engines.scripted import Scripted
-from orchestrator.recovery import recover
-from orchestrator.runs.folder import Folder
+from orchestrator.run_store.recovery import recover
+from orchestrator.runs.files.folder import Folder
 
 SERVE = """
 import asyncio, sys, synapse

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from orchestrator.costs import Costs
 from orchestrator.engines.protocol import Usage
 from orchestrator.engines.scripted import Move, Scripted
+from orchestrator.run_store.costs import Costs
 
 FREE = "none"
 BOUNDS = {

@@ -9,9 +9,9 @@ import pytest
 import synapse
 from orchestrator.engines.scripted import Move, Scripted
 from orchestrator.prompts.opening import Context
-from orchestrator.runs import steps
+from orchestrator.runs.files import steps
+from orchestrator.sessions.wake import AT_ONCE
 from orchestrator.tools.functions import tool_of
-from orchestrator.wake import AT_ONCE
 from synapse.model.entry import Entry
 from synapse.model.records import Record
 

@@ -8,9 +8,9 @@ import pytest
 
 from orchestrator.engines.scripted import Move
 from orchestrator.prompts.opening import Context
-from orchestrator.runs import steps
+from orchestrator.runs.files import steps
 from orchestrator.runs.task import Task
-from orchestrator.wake import AT_ONCE, LONG, TALK
+from orchestrator.sessions.wake import AT_ONCE, LONG, TALK
 
 TASK = (
     "Write client 2 of the users endpoint.\nNeeds: the version of the users endpoint; the"

@@ -6,7 +6,7 @@ import pytest
 
 from orchestrator import Supervisor, Task
 from orchestrator.engines.scripted import Move, Scripted
-from orchestrator.runs.folder import LEDGER, STEPS
+from orchestrator.runs.files.folder import LEDGER, STEPS
 from synapse.cli import doctor
 
 BAD_LINES = (

@@ -12,8 +12,8 @@ import synapse
 from orchestrator import Supervisor, Task
 from orchestrator.engines.protocol import Rejected
 from orchestrator.engines.scripted import Move, Scripted
+from orchestrator.sessions.wake import LATE, NOW, NewsFeed, Reader
 from orchestrator.testing.virtual import VirtualTime
-from orchestrator.wake import LATE, NOW, NewsFeed, Reader
 
 
 @pytest.fixture

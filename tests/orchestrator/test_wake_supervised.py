@@ -16,9 +16,10 @@ from types import SimpleNamespace
 import pytest
 
 import synapse
-from orchestrator import Supervisor, Task, supervisor, wake
+from orchestrator import Supervisor, Task, supervisor
 from orchestrator.engines.scripted import Move, Scripted
-from orchestrator.runs.folder import STEPS
+from orchestrator.runs.files.folder import STEPS
+from orchestrator.sessions import wake
 from synapse.errors import NotFound, StoreBusy
 from synapse.model.records import Record
 
@@ -317,9 +318,13 @@ def test_what_is_written_while_it_begins_to_listen_is_heard(monkeypatch):
 
 
 def test_what_was_heard_before_a_look_failed_is_told_by_the_next():
-    def busy(id):
-        boss.run_store.deliveries.feed._follower.entry = memory.store.current
-        raise StoreBusy("somebody has it")
+    class Busy:
+        def __getattr__(self, name):
+            return getattr(memory.store, name)
+
+        def current(self, id):
+            boss.run_store.deliveries.feed._follower.store = memory.store
+            raise StoreBusy("somebody has it")
 
     with synapse.open("memory:") as memory, Supervisor(memory, inline=True) as boss:
         running = listening(memory)
@@ -328,7 +333,7 @@ def test_what_was_heard_before_a_look_failed_is_told_by_the_next():
             "Stop using v1.", "decisions/api", priority="critical"
         )
         memory.store.log.append(Record.new("vouch", "operator", {"entry": later.id}))
-        boss.run_store.deliveries.feed._follower.entry = busy
+        boss.run_store.deliveries.feed._follower.store = Busy()
         with pytest.raises(StoreBusy):
             boss.run_store.deliveries.changes(running)
         assert [

@@ -13,12 +13,13 @@ import pytest
 
 from scenarios.data import files, schema
 from scenarios.measure import metrics
-from scenarios.play import cast, coordinator, harness, part, worker
-from scenarios.play.arms import ARMS
-from scenarios.play.cast import Player
+from scenarios.play import harness
+from scenarios.play.agents import cast, coordinator, part, worker
+from scenarios.play.agents.cast import Player
+from scenarios.play.agents.part import Policy
+from scenarios.play.arms.catalog import ARMS
 from scenarios.play.harness import Counts, Play, play
-from scenarios.play.part import Policy
-from scenarios.play.truth import Leak
+from scenarios.play.world.truth import Leak
 
 ROOT = Path(__file__).parents[2]
 HELPED = {

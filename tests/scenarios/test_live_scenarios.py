@@ -11,7 +11,7 @@ from orchestrator.testing.model_server import ModelServer
 from scenarios import __main__ as shell
 from scenarios import verify
 from scenarios.data.files import library, load
-from scenarios.play.world import using_of
+from scenarios.play.world.world import using_of
 from scenarios.report import report
 
 VALUE = r"(?:[a-f][0-9][0-9a-f]{5}|[0-9]{3,})"

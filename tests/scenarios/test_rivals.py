@@ -12,8 +12,8 @@ from scenarios.data import files
 from scenarios.measure import metrics
 from scenarios.measure.metrics import tally
 from scenarios.play import harness
-from scenarios.play.arm import CONTROL, KINDS, RIVAL, ever
-from scenarios.play.arms import ARMS
+from scenarios.play.arms.arm import CONTROL, KINDS, RIVAL, ever
+from scenarios.play.arms.catalog import ARMS
 from scenarios.play.harness import Counts, Play
 from scenarios.play.supervisors import Telling
 

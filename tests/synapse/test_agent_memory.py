@@ -12,11 +12,13 @@ from synapse import (
     NotFound,
     QueueFull,
 )
+from synapse.cli.knowledge import known_to
 from synapse.model.agents import Agent
 from synapse.model.entry import Entry
 from synapse.model.records import Record
 from synapse.model.settings import Settings
 from synapse.testing import FrozenClock, together
+from tests.synapse.served import mail_of, served
 
 WRITE = ("api/*", "blockers/*", "vault/*")
 
@@ -26,8 +28,9 @@ def clock():
     return FrozenClock()
 
 
-@pytest.fixture
-def mem(clock):
+@pytest.fixture(params=["library", "client"])
+def mem(request, clock, tmp_path):
+    """A team's memory, as the library has it and as a client of a server does."""
     with synapse.open("memory:", clock=clock) as mem:
         for id in ("eng-a", "eng-b"):
             mem.register(Agent(id, read=("api/*", "blockers/*"), write=WRITE))
@@ -45,7 +48,11 @@ def mem(clock):
                 authority=90,
             )
         )
-        yield mem
+        if request.param == "library":
+            yield mem
+        else:
+            with served(mem, tmp_path) as both:
+                yield both
 
 
 @pytest.fixture
@@ -314,7 +321,8 @@ def doubtful(mem):
 
 
 def test_a_voucher_makes_it_count(mem, doubtful):
-    for who in ("eng-a", "junior"):
+    mem.register(Agent("low", read=["*"], write=["*"], authority=59))
+    for who in ("low", "junior"):
         with pytest.raises(Forbidden):
             mem.as_agent(who).vouch(doubtful)
     found = mem.as_agent("eng-b").vouch(doubtful)
@@ -394,6 +402,33 @@ def test_nobody_approves_its_own_or_above_itself(mem):
             with pytest.raises((Forbidden, NotFound)):
                 getattr(mem.as_agent(judge), act)(entry.id)
     assert shown(mem) == set()
+
+
+def test_a_key_stands_for_one_kind_of_act(mem, me):
+    entry = me.append("first", "api/x", once="key")
+    before = mem.store.log.mark()
+    for act in (
+        lambda: me.resolve(entry.id, once="key"),
+        lambda: known_to(me).remember("a fact", once="key"),
+        lambda: mail_of(me).send("all", "text", once="key"),
+        lambda: me.claim("the build", once="key"),
+    ):
+        with pytest.raises(Conflict, match="stands for another act"):
+            act()
+    assert mem.store.log.mark() == before
+    assert me.fate(entry.id) is None
+
+
+def test_work_is_given_back_once(mem, me):
+    """Who asks again, for it heard no answer, is told the same."""
+    me.claim("the build")
+    given = me.release("the build", once="key")
+    mem.as_agent("eng-b").claim("the build")
+    before = mem.store.log.mark()
+    assert me.release("the build", once="key") == given
+    with pytest.raises(NotFound, match="nothing to give back"):
+        me.release("the build", once="another")
+    assert mem.store.log.mark() == before
 
 
 def test_a_ruling_is_made_once(mem):

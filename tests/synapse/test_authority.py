@@ -3,24 +3,30 @@ import random
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from synapse.authority import (
     MAX_BODY,
+    MERGED,
     admit,
     check_form,
+    is_merged,
     judge,
     may_close,
+    may_overrule,
     may_replace,
     may_rule,
     visible,
     wakes,
 )
 from synapse.errors import Forbidden, InvalidEntry, NoKey
-from synapse.model.agents import Agent, Skill, settled
+from synapse.model import kinds
+from synapse.model.agents import CONSOLIDATOR, OPERATOR, Agent, Skill, settled
 from synapse.model.entry import NEVER, Draft, Entry
+from synapse.model.kinds import More
 from synapse.model.settings import Settings
+from tests.examples import examples
 
 _SPEC = importlib.util.spec_from_file_location(
     "oracle", Path(__file__).with_name("oracle.py")
@@ -96,9 +102,7 @@ def test_a_malformed_draft_is_refused(more):
         check_form(draft(**more))
 
 
-@pytest.mark.parametrize(
-    "more", [{"pii": True}, {"scope": "private"}, {"scope": "encrypted"}]
-)
+@pytest.mark.parametrize("more", [{"pii": True}, {"pii": True, "scope": "private"}])
 def test_what_must_be_sealed_is_refused_without_a_key(more):
     with pytest.raises(NoKey, match="nothing was stored"):
         check_form(draft(**more))
@@ -230,6 +234,48 @@ def test_who_may_rule_on_an_entry(agent, target, allowed):
     else:
         with pytest.raises(Forbidden):
             may_rule(agent, target, SETTINGS, "approve")
+
+
+@pytest.mark.parametrize(
+    ("agent", "own", "needed"),
+    [(LEAD, 81, 81), (LEAD._replace(authority=0), 0, 1)],
+)
+def test_a_refusal_to_rule_says_what_it_takes(agent, own, needed):
+    with pytest.raises(Forbidden, match=f"it takes authority {needed} or more") as told:
+        may_rule(agent, entry(authority=own), SETTINGS, "approve")
+    assert told.value.details["allowed"] == ["api/*"]
+    assert told.value.details["namespace"] == "api/x"
+    with pytest.raises(Forbidden) as told:
+        may_rule(LEAD._replace(write=None), entry(), SETTINGS, "approve")
+    assert told.value.details["allowed"] == []
+
+
+def test_a_message_is_replaced_by_its_own_author_in_its_own_thread():
+    agent = ENG._replace(write=("*",))
+    message = entry(kind=kinds.MESSAGE, namespace="mail", more=More({"thread": "a"}))
+    may_replace(agent, message, message)
+    for other in (
+        message._replace(author="lead"),
+        message._replace(more=More({"thread": "b"})),
+        entry(),
+    ):
+        with pytest.raises(Forbidden, match="may not be replaced"):
+            may_replace(agent, message, other)
+        with pytest.raises(Forbidden, match="may not be replaced"):
+            may_replace(agent, other, message)
+
+
+def test_what_the_consolidation_made_wakes_nobody():
+    made = entry(author=CONSOLIDATOR, priority="critical", tags=(MERGED,))
+    assert is_merged(made) is True
+    assert not wakes(made, ENG)
+    for other in (
+        made._replace(author="lead"),
+        made._replace(tags=()),
+    ):
+        assert is_merged(other) is False
+        assert wakes(other, ENG)
+    assert is_merged(made._replace(trust="unverified")) is False
 
 
 def test_an_author_may_close_its_own():
@@ -420,7 +466,7 @@ def told(story):
 
 
 @given(stories, st.randoms(use_true_random=False))
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_the_winner_depends_on_the_set_and_not_on_its_order(story, chance):
     entries = told(story)
     shuffled = chance.sample(entries, len(entries))
@@ -428,7 +474,7 @@ def test_the_winner_depends_on_the_set_and_not_on_its_order(story, chance):
 
 
 @given(stories)
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_nothing_is_lost_without_a_winner(story):
     """Whoever is hidden at a moment is hidden by one that is live then; disputes are mutual and
     among the shown.
@@ -462,3 +508,25 @@ def test_resolve_is_quick():
         for seq in range(1, 2_001)
     ]
     assert len(resolve(entries).hidden) > 1_000
+
+
+@pytest.mark.parametrize(
+    ("by", "authority", "refused"),
+    [
+        ("lead", 80, True),
+        ("peer", 60, False),
+        ("below", 40, False),
+        ("eng", 99, False),  # its own word
+        ("gone", None, False),  # whoever that was
+        (OPERATOR, None, True),
+    ],
+)
+def test_the_word_of_a_higher_authority_is_not_overruled(by, authority, refused):
+    agent = settled(Agent("eng", authority=60, write=("*",)))
+    other = authority and settled(Agent(by, authority=authority, write=("*",)))
+    try:
+        may_overrule(agent, by, other, Settings(), "define it")
+    except Forbidden:
+        assert refused
+    else:
+        assert not refused

@@ -9,7 +9,7 @@ import random
 import pytest
 
 import synapse
-from synapse.index.corrections import Steps, corrected, steps_of
+from synapse.index.derive.corrections import Steps, corrected, steps_of
 from synapse.index.replay import snapshot_of
 from synapse.model.clock import AHEAD, DAY, stamp
 from synapse.model.entry import SECOND

@@ -22,8 +22,8 @@ from mcp.shared.exceptions import MCPError
 
 import synapse
 from synapse.agent_memory import AgentMemory
+from synapse.bearer import TokenFile, digest, new_token
 from synapse.errors import InvalidEntry
-from synapse.mcp.bearer import TokenFile, digest, new_token
 from synapse.mcp.caller import Caller
 from synapse.mcp.changes import Subscriber, Watch
 from synapse.mcp.offer import instructions, offer
@@ -1170,6 +1170,9 @@ def test_a_server_over_http_ends_when_it_is_told(root):
         ) as server:
             assert b"serving http://127.0.0.1:" in server.stderr.readline()
             server.send_signal(how)
-            rest = server.communicate(timeout=30)[1]
+            try:
+                rest = server.communicate(timeout=30)[1]
+            finally:
+                server.kill()
             assert b"Traceback" not in rest
             assert server.returncode in (0, -how, 130)

@@ -213,9 +213,8 @@ def test_a_voucher_is_told_of(mem):
 
 def test_a_change_of_reach_counts_from_then_on(mem):
     heard = Follower(
-        mem.store.log,
+        mem.store,
         lambda: mem.store.agent("eng-a"),
-        mem.store.current,
         mem.store.log.mark()[1],
     )
     mem.as_agent("eng-b").append("one", "vault/x")

@@ -18,6 +18,7 @@ from synapse.model.entry import NEVER, PRIORITIES, Entry
 from synapse.model.records import Record
 from synapse.store import Store
 from synapse.testing import FrozenClock
+from tests.examples import examples
 
 AUTHORS = ("eng-a", "eng-b", "eng-c", "lead")
 TEAMS = ("red", "blue")
@@ -162,7 +163,7 @@ def bare(entries):
 
 
 @given(readers, filters, moments, st.none() | st.integers(0, SIZE))
-@settings(max_examples=600, deadline=None)
+@examples(600)
 def test_a_page_is_what_brute_force_finds(shelf, agent, wanted, moment, cursor):
     now, cursor = shelf.start + moment, shelf.cursor if cursor is None else cursor
     wanted = wanted._replace(
@@ -173,7 +174,7 @@ def test_a_page_is_what_brute_force_finds(shelf, agent, wanted, moment, cursor):
     snap = Snapshot(shelf.query.db, shelf.query.names, cursor)
     page = snap.page(agent, wanted, now)
     assert bare(page) == bare(seen[: wanted.limit])
-    assert snap.count(agent, wanted, now) == (len(matching), len(seen))
+    assert snap.count(agent, wanted, now) == len(seen)
     for entry in page:
         assert all(visible(shelf.query.entry(id, now), agent) for id in entry.disputed)
 
@@ -183,7 +184,7 @@ def test_a_page_is_what_brute_force_finds(shelf, agent, wanted, moment, cursor):
     st.sampled_from(((), ("critical",), ("critical", "important"), ("info",))),
     moments,
 )
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_the_plain_pages_too(shelf, agent, priorities, moment):
     wanted, now = Filter(priorities), shelf.start + moment
     seen = [
@@ -215,7 +216,7 @@ def test_every_path_is_walked(shelf):
 
 
 @given(agents, moments, st.integers(0, SIZE + 50))
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_unread_is_what_brute_force_counts(shelf, agent, moment, floor):
     now = shelf.start + moment
     if floor:
@@ -313,14 +314,14 @@ def test_a_page_tells_how_much_there_is(mem):
     page = mem.as_agent("eng-a").read(limit=1)
     assert (len(page), page.matched, page.visible, page.cursor) == (
         1,
-        5,
+        2,
         2,
         mem.store.index.cursor(),
     )
     assert page[0].body == "3"
     assert [entry.body for entry in page[:1]] == ["3"]
     empty = mem.as_agent("eng-a").read(namespace="vault/*")
-    assert (list(empty), empty.matched, empty.visible) == ([], 3, 0)
+    assert (list(empty), empty.matched, empty.visible) == ([], 0, 0)
 
 
 def test_a_page_that_was_read_before_is_true_to_the_clock(mem, clock):

@@ -14,7 +14,7 @@ from synapse.authority import visible
 from synapse.core import Memory
 from synapse.errors import Forbidden, InvalidQuery, OverBudget
 from synapse.history.sentences import Act, sentence
-from synapse.index.projector import Projector
+from synapse.index.derive.projector import Projector
 from synapse.index.replay import snapshot_of
 from synapse.index.snapshot import Filter
 from synapse.log.memory import MemoryLog
@@ -25,6 +25,7 @@ from synapse.store import Store
 from synapse.system.tokens import Tokens
 from synapse.testing import FrozenClock
 from synapse.view import news
+from tests.examples import examples
 
 HOUR = 3_600_000_000
 NAMES = ("a", "b", "c")
@@ -259,7 +260,7 @@ def faults(story):
 
 
 @given(ACTS, st.integers(1, 6))
-@settings(max_examples=120, deadline=None)
+@examples(120)
 @example(
     acts=[
         ("entry", "b", "api/x", "info", None, set(), "30d", ("all",)),

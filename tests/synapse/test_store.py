@@ -11,6 +11,7 @@ import pytest
 import synapse
 from synapse import Forbidden, InvalidEntry, NotFound
 from synapse.model.agents import Agent
+from synapse.search import pages
 from synapse.testing import FrozenClock, together
 
 
@@ -469,7 +470,9 @@ def test_a_page_goes_no_further_than_it_knows(tmp_path):
         assert len(me.read()) == 1
         other.as_agent("eng-a").append("two", "new/space")
         other.store.refresh(look=True)
-        page, _ = me._page(
+        page, _ = pages.page(
+            mem.store,
+            me.agent,
             mem.store.index.current,
             mem.store.clock(),
             None,

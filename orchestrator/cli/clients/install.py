@@ -87,14 +87,8 @@ def _data(call: Call, done: Done) -> dict[str, Any]:
         "changes": done.changes,
         "new_workspace": done.place.new,
         "agents": [agent.id for agent in done.place.agents],
-        "files": {edit.path: _what(edit.old, edit.new) for edit in done.edits},
+        "files": {edit.path: edit.verb for edit in done.edits},
         "commands": [ran.undo for ran in done.prepared.undo]
         + [ran.do for ran in done.prepared.do],
         "notes": done.notes,
     }
-
-
-def _what(old: bytes | None, new: bytes | None) -> str:
-    if old is None:
-        return "new"
-    return "removed" if new is None else "changed"

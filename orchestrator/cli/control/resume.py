@@ -9,7 +9,7 @@ from orchestrator.cli.frame.engines import choose_engine, open_supervisor, with_
 from orchestrator.cli.frame.options import engine_options, tool_options
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options
-from synapse.cli.frame.show import clean
+from synapse.cli.frame.show import one_line
 
 if TYPE_CHECKING:
     from orchestrator.runs.task import Result
@@ -35,7 +35,7 @@ def resume(call: Call) -> int:
         ending = run_and_show(supervisor, work, quiet=args.quiet or call.json)
     results, waiting = ending.value
     lines = [describe_result(result) for result in results]
-    lines += [clean(f"{run}: {why}") for run, why in waiting.items()]
+    lines += [one_line(f"{run}: {why}") for run, why in waiting.items()]
     call.show(
         lambda: {"resumed": [result.fields() for result in results], "left": waiting},
         lambda: (

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from orchestrator.cli.frame.describe import Fields, find_run, find_runs
-from orchestrator.runs.lease import lives
+from orchestrator.cli.frame.describe import source_of
+from orchestrator.reports.rows import Fields, find_run, find_runs
+from orchestrator.runs.files.lease import lives
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options, Usage
 from synapse.errors import Conflict
@@ -36,9 +37,9 @@ def stop(call: Call) -> None:
         raise Usage("name the runs to stop, or give --all")
     targets: list[Fields]
     if args.all:
-        targets = [*find_runs(call, state="running")]
+        targets = [*find_runs(source_of(call), state="running")]
     else:
-        targets = [find_run(call, name) for name in args.runs]
+        targets = [find_run(source_of(call), name) for name in args.runs]
         ended = [str(run["run"]) for run in targets if run["state"] != "running"]
         if ended:
             raise Conflict(f"{', '.join(ended)} ended before", runs=ended)

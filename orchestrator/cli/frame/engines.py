@@ -45,12 +45,14 @@ def make_engine(engine: str, script: str | None) -> str | Engine:
     return Scripted(import_function(script))
 
 
-def takes_tools(name: str) -> bool:
+def takes_tools(name: str, *, by_person: bool = True) -> bool:
     """Tell whether agents on engines of this kind call tools. The class says it: making an engine
-    may take a key.
+    may take a key. Only a person names a class that is not in the list.
     """
-    from orchestrator.engines.protocol import kind_of
+    from orchestrator.engines.protocol import ENGINES, kind_of, no_engine
 
+    if name not in ENGINES and not by_person:
+        raise no_engine(name)
     return bool(getattr(kind_of(name), "takes_tools", True))
 
 
@@ -65,7 +67,7 @@ def import_function(dotted: str) -> Any:
     if not name:
         raise Usage(f"{dotted!r} is not of the form MODULE:FUNCTION")
     if "" not in sys.path:
-        sys.path.insert(0, "")
+        sys.path.append("")  # behind what is installed, which stays what it is
     try:
         return getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:

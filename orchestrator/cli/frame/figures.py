@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from orchestrator.engines.protocol import Usage
-from orchestrator.runs.ledger import Overhead
+from orchestrator.runs.files.ledger import Overhead
 
 
 def format_money(cost: float | None) -> str:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from synapse.cli.frame.show import clean
+from synapse.cli.frame.show import one_line
 from synapse.cli.frame.table import Rows, table
 
 LEAST = 12
@@ -35,7 +35,7 @@ def grid(headers: Sequence[str], rows: Rows, right: Sequence[str] = ()) -> str:
     """
     if sys.stdout.isatty():
         return _draw(headers, rows, right)
-    cells = [list(headers), *([clean(cell) for cell in row] for row in rows)]
+    cells = [list(headers), *([one_line(cell) for cell in row] for row in rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(headers))]
     numbers = {column for column, header in enumerate(headers) if header in right}
     padded = [
@@ -52,7 +52,7 @@ def _draw(headers: Sequence[str], rows: Rows, right: Sequence[str]) -> str:
     from rich.text import Text
 
     console = Console()
-    cells = [[clean(cell.replace("\n", " ")) for cell in row] for row in rows]
+    cells = [[one_line(cell.replace("\n", " ")) for cell in row] for row in rows]
     widths = [
         max(map(cell_len, column)) for column in zip(headers, *cells, strict=True)
     ]

@@ -7,19 +7,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
-from orchestrator.cli.frame.describe import Fields, by_parent
 from orchestrator.cli.frame.figures import format_duration, format_tokens
 from orchestrator.cli.frame.grid import STYLES
 from orchestrator.cli.frame.steps import format_end, format_step, turn_usage
 from orchestrator.engines.protocol import Usage
-from orchestrator.runs.folder import STEPS, Tail
-from orchestrator.runs.steps import read
-from synapse.cli.frame.show import clean, first
+from orchestrator.reports.rows import Fields, by_parent
+from orchestrator.runs.files.folder import STEPS, Tail
+from orchestrator.runs.files.steps import read
+from synapse.cli.frame.show import first, one_line
 
 if TYPE_CHECKING:
     from rich.live import Live
 
-    from orchestrator.runs.steps import Step
+    from orchestrator.runs.files.steps import Step
     from synapse.store import Store
 
 NEWEST = 100  # runs that are looked through for new trees
@@ -143,7 +143,7 @@ class Progress:
             return
         for row in rows:
             for line in self._news(row):
-                print(line, file=self.out, flush=True)
+                print(one_line(line), file=self.out, flush=True)
 
     def _news(self, row: RunProgress) -> Iterator[str]:
         """Yield a line for each new step of a run, and one for its end."""
@@ -179,6 +179,6 @@ def _table(rows: list[RunProgress], width: int, height: int) -> Any:
             name,
             Text(state, style=STYLES.get(state, "")),
             *figures,
-            Text(clean(row.last)),
+            Text(one_line(row.last)),
         )
     return table

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from orchestrator.cli.frame.describe import Fields
 from orchestrator.cli.frame.figures import (
     format_count,
     format_money,
@@ -12,8 +11,9 @@ from orchestrator.cli.frame.figures import (
     mark_estimate,
 )
 from orchestrator.engines.protocol import Usage
-from orchestrator.runs.ledger import load, used
-from orchestrator.runs.steps import Step
+from orchestrator.reports.rows import Fields
+from orchestrator.runs.files.ledger import load, used
+from orchestrator.runs.files.steps import Step
 from synapse.cli.frame.show import clean, to_json
 
 
@@ -33,7 +33,8 @@ def format_step(step: Step) -> Iterator[str]:
     elif step.kind == "result":
         yield f"{lead}{'failed ' if fields['failed'] else 'result '}  {_one_line(fields['text'])}"
     elif step.kind == "message":
-        text = _one_line(_format_ids(fields) + fields["text"])
+        ids = ", ".join((*fields.get("ids", ()), *fields.get("read", ())))
+        text = _one_line(f"{ids}: {fields['text']}" if ids else fields["text"])
         yield f"{lead}{fields.get('why', 'said'):<7}  {text}"
     elif step.kind == "attempt":
         yield f"{lead}taken over, attempt {fields.get('attempts', '?')}"
@@ -65,11 +66,6 @@ def _format_arguments(arguments: Fields) -> str:
     ]
     pairs = zip(arguments, values, strict=True)
     return ", ".join(f"{name}={value}" for name, value in pairs)
-
-
-def _format_ids(fields: Fields) -> str:
-    ids = [*fields.get("ids", ()), *fields.get("read", ())]
-    return f"{', '.join(ids)}: " if ids else ""
 
 
 def _task_line(text: str) -> str:

@@ -7,26 +7,24 @@ from textwrap import wrap
 from typing import Any
 
 from orchestrator.cli.frame.describe import (
-    Fields,
-    RunRow,
-    by_parent,
     describe_outcome,
-    find_run,
-    find_runs,
-    run_rows,
+    source_of,
     waiting_lines,
 )
 from orchestrator.cli.frame.figures import format_duration, format_money, format_tokens
 from orchestrator.cli.frame.grid import grid
+from orchestrator.reports.rows import RunRow, find_runs, run_rows
+from orchestrator.reports.trees import Children, children_of
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options
 from synapse.cli.frame.parse import number as whole
-from synapse.cli.frame.show import WIDTH, clean, columns, first, short
+from synapse.cli.frame.show import WIDTH, columns, first, one_line, short
 from synapse.model.entry import SECOND
 
 HEADERS = ("run", "state", "turns", "tokens", "cost", "time", "task")
 RECENT = 24 * 3_600 * SECOND  # so long `ps` names what ended otherwise than done
 NEWEST = 10
+UNDONE = "\n\nended in the last 24 hours, and not done:\n"
 
 
 def ps_options(parser: Options) -> None:
@@ -44,46 +42,44 @@ def ps_options(parser: Options) -> None:
 
 
 def ps(call: Call) -> None:
-    args = call.args
+    args, source = call.args, source_of(call)
     state = None if args.all else "running"
     records = find_runs(
-        call,
+        source,
         state=state,
         agent=args.agent,
         project=args.project,
         limit=args.limit or None,
     )
-    rows = run_rows(call, records)
+    rows = run_rows(source, records)
     if args.all:
         call.show(
             lambda: {"runs": [row.json() for row in rows]},
             lambda: format_runs(rows, everything=True),
         )
         return
-    undone = run_rows(call, _undone(call))
+    undone = run_rows(source, _undone(call))
     call.show(
         lambda: {
             "runs": [row.json() for row in rows],
             "not_done": [row.json() for row in undone],
         },
-        lambda: format_runs(rows, everything=False) + _format_undone(undone),
+        lambda: (
+            format_runs(rows, everything=False)
+            + (f"{UNDONE}{_format_reasons(undone)}" if undone else "")
+        ),
     )
 
 
 def _undone(call: Call) -> list[dict[str, Any]]:
     """Return the newest runs that ended in the last day, and otherwise than done."""
     since = call.memory.store.clock() - RECENT
+    source = source_of(call)
     ended = find_runs(
-        call, state="ended", agent=call.args.agent, project=call.args.project
+        source, state="ended", agent=call.args.agent, project=call.args.project
     )
     recent = [run for run in ended if run.get("ended_at", 0) >= since]
     return [run for run in recent if run.get("status") != "done"][:NEWEST]
-
-
-def _format_undone(undone: list[RunRow]) -> str:
-    if not undone:
-        return ""
-    return f"\n\nended in the last 24 hours, and not done:\n{_format_reasons(undone)}"
 
 
 def format_runs(rows: list[RunRow], *, everything: bool) -> str:
@@ -129,7 +125,7 @@ def _format_reasons(rows: list[RunRow]) -> str:
     for row in rows:
         lines.append(f"{row.id}  {row.state}")
         lines += wrap(
-            clean(_why(row)),
+            one_line(_why(row).replace("\n", " ")),
             WIDTH,
             initial_indent="  ",
             subsequent_indent="  ",
@@ -151,52 +147,35 @@ def tree_options(parser: Options) -> None:
 
 
 def tree(call: Call) -> None:
-    children = _trees(call)
+    source = source_of(call)
+    children = children_of(source, call.args.run, call.args.limit)
     rows = {
         row.id: row
-        for row in run_rows(call, [run for tops in children.values() for run in tops])
+        for row in run_rows(source, [run for tops in children.values() for run in tops])
     }
     tops = [str(run["run"]) for run in children.get(None, ())]
     call.show(
         lambda: {"trees": [_tree_json(top, rows, children) for top in tops]},
         lambda: (
             "\n".join(
-                [*_format_trees(tops, rows, children), *waiting_lines(rows.values())]
+                [
+                    *(
+                        line
+                        for top in tops
+                        for line in format_tree(top, rows, children, columns() or 0)
+                    ),
+                    *waiting_lines(rows.values()),
+                ]
             )
             or "no runs"
         ),
     )
 
 
-def _format_trees(
-    tops: list[str], rows: dict[str, RunRow], children: dict[str | None, list[Fields]]
-) -> Iterator[str]:
-    for top in tops:
-        yield from format_tree(top, rows, children, columns() or 0)
-
-
-def _trees(call: Call) -> dict[str | None, list[Fields]]:
-    """Return the runs below the one that was asked for, or the newest trees; by parent."""
-    if call.args.run:
-        top = find_run(call, call.args.run)
-        children = by_parent(find_runs(call, root=top["root"]))
-        tree: dict[str | None, list[Fields]] = {None: [top]}
-        pending = [str(top["run"])]
-        while pending:
-            id = pending.pop()
-            tree[id] = children.get(id, [])
-            pending += [str(run["run"]) for run in tree[id]]
-        return tree
-    children = by_parent(find_runs(call))
-    if call.args.limit:
-        children[None] = children.get(None, [])[-call.args.limit :]
-    return children
-
-
 def format_tree(
     top: str,
     rows: dict[str, RunRow],
-    by_parent: dict[str | None, list[Fields]],
+    by_parent: Children,
     width: int,
     lead: str = "",
     turn: str = "",
@@ -222,7 +201,7 @@ def format_tree(
 
 
 def _tree_json(
-    top: str, rows: dict[str, RunRow], by_parent: dict[str | None, list[Fields]]
+    top: str, rows: dict[str, RunRow], by_parent: Children
 ) -> dict[str, object]:
     children = [
         _tree_json(str(run["run"]), rows, by_parent) for run in by_parent.get(top, ())

@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-from orchestrator.cli.frame.describe import find_run
+from orchestrator.cli.frame.describe import source_of
 from orchestrator.cli.frame.steps import format_end, format_step
-from orchestrator.runs import steps
-from orchestrator.runs.folder import STEPS, Tail
-from orchestrator.runs.steps import Step
+from orchestrator.reports.rows import find_run
+from orchestrator.runs.files import steps
+from orchestrator.runs.files.folder import STEPS, Tail
+from orchestrator.runs.files.steps import Step
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.interrupt import Interruptible
 from synapse.cli.frame.options import Options
@@ -26,7 +27,7 @@ def tail_options(parser: Options) -> None:
 
 def tail(call: Call) -> None:
     """Print until the run ends, or until nobody reads the output any more."""
-    run = find_run(call, call.args.run)
+    run = find_run(source_of(call), call.args.run)
     with Interruptible():
         for step in _steps(call, str(run["run"])):
             if call.json:
@@ -45,7 +46,12 @@ def tail(call: Call) -> None:
                     call.say(short(line, columns() or 0))
             call.flush()
         if not call.json:
-            call.say(short(format_end(find_run(call, str(run["run"]))), columns() or 0))
+            call.say(
+                short(
+                    format_end(find_run(source_of(call), str(run["run"]))),
+                    columns() or 0,
+                )
+            )
 
 
 def _steps(call: Call, id: str) -> Iterator[Step]:
@@ -53,7 +59,7 @@ def _steps(call: Call, id: str) -> Iterator[Step]:
     grown = Tail(call.memory.store.root or call.root, id, STEPS)
     while True:
         is_last = (
-            not call.args.follow or find_run(call, id)["state"] == "ended"
+            not call.args.follow or find_run(source_of(call), id)["state"] == "ended"
         )  # before the look: nothing comes after
         yield from steps.read(grown.lines())
         if is_last:

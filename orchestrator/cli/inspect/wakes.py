@@ -2,39 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
-
+from orchestrator.cli.frame.describe import source_of
 from orchestrator.cli.frame.figures import format_duration
 from orchestrator.cli.frame.grid import grid
+from orchestrator.reports.wakes import Wake, find_wakes
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options
-from synapse.model.agents import Agent
-from synapse.model.dates import since as parse_since
-from synapse.model.entry import Entry
-from synapse.model.records import Record
-from synapse.notify import route
 
 HEADERS = ("entry", "for", "state", "offered", "rendered", "acked", "said")
-STATES = ("offered", "rendered", "acked")
-
-
-class Wake(NamedTuple):
-    """A critical entry on its way to one agent: micros from its receipt to each state, None where
-    it has not got.
-
-    stored: the agent has no session; it gets it with its next prompt. queued: it has one, which
-    will hear of it.
-    """
-
-    entry: str
-    agent: str
-    state: str
-    run: str | None
-    offered: int | None
-    rendered: int | None
-    acked: int | None
-    body: str
 
 
 def wakes_options(parser: Options) -> None:
@@ -53,7 +28,7 @@ def wakes(call: Call) -> None:
     args = call.args
     matches = [
         wake
-        for wake in _find_wakes(call, args.since)
+        for wake in find_wakes(source_of(call), args.since)
         if args.agent in (None, wake.agent) and not (args.pending and wake.rendered)
     ]
     call.show(
@@ -80,75 +55,3 @@ def _row(wake: Wake) -> list[str]:
         for micros in (wake.offered, wake.rendered, wake.acked)
     )
     return [wake.entry, wake.agent, wake.state, *times, wake.body.split("\n", 1)[0]]
-
-
-def _find_wakes(call: Call, since: str) -> Iterable[Wake]:
-    """Yield the wakes of the newest entries first."""
-    store = call.memory.store
-    now = store.clock()
-    with store.snapshot(look=True) as snap:
-        entries = [entry for entry in snap.all(now) if entry.priority == "critical"]
-        runs = snap.runs(state="running")
-    floor = parse_since(since, now) or 0
-    reached = _delivery_times(store.acts(None, None, floor, None))
-    running: dict[str, list[str]] = {}
-    for run in runs:
-        running.setdefault(str(run["agent"]), []).append(str(run["project"]))
-    agents = [
-        _joined(agent, running.get(agent.id, ())) for agent in store.agents().values()
-    ]
-    for entry in reversed([entry for entry in entries if entry.at >= floor]):
-        reached_agents = {agent for id, agent in reached if id == entry.id}
-        notified = [
-            delivery.agent
-            for delivery in route(entry, agents)
-            if delivery.tier == "now"
-        ]
-        for agent in dict.fromkeys([*notified, *sorted(reached_agents)]):
-            yield _wake(
-                entry, agent, reached.get((entry.id, agent), {}), agent in running
-            )
-
-
-def _joined(agent: Agent, projects: Iterable[str]) -> Agent:
-    """Return the agent as a member of the projects that its runs are for."""
-    for project in projects:
-        agent = agent.joined(project)
-    return agent
-
-
-def _wake(
-    entry: Entry, agent: str, at: Mapping[str, tuple[int, str | None]], busy: bool
-) -> Wake:
-    state = next(
-        (state for state in reversed(STATES) if state in at),
-        "queued" if busy else "stored",
-    )
-    run = at[state][1] if state in at else None
-    offered, rendered, acked = (
-        at[state][0] - entry.at if state in at else None for state in STATES
-    )
-    return Wake(entry.id, agent, state, run, offered, rendered, acked, entry.body)
-
-
-def _delivery_times(
-    acts: Iterable[Record],
-) -> dict[tuple[str, str], dict[str, tuple[int, str | None]]]:
-    """Return when each entry first came to each state with each agent, and in which run: by wakes,
-    and by the prompts of new runs.
-    """
-    times: dict[tuple[str, str], dict[str, tuple[int, str | None]]] = {}
-    for record in sorted(acts, key=lambda record: record.seq):
-        fields = record.fields
-        if record.kind == "shown" and fields.get("how") == "spawn":
-            state, offered = "rendered", {}
-        elif record.kind == "delivery":
-            state, offered = fields["state"], fields.get("offered", {})
-        else:
-            continue
-        for id in fields.get("ids", ()):
-            at = times.setdefault((id, record.by), {})
-            if id in offered:
-                at.setdefault("offered", (int(offered[id]), fields.get("run")))
-            at.setdefault(state, (record.at, fields.get("run")))
-    return times

@@ -6,14 +6,17 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.cli.frame.engines import choose_engine, open_supervisor
 from orchestrator.cli.frame.options import engine_options
 from synapse.cli.frame.call import Call
-from synapse.cli.frame.options import Options
-from synapse.cli.frame.show import clean
+from synapse.cli.frame.options import Options, Usage
+from synapse.cli.frame.show import one_line
+from synapse.cli.serve import PORT
 from synapse.errors import Conflict, StoreError
+from synapse.system.plain_files import make_folder, open_file
 
 if TYPE_CHECKING:
     from orchestrator.supervisor import Supervisor
@@ -28,21 +31,55 @@ def up_options(parser: Options) -> None:
         action="store_true",
         help="run in the background; its output goes to " + LOG,
     )
+    parser.add_argument(
+        "--serve",
+        action="store_true",
+        help="serve the workspace to browsers and programs of this machine, too",
+    )
+    parser.add_argument(
+        "--port",
+        default=str(PORT),
+        metavar="N",
+        help=f"of --serve (default: {PORT}; 0 is any free)",
+    )
     engine_options(parser)
 
 
 def up(call: Call) -> None:
+    port = _checked_port(call)
     if call.args.detach:
         return _detach(call)
     import asyncio
 
     with open_supervisor(call, choose_engine(call.args.engine)) as supervisor:
-        asyncio.run(_served(call, supervisor))
+        asyncio.run(_stay(call, supervisor, port))
     return None
 
 
-async def _served(call: Call, supervisor: Supervisor) -> None:
-    """Serve until the daemon is asked to go down, or gets a signal."""
+def _checked_port(call: Call) -> int | None:
+    """Return the port to serve at; None where nothing is served."""
+    port = call.args.port
+    if not (port.isascii() and port.isdigit() and int(port) <= 65_535):
+        raise Usage(f"--port {port!r}: write a number up to 65535")
+    return int(port) if call.args.serve else None
+
+
+def _server(call: Call, port: int | None) -> AbstractContextManager[object]:
+    """Return the server beside the daemon; StoreError where its packages are not installed."""
+    if port is None:
+        return nullcontext()
+    try:
+        from orchestrator.server.beside import served
+    except ImportError as error:
+        raise StoreError(
+            f"the server needs the package {error.name}: in the clone of"
+            " Synapse, python3 -m pip install '.[server]'"
+        ) from error
+    return served(call.memory, _root(call), port, call.note)
+
+
+async def _stay(call: Call, supervisor: Supervisor, port: int | None) -> None:
+    """Stay up until the daemon is asked to go down, or gets a signal."""
     import asyncio
     import signal
 
@@ -59,7 +96,8 @@ async def _served(call: Call, supervisor: Supervisor) -> None:
     for which in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(which, daemon.down.set)
     call.note(f"up as process {os.getpid()}; `orchestrator down` ends it")
-    await daemon.run()
+    with _server(call, port):
+        await daemon.run()
 
 
 def _detach(call: Call) -> None:
@@ -68,11 +106,14 @@ def _detach(call: Call) -> None:
     root, args = _root(call), call.args
     if is_up(root):
         raise Conflict(UP_ALREADY)
-    command = [sys.executable, "-m", "orchestrator", "--root", root, "up"]
+    # -P: nothing is imported from the folder in which this happens to run
+    command = [sys.executable, "-P", "-m", "orchestrator", "--root", root, "up"]
+    command += ["--serve", "--port", args.port] if args.serve else []
     for name in ("engine", "model", "script"):
         command += [f"--{name}", getattr(args, name)] if getattr(args, name) else []
-    os.makedirs(os.path.join(root, "runs"), mode=0o700, exist_ok=True)
-    with open(os.path.join(root, LOG), "ab") as log:
+    make_folder(os.path.join(root, "runs"))
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    with open(open_file(os.path.join(root, LOG), flags), "ab") as log:
         began = log.tell()
         process = subprocess.Popen(
             command,
@@ -103,7 +144,7 @@ def _await_status(
         except NotFound:
             time.sleep(0.05)
     with open(
-        os.path.join(_root(call), LOG), encoding="utf-8", errors="replace"
+        open_file(os.path.join(_root(call), LOG)), encoding="utf-8", errors="replace"
     ) as log:
         log.seek(began)
         lines = [line.strip() for line in log if line.strip()]
@@ -147,7 +188,7 @@ def status(call: Call) -> None:
     runs = ", ".join(answer["runs"]) or "none"
     jobs = f"; it is at: {', '.join(answer['jobs'])}" if answer["jobs"] else ""
     waiting = "".join(
-        f"\n{clean(f'{run} {why}')}" for run, why in answer.get("left", {}).items()
+        f"\n{one_line(f'{run} {why}')}" for run, why in answer.get("left", {}).items()
     )
     up = f"up as process {answer['pid']} for {answer['seconds']:.0f} s"
     call.show(answer, f"{up}; it holds these runs: {runs}{jobs}{waiting}")

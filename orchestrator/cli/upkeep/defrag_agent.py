@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options, Usage
 from synapse.cli.frame.parse import number as whole
-from synapse.cli.frame.show import clean
+from synapse.cli.frame.show import clean, one_line
 
 if TYPE_CHECKING:
-    from orchestrator.nightly.defrag_agent import Report
+    from orchestrator.nightly.notebook.defrag_agent import Report
 
 NOT_DONE = 9
 
@@ -69,7 +69,7 @@ def defrag_agent(call: Call) -> int:
         raise Usage("--context is a share, from 0 to 1")
     if args.install or args.uninstall:
         return _change_page(call, folder)
-    from orchestrator.nightly.defrag_agent import NAP, nap_due
+    from orchestrator.nightly.notebook.defrag_agent import NAP, nap_due
 
     if args.nap and not nap_due(args.context):
         call.show(
@@ -83,7 +83,7 @@ def defrag_agent(call: Call) -> int:
 def _tidy(call: Call, folder: str) -> int:
     from datetime import datetime
 
-    from orchestrator.nightly.defrag_agent import defrag_agent as cycle
+    from orchestrator.nightly.notebook.defrag_agent import defrag_agent as cycle
 
     report = cycle(folder, datetime.now(), call.args.lines, call.args.days)
     call.show(lambda: report, lambda: _format_report(report, call.args.lines))
@@ -99,14 +99,14 @@ def _format_report(report: Report, lines: int) -> str:
         f"MEMORY.md: {report.lines} lines (target: <{lines}), {report.input_bytes} to"
         f" {report.output_bytes} bytes"
     )
-    return "\n".join(map(clean, (first, second, *report.warnings, *report.critical)))
+    return "\n".join(map(one_line, (first, second, *report.warnings, *report.critical)))
 
 
 def _show_plan(call: Call, folder: str) -> int:
     from datetime import datetime
 
-    from orchestrator.nightly.defrag_agent import read
-    from orchestrator.nightly.notebook import tidied
+    from orchestrator.nightly.notebook.defrag_agent import read
+    from orchestrator.nightly.notebook.notes import tidied
 
     plan = tidied(read(folder), datetime.now().date(), call.args.lines, call.args.days)
     lines = [f"+ {item.section}: {item.text}" for item in plan.added]
@@ -128,7 +128,7 @@ def _show_plan(call: Call, folder: str) -> int:
 
 
 def _change_page(call: Call, folder: str) -> int:
-    from orchestrator.nightly.defrag_agent import PAGE, install, uninstall
+    from orchestrator.nightly.notebook.defrag_agent import PAGE, install, uninstall
 
     if call.args.install:
         root = os.path.abspath(call.memory.store.root or call.root)

@@ -14,7 +14,7 @@ from synapse.errors import Conflict
 from synapse.model import clock
 
 if TYPE_CHECKING:
-    from orchestrator.nightly.semantic import Report, Wanted
+    from orchestrator.nightly.semantic.consolidation import Report, Wanted
 
 NOT_DONE = 9
 
@@ -47,7 +47,7 @@ def propose_options(parser: Options) -> None:
 
 
 def propose(call: Call) -> int:
-    from orchestrator.nightly.semantic import consolidate, portions
+    from orchestrator.nightly.semantic.consolidation import consolidate, portions
 
     store = call.memory.store
     if call.args.plan:
@@ -73,7 +73,7 @@ def propose(call: Call) -> int:
 
 def _options(call: Call) -> Wanted | None:
     """Return what the settings say, with what the command line says in its place."""
-    from orchestrator.nightly.semantic import Wanted, wanted
+    from orchestrator.nightly.semantic.consolidation import Wanted, wanted
 
     args, declared = call.args, wanted(call.memory.store.settings)
     if not args.engine and declared is None:

@@ -54,4 +54,4 @@ def cron(root: str, python: str) -> str:
 
 
 def _words(root: str, python: str) -> list[str]:
-    return [python, "-m", "orchestrator", "--root", root, "schedule", "--run"]
+    return [python, "-P", "-m", "orchestrator", "--root", root, "schedule", "--run"]

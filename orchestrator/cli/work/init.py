@@ -9,6 +9,7 @@ from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options
 from synapse.cli.frame.show import clean
 from synapse.errors import StoreError
+from synapse.system.plain_files import open_file
 
 
 def init_options(parser: Options) -> None:
@@ -29,9 +30,9 @@ def init(call: Call) -> None:
     core.init(root).close()
     try:
         if new:
-            with open(
-                os.path.join(root, "synapse.yaml"), "a", encoding="utf-8"
-            ) as file:
+            path = os.path.join(root, "synapse.yaml")
+            fd = open_file(path, os.O_WRONLY | os.O_APPEND)
+            with open(fd, "a", encoding="utf-8") as file:
                 file.write(SETTINGS)
         files = {f"agents/{id}.yaml": text for id, text in AGENTS.items()} | {
             "team.yaml": TEAM

@@ -145,7 +145,8 @@ def _dry_run(call: Call, task: Task, engine: str) -> int:
     engines = dict(call.memory.store.settings.other).get("engines")
     kind, options = declared(engines, engine)
     model = model_of(engine, call.args.model) or options.get("model")
-    estimate = preview(call.memory, task, engine, takes_tools(kind), model)
+    has_tools = takes_tools(kind, by_person=kind == call.args.engine)
+    estimate = preview(call.memory, task, engine, has_tools, model)
     call.show(
         lambda: _as_json(estimate),
         lambda: clean_text(f"{estimate.prompt.text}\n{_estimate(estimate)}"),

@@ -13,10 +13,12 @@ from orchestrator.cli.frame.grid import grid
 from orchestrator.cli.frame.options import engine_options, read_text
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options
-from synapse.cli.frame.show import WIDTH, fields
+from synapse.cli.frame.show import WIDTH
+from synapse.formats.wants import of_script
+from synapse.trust import decisions
+from synapse.wire.forms import fields
 
 if TYPE_CHECKING:
-    from orchestrator.runs.task import Result
     from orchestrator.team import Report
 
 HEADERS = ("run", "state", "tokens", "cost", "said")
@@ -39,15 +41,19 @@ def team_options(parser: Options) -> None:
 
 def team(call: Call) -> int:
     from orchestrator.cli.frame.live import run_and_show
+    from orchestrator.engines.protocol import no_engine
     from orchestrator.supervisor import Supervisor
     from orchestrator.team import Team
 
     args, brief = call.args, read_text(call.args.brief)
     root = call.memory.store.root or call.root
     members = Team.from_yaml(args.file or os.path.join(root, "team.yaml"))
+    if not args.engine and ":" in members.engine:
+        raise no_engine(members.engine)  # a class is named by a person, not by a file
     engine = choose_engine(args.engine or members.engine)
     model = model_of(engine, args.model, members.models)
-    kind = make_engine(engine, args.script or members.script)
+    script = args.script or _trusted_script(call, args.file, members.script)
+    kind = make_engine(engine, script if engine == "scripted" else None)
     with Supervisor(call.memory, engine=kind, model=model) as supervisor:
         work = members.run(supervisor, brief, args.project, args.force)
         ending = run_and_show(supervisor, work, quiet=args.quiet or call.json)
@@ -57,6 +63,18 @@ def team(call: Call) -> int:
         if not result.done:
             call.note(describe_result(result))
     return ending.code(report.done)
+
+
+def _trusted_script(call: Call, file: str | None, script: str | None) -> str | None:
+    """Return the script of the team's file. One of the workspace's own needs a person's trust; a
+    file that lies elsewhere is named by the person who gives the command.
+    """
+    root = call.memory.store.root
+    place = os.path.realpath(file or os.path.join(root or call.root, "team.yaml"))
+    if root is not None and place.startswith(os.path.realpath(root) + os.sep):
+        inside = os.path.relpath(place, os.path.realpath(root))
+        decisions.demand(root, of_script(script, inside))
+    return script
 
 
 def _as_json(report: Report) -> dict[str, object]:
@@ -71,12 +89,16 @@ def _as_json(report: Report) -> dict[str, object]:
 
 
 def _format_report(report: Report) -> str:
-    rows = [_row(result) for result in report.runs]
+    rows = [
+        [
+            result.run or "-",
+            result.status,
+            format_tokens(result.usage),
+            format_money(result.cost),
+            result.why or result.summary,
+        ]
+        for result in report.runs
+    ]
     end = f"The project is {report.status}{f': {clean_text(report.why)}' if report.why else ''}."
     table = grid(HEADERS, rows, ("tokens", "cost"))
     return f"{clean_text(report.text)}\n\n{table}\n\n{fill(end, WIDTH)}"
-
-
-def _row(result: Result) -> list[str]:
-    took = [format_tokens(result.usage), format_money(result.cost)]
-    return [result.run or "-", result.status, *took, result.why or result.summary]

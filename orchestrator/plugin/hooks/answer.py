@@ -16,6 +16,8 @@ from orchestrator.plugin.hooks import respond
 from orchestrator.plugin.sessions import state
 from synapse.core import Memory
 from synapse.errors import StoreBusy
+from synapse.privacy.secrets import mask_json
+from synapse.system import plain_files
 
 MORE = ".more"
 WAIT = "wait"  # instead of a client's JSON: the hook asks once more
@@ -65,7 +67,4 @@ def _key(event: Event) -> str:
 def _write_second(path: str, text: str) -> None:
     """Write the file whole, so that whoever waits for it reads all of it."""
     state.make_folder(os.path.dirname(path))
-    aside = f"{path}.{os.getpid()}"
-    with open(aside, "w", encoding="utf-8") as file:
-        file.write(text)
-    os.rename(aside, path)
+    plain_files.replace_file(path, mask_json(text).encode())

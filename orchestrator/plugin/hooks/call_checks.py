@@ -14,17 +14,18 @@ from orchestrator.plugin.facts.event import Event, Reply
 from orchestrator.plugin.hooks.context import Context
 from orchestrator.plugin.sessions.runs import ClientRuns
 from orchestrator.plugin.sessions.state import LONGEST, Worker
+from orchestrator.runs.files.lease import lives
 from orchestrator.runs.intent import ALIKE, similar
-from orchestrator.runs.lease import lives
+from orchestrator.sessions.wake import AT_ONCE
 from orchestrator.sharing.findings import Findings, Look
 from orchestrator.tools.calls import Act, Shares, act_of
-from orchestrator.wake import AT_ONCE
 from synapse import claims
 from synapse.authority import visible
 from synapse.errors import Conflict, SynapseError
 from synapse.model.clock import seconds
 from synapse.model.conditions import COMMANDS, SPAWN
 from synapse.model.entry import SECOND, Entry
+from synapse.system.quoting import inline
 from synapse.view import clauses
 
 EDIT_MINUTES = 15  # that a file counts as being edited after its last change
@@ -60,7 +61,8 @@ class CallChecks:
         lines: list[str] = []
         entries = self._concerning(worker, event)
         if event.kind == "edit":
-            lines += self._edited(worker, event)
+            for path in self._paths(event):
+                lines += self._claim_file(worker, path)
         if event.kind == "spawn":
             for line, entry in self._alike(worker, event):
                 lines.append(line)
@@ -104,28 +106,23 @@ class CallChecks:
             worker.add("told", [act.key])
             worker.add("seen", [look.entry.id])
             return Reply(deny=look.text)
-        if look.holder is not None and not event.waited:
+        if look.claim is not None and not event.waited:
             return Reply(wait=True)
         if event.call:
             worker.at[event.call] = {"work": act.work, "claimed": look.claimed}
         return None
 
-    def _edited(self, worker: Worker, event: Event) -> Iterator[str]:
-        """Yield who else is editing these files; claim those that no other agent is editing."""
-        for path in self._paths(event):
-            yield from self._claim_file(worker, path)
-
     def _claim_file(self, worker: Worker, path: str) -> Iterator[str]:
         """Claim a file for a while, or yield who else is editing it."""
         work = claims.named(f"edit {path[-180:]}")
         now, agent_memory = self.store.clock(), self.workers.agent_memory(worker)
-        holder = claims.holder(self.store, work, now)
-        if holder is not None and holder.run == worker.run:
-            if holder.until - now > EDIT_MINUTES * _MINUTE // 2:
+        claim = claims.holder(self.store, work, now)
+        if claim is not None and claim.run == worker.run:
+            if claim.until - now > EDIT_MINUTES * _MINUTE // 2:
                 return
-            holder = None
-        if holder is None or self.findings.is_gone(holder):
-            superseded_runs = {holder.run} if holder else set()
+            claim = None
+        if claim is None or self.findings.is_gone(claim):
+            superseded_runs = {claim.run} if claim else set()
             try:
                 claims.take(
                     agent_memory.writer,
@@ -139,12 +136,12 @@ class CallChecks:
                 worker.add("editing", [work])
                 return
             except Conflict:
-                holder = claims.holder(self.store, work, now)
-        if holder is not None and f"{work} {holder.run}" not in worker.told:
-            worker.add("told", [f"{work} {holder.run}"])
+                claim = claims.holder(self.store, work, now)
+        if claim is not None and f"{work} {claim.run}" not in worker.told:
+            worker.add("told", [f"{work} {claim.run}"])
             yield (
-                f"{holder.agent} is editing {path} too (until {seconds(holder.until)},"
-                f" run {holder.run})."
+                f"{claim.agent} is editing {inline(path)} too (until {seconds(claim.until)},"
+                f" run {claim.run})."
             )
 
     def _alike(
@@ -160,8 +157,8 @@ class CallChecks:
             is_known = run["run"] == worker.run or key in worker.told
             if is_known or similar(task, event.prompt[:LONGEST]) < ALIKE:
                 continue
-            who, holder = f"(run {run['run']}", str(run.get("holder"))
-            if run["state"] == "running" and lives(self.workers.root, holder):
+            who, lease_name = f"(run {run['run']}", str(run.get("holder"))
+            if run["state"] == "running" and lives(self.workers.root, lease_name):
                 worker.add("told", [key])
                 yield f"{run['agent']} is at work on the same {who}).", None
             elif (

@@ -10,14 +10,14 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from orchestrator import wake
 from orchestrator.plugin.sessions.news import read_news, waiting_news
 from orchestrator.plugin.sessions.runs import ClientRuns
 from orchestrator.plugin.sessions.state import MAIN, Worker
 from orchestrator.prompts import render, selection
 from orchestrator.prompts.fence import SECRET_BYTES, fence, secret
 from orchestrator.prompts.templates import Templates
-from orchestrator.wake import NOW, SOON, News
+from orchestrator.sessions import wake
+from orchestrator.sessions.wake import NOW, SOON, News
 from synapse.agent_memory import AgentMemory
 from synapse.errors import OverBudget
 from synapse.model.agents import Agent
@@ -111,7 +111,11 @@ class Context:
 
     def _frame(self, agent: Agent, body: str, first: bool) -> str:
         marks = fence(self.secret, agent.id, body)
-        variables = {"agent": agent, "project": self.workers.project} if first else {}
+        variables = (
+            {"agent": render.shown(agent), "project": self.workers.project}
+            if first
+            else {}
+        )
         return render.fenced(
             FIRST if first else MORE, marks, body, self.templates, "view", **variables
         )

@@ -21,7 +21,7 @@ from orchestrator.plugin.sessions.state import MAIN, ClientSession, Worker
 from orchestrator.plugin.sessions.sweep import sweep
 from orchestrator.plugin.transcripts.transcript import child_transcript
 from orchestrator.runs.task import Outcome
-from orchestrator.wake import BESIDE
+from orchestrator.sessions.wake import BESIDE
 from synapse.core import Memory
 from synapse.tools import blocker_of
 

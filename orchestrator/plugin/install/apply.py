@@ -308,7 +308,12 @@ def _finish(prepared: Prepared, wrote: Wrote) -> None:
         for ran in prepared.do:
             _run(ran.do, ran, prepared.target)
             ended.insert(0, ran)
-        write.write([_record(prepared)])
+        left = _record(prepared)
+        if left.new is not None:
+            record.sign(prepared.target, left.new)
+        write.write([left])
+        if left.new is None:
+            record.forget(prepared.target)
     except BaseException:
         for ran in ended:
             _run_quietly(ran.undo, ran, prepared.target)

@@ -81,7 +81,10 @@ def install(place: Place, dry_run: bool = False) -> Done:
             apply.carry_out(ignored)
         apply.carry_out(prepared)
     except BaseException:
-        _unignore(place, ignored)
+        git = places.git_target(place)
+        was_ignored = ignored is not None and ignored.changes
+        if git is not None and was_ignored and record.read(git):
+            apply.carry_out(apply.prepare_removal(git))
         places.unmake(place)
         raise
     return done
@@ -137,12 +140,6 @@ def _ignored(place: Place, prepared: Prepared) -> Prepared | None:
         new_paths += [root] if place.new else []
     blocks = places.exclude(place, new_paths)
     return apply.prepare(git, blocks) if git is not None and blocks else None
-
-
-def _unignore(place: Place, ignored: Prepared | None) -> None:
-    git = places.git_target(place)
-    if git is not None and ignored is not None and ignored.changes and record.read(git):
-        apply.carry_out(apply.prepare_removal(git))
 
 
 def _missing(place: Place) -> list[str]:

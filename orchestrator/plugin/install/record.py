@@ -2,7 +2,8 @@
 
 It lies in the workspace (`runs/.plugins/CLIENT.json`), or for an installation of the user's among
 the user's own state. It holds texts of ours and digests of others', never a copy of what others
-wrote. Called by `apply`.
+wrote. It also names commands, and files to delete: one in a workspace is believed only where its
+digest is in the person's own folder, for the workspace may be a stranger's. Called by `apply`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from typing import Any, NamedTuple
 from orchestrator.plugin.install.change import Target
 from orchestrator.plugin.install.files.merge import Piece
 from synapse.errors import StoreError
+from synapse.system import home
+from synapse.system.digest import sha256
 
 FORMAT = 1
 PLUGINS = os.path.join("runs", ".plugins")
@@ -93,8 +96,13 @@ def folders(target: Target) -> list[str]:
 
 def _read(path: str) -> tuple[dict[str, Install], list[str]]:
     try:
-        with open(path, encoding="utf-8") as file:
-            data = json.load(file)
+        with open(path, "rb") as file:
+            raw = file.read()
+        if not _is_own(path, raw):
+            if home.read(_name(path)) is not None:
+                raise ValueError("it is not as it was left")
+            return {}, []  # a stranger's, or lost
+        data = json.loads(raw)
         if data["format"] > FORMAT:
             raise StoreError(
                 f"{path} was written by a newer version: upgrade this software",
@@ -117,6 +125,43 @@ def _read(path: str) -> tuple[dict[str, Install], list[str]]:
             ),
             path=path,
         ) from error
+
+
+def sign(target: Target, raw: bytes) -> None:
+    """Note that this person is about to leave a record with these bytes; the one before stays
+    believed until the next.
+    """
+    path = path_of(target)
+    if not _is_in_workspace(path):
+        return
+    try:
+        with open(path, "rb") as file:
+            before = file.read()
+    except OSError:
+        before = raw
+    known = {sha256(raw)} | ({sha256(before)} if _is_own(path, before) else set())
+    home.write(_name(path), "\n".join(sorted(known)).encode())
+
+
+def forget(target: Target) -> None:
+    """Note that this person left no record any more."""
+    if _is_in_workspace(path_of(target)):
+        home.remove(_name(path_of(target)))
+
+
+def _is_own(path: str, raw: bytes) -> bool:
+    """Tell whether the person of this process left a record with these bytes at this place."""
+    if not _is_in_workspace(path):
+        return True
+    return sha256(raw) in (home.read(_name(path)) or b"").decode().split()
+
+
+def _is_in_workspace(path: str) -> bool:
+    return os.path.dirname(path).endswith(os.sep + PLUGINS)
+
+
+def _name(path: str) -> str:
+    return f"plugins/{sha256(os.fsencode(os.path.realpath(path)))[:32]}"
 
 
 def text_of(

@@ -158,7 +158,7 @@ def _files(done: Done) -> list[str]:
     groups: dict[tuple[str, str], list[Edit]] = {}
     ours = done.place.target.folder + os.sep
     for edit in sorted(done.edits, key=lambda edit: edit.path.startswith(ours)):
-        groups.setdefault((_verb(edit), _group(done, edit)), []).append(edit)
+        groups.setdefault((f"{edit.verb:<8}", _group(done, edit)), []).append(edit)
     lines = []
     for (verb, folder), edits in groups.items():
         one = f"{verb} {shorten_path(edits[0].path)}"
@@ -193,12 +193,6 @@ def _group(done: Done, edit: Edit) -> str:
     )
     folders = edit.folders or (written.folders if written is not None else ())
     return next(iter(folders), edit.path) if None in (edit.old, edit.new) else edit.path
-
-
-def _verb(edit: Edit) -> str:
-    if edit.old is None:
-        return "new     "
-    return "removed " if edit.new is None else "changed "
 
 
 def _commands(done: Done) -> list[str]:

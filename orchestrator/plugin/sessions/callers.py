@@ -15,7 +15,7 @@ from orchestrator.plugin.sessions.runs import ClientRuns
 from orchestrator.plugin.sessions.settings import clients
 from orchestrator.plugin.sessions.spawns import open_calls
 from orchestrator.plugin.sessions.state import MAIN, ClientSession, Worker
-from orchestrator.runs.lease import client_holder
+from orchestrator.runs.files.lease import client_holder
 from synapse.agent_memory import AgentMemory
 from synapse.core import Memory
 from synapse.mcp.caller import Caller

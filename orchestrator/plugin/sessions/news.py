@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from orchestrator.plugin.sessions.state import Worker
-from orchestrator.wake import News, NewsFeed, Reader
+from orchestrator.sessions.wake import News, NewsFeed, Reader
 from synapse.model.agents import Agent
 from synapse.store import Store
 

@@ -19,8 +19,8 @@ from orchestrator.plugin.sessions.settings import Clients, clients, member
 from orchestrator.plugin.sessions.state import MAIN, ClientSession, Worker
 from orchestrator.plugin.transcripts.transcript import await_message, spent
 from orchestrator.runs import writeback
-from orchestrator.runs.folder import OUTPUT, Folder
-from orchestrator.runs.lease import client_holder, lives
+from orchestrator.runs.files.folder import OUTPUT, Folder
+from orchestrator.runs.files.lease import client_holder, lives
 from orchestrator.runs.records import Run, Runs, name
 from orchestrator.runs.task import Outcome, Task
 from synapse.agent_memory import AgentMemory

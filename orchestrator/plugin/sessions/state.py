@@ -16,6 +16,8 @@ from hashlib import sha256
 from typing import Any, TypeVar
 
 from synapse.errors import StoreBusy, StoreError
+from synapse.privacy.secrets import mask_json
+from synapse.system import plain_files
 
 T = TypeVar("T")
 FOLDER = os.path.join("runs", ".clients")
@@ -171,8 +173,7 @@ def _try_lock(descriptor: int) -> bool:
 def load(path: str) -> ClientSession | None:
     """Return what a file holds; None where there is none, or it is no such file."""
     try:
-        with open(path, encoding="utf-8") as file:
-            values = json.load(file)
+        values = json.loads(plain_files.read_file(path))
         session = _fill(ClientSession(values["client"], values["session"]), values)
         workers = values["workers"].items()
         session.workers = {
@@ -233,10 +234,8 @@ def _fill(made: T, values: dict[str, Any]) -> T:
 
 
 def _store(path: str, session: ClientSession) -> None:
-    aside = f"{path}.{os.getpid()}.new"
     try:
-        with open(aside, "w", encoding="utf-8") as file:
-            json.dump(vars(session), file, default=vars)
-        os.rename(aside, path)
+        text = json.dumps(vars(session), default=vars)
+        plain_files.replace_file(path, mask_json(text).encode())
     except OSError as error:
         raise StoreError(f"{path} cannot be written: {error}") from error

@@ -10,7 +10,7 @@ from typing import Any
 from orchestrator.plugin.sessions import state
 from orchestrator.plugin.sessions.runs import HOST, ClientRuns
 from orchestrator.plugin.sessions.state import ClientSession
-from orchestrator.runs.lease import lives
+from orchestrator.runs.files.lease import lives
 from orchestrator.runs.records import Run, Runs
 from synapse.core import Memory
 from synapse.errors import SynapseError

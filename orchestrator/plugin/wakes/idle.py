@@ -20,8 +20,8 @@ from orchestrator.plugin.sessions import state
 from orchestrator.plugin.sessions.news import read_news, waiting_news
 from orchestrator.plugin.sessions.settings import clients
 from orchestrator.plugin.sessions.state import MAIN, ClientSession
-from orchestrator.runs.lease import client_pid, lives
-from orchestrator.wake import NOW, standing
+from orchestrator.runs.files.lease import client_pid, lives
+from orchestrator.sessions.wake import NOW, standing
 from synapse.core import Memory
 from synapse.model.entry import Entry
 

@@ -17,7 +17,7 @@ from orchestrator.plugin.sessions import state
 from orchestrator.plugin.sessions.state import ClientSession
 from orchestrator.plugin.wakes.client_process import ClientEnd
 from orchestrator.plugin.wakes.idle import BUSY, SPACING, due, in_turn, line
-from orchestrator.runs.lease import client_holder
+from orchestrator.runs.files.lease import client_holder
 from synapse.core import Memory
 from synapse.model.entry import Entry
 from synapse.system.signal import NotificationPipe

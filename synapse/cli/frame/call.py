@@ -8,17 +8,27 @@ from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 
 from synapse.cli.frame.options import Usage
-from synapse.cli.frame.program import DEFAULTS, Verb
+from synapse.cli.frame.program import Program, Verb
 from synapse.errors import Conflict, Forbidden
 from synapse.model.agents import OPERATOR
+from synapse.system.quoting import clean
 from synapse.system.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from synapse.agent_memory import AgentMemory
+    from synapse.client.memory import RemoteMemory
     from synapse.core import Memory
     from synapse.system.discovery import Location
+
+
+def is_address(root: str) -> bool:
+    """Return whether a root is the address of a server."""
+    return root.startswith(("http://", "https://"))
+
+
+MORE = "  "  # before the further lines of a note or an error: they may quote what others wrote
 
 
 class Call:
@@ -31,22 +41,37 @@ class Call:
         verb: Verb,
         args: SimpleNamespace,
         env: Mapping[str, str],
-        operators: frozenset[str] = frozenset(),
-        defaults: tuple[str, ...] = DEFAULTS,
+        program: Program,
     ) -> None:
         self.args, self.verb = args, verb.name
-        self.defaults = defaults
+        self.defaults = program.defaults
         self._location: Location | None = None
         self.json: bool = args.json
         self._env = env
         self._memory: Memory | None = None
-        if self.run and verb.name in operators:
+        self._server: RemoteMemory | None = None
+        if self.remote:
+            self._demand_remote(verb, program)
+        if self.run and verb.name in program.operators:
             raise Forbidden(
                 (
                     f"SYNAPSE_RUN is set: a spawned run may not call `{verb.program}"
                     f" {verb.name}`, the operator may"
                 ),
                 agent=env.get("SYNAPSE_AGENT"),
+                action=verb.name,
+            )
+
+    def _demand_remote(self, verb: Verb, program: Program) -> None:
+        """Refuse what needs the folder, where a server is meant."""
+        if verb.name not in program.remote:
+            raise Usage(
+                f"`{verb.program} {verb.name}` needs the folder of the workspace, and {self.root}"
+                " is a server: run it where the folder is"
+            )
+        if self.run:
+            raise Forbidden(
+                "SYNAPSE_RUN is set: a spawned run works in the folder of its workspace",
                 action=verb.name,
             )
 
@@ -59,6 +84,8 @@ class Call:
         error: object,
         trace: TracebackType | None,
     ) -> None:
+        if self._server is not None:
+            self._server.close()
         if self._memory is not None:
             try:
                 self._note_complaints(self._memory)
@@ -75,14 +102,10 @@ class Call:
             {} if self.run or self.verb == "doctor" else memory.store.complaints
         )
         if complaints:
-            from synapse.cli.frame.show import clean
-
             path, texts = next(iter(complaints.items()))
             count = sum(map(len, complaints.values())) - 1
             remainder = f"; {count} more" if count else ""
-            self.note(
-                clean(f"{path}: {texts[0]}{remainder}; `synapse doctor` names all")
-            )
+            self.note(f"{path}: {texts[0]}{remainder}; `synapse doctor` names all")
 
     def _keep_tables(self, memory: Memory) -> None:
         """Update the tables of a brain after a command. If that fails, the next command does it."""
@@ -108,6 +131,12 @@ class Call:
     @property
     def root(self) -> str:
         return self.location.root
+
+    @property
+    def remote(self) -> bool:
+        """Return whether a server is meant, and no folder."""
+        named = self.args.root or self._env.get("SYNAPSE_ROOT") or ""
+        return is_address(named)
 
     @property
     def location(self) -> Location:
@@ -150,7 +179,19 @@ class Call:
 
         self._memory = core.open(self.root)
         self._memory.store.hear(self.note)
+        if not self.run and (warned := self._older(self._memory)):
+            self.note(warned)
         return self._memory
+
+    def _older(self, memory: Memory) -> str | None:
+        """Return a line for people where the journal does not hold what was signed."""
+        from synapse.integrity.last_signed import missed
+
+        if missed(memory.store) is None:
+            return None
+        from synapse.integrity import checkpoints
+
+        return checkpoints.warning(memory.store)
 
     def who(self, named: str | None) -> str | None:
         """Return the agent that the call acts as: `named`, else $SYNAPSE_AGENT, else None."""
@@ -170,22 +211,46 @@ class Call:
             )
         return named or own
 
+    def as_agent(self, id: str | None) -> AgentMemory:
+        """Return the memory of an agent; on a server that of the token's, which is meant where none
+        is named. What it has of an agent's methods is the same (`docs/how-to/remote.md`).
+        """
+        if not self.remote:
+            return self.memory.as_agent(id or OPERATOR)
+        me = self._connected()
+        if id is not None and id != me.id:
+            raise Forbidden(
+                f"this token is {me.id}'s, and cannot act as {id}",
+                agent=me.id,
+                action=f"act as {id}",
+            )
+        return me  # type: ignore[return-value]
+
+    def _connected(self) -> RemoteMemory:
+        if self._server is None:
+            from synapse.client.memory import connect
+
+            self._server = connect(self.root)
+        return self._server
+
     def actor(self) -> AgentMemory:
         """Return the memory of the agent that writes: `--from`, else $SYNAPSE_AGENT. It is
-        required."""
+        required, but on a server."""
         who = self.who(self.args.agent)
-        if who is None:
+        if who is None and not self.remote:
             raise Usage("missing --from AGENT (or set SYNAPSE_AGENT)")
-        return self.memory.as_agent(who)
+        return self.as_agent(who)
 
     def reader(self) -> AgentMemory:
         """Return the memory of the agent that reads: `--agent`, else $SYNAPSE_AGENT, else the
-        operator."""
-        return self.memory.as_agent(self.who(self.args.agent) or OPERATOR)
+        operator, or the token's."""
+        return self.as_agent(self.who(self.args.agent))
 
     def agent(self) -> str:
-        """Return the agent that the call is about, which must be named."""
+        """Return the agent that the call is about, which must be named, but on a server."""
         who = self.who(self.args.agent)
+        if who is None and self.remote:
+            return self._connected().id
         if who is None:
             raise Usage("missing --agent AGENT (or set SYNAPSE_AGENT)")
         return who
@@ -202,8 +267,10 @@ class Call:
             self.say(output)
 
     def say(self, line: str) -> None:
-        """Print a line."""
-        print(line)
+        """Print a text. A terminal gets the colours that a verb put into it; whatever else reads it
+        gets nothing that is not plain text, whoever forgot to clean it."""
+        stream = sys.stdout
+        print(line if stream is None or stream.isatty() else clean(line))
 
     @property
     def interactive(self) -> bool:
@@ -225,7 +292,7 @@ class Call:
     def note(self, line: str) -> None:
         """Print a line for people on standard error, unless JSON was asked for."""
         if not self.json:
-            print(line, file=sys.stderr)
+            print(clean(line).replace("\n", f"\n{MORE}"), file=sys.stderr)
 
     def show_done(self, act: str, ids: Sequence[str]) -> None:
         """Print that an act was done to each of the items."""

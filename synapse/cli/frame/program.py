@@ -36,7 +36,8 @@ DEFAULTS = ("~/shared-memory",)
 
 class Program(NamedTuple):
     """What a shell command can do: its verbs, those that a spawned run may not call, what its help
-    says, and the workspaces that are meant outside of projects, the first that is there.
+    says, the workspaces that are meant outside of projects, the first that is there, and the verbs
+    that work on a server too.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Program(NamedTuple):
     overview: Callable[[], str]
     defaults: tuple[str, ...] = DEFAULTS
     older: Mapping[str, str] = {}  # earlier names of verbs, which go on working
+    remote: frozenset[str] = frozenset()
 
 
 WHERE = (

@@ -8,57 +8,28 @@ Pure, but for asking whether standard output is a terminal.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Sequence
 
-from synapse.model.entry import Entry
+from synapse.model.entry import TEXTS, Entry
 from synapse.model.kinds import ENTRY
-from synapse.system.typed import Any
+from synapse.model.namespace import is_component
+from synapse.system.quoting import clean as clean
+from synapse.system.quoting import in_json
+from synapse.system.quoting import one_line as one_line
 
 INDENT = "    "
 LINES = 12
 WIDTH = 80
 
-# Line ends stay, and so do the joiners inside emoji and Persian words; whatever can move the
-# cursor, turn the
-# direction of the text or hide words in it is spelled out.
-_HIDDEN = (
-    *range(0x09),
-    *range(0x0B, 0x20),
-    *range(0x7F, 0xA0),
-    0xAD,
-    0x61C,
-    0x180E,
-    0x200B,
-    0x200E,
-    0x200F,
-    *range(0x2028, 0x202F),
-    *range(0x2060, 0x2070),
-    0xFEFF,
-    *range(0xFFF9, 0xFFFC),
-    *range(0xE0000, 0xE0080),
-)
-_SPELLED = {
-    code: f"\\x{code:02x}"
-    if code < 0x100
-    else f"\\u{code:04x}"
-    if code < 0x10000
-    else f"\\U{code:08x}"
-    for code in _HIDDEN
-}
-
-
-def clean(text: str) -> str:
-    """Escape control, bidi, tag and other hidden characters."""
-    if text.isprintable():
-        return text
-    return text.translate(_SPELLED)
-
 
 def to_json(value: object) -> str:
-    """Return one line of JSON; characters that a terminal would act on are escaped."""
+    """Return one line of JSON; characters that a terminal or a model's server would act on are
+    escaped."""
     import json
 
-    text = json.dumps(fields(value), ensure_ascii=False)
+    from synapse.wire.forms import fields
+
+    text = in_json(json.dumps(fields(value), ensure_ascii=False))
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else _json_escape(char) for char in text)
@@ -70,13 +41,24 @@ def header(entry: Entry) -> str:
         entry.id,
         entry.priority,
         entry.namespace,
-        entry.author,
+        _author(entry),
         entry.timestamp,
     ]
     labels = marks(entry)
-    return " ".join(
-        [*parts_of_header, f"({', '.join(labels)})"] if labels else parts_of_header
+    return one_line(
+        " ".join(
+            [*parts_of_header, f"({', '.join(labels)})"] if labels else parts_of_header
+        )
     )
+
+
+def _author(entry: Entry) -> str:
+    """Return the author; in quotes where a dropped file claims something that is no name."""
+    if is_component(entry.author):
+        return entry.author
+    from synapse.view.block import named
+
+    return named(entry.author)
 
 
 def marks(entry: Entry) -> list[str]:
@@ -105,10 +87,15 @@ def details(entry: Entry) -> str:
         ("supersedes", ", ".join(entry.replaces)),
         ("related", ", ".join(entry.related)),
         ("scope", entry.scope if entry.scope != "public" else ""),
-        ("evidence", entry.evidence or ""),
-        ("when", (entry.when or "") if entry.kind == ENTRY else ""),
     ]
-    return "; ".join(f"{name} {value}" for name, value in pairs if value)
+    before = ["topic", "claim", "signature"]
+    before += [] if entry.kind == ENTRY else ["when"]
+    pairs += [
+        (name, getattr(entry, field))
+        for name, field in TEXTS.items()
+        if field not in before
+    ]
+    return one_line("; ".join(f"{name} {value}" for name, value in pairs if value))
 
 
 def block(entry: Entry, *, whole: bool = False, width: int | None = None) -> str:
@@ -122,10 +109,10 @@ def block(entry: Entry, *, whole: bool = False, width: int | None = None) -> str
             f"... {hidden} more line{'s' * (hidden > 1)}: synapse read {entry.id}"
         )
     extra_fields = details(entry)
-    extra = [f"[{clean(extra_fields)}]"] if extra_fields else []
+    extra = [f"[{extra_fields}]"] if extra_fields else []
     return "\n".join(
         [
-            clean(header(entry)),
+            header(entry),
             *(INDENT + line if line else "" for line in [*extra, *visible]),
         ]
     )
@@ -140,7 +127,7 @@ def listing(entries: Iterable[Entry], *, whole: bool = False) -> str:
 def line(entry: Entry, width: int = 0) -> str:
     """Return an entry on one line: id, priority, namespace, author and how its body starts."""
     labels = marks(entry)
-    columns_ = [entry.id, entry.priority, entry.namespace, f"{entry.author}:"]
+    columns_ = [entry.id, entry.priority, entry.namespace, f"{_author(entry)}:"]
     return short(
         " ".join(
             [
@@ -160,7 +147,7 @@ def first(body: str) -> str:
 
 def short(text: str, width: int) -> str:
     """Return one clean line of at most `width` characters; 0 means no limit."""
-    text = clean(text.replace("\n", " "))
+    text = one_line(text.replace("\n", " "))
     return text if not width or len(text) <= width else f"{text[: width - 3]}..."
 
 
@@ -176,21 +163,6 @@ def columns() -> int | None:
         )
     except (OSError, ValueError, AttributeError):
         return None
-
-
-def fields(value: Any) -> Any:
-    """Return named tuples, at any depth, as dictionaries with their fields' names."""
-    if hasattr(value, "_asdict"):
-        return {name: fields(item) for name, item in value._asdict().items()}
-    if isinstance(value, Mapping):
-        return {str(name): fields(item) for name, item in value.items()}
-    if isinstance(value, Sequence | Set) and not isinstance(value, str):
-        return [fields(item) for item in value]
-    return (
-        value
-        if value is None or isinstance(value, bool | int | float | str)
-        else str(value)
-    )
 
 
 def _fit(lines: Sequence[str], width: int | None) -> list[str]:

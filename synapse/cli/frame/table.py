@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from synapse.cli.frame.show import clean
+from synapse.cli.frame.show import one_line
 
 Rows = Sequence[Sequence[str]]
 
 
 def table(headers: Sequence[str], rows: Rows) -> str:
     """Return aligned columns, two spaces apart; the last column is not padded."""
-    cells = [list(headers), *([clean(cell) for cell in row] for row in rows)]
+    cells = [list(headers), *([one_line(cell) for cell in row] for row in rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(headers) - 1)]
     return "\n".join(
         "  ".join(
@@ -36,7 +36,7 @@ def draw_table(headers: Sequence[str], rows: Rows) -> str:
     console = Console()
     pretty = Table(*headers, box=None, padding=(0, 2, 0, 0), pad_edge=False)
     for row in rows:
-        pretty.add_row(*(Text(clean(cell)) for cell in row))
+        pretty.add_row(*(Text(one_line(cell)) for cell in row))
     with console.capture() as capture:
         console.print(pretty)
     return "\n".join(line.rstrip() for line in capture.get().splitlines())

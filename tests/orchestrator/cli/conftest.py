@@ -10,9 +10,9 @@ import synapse
 from orchestrator.cli import main
 from orchestrator.engines.protocol import Call, Turn, Usage
 from orchestrator.prompts.render import Prompt
-from orchestrator.runs import ledger, steps
-from orchestrator.runs.folder import LEDGER, OUTPUT, STEPS, Folder
-from orchestrator.runs.lease import Lease
+from orchestrator.runs.files import ledger, steps
+from orchestrator.runs.files.folder import LEDGER, OUTPUT, STEPS, Folder
+from orchestrator.runs.files.lease import Lease
 from synapse.model.records import Record
 
 
@@ -36,6 +36,7 @@ def nowhere(tmp_path, monkeypatch):
     ]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.chdir(tmp_path)
 
@@ -131,7 +132,13 @@ class Office:
             "## Your Task\nDo it\nwell\n",
         )
         self.step(
-            id, 0, "prompt", **steps.prompt(*parts), ids=list(ids), tools=[], cursor=1
+            id,
+            0,
+            "prompt",
+            **Prompt(*parts)._asdict(),
+            ids=list(ids),
+            tools=[],
+            cursor=1,
         )
         shown = {
             "cursor": 1,

@@ -83,7 +83,7 @@ def test_the_default_script_does_its_task():
 def test_importing_loads_no_sdk():
     code = (
         "import sys, orchestrator.engines.protocol, orchestrator.engines.scripted,"
-        " orchestrator.runs.steps, orchestrator.runs.folder;"
+        " orchestrator.runs.files.steps, orchestrator.runs.files.folder;"
         "print(*{'anthropic', 'openai', 'tiktoken', 'jinja2', 'genai_prices'} & set(sys.modules))"
     )
     done = subprocess.run(

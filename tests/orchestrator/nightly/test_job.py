@@ -11,7 +11,7 @@ import pytest
 
 import synapse
 from orchestrator.nightly.job import (
-    NIGHT,
+    NIGHTLY,
     Snapshots,
     nightly,
     past,
@@ -24,6 +24,7 @@ from synapse.consolidate import claim, reach, run_nightly
 from synapse.errors import InvalidEntry
 from synapse.model.settings import Settings
 from synapse.testing import FrozenClock
+from tests.trusted import trust
 
 TODAY = date(2026, 2, 1)
 MINUTE = 60_000_000
@@ -41,6 +42,7 @@ def mem(tmp_path, moment):
             file.write(
                 f"schedule: {{zone: Europe/Berlin}}\nbackup: {{dir: {tmp_path}/kept, keep: 2}}\n"
             )
+        trust(mem.store.root)
         mem.register(synapse.Agent("eng-a", write=("api/*",), read=("api/*",)))
         me = mem.as_agent("eng-a")
         me.append("newer", "api/x", supersedes=me.append("older", "api/x").id)
@@ -88,7 +90,7 @@ def test_what_a_night_left_is_restored_to_the_same(mem, moment, tmp_path):
 
 
 def test_somebody_else_is_at_it_and_then_is_gone(mem, moment):
-    right = claim(mem, NIGHT, "2026-02-01", moment())
+    right = claim(mem, NIGHTLY, "2026-02-01", moment())
     reach(mem, right, "merge", moment())
     assert not spend(mem, TODAY)
     assert states(mem) == [("night", "2026-02-01", "running")]
@@ -109,7 +111,7 @@ def test_dates_without_a_night_are_told(mem, moment):
     spend(mem, date(2026, 2, 3))
     told = [
         (each.date, each.state)
-        for each in past(mem.store, plan_of(mem.store.settings), 9, (NIGHT,))
+        for each in past(mem.store, plan_of(mem.store.settings), 9, (NIGHTLY,))
     ]
     assert told == [
         ("2026-02-04", "missed"),
@@ -266,7 +268,7 @@ def test_a_daemon_runs_the_night_that_is_due_and_answers_meanwhile(root, start):
     with synapse.open(root) as mem:
         plan, end, slowest = plan_of(mem.store.settings), time.monotonic() + 20, 0.0
         while (
-            not (found := past(mem.store, plan, 1, (NIGHT,)))
+            not (found := past(mem.store, plan, 1, (NIGHTLY,)))
             or found[0].state != "done"
         ):
             assert time.monotonic() < end
@@ -294,4 +296,4 @@ def test_a_misspelt_backup_is_told_once_the_night_is_done(mem, old, new):
     mem.store.refresh(force=True)
     with pytest.raises(InvalidEntry, match="did you mean"):
         spend(mem, TODAY)
-    assert states(mem) == [(NIGHT, "2026-02-01", "done")]
+    assert states(mem) == [(NIGHTLY, "2026-02-01", "done")]

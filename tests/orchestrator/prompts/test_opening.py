@@ -8,16 +8,16 @@ import synapse
 from orchestrator.engines.scripted import Move, Scripted
 from orchestrator.prompts.opening import (
     Context,
-    assignment,
     by_default,
     taught,
     view_capsule,
 )
 from orchestrator.prompts.receipt import derive, load
+from orchestrator.prompts.render import Assignment
 from orchestrator.prompts.selection import CRITICALS, Plan
 from orchestrator.prompts.templates import Templates
-from orchestrator.runs import steps
-from orchestrator.runs.ledger import by_label, read
+from orchestrator.runs.files import steps
+from orchestrator.runs.files.ledger import by_label, read
 from orchestrator.runs.task import Task
 from orchestrator.spend.counting import schema_text
 from orchestrator.tools.functions import SPAWN, WAIT
@@ -172,8 +172,8 @@ def test_five_criticals_are_whole_in_the_prompt_whatever_runs_were_like(world, r
 
 
 def test_criticals_beyond_their_reserve_are_pushed_until_they_were_shown(world):
-    """Who has more authority is shown first, then what is newer; and what was shown before leaves
-    first.
+    """Who has more authority is shown first, then what is newer; and of equals, what was shown
+    before leaves first.
     """
     ground = world(lambda seen: "Done.", **AUTO)
     lead = ground.mem.as_agent("lead")
@@ -200,9 +200,10 @@ def test_criticals_beyond_their_reserve_are_pushed_until_they_were_shown(world):
                 "of equals, the older are cut"
             )
             assert len(whole) > len(high)
-        assert whole.isdisjoint(seen) or {*low, *high} <= seen | whole, (
-            "what was never shown comes first"
+        assert {*low} & whole <= {*low} - seen or {*low, *high} <= seen | whole, (
+            "of equals, what was never shown comes first"
         )
+        assert whole - seen or {*low, *high} <= seen, "and all come in turn"
         assert " critical, 0 important, " in memory
         seen |= whole
     assert seen == {*low, *high}
@@ -345,7 +346,7 @@ def test_a_prompt_that_pays_is_made_again_to_the_byte(world):
     again = derive(
         run_store.agent_memory(run),
         receipt,
-        assignment(run.task, None),
+        Assignment(run.task.text, run.task.project, None, run.task.role),
         run_store.secret,
         run_store.templates,
         run_store.agent("eng-a"),

@@ -6,15 +6,16 @@ from itertools import pairwise
 import pytest
 
 from orchestrator.prompts.render import (
+    GUIDES,
     Assignment,
     Prompt,
     Reach,
     Report,
-    bare,
     blocked,
     frame,
     prefix,
     render,
+    system_text,
     template_of,
     unread,
     wake,
@@ -102,7 +103,7 @@ def test_nothing_of_the_memory_is_left_in_a_bare_system_text(role):
     ):
         whole, left = (
             spawn(role, reach=reach).system,
-            bare(agent, TASK, TEMPLATES, reach),
+            system_text(agent, TASK, TEMPLATES, reach, GUIDES),
         )
         plans = "the agent sees its task and the memory"  # how a lead gives out work: planning
         words = r"memory|synapse|append|claim|report_blocker|Blocked|may give"
@@ -116,7 +117,7 @@ def test_a_workspaces_own_template_is_work_but_for_the_parts_it_includes(tmp_pat
     own = "You are {{ agent.id }}. Be quick.\n{% include '_memory.md.j2' %}\n"
     (tmp_path / "prompts" / "engineer.md.j2").write_text(own)
     assert (
-        bare(READER, TASK, Templates(str(tmp_path)))
+        system_text(READER, TASK, Templates(str(tmp_path)), without=GUIDES)
         == "You are eng-frontend. Be quick.\n"
     )
 

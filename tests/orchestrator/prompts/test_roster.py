@@ -11,7 +11,7 @@ from orchestrator.cli import main
 from orchestrator.engines.scripted import Move, Scripted
 from orchestrator.prompts import roster
 from orchestrator.prompts.receipt import load
-from synapse.model.agents import Agent, Skill
+from synapse.model.agents import Agent, Skill, settled
 
 CTO = Agent("boss", role="cto")
 LEAD = Agent("lead", role="project-lead", department="web")
@@ -33,16 +33,18 @@ def ids(agents):
 
 
 def test_only_those_it_may_sensibly_give_work_to():
-    everybody = (*OTHERS, CTO, LEAD, Agent("boss-2", role="cto"), Agent("consolidator"))
-    assert ids(roster.workers(everybody, CTO)) == [
+    named = (*OTHERS, CTO, LEAD, Agent("boss-2", role="cto"))
+    everybody = (*map(settled, named), Agent("consolidator"))
+    lead = settled(LEAD)
+    assert ids(roster.workers(everybody, settled(CTO))) == [
         "lead",
         "lead-2",
         "eng-a",
         "eng-b",
         "qa",
     ]
-    assert ids(roster.workers(everybody, LEAD)) == ["eng-b", "lead-2", "eng-a", "qa"]
-    assert ids(roster.workers(reversed(everybody), LEAD)) == [
+    assert ids(roster.workers(everybody, lead)) == ["eng-b", "lead-2", "eng-a", "qa"]
+    assert ids(roster.workers(reversed(everybody), lead)) == [
         "eng-b",
         "lead-2",
         "eng-a",

@@ -26,7 +26,7 @@ from orchestrator.prompts.selection import (
     uses,
     worth,
 )
-from orchestrator.runs.ledger import Line, Segment
+from orchestrator.runs.files.ledger import Line, Segment
 from synapse.errors import InvalidQuery
 from synapse.model.worth import IMPORTANT, KINDS, NAMED, NEAR
 from synapse.view.view import Included, LeftOut, View

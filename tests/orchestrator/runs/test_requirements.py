@@ -13,9 +13,9 @@ from orchestrator.engines.anthropic import Anthropic
 from orchestrator.engines.process import ClaudeCode
 from orchestrator.engines.protocol import declared
 from orchestrator.engines.scripted import Move, Scripted
-from orchestrator.recovery import recover
+from orchestrator.run_store.recovery import recover
 from orchestrator.runs import requirements
-from orchestrator.runs.folder import STEPS
+from orchestrator.runs.files.folder import STEPS
 from orchestrator.runs.intent import intent_of
 from orchestrator.spend.limits import Limits
 from orchestrator.tools.functions import tool_of
@@ -339,14 +339,15 @@ def test_an_engine_that_cannot_be_made_is_not_there(world, tmp_path, monkeypatch
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     here = world(Scripted())
-    done = here.spawn("Work", "eng-a", engine="own_engine:Own")
+    here.supervisor.close()
+    named = {"engine": "own_engine:Own", "seed": 7, "inline": True}
+    here.supervisor = Supervisor(here.mem, **named)
+    done = here.spawn("Work", "eng-a")
     assert done.done
 
     async def begins():
         async with here.supervisor:
-            run = await here.supervisor.start(
-                Task("More", "eng-a", engine="own_engine:Own")
-            )
+            run = await here.supervisor.start(Task("More", "eng-a"))
             await here.supervisor.leave()
             return run.id
 
@@ -354,7 +355,9 @@ def test_an_engine_that_cannot_be_made_is_not_there(world, tmp_path, monkeypatch
     here.supervisor.run_store.lease.close()
     monkeypatch.delitem(sys.modules, "own_engine")
     (tmp_path / "own_engine.py").unlink()
-    assert "the engine 'own_engine:Own' cannot be made" in left(here)[run]
+    same = left(here, engine="own_engine:Own")
+    assert "the engine 'own_engine:Own' cannot be made" in same[run]
+    assert "no file of a workspace names a class" in left(here)[run]
 
 
 # -- families --------------------------------------------------------------------------
@@ -547,3 +550,23 @@ def test_in_a_coroutine_they_say_what_to_write(tmp_path, act, instead):
         refused = pytest.raises(synapse.SynapseError, match=instead)
         with refused:
             asyncio.run(main(supervisor))
+
+
+class Keyed:
+    """An engine that a program made, under the name of one that takes a key."""
+
+    name = "anthropic"
+
+
+class Keyless(Keyed):
+    own_key = False
+
+
+@pytest.mark.parametrize(
+    ("engine", "key"), [(Keyed(), None), (Keyless(), "ANTHROPIC_API_KEY")]
+)
+def test_the_key_of_an_engine_that_a_program_made_is_its_own_affair(engine, key):
+    """Unless it says that it takes it from the environment."""
+    begun = offer(env=KEY, given={"mine": engine})
+    needs = requirements.record(["mine"], begun, tools=False)
+    assert needs["engines"]["mine"].get("key") == key

@@ -12,7 +12,7 @@ import pytest
 import synapse
 from orchestrator.engines.scripted import Move, Scripted
 from orchestrator.prompts.opening import Context
-from orchestrator.runs import steps
+from orchestrator.runs.files import steps
 from orchestrator.runs.task import Task
 from orchestrator.sharing.findings import digests
 from orchestrator.tools.functions import Partial, Shares, ToolFailed, tool_of

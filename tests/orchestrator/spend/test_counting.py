@@ -189,6 +189,17 @@ def test_a_changed_tokenizer_is_noticed_in_time(tmp_path):
     assert 1.35 < ratios.of("m") <= 1.4
 
 
+@pytest.mark.parametrize(
+    ("more", "kept"), [(0, REMEMBERED), (1, REMEMBERED // 2), (2, REMEMBERED // 2 + 1)]
+)
+def test_what_is_remembered_is_halved_when_it_is_too_much(tmp_path, more, kept):
+    ratios = Ratios(str(tmp_path))
+    ratios.learn("m", REMEMBERED, REMEMBERED - 1)
+    ratios.learn("m", 1 + more, 1 + more)
+    found = json.loads((tmp_path / "runs/ratios.json").read_text())["m"]
+    assert found["counted"] == kept
+
+
 def test_any_number_of_processes_add_to_it(tmp_path):
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda _: Ratios(str(tmp_path)).learn("m", 130, 100), range(200)))

@@ -157,3 +157,57 @@ def test_the_error_says_what_to_do(scope, limit, told):
     )
     with pytest.raises(LimitReached, match=told):
         raise error
+
+
+@pytest.mark.parametrize(
+    ("spent", "reserved", "asked", "waits"),
+    [
+        (5, 4, 2, True),
+        (8, 1, 2, True),  # it just fits
+        (9, 1, 2, False),
+        (8, 0, 3, False),
+        (8, 0, 1, False),  # nothing is in flight that could be given back
+    ],
+)
+def test_what_is_reserved_may_be_waited_for(spent, reserved, asked, waits):
+    error = limits.reached(
+        "run:a", "turns", 10, spent=spent, reserved=reserved, asked=asked
+    )
+    assert error.waits is waits
+
+
+@pytest.mark.parametrize(
+    ("given", "bound"),
+    [("0", 0), ("0.0", 0), ("none", None), ("7", 7), ("1e3", 1000)],
+)
+def test_a_bound_is_a_number_or_none(given, bound):
+    assert declared(f"limits: {{run: {{turns: {given}}}}}").run.turns == bound
+
+
+@pytest.mark.parametrize(
+    ("given", "bound"), [("0", 0), ("1.5", 1.5), ("2m", 120), ("none", None)]
+)
+def test_seconds_may_be_a_span(given, bound):
+    assert declared(f"limits: {{run: {{seconds: {given}}}}}").run.seconds == bound
+
+
+@pytest.mark.parametrize("given", ["inf", "nan", ".inf", "-1", "-0.5"])
+def test_a_bound_has_an_end_and_is_not_negative(given):
+    for key in ("usd", "turns", "seconds"):
+        with pytest.raises(InvalidEntry, match=f"{key} is"):
+            declared(f"limits: {{run: {{{key}: {given}}}}}")
+
+
+@pytest.mark.parametrize(
+    ("limit", "bound", "told"),
+    [
+        ("tokens", 99_999, "99999 allowed"),
+        ("tokens", 100_000, "100,000 allowed"),
+        ("turns", 7, "7 allowed"),
+        ("usd", 2.5, "$2.5 allowed"),
+        ("seconds", 60, "60.0 s allowed"),
+    ],
+)
+def test_amounts_are_told_as_people_write_them(limit, bound, told):
+    error = limits.reached("run:a", limit, bound, spent=0)
+    assert f"limit of {limit}: {told}, " in error.details["facts"]

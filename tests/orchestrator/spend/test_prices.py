@@ -113,6 +113,36 @@ def test_what_is_not_listed_has_no_price(model, provider):
     assert prices.price(model, provider, at=AT) is None
 
 
+def test_what_has_no_price_for_output_has_none():
+    listed = genai_prices.calc_price(
+        genai_prices.Usage(), "text-embedding-3-small", provider_id="openai"
+    )
+    assert listed.model_price.input_mtok
+    assert listed.model_price.output_mtok is None
+    assert prices.price("text-embedding-3-small", provider="openai", at=AT) is None
+
+
+def test_a_price_for_each_request_is_paid_once_a_call():
+    price = prices.price("sonar", provider="perplexity", at=AT)
+    listed = genai_prices.calc_price(
+        genai_prices.Usage(), "sonar", provider_id="perplexity"
+    )
+    assert listed.model_price.requests_kcount
+    assert price.call * 1_000 == float(listed.model_price.requests_kcount)
+
+
+def test_each_kind_of_token_has_its_own_price():
+    price = prices.own(
+        "own", {"input": 1, "output": 10, "cached": 100, "written": 1000, "call": 5}
+    )
+    million = prices.MILLION
+    usage = Usage(6 * million, 4 * million, million, 2 * million)
+    assert prices.cost(price, usage) == 3 * 1 + 4 * 10 + 1 * 100 + 2 * 1000 + 5
+    odd = Usage(1, 0, cached_tokens=million)  # more from the cache than there was
+    assert prices.cost(price, odd) == 100 + 5
+    assert prices.worst(price, million, million) == 1000 + 10 + 5
+
+
 def test_an_interface_is_known_by_its_address():
     assert prices.price("gpt-5", "https://api.openai.com/v1", at=AT) == prices.price(
         "gpt-5", "openai", at=AT

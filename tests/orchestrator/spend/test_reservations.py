@@ -15,9 +15,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from orchestrator.engines.protocol import Usage
-from orchestrator.runs import ledger
-from orchestrator.runs.folder import Folder
-from orchestrator.runs.ledger import Line, Segment
+from orchestrator.runs.files import ledger
+from orchestrator.runs.files.folder import Folder
+from orchestrator.runs.files.ledger import Line, Segment
 from orchestrator.spend import reservations
 from orchestrator.spend.limits import (
     Amount,
@@ -246,7 +246,7 @@ def test_a_takeover_settles_what_was_in_flight_at_what_was_reserved(budget):
         "the stale process counts nothing twice"
     )
     assert budget.standing("tree:a").spent == CALL
-    assert budget.holders() == {"new"}
+    assert budget.lease_names() == {"new"}
 
 
 def test_a_dead_supervisor_counts_no_more(budget):
@@ -254,10 +254,10 @@ def test_a_dead_supervisor_counts_no_more(budget):
     for run, holder in (("a", "dead"), ("b", "living")):
         budget.admit(run, holder, where)
         budget.reserve(run, holder, where, CALL)
-    assert budget.holders() == {"dead", "living"}
-    budget.release_holder("dead")
+    assert budget.lease_names() == {"dead", "living"}
+    budget.release_all("dead")
     assert budget.standing("workspace") == Standing(CALL, CALL, 2, 1)
-    assert budget.holders() == {"living"}
+    assert budget.lease_names() == {"living"}
 
 
 def test_threads_do_not_overspend(budget):
@@ -324,7 +324,7 @@ def test_a_kill_in_the_middle_leaves_whole_decisions(tmp_path):
         found = budget.standing("run:a")
         assert found == budget.standing("tree:a")
         assert found.reserved in (Amount(), Amount(1, 10, 0.25))
-        budget.release_holder("h")
+        budget.release_all("h")
         assert budget.standing("run:a").reserved == Amount()
         budget.close()
     db = sqlite3.connect(path)
@@ -342,7 +342,10 @@ def test_a_child_of_a_fork_has_a_connection_of_its_own(tmp_path):
 
 def test_a_missing_file_is_made_again_from_the_ledgers(tmp_path):
     policy = Policy()
-    runs = [Past("a", None, "a", None, AT), Past("b", "a", "a", "web", AT, holder="h")]
+    runs = [
+        Past("a", None, "a", None, AT),
+        Past("b", "a", "a", "web", AT, lease_name="h"),
+    ]
     lines = [
         Line(
             "b",

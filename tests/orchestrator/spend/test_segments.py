@@ -1,7 +1,7 @@
 """What a call is billed as."""
 
 from orchestrator.engines.protocol import Call, Message, Request, Tool, Turn
-from orchestrator.runs.ledger import Line, Segment, overhead
+from orchestrator.runs.files.ledger import Line, Segment, overhead
 from orchestrator.spend import segments as bill
 
 
@@ -124,3 +124,33 @@ def test_a_client_without_a_memory_is_told_again():
         (Segment("task", 5, False), Segment("wake", 3), Segment("history", 2, False))
     )
     assert found == (Segment("retry", 7, False), Segment("wake", 3))
+
+
+def test_who_plans_and_what_tools_are_for():
+    assert [bill.said_label(role) for role in ("cto", "engineer")] == [
+        "plan",
+        "work_out",
+    ]
+    assert [bill.tool_label(name) for name in ("ack", "wait", "deploy")] == [
+        "wake",
+        "plan",
+        "work_obs",
+    ]
+
+
+def test_a_sheet_whose_conversation_got_shorter_counts_what_is_left():
+    sheet = bill.Sheet(len)
+    said = Message("assistant", "I read", "work_out", (Call("a", "read", {}),))
+    longer = REQUEST._replace(messages=(*REQUEST.messages, said))
+    sheet.sent(longer, 2)
+    assert sheet.sent(REQUEST, 1) == bill.sent(REQUEST, 1, len)
+    assert sheet.sent(longer, 3) == bill.sent(longer, 3, len)
+
+
+def test_a_sheet_of_another_conversation_of_the_same_length_counts_it_anew():
+    sheet = bill.Sheet(len)
+    sheet.sent(REQUEST, 2)
+    other = REQUEST._replace(
+        messages=(REQUEST.messages[0], Message("user", "no, do this instead", "task"))
+    )
+    assert sheet.sent(other, 1) == bill.sent(other, 1, len)

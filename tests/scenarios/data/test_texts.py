@@ -90,7 +90,7 @@ def test_a_token_that_is_added_is_found(copy, capsys):
         if event["step"] > 0 and len(event["segments"]) > 3
     )
     event["segments"][2][1] += 1
-    ledger.write(path, [line for run in runs for line in ledger.told(run)])
+    ledger.write(path, [line for run in runs for line in ledger.lines_of(run)])
     (difference,) = recount(copy).differences
     assert (
         f"{event['run']}/{event['step']} prompt: {event['segments'][2][0]}"

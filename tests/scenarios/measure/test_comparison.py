@@ -208,7 +208,7 @@ def test_the_first_picture_is_of_the_product_and_every_rival():
     assert second.title == "pages, ideal agents"
     names = re.findall(r'class="name(?: strong)?"[^>]*>(\w+)<', first.drawing)
     assert names == ["shipped", "manager_lossy", "file_tail", "broadcast"]
-    assert "the best rival is file_tail, by dollars broadcast." in first.told
+    assert "the best rival is file_tail, by dollars broadcast." in first.caption
 
 
 def test_rows_of_the_table_have_a_cell_for_each_head():

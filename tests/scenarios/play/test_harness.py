@@ -32,7 +32,7 @@ def played(landing, count):
 
 @pytest.fixture
 def lines(played):
-    return list(ledger.told(played("view")))
+    return list(ledger.lines_of(played("view")))
 
 
 @pytest.mark.parametrize("arm", ["isolated", "view"])
@@ -51,7 +51,7 @@ def test_the_same_seed_gives_the_same_bytes_in_another_process(lines, tmp_path):
     code = "import sys; from scenarios.data import files as r, ledger;"
     code += "from scenarios.play import harness;"
     code += (
-        "sys.stdout.writelines(ledger.told(harness.play(r.load(r.find('landing_pages')),"
+        "sys.stdout.writelines(ledger.lines_of(harness.play(r.load(r.find('landing_pages')),"
         " 'view', 7)))"
     )
     env = os.environ | {"PYTHONHASHSEED": "3", "TZ": "Asia/Tokyo"}
@@ -75,7 +75,7 @@ def test_a_line_is_never_later_than_the_last(count):
     """Also where the past that the memory was given adds up to a hair less than its days."""
     small = files.load(files.find("context_explosion"), {"n": 3, "entries": 17})
     for seed in range(2):
-        lines = list(ledger.told(play(small, "isolated", seed, count)))
+        lines = list(ledger.lines_of(play(small, "isolated", seed, count)))
         assert (
             max(json.loads(line)["t"] for line in lines) == json.loads(lines[-1])["t"]
         )
@@ -87,7 +87,7 @@ def test_a_ledger_comes_back_from_its_file(lines, tmp_path):
         path = str(tmp_path / name)
         ledger.write(path, [*lines, *lines])
         again = ledger.read(path)
-        assert [list(ledger.told(run)) for run in again] == [lines] * 2
+        assert [list(ledger.lines_of(run)) for run in again] == [lines] * 2
     assert again[0].key == ("landing_pages", "view", "", 7)
 
 

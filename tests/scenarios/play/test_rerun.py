@@ -64,7 +64,7 @@ def test_a_line_that_was_changed_is_named(folder, capsys):
         1  # the digest of the ledger says that something is changed, playing again says what
     )
     number = runs[2].events.index(event) + 1
-    ledger.write(path, [line for run in runs for line in ledger.told(run)])
+    ledger.write(path, [line for run in runs for line in ledger.lines_of(run)])
     found = rerun.rerun(path, [str(folder / "mine.yaml")])
     name = f"mine {runs[2].begin['arm']} {runs[2].begin['seed']}"
     assert [

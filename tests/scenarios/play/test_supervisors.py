@@ -4,7 +4,7 @@ without a bell.
 
 import pytest
 
-from orchestrator.session import Session
+from orchestrator.sessions.session import Session
 from scenarios.data import files
 from scenarios.measure import metrics
 from scenarios.play.harness import Counts, play

@@ -1,5 +1,6 @@
 import gc
 import os
+import shutil
 import subprocess
 import sys
 from typing import NamedTuple
@@ -21,11 +22,11 @@ def nowhere(tmp_path, monkeypatch):
     for name in [name for name in os.environ if name.startswith("SYNAPSE_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.chdir(tmp_path)
     before = gc.get_threshold()
     yield
-    gc.unfreeze()
     gc.set_threshold(*before)
 
 
@@ -61,13 +62,11 @@ def shell(tmp_path):
     return shell
 
 
-@pytest.fixture
-def team(run, tmp_path):
-    """A workspace in ./shared-memory with a lead, two engineers and one whose writing is
-    reviewed.
-    """
-    root = tmp_path / "shared-memory"
-    assert run("init").code == 0
+@pytest.fixture(scope="session")
+def prepared(tmp_path_factory):
+    """A workspace as the command line makes it, of which each test gets a copy."""
+    root = tmp_path_factory.mktemp("cli") / "shared-memory"
+    assert main(["--root", str(root), "init"]) == 0
     globs = (
         "--read",
         "api/*,blockers/*,status/*",
@@ -81,8 +80,16 @@ def team(run, tmp_path):
         "junior": ("--role", "specialist", "--review-required"),
     }
     for id, more in agents.items():
-        assert run("register", "--id", id, *globs, *more).code == 0
+        assert main(["--root", str(root), "register", "--id", id, *globs, *more]) == 0
     return root
+
+
+@pytest.fixture
+def team(prepared, tmp_path):
+    """A workspace in ./shared-memory with a lead, two engineers and one whose writing is
+    reviewed.
+    """
+    return shutil.copytree(prepared, tmp_path / "shared-memory")
 
 
 @pytest.fixture

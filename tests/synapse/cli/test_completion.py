@@ -62,7 +62,7 @@ def test_the_scripts_differ_only_in_how_they_are_loaded():
 
 def test_verbs_are_completed():
     assert complete("synapse re") == [
-        "read", "remember", "recent", "resolve", "reject", "restore", "register", "repair", "rebuild", "reputation",
+        "read", "remember", "recent", "resolve", "reject", "restore", "revoke", "register", "repair", "redact", "rebuild", "reputation",
     ]  # fmt: skip
     assert set(VERBS) <= set(complete("synapse ''"))
     assert complete("synapse --root somewhere unr") == ["unread"]

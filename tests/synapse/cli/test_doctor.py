@@ -168,7 +168,7 @@ def test_a_newer_protocol_is_refused_with_advice(team, run):
 
 
 def test_long_lists_are_counted():
-    found = list(doctor._some("check", "warn", [str(n) for n in range(8)], "mend them"))
+    found = list(doctor.some("check", "warn", [str(n) for n in range(8)], "mend them"))
     assert [finding.detail for finding in found] == [
         "0",
         "1",
@@ -177,7 +177,7 @@ def test_long_lists_are_counted():
         "4",
         "3 more; mend them",
     ]
-    assert list(doctor._some("check", "warn", [], "mend them")) == []
+    assert list(doctor.some("check", "warn", [], "mend them")) == []
 
 
 def test_conformance_of_our_own_workspace(wrote, run, team):

@@ -12,6 +12,7 @@ from synapse.cli import brain as shell
 from synapse.compat.brain import UnifiedBrain
 from synapse.embedders.ollama import MODEL
 from synapse.search import semantic
+from tests.trusted import trust
 
 # The document's own words; the values for its placeholders; and what is printed.
 LINES = (
@@ -116,6 +117,7 @@ def test_vectors_have_the_document_s_model_name(brain, embedding_server):
     embedding_server.reset()
     with open(f"{brain.memory.store.root}/synapse.yaml", "a") as file:
         file.write(f"semantic: {{embedder: ollama, url: '{embedding_server.url}'}}\n")
+    trust(brain.memory.store.root)
     brain.memory.store.refresh(force=True)
     brain.remember("the spread gate has no predictive power")
     semantic.embed(brain.memory.store)

@@ -13,6 +13,7 @@ def chosen(tmp_path, run, embeddings):
     run("register", "--id", "cto", "--role", "cto")
     with (tmp_path / "shared-memory/synapse.yaml").open("a") as file:
         file.write(f"semantic:\n  embedder: ollama\n  url: {embeddings.url}\n")
+    run("trust", "--yes")
     for body in ("deploys are frozen", "lunch is at noon"):
         run("write", "--from", "cto", "--namespace", "api/x", body)
 

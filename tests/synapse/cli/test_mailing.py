@@ -122,7 +122,7 @@ def test_threads_are_listed_and_changed(sent, run):
         ("--rename", "Which fees"),
         ("--close",),
     ):
-        assert run("thread", id, "--from", "eng-frontend", *change).code == 0
+        assert run("thread", id, "--from", "eng-backend", *change).code == 0
     assert run("threads", "--status", "all").out.endswith(
         "    Which fees [money] (closed)\n"
     )
@@ -131,7 +131,7 @@ def test_threads_are_listed_and_changed(sent, run):
         == 5
     )
     assert (
-        objects(run, "thread", id, "--from", "eng-frontend", "--reopen")["thread"][
+        objects(run, "thread", id, "--from", "eng-backend", "--reopen")["thread"][
             "status"
         ]
         == "active"

@@ -259,7 +259,14 @@ def test_a_spawned_run_may_not_do_the_operators_work(spawned, run, name, tmp_pat
         "export": [tmp_path / "out"],
         "init": [tmp_path / "new"],
     }
-    more |= {"tell": ["pl-brain", "hello"], "undo": ["last"]}
+    more |= {
+        "tell": ["pl-brain", "hello"],
+        "undo": ["last"],
+        "redact": ["x", "--reason", "y"],
+        "revoke": ["x"],
+        "token": ["list"],
+        "webhooks": ["list"],
+    }
     done = run(name, *more.get(name, []))
     assert (done.code, done.out) == (4, "")
     assert not (tmp_path / "out").exists()

@@ -94,6 +94,7 @@ def test_the_mirror_is_kept_by_whoever_acts(run, old, shell, tmp_path):
     run("migrate", *old)
     with open("shared-memory/synapse.yaml", "a", encoding="utf-8") as file:
         file.write("mirror: {synapse_json: ../mirror.json}\n")
+    run("trust", "--yes")
     assert shell("send", "--from", "helios", "--to", "nova", "three").code == 0
     bodies = [
         row["body"]

@@ -3,13 +3,14 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from synapse.cli.frame import parse
 from synapse.cli.frame.options import Usage
 from synapse.cli.frame.parser import parser_of
 from synapse.cli.verbs import PROGRAM, VERBS
+from tests.examples import examples
 
 
 @pytest.mark.parametrize(
@@ -87,7 +88,7 @@ WORDS = [
 ]
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(data=st.data())
 def test_the_quick_way_agrees_with_argparse(data):
     verb = VERBS[data.draw(st.sampled_from(sorted(VERBS)))]

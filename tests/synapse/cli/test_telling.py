@@ -163,7 +163,7 @@ def test_audit_and_log_read_well(acts, run):
     assert told[2].endswith("Z: half done")
     log = run("log", "--agent", "eng-frontend").out
     assert "operator wants run r to stop: too dear" in log
-    assert "claimed 'the login'" in log
+    assert "claimed 'the login'" not in log  # what others work at is theirs
     assert "offered" not in log
     assert "secret" not in log + run("log", "--agent", "eng-frontend", "--json").out
 

@@ -14,12 +14,13 @@ from synapse.compat.brain import UnifiedBrain
 from synapse.compat.migrate import migrate
 from synapse.compat.tables import Tables
 from synapse.formats import mail_json
-from synapse.index.links import uses
+from synapse.index.questions.links import uses
 from synapse.knowledge import memory
 from synapse.mail import messages, synapse_json
 from synapse.model.agents import Agent
 from synapse.model.clock import iso, now
 from synapse.testing import FrozenClock
+from tests.trusted import trust
 
 DAY = 86_400_000_000
 THREAD = "thr_0c7b2f60-93ce-4c4e-9d3c-6a3c2f8d1e55"
@@ -417,6 +418,7 @@ def test_a_folder_of_nothing_is_one(tmp_path):
 def settings(mem, tmp_path, until):
     with open(f"{mem.store.root}/synapse.yaml", "a", encoding="utf-8") as file:
         file.write(f"mirror: {{synapse_json: ../mirror.json{until}}}\n")
+    trust(mem.store.root)
     mem.store.refresh(force=True)
     return tmp_path / "mirror.json"
 

@@ -16,6 +16,7 @@ from synapse.knowledge import memory
 from synapse.model.clock import iso, now
 from synapse.model.settings import Semantic
 from synapse.testing import FrozenClock
+from synapse.trust import decisions
 
 HOUR = 3_600_000_000
 
@@ -214,6 +215,7 @@ def test_vectors_are_compared_within_one_model(helios, talked, embeddings):
         store.declared_settings = store.settings._replace(
             semantic=Semantic("ollama", model=model, url=embeddings.url)
         )
+        decisions.trust(store.root, decisions.asked(store.settings, store.root), "2026")
         assert helios.embed_pending() == 9
         embeddings.dimension = 256
     models = {row[4] for row in asked(helios, "select * from embeddings")}
@@ -259,10 +261,10 @@ def test_whatever_happens_the_tables_are_those_of_a_new_file(
         lambda: nova.ack(talked["design"], body="done"),
         lambda: mail.edit(talked["answer"], "agreed: it is on, since noon"),
         lambda: mail.tag(helios.mail.get(talked["design"]).thread, ["risk"]),
-        lambda: mail.rename(
+        lambda: helios.mail.rename(
             helios.mail.get(talked["design"]).thread, "EV halt, at last"
         ),
-        lambda: mail.close(helios.mail.get(talked["design"]).thread),
+        lambda: helios.mail.close(helios.mail.get(talked["design"]).thread),
         lambda: helios.forget(talked["fact"], "measured again"),
         lambda: undo(helios.memory, "last"),
         lambda: helios.forget(talked["fact"], "measured again"),

@@ -17,7 +17,7 @@ from synapse.consolidate.limits import (
 from synapse.consolidate.state import measure
 from synapse.errors import InvalidEntry
 from synapse.formats.declared import parse_settings, render_settings
-from synapse.index.maintenance import Sized
+from synapse.index.questions.maintenance import Sized
 from synapse.model.agents import Agent
 from synapse.model.settings import Settings, parse_size
 from synapse.testing import FrozenClock

@@ -3,15 +3,17 @@ import time
 
 import pytest
 import yaml
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from synapse.authority import admit, check_form
 from synapse.errors import InvalidEntry
 from synapse.formats import codec, front_matter
 from synapse.model import kinds
 from synapse.model.entry import (
     NEVER,
     PRIORITIES,
+    TEXTS,
     TRUST,
     Draft,
     Entry,
@@ -20,6 +22,8 @@ from synapse.model.entry import (
     parse_ttl,
 )
 from synapse.model.records import canonical_body
+from synapse.model.settings import Settings
+from tests.examples import examples
 
 HEAD = (
     "---\nid: syn-2026-02-01-001\nfrom: eng-frontend\nto: all\ntimestamp: 2026-02-01T01:00:00Z\n"
@@ -125,6 +129,7 @@ whole_entries = st.builds(
     derived_from=many_ids,
     evidence=maybe,
     when=maybe | traps,
+    signature=maybe | traps,
     authority=st.integers(0, 100),
     trust=st.sampled_from(TRUST),
     seq=st.integers(0, 10**7),
@@ -151,7 +156,7 @@ def drafted(entry: Entry) -> Draft:
 # -- round trips -----------------------------------------------------------------------
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(entries)
 def test_what_is_written_is_read_back(entry):
     text = codec.render(entry)
@@ -162,7 +167,7 @@ def test_what_is_written_is_read_back(entry):
     assert codec.parse_reference(text) == parsed == codec.parse(text.encode())
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(entries)
 def test_other_readers_of_yaml_see_the_same_texts(entry):
     front = codec.render(entry).split("\n---\n")[0].removeprefix("---\n")
@@ -177,7 +182,7 @@ def test_other_readers_of_yaml_see_the_same_texts(entry):
     assert all(line.count("\n") == 0 and ":" in line for line in front.split("\n"))
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(entries)
 def test_the_white_papers_form_keeps_what_it_can_say(entry):
     draft = codec.parse(codec.render_as(entry, "B")).draft
@@ -187,7 +192,7 @@ def test_the_white_papers_form_keeps_what_it_can_say(entry):
     ]
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(entries)
 def test_the_hosted_form_keeps_what_it_can_say(entry):
     parsed = codec.parse_json(codec.render_as(entry, "C"))
@@ -198,7 +203,7 @@ def test_the_hosted_form_keeps_what_it_can_say(entry):
     assert (parsed.generation, parsed.start) == ("C", 0)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(entries)
 def test_json_names_every_field(entry):
     seen = json.loads(json.dumps(codec.entry_json(entry)))
@@ -639,7 +644,7 @@ def agree(text):
     return found is not None
 
 
-@settings(max_examples=1000, deadline=None)
+@examples(1000)
 @given(
     fronts | sane.map("\n".join),
     st.sampled_from(["\n---\n", "\n--- \n", "\n---", "---\n"]),
@@ -656,7 +661,7 @@ def test_the_fast_reader_agrees_with_the_reference(front, closing, rest):
     agree(f"---\n{front}{closing}{rest}")
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.data())
 def test_the_fast_reader_agrees_near_what_is_common(data):
     """One change, anywhere, to a text that the fast reader takes."""
@@ -696,19 +701,32 @@ def test_the_limit_of_length_is_the_same_for_both():
         )
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.text(max_size=200) | fronts.map("---\n{}\n---\nx".format))
 def test_nothing_else_escapes_from_text(text):
     answer(codec.parse, text)
     answer(codec.parse_json, text)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.binary(max_size=200), st.integers(0, 300))
 def test_nothing_else_escapes_from_bytes(noise, where):
     raw = SPECIFICATION.encode()
     answer(codec.parse, raw[:where] + noise + raw[where:])
     answer(codec.parse, noise)
+
+
+@pytest.mark.parametrize(("name", "field"), TEXTS.items())
+def test_every_optional_text_is_written_read_and_printed(name, field):
+    """One row in the table is enough: file, JSON and the limits of a text follow from it."""
+    draft = codec.parse(f"{HEAD}ttl: 7d\n{name}: run a\n---\nx").draft
+    assert getattr(draft, field) == "run a"
+    entry = admit(draft, None, Settings())
+    assert getattr(entry, field) == codec.entry_json(entry)[field] == "run a"
+    assert f"\n{name}: run a\n" in codec.render(entry)
+    for text in ("a\0b", "\udfff"):
+        with pytest.raises(InvalidEntry, match=f"the {name} holds"):
+            check_form(draft._replace(**{field: text}))
 
 
 @pytest.mark.parametrize(

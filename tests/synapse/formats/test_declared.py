@@ -1,12 +1,20 @@
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from synapse.errors import InvalidEntry, NewerProtocol
 from synapse.formats import declared
 from synapse.model.agents import Agent, Skill, settled
 from synapse.model.entry import PRIORITIES
-from synapse.model.settings import EMBEDDERS, PROTOCOL, REPUTATION, Semantic, Settings
+from synapse.model.settings import (
+    EMBEDDERS,
+    HOURLY,
+    PROTOCOL,
+    REPUTATION,
+    Semantic,
+    Settings,
+)
+from tests.examples import examples
 
 SPECIFICATION = """\
 # shared-memory/agents/{agent-id}.yaml
@@ -152,6 +160,9 @@ workspaces = st.builds(
     quota=st.dictionaries(component, st.sampled_from(("5", "off")), max_size=3)
     .map(dict.items)
     .map(tuple),
+    hourly=st.dictionaries(st.sampled_from(tuple(HOURLY)), sizes, max_size=3)
+    .map(dict.items)
+    .map(tuple),
     semantic=semantics,
     reputation=st.sampled_from(REPUTATION),
     other=st.dictionaries(
@@ -162,13 +173,13 @@ workspaces = st.builds(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(agents)
 def test_an_agent_is_read_back_as_it_was_written(agent):
     assert declared.parse_agent(declared.render_agent(agent)) == agent
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(workspaces)
 def test_settings_are_read_back_as_they_were_written(workspace):
     text = declared.render_settings(workspace)
@@ -353,7 +364,7 @@ def test_all_problems_are_told_at_once():
     assert len(caught.value.problems) == 4
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.text(max_size=100))
 def test_nothing_else_escapes(text):
     for parse in (declared.parse_agent, declared.parse_settings):

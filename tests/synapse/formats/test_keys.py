@@ -1,7 +1,7 @@
 import pytest
 
 from orchestrator.engines.protocol import ENGINES
-from orchestrator.nightly import semantic
+from orchestrator.nightly.semantic import consolidation as semantic
 from orchestrator.spend import limits, prices
 from orchestrator.team import Team
 from synapse.errors import InvalidEntry

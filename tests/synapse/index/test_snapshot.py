@@ -7,7 +7,7 @@ import pytest
 import synapse
 from synapse import Agent
 from synapse.authority import admit
-from synapse.index.maintenance import weights
+from synapse.index.questions.maintenance import weights
 from synapse.index.snapshot import Filter
 from synapse.model.entry import Draft
 from synapse.model.records import Record

@@ -6,7 +6,7 @@ import pytest
 
 import synapse
 from synapse import Mail
-from synapse.log.mirror import Mirror
+from synapse.log.mirror import Mirror, _torn_at, block, is_page, pages
 from synapse.testing import FrozenClock
 
 
@@ -74,4 +74,64 @@ def test_a_file_that_cannot_be_written_leaves_no_draft(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="No space"):
         mirror.place("entries/x/syn-1.md", b"text")
     assert os.listdir(tmp_path / "entries" / "x") == []
+    mirror.close()
+
+
+TEXTS = [
+    b"a",
+    b"twelve bytes",
+    b"",
+    b"with a head:\n<!-- synapse:entry id=x bytes=3 -->\n",
+]
+BLOCKS = [block(f"syn-{number}", text) for number, text in enumerate(TEXTS)]
+
+
+def read(raw):
+    return [(page.id, page.text, page.whole) for page in pages(raw)]
+
+
+@pytest.mark.parametrize(
+    "between", [b"", b"\n", b"a person's line\n", b"<!-- synapse:"]
+)
+def test_a_page_is_read_whatever_stands_between_its_entries(between):
+    raw = b"".join(between + (b"\n" if between else b"") + each for each in BLOCKS)
+    assert read(raw) == [(f"syn-{at}", text, True) for at, text in enumerate(TEXTS)]
+    assert is_page(raw) is (not between)
+    assert _torn_at(raw) == len(raw)
+
+
+def test_a_head_counts_only_at_the_begin_of_a_line_and_as_a_whole():
+    for odd in (
+        b"x" + BLOCKS[0],
+        BLOCKS[0].replace(b" -->\n", b" --->\n", 1),
+        BLOCKS[0].replace(b"bytes=1", b"bytes=x", 1),
+        BLOCKS[0].replace(b" sha256=", b" more sha256=", 1),
+    ):
+        assert read(odd) == []
+        assert read(odd + b"\n" + BLOCKS[1]) == [("syn-1", TEXTS[1], True)]
+        assert not is_page(odd)
+
+
+def test_a_changed_text_is_not_whole():
+    raw = BLOCKS[0] + BLOCKS[1].replace(b"twelve", b"eleven") + BLOCKS[2]
+    assert [page.whole for page in pages(raw)] == [True, False, True]
+    assert is_page(raw) is False
+
+
+@pytest.mark.parametrize("whole", [0, 1, 2])
+def test_a_last_block_that_is_cut_anywhere_is_torn(whole):
+    raw = b"".join(BLOCKS[:whole])
+    assert _torn_at(raw) == len(raw)
+    for block_ in BLOCKS:
+        for size in range(1, len(block_)):
+            assert _torn_at(raw + block_[:size]) == len(raw)
+        assert _torn_at(raw + block_) == len(raw + block_)
+
+
+@pytest.mark.parametrize("size", [0, 1, 1 << 20, (1 << 20) + 1, (2 << 20) + 1])
+def test_a_file_of_any_length_is_read_to_its_end(tmp_path, size):
+    raw = b"x" * size
+    (tmp_path / "page.md").write_bytes(raw)
+    mirror = Mirror(str(tmp_path), lambda section: section())
+    assert mirror.read("page.md", limit=1 << 30) == raw
     mirror.close()

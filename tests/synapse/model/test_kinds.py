@@ -1,12 +1,14 @@
 import copy
 import os
 import pickle
+from types import SimpleNamespace
 
 import pytest
 
 import synapse
-from synapse import Conflict, Forbidden, InvalidEntry, conformance
+from synapse import Conflict, Forbidden, InvalidEntry
 from synapse.formats import codec
+from synapse.integrity import conformance
 from synapse.model import kinds
 from synapse.model.agents import Agent
 from synapse.model.clock import now
@@ -266,10 +268,10 @@ def test_an_id_behind_the_index_is_taken_too(tree):
 
 def test_ids_that_others_took_behind_the_index_are_taken(tree, monkeypatch):
     """Whoever wrote them, however many: read on from where one was, or with the index caught up."""
-    from synapse.log import taken
+    from synapse.log import taken_ids
 
-    monkeypatch.setattr(taken, "AHEAD", 5)
-    monkeypatch.setattr(taken, "KEPT", 6)
+    monkeypatch.setattr(taken_ids, "AHEAD", 5)
+    monkeypatch.setattr(taken_ids, "KEPT", 6)
     me, count = tree.as_agent("eng-a"), 0
     with synapse.open(tree.store.root) as other:
         for burst in (1, 3, 8, 2, 4):
@@ -577,9 +579,12 @@ def test_an_id_is_taken_whoever_wrote_it_and_is_not_read_again(tree):
         both = [each.as_agent("eng-a") for each in (tree, other)]
         read = []
         for each in (tree, other):
-            since = each.store.log.journal.since
-            each.store.log.journal.since = lambda seq, since=since, **how: (
-                read.append(seq) or since(seq, **how)
+            taken = each.store.log.taken
+            since = taken.journal.since
+            taken.journal = SimpleNamespace(
+                since=lambda seq, since=since, **how: (
+                    read.append(seq) or since(seq, **how)
+                )
             )
         for n, turn in enumerate((0, 0, 1, 0, 1, 1, 0, 1, 1, 1)):
             both[turn].write(message(n))

@@ -2,11 +2,12 @@ import random
 from time import thread_time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from synapse.errors import InvalidEntry
 from synapse.model import namespace as ns
+from tests.examples import examples
 
 parts = st.sampled_from(("a", "b", "c-1", "d_2"))
 paths = st.lists(parts, min_size=1, max_size=6).map("/".join)
@@ -27,7 +28,7 @@ def covers(pattern, path):
 
 
 @given(globs, paths)
-@settings(max_examples=1_000)
+@examples(1_000)
 def test_matching_is_the_written_rule(glob, path):
     assert ns.matches(glob, path) is covers(glob.split("/"), path.split("/"))
 
@@ -129,7 +130,7 @@ def test_five_thousand_hostile_names_are_refused_quickly():
 
 
 @given(st.text(max_size=200))
-@settings(max_examples=500)
+@examples(500)
 def test_a_namespace_is_a_path_that_stays_below(text):
     if ns.is_namespace(text):
         assert all(

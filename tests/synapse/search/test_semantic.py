@@ -7,15 +7,15 @@ import time
 import pytest
 
 import synapse
-from synapse.authority import SEALED
 from synapse.errors import EmbedderError, InvalidQuery
-from synapse.index.embeddable import text_of
+from synapse.index.vectors.embeddable import text_of
+from synapse.keys.workspace import WorkspaceKeys
 from synapse.log.files import FilesLog
-from synapse.model.entry import Entry
-from synapse.model.records import Record
+from synapse.model.entry import SEALED
 from synapse.model.settings import Semantic
 from synapse.search import semantic
 from synapse.testing import FrozenClock
+from tests.trusted import trust
 
 BODIES = (
     "deploys are frozen until Friday",
@@ -44,6 +44,7 @@ def workspace(root, chosen, **more):
             f"semantic:\n  embedder: {chosen.embedder}\n  url: {chosen.url}\n  model:"
             f" {chosen.model}\n"
         )
+    trust(root)
     found = synapse.open(str(root), **more)
     found.register(synapse.Agent("cto", role="cto"))
     found.register(
@@ -132,18 +133,8 @@ def test_sealed_text_is_never_embedded(sealed):
 
 
 def test_a_sealed_entry_in_the_log_is_passed_over(mem, embeddings):
-    entry = Entry(
-        "",
-        "cto",
-        "",
-        "api/x",
-        "info",
-        "the launch code",
-        "30d",
-        scope="private",
-        authority=100,
-    )
-    mem.store.log.append(Record.new("entry", "cto", {}, entry))
+    WorkspaceKeys(mem.store).new()
+    mem.as_agent("cto").append("the launch code", "api/x", scope="private", to="cto")
     write(mem, "said to all")
     assert semantic.embed(mem.store)[1:] == (1, 0, 0)
     assert told(embeddings) == ["said to all"]

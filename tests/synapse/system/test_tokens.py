@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from synapse.errors import InvalidQuery, SynapseError
 from synapse.system import tokens
 from synapse.system.tokens import TABLES, Tokens, digest, upper_bound
+from tests.examples import examples
 
 ROOT = Path(__file__).parents[3]
 COUNTERS = {encoding: Tokens(encoding) for encoding in TABLES}
@@ -66,7 +67,7 @@ blocks = anything.map(lambda text: text.rstrip("\n") + "\n").filter(starts_a_blo
 
 
 @encodings
-@settings(max_examples=500, deadline=None)
+@examples(500)
 @given(parts=st.lists(blocks, max_size=6))
 def test_counts_of_blocks_add_up(encoding, parts):
     counter = COUNTERS[encoding]
@@ -84,7 +85,7 @@ def test_what_is_no_block_does_not_add_up(encoding):
 
 
 @encodings
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(text=anything)
 def test_there_are_never_more_tokens_than_bytes(encoding, text):
     assert COUNTERS[encoding].count(text) <= upper_bound(text) == len(text.encode())

@@ -16,7 +16,7 @@ from synapse.model.entry import Entry
 from synapse.system.typed import NamedTuple
 
 TELL = """
-import importlib, inspect, json, pickle, pkgutil, sys, typing
+import importlib, inspect, json, pickle, pkgutil, re, sys, typing
 from types import SimpleNamespace
 
 if sys.argv[1:] == ["typing"]:
@@ -34,6 +34,9 @@ def kinds():
 def tells_fields(kind):
     return isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields")
 
+def without_places(value):
+    return re.sub(" at 0x[0-9a-f]+", "", repr(value))
+
 def told(kind):
     for said in kind.__annotations__.values():
         assert isinstance(text(said), str), f"{kind.__module__} needs `from __future__ import annotations`"
@@ -43,8 +46,8 @@ def told(kind):
         "kind": [kind.__module__, kind.__name__, kind.__qualname__, kind.__doc__],
         "bases": [str(base) for base in kind.__mro__[1:]],
         "has": sorted((name, type(had).__name__) for name, had in vars(kind).items() if name != "__orig_bases__"),
-        "takes": [(taken.name, str(taken.kind), repr(taken.default)) for taken in parameters(kind)],
-        "fields": [kind._fields, repr(kind._field_defaults), kind.__match_args__],
+        "takes": [(taken.name, str(taken.kind), without_places(taken.default)) for taken in parameters(kind)],
+        "fields": [kind._fields, without_places(kind._field_defaults), kind.__match_args__],
         "annotations": [(name, text(said)) for name, said in kind.__annotations__.items()],
         "constructor": [(name, text(said)) for name, said in kind.__new__.__annotations__.items()],
         "value": [value._asdict(), value._replace(**{kind._fields[0]: "new"}), kind._make(value)],

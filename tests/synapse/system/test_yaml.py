@@ -1,10 +1,11 @@
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from synapse.errors import InvalidEntry
 from synapse.system import yaml as yaml_text
+from tests.examples import examples
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 
@@ -70,7 +71,7 @@ def test_what_is_refused(text, told):
         yaml_text.load(text, depth=2)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.dictionaries(texts, texts | st.lists(texts, max_size=3), max_size=4))
 def test_every_text_is_one_line_and_comes_back(fields):
     fields.pop("<<", None)

@@ -4,7 +4,8 @@ import unicodedata
 import pytest
 
 from synapse.model.entry import Entry
-from synapse.view.block import EXCERPT, POINTER, WHOLE, escaped, natural, pointer, whole
+from synapse.system.quoting import escaped
+from synapse.view.block import EXCERPT, POINTER, WHOLE, natural, pointer, whole
 
 ONE = Entry(
     id="syn-2026-02-01-001",
@@ -57,10 +58,29 @@ def test_for_who_has_no_shell_a_block_names_no_command():
         ("a  b\n" * 500, ("a b " * 20) + "…"),
         ("\u202e" * 90, "<U+202E>" * 80 + "…"),
         ("", ""),
+        ("a" + " " * (2 * EXCERPT - 2) + "b", "a b"),
+        ("a" + " " * (2 * EXCERPT - 1) + "b", "a…"),
+        ("a" + " " * (2 * EXCERPT - 1), "a"),
+        ("a" + " " * (2 * EXCERPT), "a…"),
     ],
 )
 def test_a_pointer_says_when_there_is_more(body, excerpt):
     assert pointer(ONE._replace(body=body)).text.partition(" > ")[2] == f"{excerpt}\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "lines"),
+    [
+        ("one", ["  > one"]),
+        ("", ["  >"]),
+        ("\none", ["  >", "  > one"]),
+        ("one\n", ["  > one", "  >"]),
+        ("one\n\ntwo", ["  > one", "  >", "  > two"]),
+        ("one\ntwo", ["  > one", "  > two"]),
+    ],
+)
+def test_every_line_of_a_body_is_quoted(body, lines):
+    assert whole(ONE._replace(body=body)).text.splitlines()[1:] == lines
 
 
 def test_only_a_status_is_whole_among_info():

@@ -3,9 +3,21 @@
 import pytest
 
 import synapse
+from synapse.index.full_text.ranking import rarity
 from synapse.model.agents import Agent
+from synapse.model.entry import Entry
 from synapse.testing import FrozenClock
-from synapse.view.clauses import FEW, KEPT, matches
+from synapse.view.clauses import (
+    FEW,
+    KEPT,
+    UNKNOWN,
+    _Asked,
+    _distinct,
+    _on_topic,
+    _tells_more,
+    matches,
+)
+from synapse.view.relevance import SPECIFIC, forms
 
 TASK = "Tune it. Needs: the retry limit of service 3; the owner key of service 7"
 
@@ -131,6 +143,50 @@ def test_any_text_is_asked_for(mem, text):
     assert found(mem, text) == []
 
 
+@pytest.mark.parametrize("left", [1, 2, 99])
+def test_a_clause_has_its_parts_looked_up_while_there_are_lookups_left(mem, left):
+    say(mem, "The retry limit of the courier is r30.")
+    now = mem.store.clock()
+    with mem.store.snapshot(words=True) as snap:
+        asked = _Asked(snap, mem.store.agent("eng"), now)
+        asked.left = left
+        found = asked.clause("the retry limit of every courier")
+    assert len(found) == (left > 1)
+
+
+def test_a_word_weighs_by_how_rare_it_is_and_more_where_it_is_a_name(mem):
+    say(mem, "The retry limit of the courier is r30.")
+    with mem.store.snapshot(words=True) as snap:
+        asked = _Asked(snap, mem.store.agent("eng"), mem.store.clock())
+        once, never = rarity(1, snap.cursor), rarity(0, snap.cursor)
+        assert asked._weight("courier") == once
+        assert asked._weight("r30") == SPECIFIC * once
+        assert asked._weight("r31") == SPECIFIC * never
+        assert asked._weight("nobody") == UNKNOWN
+
+
+def test_two_rare_words_of_many_find_the_entry_that_holds_both(mem):
+    """Though no entry holds three of them."""
+    wanted = say(mem, "The courier takes an umbrella, and no more than one.").body
+    for n, word in enumerate(("boat", "harbour", "ticket") * 20):
+        say(mem, f"A {word} for number {n}.")
+    assert found(mem, "courier umbrella boat harbour ticket") == [(wanted, True)]
+
+
+@pytest.mark.parametrize(
+    ("body", "more"),
+    [
+        ("The retry limit of service is r30.", True),  # a name that the task has not
+        ("The retry limit of service k_77.", False),
+        ("The retry limit.", False),
+        ("The courier takes an umbrella.", True),  # words of its own
+    ],
+)
+def test_an_entry_tells_more_by_a_name_or_by_words_of_its_own(body, more):
+    text = "Find the retry limit of service k_77"
+    assert _tells_more(known(1, body), text, forms(text)) is more
+
+
 def test_an_entry_that_the_task_names_is_found(mem):
     """By its id, whatever it says, while it stands and as far as its reader may see it."""
     one, two = say(mem, "Done."), say(mem, "Done.", who="low")
@@ -153,3 +209,52 @@ def test_who_has_it_for_a_topic_goes_before_who_mentions_it(mem):
     assert [body[:3] for body, _ in found(mem, TASK)] == ["dig"]
     say(mem, "The retry limit of service 3 is r31.")
     assert [body[-4:] for body, _ in found(mem, TASK)] == ["r30.", "r31."]
+
+
+def known(number, body, authority=60, topic=None, author="eng"):
+    return Entry(
+        id=f"syn-2026-02-01-{number:03d}",
+        timestamp="",
+        author=author,
+        authority=authority,
+        at=0,
+        seq=number,
+        namespace="projects/x",
+        priority="info",
+        body=body,
+        ttl="7d",
+        topic=topic,
+    )
+
+
+def test_of_entries_that_state_the_same_figure_the_shortest_by_far_is_taken():
+    long = known(1, f"the retry limit of service 3 is 41 {'as was said ' * 5}")
+    half = known(2, long.body[: len(long.body) // 2 + 1])
+    short = known(3, long.body[: len(long.body) // 2 - 1])
+    other = known(4, "the retry limit of service 3 is 99")
+    clause = "the retry limit of service 3"
+    assert _distinct([long, other, half], clause) == [long, other]
+    assert _distinct([long, other, short], clause) == [short, other]
+    assert _distinct([short, long], clause) == [short]
+
+
+def test_without_a_figure_it_is_the_words_and_their_author_that_are_the_same():
+    one = known(1, "nobody knows that yet")
+    again, other = known(2, one.body), known(3, one.body, author="lead")
+    assert _distinct([one, again, other], "a clause") == [one, other]
+
+
+def test_beside_the_topic_stands_only_what_has_more_authority():
+    asked = forms("retry limit")
+    topic = known(1, "41", 60, topic="retry limit")
+    lower, same, higher = (
+        known(number, "it is 99", authority)
+        for number, authority in ((2, 40), (3, 60), (4, 80))
+    )
+    entries = [lower, topic, same, higher]
+    assert _on_topic(entries, asked) == [topic, higher]
+    rival = known(5, "42", 40, topic="retry limit")
+    assert _on_topic([rival, topic, same], asked) == [rival, topic]
+    assert _on_topic([lower, same], asked) == [lower, same]
+    elsewhere = known(6, "7", 90, topic="another thing")
+    assert _on_topic([elsewhere, lower], asked) == [elsewhere, lower]

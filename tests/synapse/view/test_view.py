@@ -3,16 +3,18 @@ import statistics
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from synapse.errors import OverBudget
 from synapse.model.agents import Agent
 from synapse.model.entry import SECOND, Entry
+from synapse.system.quoting import escaped
 from synapse.system.tokens import Tokens
 from synapse.view import view
-from synapse.view.block import POINTER, WHOLE, escaped
+from synapse.view.block import POINTER, WHOLE
 from synapse.view.view import build
+from tests.examples import examples
 
 MINUTE, DAY = 60 * SECOND, 86_400 * SECOND
 START = 1_769_904_000 * SECOND  # 2026-02-01T00:00:00Z
@@ -300,7 +302,7 @@ hostile = st.lists(st.one_of(fragments, st.text(max_size=20)), max_size=12).map(
 namespaces = st.sampled_from(["status/backend", "api/endpoints", "decisions"])
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(
     theirs=st.lists(
         st.tuples(st.sampled_from(list(view.HEADINGS)), hostile, hostile, namespaces),
@@ -417,7 +419,7 @@ def order_of_sacrifice(team, gone, now):
         assert not (lost[rank] and any(kept[rank + 1 :]))
 
 
-@settings(max_examples=2_000, deadline=None)
+@examples(2_000)
 @given(team=stores(), budget=st.integers(0, 6_000), age=st.integers(0, 30 * DAY))
 def test_a_view_never_exceeds_its_budget(team, budget, age):
     now = (team[-1].at if team else START) + age
@@ -431,7 +433,7 @@ def test_a_view_never_exceeds_its_budget(team, budget, age):
 
 
 @pytest.mark.parametrize("encoding", EXACT)
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(team=stores(), budget=st.integers(40, 2_500))
 def test_counts_are_exact_in_each_encoding(encoding, team, budget):
     count = EXACT[encoding].measure
@@ -447,7 +449,7 @@ def test_counts_are_exact_in_each_encoding(encoding, team, budget):
 
 
 @pytest.mark.parametrize("count", [without_tokenizer, half_stored])
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(team=stores(), budget=st.integers(200, 3_000))
 def test_bounds_keep_the_budget_too(count, team, budget):
     built = build(team, READER, NOW, count, budget)

@@ -15,6 +15,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from orchestrator.engines.clients import WRITTEN
 from orchestrator.plugin import facts
 from orchestrator.plugin.install.assets import assets, fill_template, programs
 from orchestrator.plugin.install.change import Block, Change, Finding, Json, Target
@@ -208,22 +209,24 @@ def _sandbox(target: Target) -> Iterator[Finding]:
         *config.get("sandbox_workspace_write", {}).get("writable_roots", []),
     ]
     root = os.path.realpath(target.root)
-    if any(
-        os.path.commonpath((root, os.path.realpath(writable)))
-        == os.path.realpath(writable)
-        for writable in roots
-    ):
+    needed = [os.path.join(root, name) for name in WRITTEN]
+    if all(any(_within(folder, writable) for writable in roots) for folder in needed):
         yield Finding(
             "shells",
             "ok",
             "shells may write to the workspace in the sandbox mode workspace-write",
         )
         return
-    line = f'[sandbox_workspace_write] writable_roots = ["{root}"]'
+    line = f"[sandbox_workspace_write] writable_roots = {json.dumps(needed)}"
     detail = "codex keeps its shells from writing to the workspace; its memory tools are not kept"
     yield Finding(
         "shells", "warn", detail, f"in {os.path.join(_home(target), CONFIG)}: {line}"
     )
+
+
+def _within(folder: str, writable: str) -> bool:
+    real = os.path.realpath(writable)
+    return os.path.commonpath((folder, real)) == real
 
 
 def _config(target: Target) -> dict[str, Any]:

@@ -356,7 +356,7 @@ def remove(text: str, pointer: Pointer, tail: str = "") -> str:
     and the white space that was put behind it."""
     node = at(parse(text), pointer[:-1])
     assert node is not None
-    index = _place(node, pointer[-1])
+    index = max(i for i, (name, _) in enumerate(node.items) if name == pointer[-1])
     head, end = node.heads[index], node.items[index][1].end
     start = _lead(text, head)
     gap = text[node.items[index - 1][1].end if index else node.start + 1 : start]
@@ -394,10 +394,6 @@ def _rest(gap: str, rest: str) -> str:
     if is_open and not re.match(r"[ \t\r]*(\n|\Z)", rest):
         return "\n" + rest
     return rest
-
-
-def _place(node: Node, key: Key) -> int:
-    return max(index for index, (name, _) in enumerate(node.items) if name == key)
 
 
 def at(node: Node, pointer: Pointer) -> Node | None:

@@ -28,6 +28,13 @@ class Edit(NamedTuple):
     ] = ()  # to be removed with the file, where they are empty then
 
     @property
+    def verb(self) -> str:
+        """Return what becomes of the file: `new`, `removed` or `changed`."""
+        if self.old is None:
+            return "new"
+        return "removed" if self.new is None else "changed"
+
+    @property
     def changes(self) -> bool:
         """Tell whether anything is written."""
         return self.old != self.new or (

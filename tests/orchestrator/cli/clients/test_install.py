@@ -219,6 +219,7 @@ def test_every_client_can_be_had_and_left(run, shop, tmp_path, client, user):
         path = place / CONFIGURATIONS[client]
         path.parent.mkdir(parents=True)
         path.write_text('{\n\t"mine": [1, 2.50], "hooks": {}\n}')
+    (tmp_path / "home" / ".config").mkdir(parents=True, exist_ok=True)
     before = tree(tmp_path)
     done = run("install", *words)
     lines = done.out[done.out.index("gets the shared memory") :].splitlines()

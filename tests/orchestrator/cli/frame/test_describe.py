@@ -7,8 +7,8 @@ import time
 import pytest
 
 from orchestrator.engines.protocol import Call as Asked
-from orchestrator.runs import steps
-from orchestrator.runs.folder import STEPS
+from orchestrator.runs.files import steps
+from orchestrator.runs.files.folder import STEPS
 
 
 @pytest.fixture

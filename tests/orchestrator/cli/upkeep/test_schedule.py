@@ -51,7 +51,7 @@ def test_what_is_next_and_what_was(run, root):
 
 
 def test_units_that_run_it(run, root):
-    words = f"{sys.executable} -m orchestrator --root '{root}' schedule --run"
+    words = f"{sys.executable} -P -m orchestrator --root '{root}' schedule --run"
     assert (
         run("schedule", "--cron").out.splitlines()[1] == f"*/10 * * * * {words} --quiet"
     )
@@ -59,7 +59,7 @@ def test_units_that_run_it(run, root):
     assert "OnCalendar=*-*-* 03:15:00 Europe/Berlin\n" in unit
     assert "Persistent=true\n" in unit
     assert (
-        f'ExecStart={sys.executable} -m orchestrator --root "{root}" schedule --run\n'
+        f'ExecStart={sys.executable} -P -m orchestrator --root "{root}" schedule --run\n'
         in unit
     )
     assert "synapse-night-my-team.timer" in unit

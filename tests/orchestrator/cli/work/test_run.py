@@ -16,6 +16,7 @@ from orchestrator.cli.frame import engines
 from orchestrator.cli.frame.live import NOT_DONE
 from orchestrator.cli.work import example
 from synapse.formats.declared import parse_agent
+from tests.trusted import trust
 
 PLAYS = """
 from orchestrator.engines.scripted import Move
@@ -468,6 +469,7 @@ def test_no_figure_is_cut(here, run):
 def test_what_nobody_reported_is_told_as_an_estimate(here, run):
     with (here / "synapse.yaml").open("a") as file:
         file.write("engines: {mine: {kind: process, command: echo done}}\n")
+    trust(here)
     done = run("run", "--agent", "eng-backend", "--engine", "mine", "--json", "Do it")
     assert (
         done.code,

@@ -236,7 +236,9 @@ def test_the_doctor_says_where_shells_may_not_write(tmp_path):
     away = target(tmp_path)._replace(root="/elsewhere/memory")
     (finding,) = codex.examine(away)
     assert (finding.check, finding.verdict) == ("shells", "warn")
-    assert '"/elsewhere/memory"' in finding.mend
+    assert '"/elsewhere/memory/journal"' in finding.mend
+    assert '"/elsewhere/memory"' not in finding.mend
+    assert "agents" not in finding.mend
     config = tmp_path / ".codex/config.toml"
     config.parent.mkdir()
     config.write_text('[sandbox_workspace_write]\nwritable_roots = ["/elsewhere"]\n')

@@ -1,0 +1,43 @@
+"""`orchestrator open`: look at the workspace in a browser."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from synapse.cli.frame.call import Call
+from synapse.cli.frame.options import Options
+
+SCREENS = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+
+
+def open_options(parser: Options) -> None:
+    parser.add_argument(
+        "--print", action="store_true", help="print the link alone, and open nothing"
+    )
+
+
+def open(call: Call) -> None:
+    """Open a link that logs in the operator, once; print it too, for where no browser is."""
+    from synapse.model.agents import OPERATOR
+    from synapse.server.running import link
+
+    root = os.path.abspath(call.memory.store.root or call.root)
+    address = link(root, OPERATOR)
+    opened = not call.args.print and _has_screen() and _open(address)
+    call.note("good once, for ten minutes")
+    call.show({"link": address, "opened": opened}, address)
+
+
+def _has_screen() -> bool:
+    """Return whether a browser has somewhere to show itself; one of a terminal would take it."""
+    return sys.platform == "darwin" or any(os.environ.get(name) for name in SCREENS)
+
+
+def _open(address: str) -> bool:
+    import webbrowser
+
+    try:
+        return webbrowser.open(address)
+    except webbrowser.Error:
+        return False

@@ -1,0 +1,83 @@
+"""The HTTP client under the SDKs: for an address that a workspace names, one that goes just where a
+person trusted it to go.
+
+Each request is sent to a number that was checked a moment before; redirects are not followed, and
+no proxy is asked. For a provider's own address, and for one that a program or the environment
+names, the SDK's own client stays as it is. Knows no provider.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import cache
+from typing import Any
+
+from orchestrator.engines.stream import HOOKS
+from synapse.errors import Forbidden
+from synapse.system import addresses
+
+
+def options_of(trusted: str) -> dict[str, Any]:
+    """Return the options of an SDK's HTTP client; `trusted` is the kind of place that was trusted,
+    empty for an address that no workspace names.
+    """
+    if not trusted:
+        return {"event_hooks": HOOKS}
+    return {
+        "event_hooks": HOOKS,
+        "transport": _transport()(trusted),
+        "follow_redirects": False,
+        "trust_env": False,
+    }
+
+
+@cache
+def _transport() -> Any:
+    """Return the class of the transport; the library comes with the SDKs, when they are needed."""
+    import httpx2
+
+    class Guarded(httpx2.AsyncHTTPTransport):
+        """Sends each request to a checked number of its host."""
+
+        def __init__(self, trusted: str) -> None:
+            super().__init__()
+            self.trusted = trusted
+
+        async def handle_async_request(
+            self, request: httpx2.Request
+        ) -> httpx2.Response:
+            url = request.url
+            port = url.port or (443 if url.scheme == "https" else 80)
+            try:
+                numbers = await asyncio.to_thread(
+                    addresses.resolved, url.host, port, self.trusted
+                )
+            except (
+                Forbidden
+            ) as error:  # asking again is of no use, and the SDK is told so
+                said = {"error": {"type": "not_trusted", "message": str(error)}}
+                headers = {"x-should-retry": "false"}
+                return httpx2.Response(403, headers=headers, json=said, request=request)
+            except OSError as error:
+                raise httpx2.ConnectError(str(error), request=request) from error
+            failed: httpx2.ConnectError | None = None
+            for number in numbers:
+                try:
+                    return await super().handle_async_request(_sent_to(request, number))
+                except httpx2.ConnectError as error:
+                    failed = error
+            raise failed or httpx2.ConnectError("no address", request=request)
+
+    def _sent_to(request: httpx2.Request, number: str) -> httpx2.Request:
+        """Return the request, for this number; the host stays what the server is told, and what
+        its certificate has to say.
+        """
+        return httpx2.Request(
+            request.method,
+            request.url.copy_with(host=number),
+            headers=request.headers,
+            stream=request.stream,
+            extensions={**request.extensions, "sni_hostname": request.url.host},
+        )
+
+    return Guarded

@@ -1,0 +1,123 @@
+"""Runs side by side in time: a lane for each, with its steps in their order, and the windows in
+which most of them ran at once.
+
+Records say when a run began and ended. Its steps have an order and no time, for the same work has
+to leave the same bytes: they divide a lane, and measure nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from orchestrator.reports.rows import RunRow, Source
+from orchestrator.runs.files import ledger, steps
+from orchestrator.runs.files.folder import LEDGER, STEPS
+from orchestrator.runs.files.steps import Step
+
+HOUR = 3_600_000_000
+WAITS = frozenset(("wait",))  # tools that do nothing but wait for others
+# what a step is in a lane
+MODEL, TOOL, WAIT, NEWS, TAKEN = "model", "tool", "wait", "news", "taken over"
+
+
+class Part(NamedTuple):
+    """A step in a lane: its kind, and what it was."""
+
+    kind: str
+    label: str
+
+
+class Lane(NamedTuple):
+    """A run in time. Of the tokens that it `sent`, `again` were the beginning of a prompt that it
+    had sent before, and `cached` those of which the provider reports that it had kept them.
+    """
+
+    row: RunRow
+    began: int
+    ended: int
+    parts: tuple[Part, ...]
+    sent: int
+    again: int
+    cached: int
+
+
+class Window(NamedTuple):
+    """A time in which equally many ran. `hourly` is what an hour of it costs in dollars, with the
+    cost of each run spread evenly over its time: an estimate.
+    """
+
+    began: int
+    ended: int
+    runs: tuple[str, ...]
+    hourly: float | None
+
+
+def lanes(source: Source, rows: Iterable[RunRow]) -> list[Lane]:
+    """Return a lane for each run, in the order in which they began."""
+    found = [_lane(source, row) for row in rows]
+    return sorted(found, key=lambda lane: (lane.began, lane.row.fields["seq"]))
+
+
+def _lane(source: Source, row: RunRow) -> Lane:
+    folder = source.folder(row.id)
+    lines = ledger.read(folder.lines(LEDGER))
+    taken = steps.read_known(folder.lines(STEPS))
+    began = int(row.fields["at"])
+    return Lane(
+        row,
+        began,
+        began + max(row.took, 0),
+        tuple(parts_of(taken)),
+        sum(line.counted for line in lines),
+        sum(part.tokens for line in lines for part in line.sent if not part.first),
+        ledger.spent(lines)[0].cached_tokens,
+    )
+
+
+def parts_of(taken: Iterable[Step]) -> list[Part]:
+    """Return the steps of a run as parts of its lane; a call and its result are one."""
+    parts, names = [], {}
+    for step in taken:
+        if step.kind == "turn":
+            turn = step.fields["turn"]
+            names = {call["id"]: str(call["name"]) for call in turn["calls"]}
+            parts.append(Part(MODEL, str(turn.get("model") or "model")))
+        elif step.kind == "result":
+            name = names.get(step.fields["call"], "tool")
+            parts.append(Part(WAIT if name in WAITS else TOOL, name))
+        elif step.kind == "message":
+            parts.append(Part(NEWS, str(step.fields.get("why", "message"))))
+        elif step.kind == "attempt":
+            parts.append(Part(TAKEN, "another process went on"))
+    return parts
+
+
+def busiest(found: Sequence[Lane], most: int = 3) -> list[Window]:
+    """Return the windows in which most ran at once, the busiest first; none where no two did."""
+    windows = [window for window in windows_of(found) if len(window.runs) > 1]
+    windows.sort(key=lambda window: (-len(window.runs), window.began - window.ended))
+    return windows[:most]
+
+
+def windows_of(found: Sequence[Lane]) -> list[Window]:
+    """Return the time of these lanes cut wherever a run began or ended, in order."""
+    cuts = sorted({at for lane in found for at in (lane.began, lane.ended)})
+    windows = []
+    for began, ended in pairwise(cuts):
+        here = [lane for lane in found if lane.began <= began and lane.ended >= ended]
+        if here:
+            windows.append(
+                Window(began, ended, tuple(lane.row.id for lane in here), _hourly(here))
+            )
+    return windows
+
+
+def _hourly(here: Sequence[Lane]) -> float | None:
+    rates = [
+        lane.row.cost * HOUR / (lane.ended - lane.began)
+        for lane in here
+        if lane.row.cost is not None and lane.ended > lane.began
+    ]
+    return sum(rates) if rates else None

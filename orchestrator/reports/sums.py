@@ -1,0 +1,121 @@
+"""Sums over runs: what a department, an agent, a project, a role, a model or a day took."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from orchestrator.reports.rows import RunRow, Source, find_runs, run_rows
+from orchestrator.runs.files import ledger
+from orchestrator.runs.files.folder import LEDGER
+from orchestrator.runs.files.ledger import Overhead
+
+BY = ("department", "agent", "project", "role", "model")
+DAY = "day"
+FAILED = ("failed", "timeout", "stopped", "refused")
+
+
+class Sum(NamedTuple):
+    """What a group of runs took. `blocked` are runs that ended so; `blockers` the critical entries
+    in `blockers/`, whatever became of the runs, None where nothing tells whose they are. `overhead`
+    is what memory cost of the work, as billed; None where nothing worked. `estimated`: nobody
+    reported some of the tokens, or no tokenizer was there to count what they were for.
+    """
+
+    name: str
+    runs: int
+    done: int
+    blocked: int
+    failed: int
+    running: int
+    blockers: int | None
+    tokens: int
+    cost: float | None
+    overhead: float | None
+    estimated: bool
+
+
+class Sums(NamedTuple):
+    """The sums of the groups, and of all runs."""
+
+    by: str
+    groups: list[Sum]
+    all: Sum
+
+
+def sums(source: Source, by: str, since: int = 0) -> Sums:
+    """Return what the runs since then took, by one of BY or by the day that they began."""
+    rows = run_rows(source, [run for run in find_runs(source) if run["at"] >= since])
+    groups: dict[str, list[RunRow]] = {}
+    for row in rows:
+        groups.setdefault(group_of(source, by, row), []).append(row)
+    reported = None if by in ("model", DAY) else _blockers(source, by, since)
+    found = [
+        _sum(
+            source,
+            name,
+            groups.get(name, []),
+            None if reported is None else reported[name],
+        )
+        for name in sorted({*groups, *(reported or ())})
+    ]
+    blockers = sum(_blockers(source, "agent", since).values())
+    return Sums(by, found, _sum(source, "in all", rows, blockers))
+
+
+def group_of(source: Source, by: str, row: RunRow) -> str:
+    """Return the group that a run is counted in."""
+    if by != DAY:
+        return str(row.fields.get(by) or "-")
+    from orchestrator.spend.limits import day_of, policy
+
+    return day_of(row.fields["at"], policy(dict(source.store.settings.other)).zone)
+
+
+def _sum(source: Source, name: str, rows: list[RunRow], blockers: int | None) -> Sum:
+    states = [row.state for row in rows]
+    costs = [row.cost for row in rows if row.cost is not None]
+    spent = [found for row in rows if (found := overhead_of(source, row)) is not None]
+    work = sum(overhead.work for overhead in spent)
+    estimated = any(row.usage.estimated for row in rows) or any(
+        overhead.counting != "exact" for overhead in spent
+    )
+    return Sum(
+        name,
+        len(rows),
+        states.count("done"),
+        states.count("blocked"),
+        _count_states(states, FAILED),
+        _count_states(states, ("running", "closed", "orphaned")),
+        blockers,
+        sum(row.tokens for row in rows),
+        sum(costs) if costs else None,
+        sum(overhead.coordination for overhead in spent) / work if work else None,
+        estimated,
+    )
+
+
+def _blockers(source: Source, by: str, since: int) -> Counter[str]:
+    """Count the critical entries in `blockers/`, by their project or their author."""
+    agents, counts = source.store.agents(), Counter[str]()
+    with source.store.snapshot() as snap:
+        blockers = snap.blockers(since)
+    for namespace, author, count in blockers:
+        agent = agents.get(author)
+        whose = {"project": namespace.partition("/")[2], "agent": author}
+        if agent is not None:
+            whose |= {"department": agent.department or "-", "role": agent.role}
+        counts[whose.get(by, "-")] += count
+    return counts
+
+
+def overhead_of(source: Source, row: RunRow) -> Overhead | None:
+    """Return the overhead of a run: by the record of its end, by the ledger while it runs."""
+    if not row.running:
+        return Overhead(*row.fields["overhead"]) if row.fields.get("overhead") else None
+    return ledger.overhead(ledger.read(source.folder(row.id).lines(LEDGER)))
+
+
+def _count_states(states: Iterable[str], wanted: tuple[str, ...]) -> int:
+    return sum(state in wanted for state in states)

@@ -1,0 +1,111 @@
+"""Trees of runs: who spawned whom, and what each took with all below it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from orchestrator.reports.rows import (
+    Fields,
+    RunRow,
+    Source,
+    by_parent,
+    find_run,
+    find_runs,
+    run_rows,
+)
+
+Children = Mapping[str | None, Sequence[Fields]]
+
+
+class Node(NamedTuple):
+    """A run, and what it and all below it took: `tokens`, `cost`, and the time from its beginning
+    to the last end. `runs` counts the subtree.
+    """
+
+    row: RunRow
+    children: tuple[Node, ...]
+    runs: int
+    turns: int
+    tokens: int
+    estimated: bool
+    cost: float | None
+    took: int
+
+    def json(self) -> dict[str, Any]:
+        total = {
+            "runs": self.runs,
+            "turns": self.turns,
+            "tokens": self.tokens,
+            "estimated": self.estimated,
+            "cost": self.cost,
+            "seconds": self.took / 1_000_000,
+        }
+        return {
+            **self.row.json(),
+            "total": total,
+            "children": [child.json() for child in self.children],
+        }
+
+    def walk(self, depth: int = 0) -> Iterator[tuple[int, Node]]:
+        """Yield the nodes of the subtree with their depths, parents first."""
+        yield depth, self
+        for child in self.children:
+            yield from child.walk(depth + 1)
+
+
+def children_of(
+    source: Source, run: str | None = None, limit: int | None = None
+) -> Children:
+    """Return the runs below one, or the newest trees; by parent."""
+    if run:
+        top = find_run(source, run)
+        children = by_parent(find_runs(source, root=top["root"]))
+        tree: dict[str | None, list[Fields]] = {None: [top]}
+        pending = [str(top["run"])]
+        while pending:
+            id = pending.pop()
+            tree[id] = children.get(id, [])
+            pending += [str(child["run"]) for child in tree[id]]
+        return tree
+    children = by_parent(find_runs(source))
+    if limit:
+        children[None] = children.get(None, [])[-limit:]
+    return children
+
+
+def trees(
+    source: Source, run: str | None = None, limit: int | None = None
+) -> list[Node]:
+    """Return the trees of these runs, oldest first."""
+    children = children_of(source, run, limit)
+    tops = [str(top["run"]) for top in children.get(None, ())]
+    wanted, pending = [], [*children.get(None, ())]
+    while pending:
+        fields = pending.pop()
+        wanted.append(fields)
+        pending += children.get(str(fields["run"]), ())
+    rows = {row.id: row for row in run_rows(source, wanted)}
+    return [_node(top, rows, children) for top in tops]
+
+
+def _node(id: str, rows: Mapping[str, RunRow], children: Children) -> Node:
+    below = tuple(
+        _node(str(run["run"]), rows, children) for run in children.get(id, ())
+    )
+    row = rows[id]
+    costs = [
+        cost for cost in (row.cost, *(node.cost for node in below)) if cost is not None
+    ]
+    began = int(row.fields["at"])
+    ends = [int(node.row.fields["at"]) + node.took for node in below]
+    return Node(
+        row,
+        below,
+        1 + sum(node.runs for node in below),
+        row.turns + sum(node.turns for node in below),
+        row.tokens + sum(node.tokens for node in below),
+        row.usage.estimated or any(node.estimated for node in below),
+        sum(costs) if costs else None,
+        max([began + row.took, *ends]) - began,
+    )

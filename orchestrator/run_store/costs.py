@@ -1,0 +1,302 @@
+"""The costs of one supervisor's runs: limits are asked before each call, and each call is priced
+after it. On the memory's thread; called by the run store.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from orchestrator.engines.protocol import Turn, Usage, declared
+from orchestrator.runs.files.lease import Lease
+from orchestrator.runs.records import Run, Runs
+from orchestrator.runs.task import Task
+from orchestrator.sessions.session import Session
+from orchestrator.spend import limits, prices
+from orchestrator.spend.counting import Counter, Ratios
+from orchestrator.spend.limits import Amount, LimitReached, Limits, Policy, Scope
+from orchestrator.spend.reservations import Budget, Past, Reservation, ledgers
+from orchestrator.tools import calls
+from synapse.errors import InvalidEntry
+from synapse.formats.keys import RUN_BLOCKS, concerns
+from synapse.log.files import FilesLog
+from synapse.model.agents import Agent
+from synapse.model.clock import micros
+from synapse.model.entry import SECOND
+from synapse.model.settings import Settings
+from synapse.store import Store
+
+# how the folders of its ledgers begin, with the date behind it
+CONSOLIDATION = "consolidation"
+
+
+class Costs:
+    """One supervisor's part in the budget that all of a workspace share. `root` is None where
+    nothing is shared.
+    """
+
+    def __init__(
+        self, runs: Runs, root: str, shared: bool, lease: Lease, own: Limits | None
+    ) -> None:
+        self.runs, self.lease_name, self._lives = runs, lease.name, lease.lives
+        self._understood: Settings | None = None
+        self.check_settings()
+        policy = limits.policy(self._settings())
+        self.policy = (
+            policy
+            if own is None
+            else policy._replace(run=limits.overridden(policy.run, own))
+        )
+        path = root if shared else None
+        self.budget = (
+            budget_of(runs, root, self.policy) if path else Budget(policy=self.policy)
+        )
+        self.ratios = Ratios(root)
+        self._tops: dict[str, Limits] = {}
+        self.counters: dict[str | None, Counter] = {}
+        self._since: dict[int, int] = {}  # when calls in flight began
+
+    def close(self) -> None:
+        self.budget.close()
+
+    def check_settings(self) -> None:
+        """Refuse settings that are not understood; those that were checked once are not read
+        again.
+        """
+        settings = self.runs.store.settings
+        if settings is not self._understood:
+            refuse_misread(self.runs.store)
+            self._understood = settings
+
+    def counter(self, model: str | None) -> Counter:
+        """Return the counter for this model; each text is counted once."""
+        if model not in self.counters:
+            self.counters[model] = Counter(model, ratio=self.ratios.of(model))
+        return self.counters[model]
+
+    # -- runs --------------------------------------------------------------------------------------
+
+    def admit(
+        self, id: str, task: Task, agent: Agent, parent: Run | None
+    ) -> tuple[Scope, ...]:
+        """Count a spawn and return its scopes; raise LimitReached where one is full."""
+        limits.check_depth(
+            id,
+            parent.depth + 1 if parent else 0,
+            limits.tightened(self.policy.run, asked(task)),
+        )
+        root = parent.root if parent else id
+        scopes = limits.scopes(
+            self.policy,
+            run=parent.id if parent else None,
+            root=root,
+            department=agent.department,
+            at=self.runs.store.clock(),
+            own=asked(parent.task) if parent else Limits(),
+            top=self._top(root, id, task),
+        )
+        try:
+            self.budget.admit(id, self.lease_name, scopes)
+        except LimitReached as limit:
+            if limit.limit != "live":
+                raise
+            self.forget_the_dead()  # whoever holds nothing any more keeps nobody out
+            self.budget.admit(id, self.lease_name, scopes)
+        return scopes
+
+    def recover(self, run: Run) -> None:
+        self.budget.recover(run.id, self.lease_name, self._where(run))
+
+    def forget_the_dead(self) -> None:
+        """Count no run as alive whose supervisor is not."""
+        for name in self.budget.lease_names():
+            if not self._lives(name):
+                self.budget.release_all(name)
+
+    def bounded(self, run: Run) -> bool:
+        """Return whether the tokens or the money of this run are limited anywhere."""
+        return any(
+            scope.limits.tokens is not None or scope.limits.usd is not None
+            for scope in self._where(run)
+        )
+
+    def seconds_left(self, run: Run) -> float | None:
+        bound = limits.overridden(self.policy.run, asked(run.task))
+        try:
+            return limits.time_left(run.id, bound, run.at, self.runs.store.clock())
+        except LimitReached:
+            return 0.0  # it ran out while nobody held it
+
+    # -- calls -------------------------------------------------------------------------------------
+
+    def reserve(self, session: Session, tokens: int) -> Reservation:
+        """Ask for the most that the next call can take, in every scope."""
+        run, terms = session.run, session.config
+        scopes, most = self._where(run), tokens
+        price = self.price(session, terms.model)
+        worst = None if price is None else prices.worst(price, most, terms.max_output)
+        if session.engine.name == "scripted":
+            worst = 0.0
+        usd = limits.check_price(scopes, terms.model or session.engine.name, worst)
+        reservation = self.budget.reserve(
+            run.id, self.lease_name, scopes, Amount(1, most + terms.max_output, usd)
+        )
+        self._since[reservation.id] = self.runs.store.clock()
+        return reservation
+
+    def settle(
+        self,
+        session: Session,
+        reservation: Reservation,
+        turn: Turn | None,
+        counted: int,
+    ) -> float | None:
+        """Book what a call took. Without a turn it failed: nothing, or what had been sent when it
+        was cut off.
+        """
+        seconds = (
+            max(self.runs.store.clock() - self._since.pop(reservation.id), 0) / SECOND
+        )
+        if turn is None:
+            if counted:
+                price = self.price(session, session.config.model)
+                usd = prices.cost(price, Usage(counted)) if price is not None else 0.0
+                self.budget.settle(reservation, Amount(1, counted, usd, seconds))
+            else:
+                self.budget.release(reservation)
+            return None
+        counter, usage = session.config.counter, turn.usage
+        if usage.estimated and (
+            session.engine.takes_tools or not usage.input_tokens
+        ):  # our own counts are nearer
+            usage = Usage(
+                counter.theirs(counted),
+                counter.theirs(counter.count(turn.text)),
+                estimated=True,
+            )
+        price, cost = (
+            self.price(session, turn.model or session.config.model),
+            usage.cost,
+        )
+        if cost is None and price is not None:
+            cost = prices.cost(price, usage)
+        tokens = usage.input_tokens + usage.output_tokens or counted
+        self.budget.settle(reservation, Amount(1, tokens, cost or 0.0, seconds))
+        if (
+            session.engine.takes_tools
+            and session.engine.name != "scripted"
+            and not turn.usage.estimated
+        ):
+            self.ratios.learn(session.config.model, turn.usage.input_tokens, counted)
+        return cost
+
+    def price(self, session: Session, model: str | None) -> prices.Price | None:
+        """Return the price of a model; None where none is known."""
+        if not model or session.engine.name == "scripted":
+            return None
+        return prices.price(
+            model, at=self.runs.store.clock(), given=prices.declared(self._settings())
+        )
+
+    # -- below -------------------------------------------------------------------------------------
+
+    def _where(self, run: Run) -> tuple[Scope, ...]:
+        return limits.scopes(
+            self.policy,
+            run=run.id,
+            root=run.root,
+            department=run.fields.get("department"),
+            at=self.runs.store.clock(),
+            own=asked(run.task),
+            top=self._top(run.root, run.id, run.task),
+        )
+
+    def _top(self, root: str, id: str, task: Task) -> Limits:
+        """Return the limits of the task at the root: they hold for all below it."""
+        if root == id:
+            return asked(task)
+        if root not in self._tops:
+            top_run = self.runs.get(root)
+            self._tops[root] = asked(top_run.task if top_run else task)
+        return self._tops[root]
+
+    def _settings(self) -> dict[str, Any]:
+        return dict(self.runs.store.settings.other)
+
+
+def refuse_misread(store: Store) -> None:
+    """Raise InvalidEntry where synapse.yaml has a key at its top that nobody knows, or anything
+    wrong in what runs go by: a misspelt limit on money is none.
+    """
+    problems = misread(store, RUN_BLOCKS)
+    settings = dict(store.settings.other)
+    engines = settings.get("engines") or {}
+    if not isinstance(engines, Mapping):
+        problems.append(
+            "engines is not valid: write a line for each, such as fast: {kind: openai-chat}"
+        )
+        engines = {}
+    checks: list[Callable[[], object]] = [
+        lambda: limits.policy(settings),
+        lambda: prices.declared(settings),
+    ]
+    checks += [partial(declared, engines, name) for name in engines]
+    checks += [lambda: calls.declared(settings)]
+    for check in checks:
+        try:
+            check()
+        except InvalidEntry as error:
+            problems.append(str(error))
+    if problems:
+        raise InvalidEntry(
+            f"no run begins by these settings: synapse.yaml: {'; '.join(problems)}",
+            path="synapse.yaml",
+            problems=problems,
+        )
+
+
+def misread(store: Store, blocks: Collection[str]) -> list[str]:
+    """Return what is wrong with these blocks of synapse.yaml, with keys that nobody knows, or with
+    all of it.
+    """
+    strays = store.log.read_settings(None)[1] if isinstance(store.log, FilesLog) else ()
+    return [text for path, text in strays if concerns(path, blocks)]
+
+
+def budget_of(runs: Runs, root: str, policy: Policy) -> Budget:
+    """Return the budget that all of a workspace share. A missing file is made again from the
+    ledgers of all runs, and of the calls outside of runs.
+    """
+
+    def pasts() -> Iterator[Past]:
+        for run in runs.all():
+            lease_name = run.holder if run.running else None
+            department = run.fields.get("department")
+            yield Past(run.id, run.parent, run.root, department, run.at, lease_name)
+        yield from _others(root)
+
+    path = os.path.join(root, "runs", "spend.db")
+    return Budget(path, policy=policy, refill=lambda: ledgers(root, pasts()))
+
+
+def _others(root: str) -> Iterator[Past]:
+    """Yield the consolidation of each date that has a ledger."""
+    folder = os.path.join(root, "runs")
+    for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
+        kind, _, day = name.partition("-")
+        if kind == CONSOLIDATION and day:
+            yield Past(
+                name, None, name, None, micros(f"{day}T12:00:00Z"), spawned=False
+            )
+
+
+def asked(task: Task) -> Limits:
+    """Return the limits that a task sets itself."""
+    return Limits(
+        turns=task.max_turns,
+        tokens=task.max_tokens,
+        usd=task.max_usd,
+        seconds=task.timeout,
+    )

@@ -1,0 +1,82 @@
+"""Evidence of how far a run had come, beside its steps: the log, its ledger, and a mark.
+
+Whoever goes on with a run that another process began asks here first. A run whose steps are not
+all there, or are a copy, is not gone on with: what it did would be done again. The mark,
+`runs/{run}/steps.mark`, holds two numbers: the inode of `steps.jsonl`, which a copy does not share,
+and the length that it had when a step was last synced.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+
+from orchestrator.runs.files.folder import LEDGER, MARK, STEPS, Folder
+from synapse.errors import StoreCorrupt
+
+COPY = "they are a copy: the run may go on where they were copied from"
+SHORTER = "they are shorter than they were"
+UNPAID = "its ledger names {} that they do not"
+NONE = "there are none, and the log holds what its prompt showed"
+
+
+def demand_all_steps(folder: Folder, shown: bool) -> None:
+    """Raise StoreCorrupt where a run had come further than its steps say. `shown`: the log holds
+    what its prompt showed.
+    """
+    missing = _missing(folder, shown)
+    if missing:
+        raise StoreCorrupt(
+            f"the steps of this run are not all known ({missing}), so what it did since is not done"
+            f" again; {folder.path} holds what is left"
+        )
+
+
+def _missing(folder: Folder, shown: bool) -> str:
+    """Return why the steps cannot be all, or nothing."""
+    try:
+        status = os.stat(os.path.join(folder.path, STEPS))
+    except FileNotFoundError:
+        return NONE if shown or any(True for _ in folder.lines(LEDGER)) else ""
+    inode, size = _marked(folder)
+    if inode and inode != status.st_ino:
+        return COPY
+    lines = list(folder.lines(STEPS))
+    if sum(len(line.encode("utf-8", "surrogatepass")) for line in lines) < size:
+        return SHORTER
+    if shown and not lines:
+        return NONE
+    booked = set(_ledger_lines(lines))
+    unknown = [
+        line
+        for line in folder.lines(LEDGER)
+        if line not in booked and _object(line).get("stop", "lost") != "lost"
+    ]
+    calls = "a call" if len(unknown) == 1 else f"{len(unknown)} calls"
+    return UNPAID.format(calls) if unknown else ""
+
+
+def _marked(folder: Folder) -> tuple[int, int]:
+    """Return the inode and the length that were marked; zeros where nothing is known of them."""
+    try:
+        inode, size = next(iter(folder.lines(MARK)), "0 0").split()
+        return int(inode), int(size)
+    except ValueError:
+        return 0, 0
+
+
+def _ledger_lines(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the ledger line of every turn, whichever incarnation recorded it."""
+    for line in lines:
+        fields = _object(line)
+        if fields.get("kind") == "turn":
+            yield str(fields.get("ledger"))
+
+
+def _object(line: str) -> dict[str, object]:
+    try:
+        value = json.loads(line)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}

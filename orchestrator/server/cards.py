@@ -1,0 +1,108 @@
+"""The cards that runs have on the overview: who works, what was spent today, what waits for a
+person.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from fastapi import Request
+from markupsafe import Markup
+
+from orchestrator.reports.limits import limited
+from orchestrator.reports.rows import Source, find_runs, run_rows
+from orchestrator.reports.sums import sums
+from orchestrator.spend.limits import day_of, policy
+from synapse.model.agents import OPERATOR
+from synapse.server.callers import gate_of
+from synapse.server.pages.frame import frame_of, visitor_of
+
+MOST = 8
+
+
+class Waiting(NamedTuple):
+    """What waits for a person: where it is seen, in a line, since when."""
+
+    link: str
+    kind: str
+    text: str
+    at: int
+
+
+def _source(request: Request) -> Source | None:
+    """Return the workspace where the operator looks; for nobody else there are cards of runs."""
+    visitor = visitor_of(request)
+    if visitor is None or not visitor.operator:
+        return None
+    store = gate_of(request).memory.store
+    return Source(store, store.root or os.getcwd())
+
+
+def working(request: Request) -> Markup | None:
+    """Return who works now, and on what."""
+    if (source := _source(request)) is None:
+        return None
+    rows = run_rows(source, find_runs(source, state="running"))
+    ran = bool(rows) or bool(find_runs(source, limit=1))
+    return frame_of(request).markup(
+        "runs/card_working.html", rows=rows[:MOST], more=len(rows) - MOST, ran=ran
+    )
+
+
+def spending(request: Request) -> Markup | None:
+    """Return what today cost beside its limits, and the share that memory had in it."""
+    if (source := _source(request)) is None:
+        return None
+    found, today = limited(source), _today(source)
+    rules = found.day.limits
+    return frame_of(request).markup(
+        "runs/card_spending.html",
+        day=found.day,
+        live=found.workspace.live,
+        bounds=[
+            (name, spent, bound)
+            for name, spent, bound in (
+                ("usd", found.day.spent.usd, rules.usd),
+                ("tokens", found.day.spent.tokens, rules.tokens),
+                ("turns", found.day.spent.turns, rules.turns),
+            )
+            if bound
+        ],
+        total=sums(source, "agent", today).all,
+        date=found.day.scope.partition(":")[2],
+    )
+
+
+def _today(source: Source) -> int:
+    """Return when the day of the workspace began."""
+    zone = policy(dict(source.store.settings.other)).zone
+    from datetime import datetime
+    from zoneinfo import ZoneInfo
+
+    day = datetime.fromisoformat(day_of(source.now(), zone))
+    return int(day.replace(tzinfo=ZoneInfo(zone)).timestamp()) * 1_000_000
+
+
+def waiting(request: Request) -> Markup | None:
+    """Return what waits for a person, the longest first."""
+    if (source := _source(request)) is None:
+        return None
+    memory = gate_of(request).memory
+    found = [
+        Waiting("/#questions", "question", f"{entry.author}: {entry.body}", entry.at)
+        for entry in memory.questions()
+    ]
+    found += [
+        Waiting("/review", "review", f"{entry.author}: {entry.body}", entry.at)
+        for entry in memory.as_agent(OPERATOR).staged()
+    ]
+    found += [
+        Waiting(f"/runs/{row.id}", "run", f"{row.id} {row.waits}", row.fields["at"])
+        for row in run_rows(source, find_runs(source, state="running"))
+        if row.waits
+    ]
+    found.sort(key=lambda one: one.at)
+    return frame_of(request).markup(
+        "runs/card_waiting.html", found=found[:MOST], more=len(found) - MOST
+    )

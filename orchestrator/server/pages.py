@@ -1,0 +1,198 @@
+"""The pages of runs: trees, one run, lanes in time, costs, unread results, wakes.
+
+For the operator alone, as the verbs of the shell are. Each shows what a report says.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import quote, urlencode
+
+from fastapi import Depends, FastAPI, Query, Request, Response
+from fastapi.responses import RedirectResponse
+
+from orchestrator.reports.details import detail, receipt_json
+from orchestrator.reports.lanes import busiest, lanes
+from orchestrator.reports.rows import Fields, Source, find_run, find_runs, run_rows
+from orchestrator.reports.sums import BY, DAY, FAILED, group_of, sums
+from orchestrator.reports.trees import Node, trees
+from orchestrator.reports.unread import unread_runs
+from orchestrator.reports.wakes import find_wakes
+from orchestrator.server import cards
+from orchestrator.server.drawing import draw
+from orchestrator.server.source import Asked, asked_to_stop, stop
+from orchestrator.server.texts import FILTERS
+from synapse.model.dates import since as parse_since
+from synapse.server.pages.frame import Card, Link, add_links, frame_of
+from synapse.server.pages.route import form, pages
+
+router = pages()
+HERE = Path(__file__).parent
+TREES, LANES, STEPS = 25, 60, 400
+LINKS = (
+    Link("/runs", "Runs", "r", 52, "Work", operator=True),
+    Link("/lanes", "Lanes", "l", 53, "Work", operator=True),
+    Link("/costs", "Costs", "c", 54, "Work", operator=True),
+    Link("/unread-results", "Unread results", "u", 55, "Work", operator=True),
+    Link("/wakes", "Wakes", "w", 56, "Work", operator=True),
+)
+STATES = {"failed": FAILED, "running": ("running", "closed", "orphaned")}
+FILTERED = ("state", "agent", "project", "department", "model", "role", DAY)
+Text = Annotated[str, Query(max_length=200)]
+Form = Annotated[dict[str, str], Depends(form)]
+
+
+def install(app: FastAPI) -> None:
+    """Add the pages, their links, and the cards of the overview."""
+    frame = frame_of(app)
+    frame.add_templates(HERE / "templates")
+    frame.add_assets(HERE / "static")
+    frame.templates.filters.update(FILTERS)
+    add_links(frame, LINKS)
+    for order, make in enumerate((cards.working, cards.spending, cards.waiting)):
+        frame.add_card(Card(order, make))
+    app.include_router(router)
+
+
+@router.get("/runs")
+def runs(request: Request, asked: Asked, since: Text = "") -> Response:
+    """Show the newest trees; with filters the runs that they let through."""
+    wanted = {
+        name: value
+        for name in FILTERED
+        if (value := request.query_params.get(name, "")[:200])
+    }
+    if wanted or since:
+        rows = run_rows(asked, _filtered(asked, wanted, since))
+        nodes = [(0, _alone(row)) for row in rows]
+        more = False
+    else:
+        found = trees(asked, limit=TREES + 1)
+        more = len(found) > TREES
+        nodes = [pair for top in reversed(found[-TREES:]) for pair in top.walk()]
+    return frame_of(request).answer(
+        request,
+        "runs/list.html",
+        nodes=nodes,
+        more=more,
+        wanted={**wanted, **({"since": since} if since else {})},
+    )
+
+
+def _filtered(asked: Source, wanted: dict[str, str], since: str) -> list[Fields]:
+    """Return the runs since then with these fields; a state may stand for several."""
+    floor = parse_since(since or None, asked.now()) or 0
+    groups = [(name, value) for name, value in wanted.items() if name != "state"]
+    state = wanted.get("state")
+    states = STATES.get(state, (state,)) if state else None
+    rows = run_rows(asked, [run for run in find_runs(asked) if run["at"] >= floor])
+    return [
+        row.fields
+        for row in rows
+        if (states is None or row.state in states)
+        and all(group_of(asked, name, row) == value for name, value in groups)
+    ]
+
+
+def _alone(row: Any) -> Node:
+    return Node(
+        row, (), 1, row.turns, row.tokens, row.usage.estimated, row.cost, row.took
+    )
+
+
+@router.get("/runs/{id}")
+def run(request: Request, id: str, asked: Asked) -> Response:
+    """Show one run."""
+    return _run_page(request, asked, find_run(asked, id))
+
+
+def _run_page(request: Request, asked: Source, fields: Fields) -> Response:
+    found = detail(asked, fields)
+    (tree,) = trees(asked, str(fields["run"]))
+    return frame_of(request).answer(
+        request,
+        "runs/run.html",
+        found=found,
+        tree=tree,
+        steps=found.steps[-STEPS:],
+        receipt=receipt_json(asked, fields),
+        stopping=asked_to_stop(asked, str(fields["run"])),
+    )
+
+
+@router.post("/runs/{id}/stop")
+def end(request: Request, id: str, asked: Asked, fields: Form) -> Response:
+    """Ask for the end of a run and of all below it."""
+    name, _ = stop(asked, id, fields.get("reason", ""), None)
+    return RedirectResponse(f"/runs/{quote(name, safe='')}", 303)
+
+
+@router.get("/lanes")
+def timeline(request: Request, asked: Asked, run: Text = "") -> Response:
+    """Show the runs of a tree side by side; the newest tree unless one is named."""
+    found = trees(asked, run or None, limit=8)
+    top = found[0] if run and found else found[-1] if found else None
+    nodes = [node for _, node in top.walk()] if top else []
+    side = lanes(asked, [node.row for node in nodes])
+    return frame_of(request).answer(
+        request,
+        "runs/lanes.html",
+        top=top,
+        others=[node for node in reversed(found) if node is not top],
+        drawn=draw(side[:LANES]),
+        hidden=max(len(side) - LANES, 0),
+        windows=busiest(side),
+    )
+
+
+@router.get("/costs")
+def costs(request: Request, asked: Asked, by: Text = DAY, since: Text = "") -> Response:
+    """Show what runs took, by day or by another of their fields."""
+    by = by if by in (*BY, DAY) else DAY
+    floor = parse_since(since or None, asked.now()) or 0
+    found = sums(asked, by, floor)
+    days = found if by == DAY else sums(asked, DAY, floor)
+    points = [
+        [parse_since(day.name, asked.now()) or 0, day.cost or 0.0, day.tokens]
+        for day in days.groups
+    ]
+
+    def link(name: str, **more: str) -> str:
+        words = {by: name, "since": since, **more}
+        return "/runs?" + urlencode({key: text for key, text in words.items() if text})
+
+    return frame_of(request).answer(
+        request,
+        "runs/costs.html",
+        found=found,
+        by=by,
+        since=since,
+        choices=(DAY, *BY),
+        points=[[at // 1_000_000, cost, tokens] for at, cost, tokens in points],
+        priced=found.all.cost is not None,
+        link=link,
+    )
+
+
+@router.get("/unread-results")
+def results(request: Request, asked: Asked) -> Response:
+    """Show results that cost turns and that nobody read."""
+    rows = run_rows(asked, unread_runs(asked, find_runs(asked)))
+    known = [row.cost for row in rows if row.cost is not None]
+    return frame_of(request).answer(
+        request,
+        "runs/results.html",
+        rows=rows,
+        tokens=sum(row.tokens for row in rows),
+        cost=sum(known) if known else None,
+    )
+
+
+@router.get("/wakes")
+def wakes(request: Request, asked: Asked, since: Text = "7d") -> Response:
+    """Show how far critical entries got on their way into prompts."""
+    found = list(find_wakes(asked, since or "7d"))
+    return frame_of(request).answer(
+        request, "runs/wakes.html", wakes=found, since=since
+    )

@@ -1,0 +1,1 @@
+"""The turns of a session: the loop that takes them, their model calls, and their spans."""

@@ -1,0 +1,1 @@
+"""The arms: the product, its ablations, its rivals, and the controls."""

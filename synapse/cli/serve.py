@@ -1,0 +1,225 @@
+"""The verbs `serve`, `dashboard` and `token`: the workspace over HTTP, and who is let in."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from synapse.cli.frame.call import Call
+from synapse.cli.frame.options import Options, Usage
+from synapse.cli.frame.parse import many
+from synapse.errors import StoreError
+from synapse.model.agents import OPERATOR
+from synapse.system.typed import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from synapse.bearer import Token
+    from synapse.server.application import Serving
+
+PORT = 8642
+
+
+def serve_options(parser: Options) -> None:
+    add = parser.add_argument
+    add("--host", default="127.0.0.1", help="the address (default: 127.0.0.1)")
+    add(
+        "--port", default=str(PORT), metavar="N", help=f"default: {PORT}; 0 is any free"
+    )
+    add(
+        "--token-file",
+        metavar="FILE",
+        help="the tokens that are let in (default: those of `synapse token`)",
+    )
+    add(
+        "--hosts",
+        action="append",
+        metavar="NAME,...",
+        help="other names under which this machine is asked",
+    )
+    add(
+        "--trust-local",
+        action="store_true",
+        help="who has no token is the operator, or the agent that it names;"
+        " for this machine alone",
+    )
+
+
+def serve(call: Call) -> None:
+    host, port = _checked_address(call)
+    _demand_packages()
+    from synapse.server.application import build
+    from synapse.server.run import serve as run
+    from synapse.server.running import announced
+
+    serving = _serving(call, host)
+    with announced(call.root, serving.secret) as leave:
+        run(build(serving), host, port, lambda at: _tell(call, at, serving, leave))
+
+
+def _tell(
+    call: Call, address: str, serving: Serving, leave: Callable[[str], None]
+) -> None:
+    """Tell where the workspace is served, and how to look at it."""
+    call.note(f"serving {os.path.abspath(call.root)} at {address}")
+    link = serving.browsers.link(OPERATOR)
+    leave(address)
+    call.note(f"to look at it: {address}/login?code={link}  (good once)")
+
+
+def dashboard_options(parser: Options) -> None:
+    add = parser.add_argument
+    add(
+        "--agent",
+        metavar="AGENT",
+        help="log in as this agent (default: as the operator)",
+    )
+    add("--open", action="store_true", help="open it in the browser, too")
+
+
+def dashboard(call: Call) -> None:
+    from synapse.server.running import link
+    from synapse.trust.persons import operators_alone
+
+    operators_alone("log in")
+    address = link(call.root, call.args.agent or OPERATOR)
+    call.note("good once, for ten minutes")
+    call.show({"link": address}, address)
+    if call.args.open:
+        import webbrowser
+
+        webbrowser.open(address)
+
+
+def _serving(call: Call, host: str) -> Serving:
+    from synapse.bearer import TokenFile
+    from synapse.server.application import Serving
+    from synapse.system import listening
+
+    return Serving(
+        call.memory,
+        TokenFile(_file(call)),
+        call.args.trust_local,
+        tuple(listening.hosts(host, many(call.args.hosts) or ())),
+    )
+
+
+def _demand_packages() -> None:
+    try:
+        import fastapi  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        raise StoreError(
+            f"the server needs the package {error.name}: in the clone of"
+            " Synapse, python3 -m pip install '.[server]'"
+        ) from error
+
+
+def _checked_address(call: Call) -> tuple[str, int]:
+    from synapse.system.listening import is_loopback
+
+    host, port = call.args.host.strip("[]"), call.args.port
+    if not (port.isascii() and port.isdigit() and int(port) <= 65_535):
+        raise Usage(f"--port {port!r}: write a number up to 65535")
+    if call.args.trust_local and not is_loopback(host):
+        raise Usage(
+            f"{host} can be reached by others: --trust-local is for this machine alone;"
+            " give out tokens with `synapse token new AGENT`"
+        )
+    return host, int(port)
+
+
+def token_options(parser: Options) -> None:
+    add = parser.add_argument
+    add("do", choices=("new", "list", "revoke"), help="what is done")
+    add(
+        "name",
+        nargs="?",
+        metavar="AGENT",
+        help="an agent, or the id of a token to revoke",
+    )
+    add("--expires", metavar="TIME", help="how long the token is good: 12h, 30d")
+    add("--read-only", action="store_true", help="the token writes nothing")
+    add(
+        "--token-file",
+        metavar="FILE",
+        help="another file than the one of this workspace",
+    )
+
+
+def token(call: Call) -> None:
+    do, name = call.args.do, call.args.name
+    if (name is None) != (do == "list"):
+        raise Usage("write: token new AGENT, token list, or token revoke AGENT|ID")
+    {"new": _new, "list": _list, "revoke": _revoke}[do](call)
+
+
+def _new(call: Call) -> None:
+    from synapse import bearer
+    from synapse.model import clock
+    from synapse.model.entry import parse_ttl
+
+    agent, expires = call.args.name, None
+    call.memory.as_agent(agent)
+    if call.args.expires:
+        span = parse_ttl(call.args.expires)
+        expires = None if span is None else clock.now() + span
+    path = _file(call)
+    os.makedirs(os.path.dirname(os.path.abspath(path)), 0o700, exist_ok=True)
+    text = bearer.new_token(path, agent, read_only=call.args.read_only, expires=expires)
+    call.note("shown once; only its hash is kept")
+    call.show({"agent": agent, "token": text}, text)
+
+
+def _list(call: Call) -> None:
+    from synapse.bearer import TokenFile
+    from synapse.errors import NotFound
+
+    try:
+        tokens = list(TokenFile(_file(call)).load().values())
+    except NotFound:
+        tokens = []
+    call.show(
+        lambda: {"tokens": [_token_json(token) for token in tokens]},
+        lambda: (
+            "\n".join(_token_line(token) for token in tokens)
+            or "no tokens; `synapse token new AGENT` makes one"
+        ),
+    )
+
+
+def _revoke(call: Call) -> None:
+    from synapse import bearer
+
+    ended = bearer.revoke(_file(call), call.args.name)
+    call.show(
+        lambda: {"revoked": [_token_json(token) for token in ended]},
+        lambda: "\n".join(f"revoked {_token_line(token)}" for token in ended),
+    )
+
+
+def _token_json(token: Token) -> dict[str, object]:
+    return {
+        "id": token.id,
+        "agent": token.agent,
+        "read_only": token.read_only,
+        "expires": _end(token),
+    }
+
+
+def _token_line(token: Token) -> str:
+    end = _end(token)
+    rights = "read-only" if token.read_only else "reads and writes"
+    return f"{token.id}  {token.agent}  {rights}  {f'until {end}' if end else 'no end'}"
+
+
+def _end(token: Token) -> str | None:
+    from synapse.model.clock import seconds
+
+    return None if token.expires is None else seconds(token.expires)
+
+
+def _file(call: Call) -> str:
+    from synapse.bearer import place
+
+    named = call.args.token_file
+    return os.path.expanduser(named) if named else place(call.root)

@@ -1,0 +1,139 @@
+"""The verb `webhooks`: a person sees the webhooks of a workspace, tries one, has dead letters sent
+again, and runs the sender.
+"""
+
+from __future__ import annotations
+
+from synapse.cli.frame.call import Call
+from synapse.cli.frame.options import Options, Usage
+from synapse.cli.frame.table import draw_table
+from synapse.system.typed import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from synapse.webhooks.status import State
+
+ACTS = ("list", "status", "test", "resend", "run")
+FAILED = 1
+
+
+def webhooks_options(parser: Options) -> None:
+    add = parser.add_argument
+    add(
+        "what",
+        nargs="?",
+        default="list",
+        metavar="WHAT",
+        help=f"{', '.join(ACTS[:-1])} or {ACTS[-1]} (default: list)",
+    )
+    add(
+        "which",
+        nargs="?",
+        metavar="NAME",
+        help="a webhook; with resend also the id of a dead letter",
+    )
+
+
+def webhooks(call: Call) -> int:
+    args = call.args
+    if args.what not in ACTS:
+        raise Usage(f"webhooks {args.what}: write one of {', '.join(ACTS)}")
+    if args.what in ("test", "resend") and not args.which:
+        raise Usage(f"webhooks {args.what}: which one?")
+    return _ACTS[args.what](call)
+
+
+def _list(call: Call) -> int:
+    from synapse.webhooks import status
+
+    rows = status.states(call.memory.store)
+    call.show(
+        lambda: {"webhooks": [row.listed() for row in rows]},
+        lambda: (
+            draw_table(
+                ("name", "state", "reads as", "address"),
+                [
+                    (row.name, row.state, row.reader or "public", row.url)
+                    for row in rows
+                ],
+            )
+            if rows
+            else "no webhook is declared in synapse.yaml"
+        ),
+    )
+    return 0
+
+
+def _status(call: Call) -> int:
+    from synapse.webhooks import status
+
+    store, name = call.memory.store, call.args.which
+    rows = [row for row in status.states(store) if name in (None, row.name)]
+    up = status.is_up(store)
+    call.show(
+        lambda: {"sender": up, "webhooks": [row._asdict() for row in rows]},
+        lambda: "\n".join([_sender(up), *(_format(row) for row in rows)]),
+    )
+    return 0
+
+
+def _sender(up: bool) -> str:
+    return "a sender is up" if up else "no sender is up: `synapse webhooks run` is one"
+
+
+def _format(row: State) -> str:
+    error = (
+        f"; last error: {row.error['text']} ({row.error['time']})" if row.error else ""
+    )
+    lines = [
+        f"{row.name}: {row.state}; {row.sent} sent, {row.pending} waiting,"
+        f" {len(row.dead)} dead; cursor {row.cursor}{error}"
+    ]
+    for letter in row.dead:
+        lines.append(
+            f"  {letter['id']}  {letter['entry']}  {letter['attempts']} attempts:"
+            f" {letter['error']}"
+        )
+    return "\n".join(lines)
+
+
+def _test(call: Call) -> int:
+    from synapse.webhooks import status
+
+    outcome = status.send_test(call.memory.store, call.args.which)
+    said = "was taken" if outcome.delivered else "was not taken"
+    call.show(
+        {"webhook": call.args.which, **outcome._asdict()},
+        f"a test of {call.args.which} {said}: {outcome.text}",
+    )
+    return 0 if outcome.delivered else FAILED
+
+
+def _resend(call: Call) -> int:
+    from synapse.webhooks import status
+
+    store = call.memory.store
+    ids = status.resend(store, call.args.which)
+    call.show({"resent": ids}, f"{len(ids)} to be sent again")
+    if ids and not status.is_up(store):
+        call.note(_sender(False))
+    return 0
+
+
+def _run(call: Call) -> int:
+    import asyncio
+    import signal
+
+    from synapse.webhooks.sender import Sender
+
+    async def send() -> None:
+        stop, loop = asyncio.Event(), asyncio.get_running_loop()
+        for which in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(which, stop.set)
+        call.note("sending; Ctrl-C ends it")
+        await Sender(call.memory.store, call.note).run(stop)
+
+    asyncio.run(send())
+    return 0
+
+
+_ACTS = dict(zip(ACTS, (_list, _status, _test, _resend, _run), strict=True))

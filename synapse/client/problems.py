@@ -1,0 +1,64 @@
+"""Errors of the library from the problem documents of a server: the same class, with its details.
+
+What is no problem document comes from something in between: its status alone is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from synapse import errors
+from synapse.errors import SynapseError
+from synapse.system.quoting import inline
+from synapse.system.typed import Any
+
+# Classes that only a server has, as what of the library they are.
+_OF_SERVER: dict[str, type[SynapseError]] = {
+    "Unauthorized": errors.Forbidden,
+    "TooMany": errors.Forbidden,
+    "TooLarge": errors.InvalidEntry,
+    "TooSlow": errors.StoreBusy,
+}
+_BY_STATUS: dict[int, type[SynapseError]] = {
+    401: errors.Forbidden,
+    403: errors.Forbidden,
+    404: errors.NotFound,
+    409: errors.Conflict,
+    413: errors.InvalidEntry,
+    422: errors.InvalidEntry,
+    429: errors.Forbidden,
+}
+LATER = frozenset((429, 502, 503, 504))  # what may be answered to another try
+MOST = 200  # characters of a text that is quoted
+
+
+def error_of(status: int, document: object, server: str) -> SynapseError:
+    """Return the error that an answer tells of."""
+    if not isinstance(document, Mapping) or "error" not in document:
+        kind = _BY_STATUS.get(status, errors.StoreError)
+        return kind(f"{server} answered with {status} and no reason", status=status)
+    details: Mapping[str, Any] = document.get("details") or {}
+    kind = _kind(str(document["error"]), status)
+    return kind(
+        str(document.get("detail") or ""),
+        **{str(name): value for name, value in details.items()},
+    )
+
+
+def _kind(name: str, status: int) -> type[SynapseError]:
+    kind = getattr(errors, name, None)
+    if (
+        isinstance(kind, type)
+        and issubclass(kind, SynapseError)
+        and (kind is not errors.Refused or status == 502)
+    ):
+        return kind
+    return _OF_SERVER.get(name) or _BY_STATUS.get(status, errors.StoreError)
+
+
+def redirected(server: str, to: str) -> SynapseError:
+    where = inline(to)[:MOST]
+    return errors.StoreError(
+        f"{server} sends its callers on to {where}: a token goes to the server that was"
+        " named and to no other; name that one if it is meant"
+    )

@@ -1,0 +1,182 @@
+"""Requests to one server: with its token, tried again after faults, and never twice where that
+would write twice.
+
+Knows nothing of what is asked. The token goes to the address that was named and nowhere else: no
+redirect is followed. Called by the other modules of this package.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Callable, Mapping
+from uuid import uuid4
+
+from synapse.client import problems
+from synapse.client.arguments import checked_key, query
+from synapse.errors import InvalidEntry, StoreError, SynapseError
+from synapse.system.quoting import inline
+from synapse.system.typed import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    import httpx2
+
+KEY = "Idempotency-Key"
+TIMEOUT = 30.0  # seconds that one act may take, with all its tries
+FIRST, LAST = 0.05, 2.0  # seconds between tries, doubled from the one to the other
+# What is asked again: a lock that another holds, an answer that took too long, a token that asked
+# too often. Whatever else is refused would be refused again.
+AGAIN = frozenset(("StoreBusy", "TooSlow", "IndexDamaged", "TooMany"))
+UNDONE = frozenset(("TooMany",))  # refused before anything was done
+_PLAIN = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+class Request(NamedTuple):
+    """What is asked. A request with a key, or one that only reads, may be sent twice."""
+
+    method: str
+    path: str
+    params: Mapping[str, Any] | None
+    body: bytes | None
+    key: str | None
+
+    @property
+    def repeatable(self) -> bool:
+        return self.method == "GET" or self.key is not None
+
+
+class Transport:
+    """The way to one server. Thread-safe."""
+
+    def __init__(
+        self, address: str, token: Callable[[], str], timeout: float = TIMEOUT
+    ) -> None:
+        import httpx2
+
+        self.address = address
+        self.token = token
+        self.timeout = timeout
+        secure = address.startswith("https:")
+        self._http = httpx2.Client(
+            follow_redirects=False,
+            # A proxy of the environment carries what is encrypted, and is shown no token.
+            trust_env=secure,
+            headers={"Accept": "application/json"},
+            limits=httpx2.Limits(max_connections=32, max_keepalive_connections=8),
+        )
+
+    def __repr__(self) -> str:
+        return f"Transport({self.address!r})"
+
+    def close(self) -> None:
+        self._http.close()
+
+    def get(self, path: str, **params: Any) -> Any:
+        """Return the answer to a question."""
+        return self._ask(Request("GET", path, query(params), None, None))
+
+    def post(
+        self, path: str, body: Mapping[str, Any] | None = None, once: str | None = None
+    ) -> Any:
+        """Return the answer to an act, which has been done once, whatever was lost on the way."""
+        key = uuid4().hex if once is None else checked_key(once)
+        return self._ask(Request("POST", path, None, _encoded(body or {}), key))
+
+    def post_once(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        """Return the answer to an act that has no key: it is sent again only where it cannot have
+        been done."""
+        return self._ask(Request("POST", path, None, _encoded(body or {}), None))
+
+    def _ask(self, request: Request) -> Any:
+        """Return the answer; tried again until it is there, refused, or the time is over."""
+        until, wait = time.monotonic() + self.timeout, FIRST
+        while True:
+            answer = self._try(request, until - time.monotonic())
+            if not isinstance(answer, _Fault):
+                return answer
+            pause = answer.after or wait * random.uniform(0.5, 1.0)
+            if not answer.again or time.monotonic() + pause >= until:
+                raise answer.error from None
+            time.sleep(pause)
+            wait = min(2 * wait, LAST)
+
+    def _try(self, request: Request, left: float) -> Any:
+        """Return the answer, or what went wrong."""
+        import httpx2
+
+        headers = {"Authorization": f"Bearer {self.token()}"}
+        if request.key is not None:
+            headers[KEY] = request.key
+        if request.body is not None:
+            headers["Content-Type"] = "application/json"
+        try:
+            response = self._http.request(
+                request.method,
+                self.address + request.path,
+                params=request.params,
+                content=request.body,
+                headers=headers,
+                # half of what is left, so that a connection that hangs is not the only try
+                timeout=max(left, self.timeout / 10) / 2,
+            )
+            document = response.json() if response.content else None
+        except httpx2.HTTPError as error:
+            return self._unreached(request, error)
+        except ValueError:  # the answer is no JSON, or a part of one
+            if response.is_success:
+                return self._unreached(request, None)
+            document = None
+        if response.is_success:
+            return document
+        return self._refused(request, response, document)
+
+    def _unreached(self, request: Request, error: httpx2.HTTPError | None) -> _Fault:
+        """Return that no answer came. Where it is unknown whether the act was done, the error has
+        the key under which it can be asked again."""
+        import httpx2
+
+        why = inline(str(error) or type(error).__name__) if error else "no answer"
+        unsent = isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
+        message = f"{self.address} cannot be reached: {why[: problems.MOST]}"
+        details = {} if request.key is None or unsent else {"once": request.key}
+        if request.method != "GET" and not unsent:
+            message += "; whether it was done is not known"
+        if details:
+            message += f": ask again with once={request.key!r}, and it is done once"
+        return _Fault(
+            StoreError(message, **details), again=unsent or request.repeatable
+        )
+
+    def _refused(
+        self, request: Request, response: httpx2.Response, document: object
+    ) -> _Fault:
+        if response.is_redirect:
+            to = response.headers.get("location", "")
+            return _Fault(problems.redirected(self.address, to))
+        error = problems.error_of(response.status_code, document, self.address)
+        name = document.get("error") if isinstance(document, Mapping) else None
+        again = name in AGAIN or (
+            name is None and response.status_code in problems.LATER
+        )
+        after = _seconds(response.headers.get("retry-after", ""))
+        return _Fault(error, again and (request.repeatable or name in UNDONE), after)
+
+
+class _Fault(NamedTuple):
+    """Why there is no answer, whether to ask again, and after how many seconds at the least."""
+
+    error: SynapseError
+    again: bool = False
+    after: float = 0.0
+
+
+def _encoded(body: Mapping[str, Any]) -> bytes:
+    try:
+        return _PLAIN(body).encode()
+    except (TypeError, ValueError) as error:
+        raise InvalidEntry(f"this cannot be sent as JSON: {error}") from None
+
+
+def _seconds(text: str) -> float:
+    return float(text) if text.isascii() and text.isdigit() and len(text) < 6 else 0.0

@@ -1,0 +1,168 @@
+"""The keys of a workspace, as a person manages them: new, rotated, revoked, exported and imported.
+
+Each act is a record by the operator, so that every reader knows whose key counted when. Refused to
+whoever acts as an agent. Called by programs and the verb `keys`.
+"""
+
+from __future__ import annotations
+
+from synapse.errors import Conflict, InvalidEntry, NoKey
+from synapse.keys import keyring
+from synapse.model import clock
+from synapse.model.agents import OPERATOR
+from synapse.model.keys import WORKSPACE, Keys, Registered
+from synapse.model.records import Record, unchanged
+from synapse.system.typed import TYPE_CHECKING, NamedTuple
+from synapse.trust.persons import persons_alone
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Protocol
+
+    from synapse.crypto import PublicKey
+    from synapse.errors import NotFound
+    from synapse.index.reading import Reading
+    from synapse.model.agents import Agent
+    from synapse.model.protocols import Log
+    from synapse.model.records import Guard
+
+    class Journal(Protocol):
+        """What is asked of the workspace's `Store`, which stands above this folder."""
+
+        clock: Callable[[], int]
+
+        @property
+        def log(self) -> Log: ...
+        @property
+        def keyring(self) -> keyring.Keyring: ...
+        def snapshot(self, *, look: bool = False) -> Reading: ...
+        def refresh(self, *, look: bool = False) -> None: ...
+        def demand_writable(self) -> None: ...
+        def agents(self) -> Mapping[str, Agent]: ...
+        def unregistered(self, id: str) -> NotFound: ...
+        def write(self, record: Record, *, unless: Guard | None = None) -> Record: ...
+
+
+KEYED = "keys"  # what the guards of these records go by
+
+
+class KeyState(NamedTuple):
+    """A registered key: whose, since when, whether it is `current`, `rotated` or `revoked`, and
+    whether its private half is here.
+    """
+
+    id: str
+    owner: str
+    state: str
+    since: str
+    here: bool
+
+
+class WorkspaceKeys:
+    """The keys of one workspace. An owner of None is the workspace itself: the private scope is
+    sealed to its key.
+    """
+
+    def __init__(self, store: Journal) -> None:
+        self.store = store
+
+    def list(self) -> list[KeyState]:
+        """Return every key that was ever registered, in the order in which they came."""
+        with self.store.snapshot(look=True) as snap:
+            found = list((snap.names.keys or keyring.NONE).by_id.values())
+            times = [record.at for record in map(self.store.log.at, _seqs(found))]
+        held = map(self.store.keyring.holds, found)
+        return [
+            KeyState(key.id, key.owner, key.state, clock.seconds(at), here)
+            for key, at, here in zip(found, times, held, strict=True)
+        ]
+
+    def new(self, owner: str | None = None) -> str:
+        """Make the first key of an agent, or of the workspace; its id. From then on the agent signs
+        all that it writes.
+        """
+        return self._make(owner, "new")
+
+    def rotate(self, owner: str | None = None) -> str:
+        """Make a key that takes the place of the current one; its id. What was sealed to the old
+        one stays readable where the old private half is kept.
+        """
+        return self._make(owner, "rotated")
+
+    def revoke(self, owner: str | None = None, id: str | None = None) -> str:
+        """Say that a key counts no more, the current one where none is named; its id. What it
+        signed before stays signed. Its owner writes nothing until it has a new one.
+        """
+        persons_alone("revoke a key")
+        name = self._owner(owner)
+        keys = self._keys
+        found = keys.by_id.get(id) if id else keys.current.get(name)
+        if found is None or found.owner != name:
+            raise NoKey(f"{keyring.whose(name)} has no such key to revoke", owner=name)
+        if found.revoked:
+            raise Conflict(f"the key {found.id} was revoked before")
+        self._write({"how": "revoked", "owner": name, "id": found.id})
+        return found.id
+
+    def export_public(self, owner: str | None = None) -> str:
+        """Return the current public key as text, signed by itself: for another machine."""
+        from synapse import crypto
+
+        found = self.store.keyring.current(self._owner(owner))
+        return crypto.public_text(self.store.keyring.private(found))
+
+    def import_public(self, text: str) -> PublicKey:
+        """Register the public key in such a text as its owner's, in the place of an earlier one."""
+        from synapse import crypto
+
+        persons_alone("register a key")
+        key = crypto.public_from(text)
+        if key.owner != WORKSPACE:
+            self._owner(key.owner)
+        self._write({"how": "imported", "key": crypto.public_fields(key)}, key.id)
+        return key
+
+    @property
+    def _keys(self) -> Keys:
+        self.store.refresh(look=True)
+        return self.store.keyring.keys
+
+    def _owner(self, owner: str | None) -> str:
+        if owner is None or owner == WORKSPACE:
+            return WORKSPACE
+        if owner not in self.store.agents():
+            raise self.store.unregistered(owner)
+        return owner
+
+    def _make(self, owner: str | None, how: str) -> str:
+        from synapse import crypto
+
+        persons_alone("make a key")
+        self.store.demand_writable()
+        name = self._owner(owner)
+        has = self._keys.current.get(name)
+        if has and how == "new":
+            raise Conflict(
+                f"{keyring.whose(name)} key is {has.id};"
+                " `synapse keys rotate` makes another in its place"
+            )
+        if how == "rotated" and not has:
+            raise NoKey(f"{keyring.whose(name)} key is none yet: `synapse keys new`")
+        key = crypto.new_key(name)
+        self.store.keyring.keep(key, clock.seconds(self.store.clock()))
+        id: str = key.id
+        self._write({"how": how, "key": crypto.public_fields(key.public)}, id)
+        return id
+
+    def _write(self, fields: dict[str, object], id: str | None = None) -> None:
+        """Commit an act on keys, where no other came meanwhile."""
+        known = self._keys
+        if id in known.by_id:
+            raise InvalidEntry(f"the key {id} is registered already", id=id)
+        record = Record.new("key", OPERATOR, fields, key=KEYED)
+        self.store.write(record, unless=unchanged(KEYED, known.last))
+        self.store.refresh()
+
+
+def _seqs(found: list[Registered]) -> list[int]:
+    return [key.seq for key in found]

@@ -1,0 +1,68 @@
+"""The words of a text, for a cheap look before patterns are tried, and the mark of a text in which
+nothing was found. `secrets`, `personal` and `records` ask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from synapse.system.typed import Any, NamedTuple
+
+LONG = 16  # letters and digits of a word that may be a key by itself
+_BYTES = range(256)
+_APART = bytes(c if c > 127 or chr(c).isalnum() else 32 for c in _BYTES)
+_LONG, _WORD = b"x" * LONG, bytes(32 if c == 32 else 120 for c in _BYTES)
+
+
+class Words(NamedTuple):
+    """The words of a text, which are its runs of letters and digits in small letters; that text in
+    small letters; and whether a word is long.
+    """
+
+    small: str
+    each: list[str]
+    long: bool
+
+
+class Harmless(str):
+    """A text in which no secret and no personal data was found. What is made of it is a plain
+    text, so that a text which was changed is looked at again.
+    """
+
+    __slots__ = ()
+
+
+def words_of(text: str) -> Words:
+    """Return the words of a text."""
+    small = text.lower()
+    raw = bytes_of(small).translate(_APART)
+    words = raw.decode("utf-8", "surrogatepass").split()
+    long = _LONG in raw.translate(_WORD)
+    if long and not text.isascii():  # whose letters have more than one byte
+        long = max(map(len, words), default=0) >= LONG
+    return Words(small, words, long)
+
+
+def bytes_of(text: str) -> bytes:
+    """Return the bytes of a text, half surrogate pairs included, to be mapped to classes of
+    characters: that takes a tenth of what it takes for a text.
+    """
+    return text.encode("utf-8", "surrogatepass")
+
+
+def has(text: str, parts: Iterable[str]) -> bool:
+    """Return whether a text has one of these parts."""
+    return any(map(text.__contains__, parts))
+
+
+def strings(value: Any) -> Iterator[str]:
+    """Yield every text in a value as JSON has them, names included."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for name, each in value.items():
+            yield name
+            yield from strings(each)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from strings(each)

@@ -1,0 +1,63 @@
+"""Merged and summarised entries that wait for approval in the place of their sources.
+
+The consolidator proposes them, and an agent above the sources approves. Until then nothing changes.
+An approval files the sources away, as a nightly run does, and is undone in the same way. Called by
+the agent memory and by the consolidation's staging.
+"""
+
+from __future__ import annotations
+
+from synapse.authority import may_close
+from synapse.errors import Conflict, NotFound
+from synapse.model.agents import CONSOLIDATOR, Agent
+from synapse.model.entry import NEVER, SECOND, Entry
+from synapse.model.records import Record
+from synapse.store import Store
+from synapse.writer import Writer
+
+
+def outdated(store: Store, entry: Entry) -> str | None:
+    """Return why a proposal can no longer take the place of its sources, because one of them has
+    changed; None where it can."""
+    now = store.clock()
+    with store.snapshot() as snap:
+        for id in entry.derived_from:
+            source = snap.entry(id, now)
+            fate = source and snap.fate(source, now)
+            if source is None or fate is not None or source.disputed:
+                return f"{id} is {fate.reason if fate else 'in dispute'} since"
+    return None
+
+
+def approve(store: Store, writer: Writer, agent: Agent, entry: Entry) -> None:
+    """Approve a proposal: it is shown for as long as the longest of its sources, and these are
+    filed away."""
+    if reason := outdated(store, entry):
+        raise Conflict(
+            f"{entry.id} cannot take the place of its sources: {reason}; reject it",
+            id=entry.id,
+        )
+    sources = [store.current(id) for id in entry.derived_from]
+    for source in sources:
+        may_close(agent, source, store.settings, "file away")
+    until, now = max(source.expires for source in sources), store.clock()
+    ttl = "never" if until == NEVER else f"{max(-((now - until) // SECOND), 1)}s"
+    writer.act("approve", entry=entry.id, trust=entry.trust, ttl=ttl)
+    fields = {
+        "phase": "merge",
+        "night": _run_of(store, entry),
+        "reason": "merged",
+        "heirs": [entry.id],
+    }
+    filed = Record.new(
+        "archive", CONSOLIDATOR, fields | {"ids": list(entry.derived_from)}
+    )
+    store.write(filed, once=f"approved:{entry.id}")
+
+
+def _run_of(store: Store, entry: Entry) -> str:
+    """Return the nightly run that proposed the entry."""
+    try:
+        return str(store.log.get(entry.id).fields.get("night", ""))
+    except (KeyError, NotFound):
+        return ""

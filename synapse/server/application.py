@@ -1,0 +1,145 @@
+"""The application: what is served, from its routes, who may call, and the forms of its errors.
+
+`build` makes it for an open workspace. Further parts of the program add routes and pages as
+extensions, by entry points of the group `synapse.server`: what runs cost is known above this
+package.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from importlib.metadata import entry_points, version
+from secrets import token_urlsafe
+
+from fastapi import FastAPI
+
+from synapse.bearer import TokenFile
+from synapse.core import Memory
+from synapse.server import document, problems
+from synapse.server.browsers import Browsers
+from synapse.server.callers import Authenticated, Gate
+from synapse.server.limits import Limited, Limits
+from synapse.server.measures import Measured, Measures
+from synapse.server.origins import Origins
+from synapse.server.pages import site
+from synapse.server.routes import (
+    agents,
+    blockers,
+    briefings,
+    claims,
+    entries,
+    health,
+    history,
+    hooks,
+    knowledge,
+    mail,
+    operators,
+    rulings,
+    search,
+    threads,
+)
+from synapse.server.stream import routes as stream
+from synapse.server.stream.hub import Hub
+from synapse.system.listening import LOOPBACK
+from synapse.webhooks.sender import keep_sending
+
+GROUP = "synapse.server"
+NOUNS = (
+    entries,
+    rulings,
+    briefings,
+    search,
+    claims,
+    blockers,
+    mail,
+    threads,
+    knowledge,
+    agents,
+    history,
+    operators,
+    stream,
+)
+Extension = Callable[[FastAPI], None]
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Serving:
+    """What is served, and to whom. `names` are the hosts under which requests may come; whoever
+    has the `secret` is given links to log in.
+    """
+
+    memory: Memory
+    tokens: TokenFile
+    trust_local: bool = False
+    names: tuple[str, ...] = (*LOOPBACK[:2], "[::1]")
+    browsers: Browsers = field(default_factory=Browsers)
+    limits: Limits = field(default_factory=Limits)
+    secret: str = field(default_factory=partial(token_urlsafe, 32), repr=False)
+
+
+def build(serving: Serving, extensions: Iterable[Extension] | None = None) -> FastAPI:
+    """Return the application. Routes find the workspace and who calls in `app.state.gate`."""
+    app = FastAPI(
+        title="Synapse",
+        version=version("synapse-orchestrator"),
+        description="The shared memory of a team of agents",
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/openapi.json",
+        lifespan=_running,
+        responses=problems.responses(400, 403, 413, 422, 429, 503),
+    )
+    app.state.gate = Gate(
+        serving.memory, serving.tokens, serving.browsers, serving.trust_local
+    )
+    app.state.serving = serving
+    app.state.hub = Hub(serving.memory.store)
+    problems.install(app)
+    document.install(app)
+    _surround(app, serving)
+    for part in NOUNS:
+        app.include_router(
+            part.router,
+            prefix="/v1",
+            dependencies=[Authenticated],
+            responses=problems.responses(401),
+        )
+    app.include_router(hooks.router, prefix="/v1")
+    app.include_router(health.router)
+    site.install(app)
+    for extend in installed() if extensions is None else extensions:
+        extend(app)
+    return app
+
+
+@asynccontextmanager
+async def _running(app: FastAPI) -> AsyncIterator[None]:
+    """Run beside the routes: webhooks are sent; at the end the streams are closed."""
+    stop = asyncio.Event()
+    store = app.state.serving.memory.store
+    sending = asyncio.create_task(keep_sending(store, log.warning, stop))
+    yield
+    stop.set()
+    await app.state.hub.close()
+    await sending
+
+
+def _surround(app: FastAPI, serving: Serving) -> None:
+    """Put around the routes what every request passes: the last one added is the first."""
+    measures = app.state.measures = Measures()
+    app.add_middleware(Limited, limits=serving.limits, refused=measures.limited.inc)
+    app.add_middleware(Origins, names=serving.names)
+    app.add_middleware(Measured, measures=measures)
+
+
+def installed() -> list[Extension]:
+    """Return the extensions of the installed packages, in the order of their names."""
+    points = sorted(entry_points(group=GROUP), key=lambda point: point.name)
+    return [point.load() for point in points]

@@ -1,0 +1,88 @@
+"""The overview: what waits for somebody, who was active, and what is new."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Depends, Request, Response
+
+from synapse.agent_memory import AgentMemory
+from synapse.core import Memory
+from synapse.errors import NotFound
+from synapse.model import clock
+from synapse.model.entry import Entry
+from synapse.server.callers import Operator, Reader, gate_of, known
+from synapse.server.pages.frame import frame_of
+from synapse.server.pages.route import back, form, pages
+
+router = pages()
+NEWEST, LISTED, DAYS = 8, 5, 14
+
+
+@router.get("/")
+def overview(request: Request, memory: Reader) -> Response:
+    """Show the overview."""
+    frame = frame_of(request)
+    workspace = gate_of(request).memory
+    is_operator = known(request).operator
+    critical = memory.read(priority="critical", limit=LISTED)
+    blockers = memory.read(namespace="blockers/*", limit=LISTED)
+    waiting = memory.staged()
+    return frame.answer(
+        request,
+        "overview.html",
+        newest=memory.read(limit=NEWEST),
+        critical=critical,
+        blockers=blockers,
+        waiting=waiting,
+        questions=workspace.questions() if is_operator else None,
+        unread=None if is_operator else memory.unread(),
+        active=_active(workspace, memory),
+        names=frozenset(agent.id for agent in workspace.agents()),
+        cards=frame.cards(request),
+    )
+
+
+@router.get("/days")
+def days(request: Request, memory: Reader) -> Response:
+    """Show how much was written on each of the last days: a part, for each day is counted."""
+    return frame_of(request).answer(request, "days.html", days=_days(memory))
+
+
+@router.post("/questions/{id}/answer")
+def answer(
+    request: Request,
+    id: str,
+    memory: Operator,
+    fields: Annotated[dict[str, str], Depends(form)],
+) -> Response:
+    """Answer a question to the operator; it is done with that."""
+    question = _question(memory, id)
+    memory.tell(f"agent:{question.author}", fields.get("body", ""), re=question.id)
+    return back(fields, "/", "answered")
+
+
+def _question(memory: Memory, id: str) -> Entry:
+    for question in memory.questions():
+        if question.id == id:
+            return question
+    raise NotFound(f"{id} is no open question to the operator", id=id)
+
+
+def _active(workspace: Memory, memory: AgentMemory) -> list[tuple[str, int]]:
+    """Return when agents were last active: all of them for the operator, else itself."""
+    last_seen = workspace.last_seen().items()
+    rows = [row for row in last_seen if memory.agent is None or row[0] == memory.id]
+    return sorted(rows, key=lambda row: -row[1])[:12]
+
+
+def _days(memory: AgentMemory) -> list[tuple[int, int]]:
+    """Return how many entries of each of the last days are live, as seconds and counts."""
+    midnight = memory.store.clock() // clock.DAY * clock.DAY
+    counts, newer = [], 0
+    for back_by in range(DAYS):
+        start = midnight - back_by * clock.DAY
+        since = memory.read(since=clock.iso(start - 1), limit=1).visible
+        counts.append((start // 1_000_000, since - newer))
+        newer = since
+    return counts[::-1]

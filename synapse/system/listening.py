@@ -1,0 +1,107 @@
+"""Listening for HTTP: a socket, the names that reach it, and a server that ends in time.
+
+Knows nothing of what is served. Called by the servers of this package.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from synapse.errors import StoreError
+
+if TYPE_CHECKING:
+    import uvicorn
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+UNREAD = (
+    30  # seconds that a peer may leave unread what it was sent, and its connection open
+)
+CLOSING = 1  # seconds that open streams have when the server is told to end
+_EVERYWHERE = ("0.0.0.0", "::", "")
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens. StoreError where the address cannot be had."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # asyncio sends at once only on sockets that say that they are TCP: else an answer of two
+    # parts waits 40 ms for the caller's acknowledgement of the first
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):  # inherited by each connection
+            listener.setsockopt(
+                socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNREAD * 1_000
+            )
+        listener.bind((host, port))
+        listener.listen(128)
+    except OSError as error:
+        listener.close()
+        raise StoreError(
+            f"nothing can be served at {host}:{port}: {error.strerror}"
+        ) from error
+    return listener
+
+
+def address(host: str, port: int) -> str:
+    """Return the address under which a host and a port are asked."""
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine reaches the host."""
+    from ipaddress import ip_address
+
+    try:
+        return host == "localhost" or ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def run(app: Any, listener: socket.socket, **options: Any) -> None:
+    """Serve an application until a signal."""
+    server(app, **options).run(sockets=[listener])
+
+
+def server(
+    app: Any, ending: Callable[[], Awaitable[None]] | None = None, **options: Any
+) -> uvicorn.Server:
+    """Return a server of an application, which awaits `ending` before it closes what is open."""
+    import uvicorn  # costs whoever serves standard streams its start
+
+    class Bounded(uvicorn.Server):
+        """A server that ends in time even where its application does not answer any more."""
+
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(3 * CLOSING):
+                    if ending is not None:
+                        await ending()
+                    await super().shutdown(sockets)
+
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=CLOSING,
+        lifespan="on",
+        server_header=False,
+        **options,
+    )
+    return Bounded(config)
+
+
+def hosts(host: str, names: Sequence[str]) -> list[str]:
+    """Return the names under which requests may come, without ports."""
+    return list(dict.fromkeys([*LOOPBACK[:2], "[::1]", *_names_of(host), *names]))
+
+
+def _names_of(host: str) -> list[str]:
+    """Return the names of this machine under which the address may be requested."""
+    if host in _EVERYWHERE:
+        name = socket.gethostname()
+        return [name, socket.getfqdn(name)]
+    return [f"[{host}]" if ":" in host else host]

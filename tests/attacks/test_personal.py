@@ -1,0 +1,173 @@
+"""Personal data is refused wherever an agent may write it, with what was found and where and never
+the text; engineering text is not; nothing of it is on the disk afterwards.
+"""
+
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+import synapse
+from orchestrator import Supervisor, Task
+from orchestrator.engines.scripted import Scripted
+from synapse.errors import InvalidEntry, PersonalData
+from synapse.mail.mailbox import Mail
+from synapse.model.agents import Agent
+from synapse.model.entry import Draft
+from synapse.privacy import personal
+from tests.privacy.made import personal as made
+from tests.privacy.made import plain_in
+
+ROOT = Path(__file__).parents[2]
+MAIL = "maria.keller7@gmail.com"
+
+
+@pytest.fixture
+def memory(tmp_path):
+    with synapse.init(str(tmp_path / "ws")) as memory:
+        for id in ("eng-a", "eng-b"):
+            memory.register(Agent(id, "engineer", read=("*",), write=("*",)))
+        yield memory
+
+
+def test_a_thousand_are_refused_and_leave_no_byte(memory):
+    me, values, kinds = memory.as_agent("eng-a"), [], set()
+    for kind, text, value in made(1_000):
+        kinds.add(kind)
+        with pytest.raises(PersonalData) as caught:
+            me.append(text, "team/notes")
+        assert value not in str(caught.value)
+        if kind not in ("health", "salary"):  # words that other texts have too
+            values.append(value)
+    assert len(kinds) >= 10
+    assert list(me.read()) == []
+    assert plain_in(memory.store.root, values) == set()
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"topic": MAIL},
+        {"evidence": f"he wrote it: {MAIL}"},
+        {"tags": ["ok", MAIL]},
+    ],
+)
+def test_every_field_is_asked(memory, fields):
+    with pytest.raises(PersonalData, match="e-mail address in"):
+        memory.as_agent("eng-a").append("fine", "team/x", **fields)
+
+
+def test_acts_and_mail_are_asked(memory):
+    me, mail = memory.as_agent("eng-a"), Mail(memory.as_agent("eng-a"))
+    blocker = me.append("It is red.", "blockers/web", priority="critical")
+    with pytest.raises(PersonalData):
+        me.resolve(blocker.id, note=f"solved by {MAIL}")
+    with pytest.raises(PersonalData):
+        me.archive([blocker.id], reason=f"asked {MAIL}")
+    with pytest.raises(PersonalData):
+        me.claim("web", note=f"for {MAIL}")
+    with pytest.raises(PersonalData):
+        mail.send("eng-b", f"ask {MAIL}")
+    with pytest.raises(PersonalData):
+        mail.send("eng-b", "ask", subject=f"about {MAIL}")
+    with pytest.raises(PersonalData):
+        memory.tell("eng-a", f"ask {MAIL}")
+    assert plain_in(memory.store.root, [MAIL]) == set()
+
+
+def test_a_dropped_file_is_put_aside_without_it(memory):
+    root = Path(memory.store.root)
+    (root / "entries/team").mkdir()
+    head = "from: eng-a\ntimestamp: 2026-02-01T01:00:00Z\npriority: info\n"
+    (root / "entries/team/x.md").write_text(f"---\n{head}---\nask {MAIL}, please")
+    end = time.monotonic() + 20
+    while not list((root / "quarantine").iterdir()) and time.monotonic() < end:
+        time.sleep(0.05)
+        memory.store.look(force=True)
+    texts = "".join(path.read_text() for path in (root / "quarantine").iterdir())
+    assert "ask [personal data: e-mail address], please" in texts
+    assert "personal data (e-mail address in the body)" in texts
+    assert plain_in(root, [MAIL]) == set()
+
+
+def test_a_run_ends_all_the_same(memory):
+    engine = Scripted(lambda seen: f"Asked {MAIL} about it.")
+    with Supervisor(memory, engine=engine) as supervisor:
+        result = supervisor.run(Task("Ask somebody", "eng-a"))
+    assert result.status == "done"
+    body = memory.as_agent("eng-b").get(result.entry).body
+    assert body == "Done: Asked [personal data: e-mail address] about it."
+
+
+def test_encrypted_entries_have_a_short_time():
+    draft = Draft(f"ask {MAIL}", "team/x", "eng-a", scope="encrypted")
+    assert personal.checked(draft).ttl == "24h"
+    assert personal.checked(draft._replace(ttl="7d")).ttl == "7d"
+    plain = draft._replace(body="ask him", ttl="never")
+    assert personal.checked(plain).ttl == "never"
+    assert personal.checked(plain._replace(pii=True, ttl=None)).ttl == "24h"
+    for ttl in ("8d", "never"):
+        with pytest.raises(InvalidEntry, match="at most 7d"):
+            personal.checked(draft._replace(ttl=ttl))
+    for scope in ("public", "team", "private"):
+        with pytest.raises(PersonalData):
+            personal.checked(draft._replace(scope=scope))
+
+
+def test_a_workspace_adds_kinds_and_takes_none_away(tmp_path):
+    with synapse.init(str(tmp_path / "ws")) as memory:
+        memory.register(Agent("eng-a", "engineer", read=("*",), write=("*",)))
+        path = tmp_path / "ws/synapse.yaml"
+        more = "privacy:\n  patterns:\n    employee number: EMP-######\n  off: true\n"
+        path.write_text(path.read_text() + more)
+        memory.store.refresh(force=True)
+        me = memory.as_agent("eng-a")
+        with pytest.raises(PersonalData, match="employee number in the body"):
+            me.append("ask EMP-004711", "team/x")
+        with pytest.raises(PersonalData):
+            me.append(f"ask {MAIL}", "team/x")
+        assert me.append("ask EMP-47", "team/x").body == "ask EMP-47"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "git@github.com:synapse/memory.git, noreply@github.com, you@example.com",
+        "build 20260201.4711, 1.2.3+20260201, 2026-02-01T01:00:00Z, port 8080-8090",
+        "sha256 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+        "syn-2026-02-01-001, 1795456550432565 µs, 127.0.0.1:8000, the user IP 10.0.0.1",
+        "diagnosis: the index was stale; the patient loop waits 300 ms",
+        "icon@2x.png, checkout@v4, pkg@1.2.3, postgresql@14-main.service, @decorator",
+        "call me at the end of the phase; phone home is off; salary table has 12 rows",
+        "born from an idea of 2024; the address 0x7f9de8119190; 10 Downing tests",
+        "0 to 4,294,967,295 and 4.294.967.295; ids 1234567890123456 and 4000000000000000",
+    ],
+)
+def test_engineering_text_stays(text):
+    assert personal.kinds_in(text) == []
+
+
+def test_false_positives_on_the_texts_of_this_project():
+    total = hits = 0
+    for folder in (
+        "docs",
+        "synapse",
+        "orchestrator",
+        "tests/synapse",
+        "tests/orchestrator",
+    ):
+        for path in sorted((ROOT / folder).rglob("*")):
+            if path.suffix in (".py", ".md"):
+                for part in re.split(r"\n\s*\n", path.read_text()):
+                    total += len(part) > 20
+                    hits += len(part) > 20 and bool(personal.kinds_in(part))
+    assert total > 8_000
+    assert hits / total <= 0.005
+
+
+def test_a_detector_that_knows_fewer_kinds_is_found_out(monkeypatch):
+    fewer = tuple(form for form in personal._FORMS if form[0] != "iban")
+    monkeypatch.setattr(personal, "_FORMS", fewer)
+    missed = {kind for kind, text, _ in made(140) if not personal.kinds_in(text)}
+    assert missed == {"iban"}

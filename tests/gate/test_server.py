@@ -1,0 +1,210 @@
+"""The server answers over HTTP with what `authority.visible` allows to the agent of the token."""
+
+import asyncio
+import json
+
+import httpx2
+import pytest
+
+from synapse.bearer import TokenFile, new_token
+from synapse.server.application import Serving, build
+from synapse.server.limits import Limits
+from tests.gate.world import (
+    GHOST,
+    GHOST_MESSAGE,
+    GHOST_THREAD,
+    LIVE,
+    MAIL,
+    READERS,
+    VIEWED,
+    samples,
+    threads_of,
+    world_at,
+)
+
+READS = (
+    "/entries",
+    "/entries?limit=3",
+    "/entries?since=24h&priority=critical&limit=1000",
+    "/entries?namespace=vault/*&namespace=team/*",
+    "/entries?namespace=mail",
+    "/entries?author=eng-a&tag=tagged",
+    "/entries?archived=true",
+    "/entries?unread=true",
+    "/entries?unread=true&budget=800",
+    "/unread",
+    "/staged",
+    "/briefing",
+    "/briefing?budget=400&quick=true",
+    "/briefing?about=common&budget=20000",
+    "/briefing?only=critical&moments=false&commands=false",
+    "/briefing?department=backend",
+    "/briefing?as_of=2h",
+    "/as-of?time=2h",
+    "/as-of?time=3h&department=backend",
+    "/later?as_of=3h",
+    "/search?q=common&limit=1000",
+    "/search?q=common&archived=true&mode=words",
+    "/search?q=said&kind=message",
+    "/blockers",
+    "/blockers?project=x",
+    "/mail/inbox",
+    "/mail/inbox?agent=eng-b",
+    "/mail/unread",
+    "/mail/threads",
+    "/mail/threads?status=all",
+    "/recall?q=common&top_k=100&max_capsule_bytes=65536",
+    "/recall?q=common&scope=global",
+    "/recent?since=9d&limit=1000",
+    "/timeline/x",
+    "/log?limit=0",
+    "/me",
+    "/agents",
+    "/audit",
+    "/questions",
+    "/nights",
+    "/verify",
+    *(f"/agents/{name}/acts" for name in READERS[:-1]),
+)
+# What may be asked of one entry: of a hidden one the answer is that of one which is not there.
+OF_ONE = (
+    ("GET", "/entries/{id}", None),
+    ("GET", "/entries?id={id}", None),
+    ("GET", "/entries/{id}/fate", None),
+    ("GET", "/why/{id}", None),
+    ("GET", "/atoms/{id}/links", None),
+    ("GET", "/mail/messages/{id}", None),
+    ("POST", "/entries/{id}/resolve", {"note": "x"}),
+    ("POST", "/entries/{id}/vouch", {}),
+    ("POST", "/entries/{id}/approve", {}),
+    ("POST", "/entries/{id}/reject", {}),
+    ("POST", "/knowledge/{id}/forget", {}),
+    ("POST", "/archive", {"ids": ["{id}"]}),
+    ("POST", "/restore", {"ids": ["{id}"]}),
+    ("POST", "/acks", {"ids": ["{id}"]}),
+    ("POST", "/shown", {"ids": ["{id}"], "visible": 1, "cursor": 1}),
+    ("POST", "/mail/read", {"ids": ["{id}"]}),
+    ("POST", "/mail/messages/{id}/reply", {"body": "text"}),
+    ("POST", "/mail/messages/{id}/ack", {}),
+    ("POST", "/mail/messages/{id}/edit", {"body": "text"}),
+    ("POST", "/mail/messages/{id}/react", {"reaction": "+1"}),
+    ("POST", "/facts", {"fact": "text", "cites": ["{id}"]}),
+    ("POST", "/links", {"cause": "{id}", "effect": "{id}"}),
+    ("POST", "/entries", {"body": "x", "namespace": "api", "supersedes": "{id}"}),
+    ("POST", "/entries", {"body": "x", "namespace": "api", "derived_from": ["{id}"]}),
+)
+
+
+@pytest.fixture(scope="module")
+def told():
+    found = world_at(None)
+    yield found
+    found.mem.close()
+
+
+@pytest.fixture(scope="module")
+def tokens(tmp_path_factory):
+    path = str(tmp_path_factory.mktemp("gate") / "tokens")
+    return path, {reader: new_token(path, reader) for reader in READERS}
+
+
+async def walk(world, tokens, reader, served=None):
+    """What a client with the reader's token is told: what it is given, and what it is told of each
+    hidden entry beside what it is told of one that is not there.
+    """
+    path, texts = tokens
+    app = build(Serving(world.mem, TokenFile(path), limits=Limits(rate=0)), ())
+    if served is not None:  # the planted leak
+        gate = app.state.gate
+        object.__setattr__(
+            gate, "agent_memory", lambda caller: world.mem.as_agent(served)
+        )
+    given, apart = {}, []
+    async with httpx2.AsyncClient(
+        transport=httpx2.ASGITransport(app=app),
+        base_url="http://127.0.0.1/v1",
+        headers={"authorization": f"Bearer {texts[reader]}"},
+    ) as client:
+
+        async def ask(method, place, body, id):
+            sent = json.loads(json.dumps(body).replace("{id}", id))
+            answer = await client.request(method, place.replace("{id}", id), json=sent)
+            text = answer.text.replace(id, "ID")
+            sizes = {
+                name: value
+                for name, value in answer.headers.items()
+                if name not in ("content-length", "etag")
+            }
+            return answer.status_code, text, sizes
+
+        for place in READS:
+            answer = await client.get(place)
+            given[place] = answer.text
+        for thread in sorted(threads_of(world)):
+            for place in (
+                f"/mail/threads/{thread}",
+                f"/mail/threads/{thread}/messages",
+            ):
+                given[place] = (await client.get(place)).text
+        ghost = await client.get(f"/mail/threads/{GHOST_THREAD}")
+        assert (ghost.status_code, GHOST_THREAD in ghost.text) == (404, True)
+        before = world.mem.store.log.mark()
+        for known in samples(world, reader):
+            missing = GHOST_MESSAGE if known.state in MAIL else GHOST
+            for method, place, body in OF_ONE:
+                apart.append(
+                    (
+                        (known, method, place),
+                        await ask(method, place, body, known.id),
+                        await ask(method, place, body, missing),
+                    )
+                )
+            found = await client.get("/search", params={"q": known.word, "limit": 9})
+            given[f"search {known.word}"] = found.text.replace(known.word, "")
+        apart.append(("nothing was written", world.mem.store.log.mark(), before))
+    return given, apart
+
+
+# Where what waits for review is told to those who rule on it.
+REVIEWS = (
+    "/staged",
+    "/log?limit=0",
+    *(f"/agents/{name}/acts" for name in READERS[:-1]),
+)
+
+
+def leaks(world, reader, given):
+    return {
+        place: found
+        for place, text in given.items()
+        if (found := world.leaks(reader, text, reviewing=place in REVIEWS))
+    }
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_every_answer_of_the_server_passes_the_gate(told, tokens, reader):
+    given, apart = asyncio.run(walk(told, tokens, reader))
+    assert leaks(told, reader, given) == {}
+    assert [each for each in apart if each[1] != each[2]] == []
+    if reader != "operator":
+        _counts(told, reader, given)
+
+
+def _counts(told, reader, given):
+    """The counts of pages are those of what the reader may see."""
+    page = json.loads(given["/entries"])
+    live = told.live(reader)
+    assert {entry["id"] for entry in page["entries"]} == live
+    assert page["visible"] == page["matched"] == len(live)
+    own = {id for id in live if told.mem.store.current(id).author == reader}
+    assert json.loads(given["/unread"])["unread"] == len(live - own)
+    view = json.loads(given["/briefing"])
+    assert {each["id"] for each in view["included"]} == told.live(
+        reader, states=LIVE | VIEWED
+    )
+
+
+def test_the_walk_finds_a_server_that_acts_as_another(told, tokens):
+    given, apart = asyncio.run(walk(told, tokens, "eng-c", served="cto"))
+    assert leaks(told, "eng-c", given)
+    assert [each for each in apart if each[1] != each[2]]

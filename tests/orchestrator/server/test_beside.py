@@ -1,0 +1,102 @@
+"""The server beside the daemon: found by `orchestrator open`, ended with it."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import httpx2
+import pytest
+
+import synapse
+from orchestrator.daemon import ask, is_up
+from synapse.server.running import find
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    for name in [name for name in os.environ if name.startswith("SYNAPSE_")]:
+        monkeypatch.delenv(name)
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    return tmp_path
+
+
+@pytest.fixture
+def root(home):
+    path = str(home / "shared-memory")
+    with synapse.init(path) as memory:
+        memory.register(synapse.Agent("eng-a"))
+    return path
+
+
+def orchestrator(root, *words):
+    line = [sys.executable, "-m", "orchestrator", "--root", root, *words]
+    return subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.fixture
+def up(root):
+    """A daemon with a server, in a process of its own."""
+    line = [sys.executable, "-m", "orchestrator", "--root", root, "up"]
+    line += ["--engine", "scripted", "--serve", "--port", "0"]
+    process = subprocess.Popen(line, stderr=subprocess.PIPE, text=True)
+    until(lambda: find(root) or process.poll() is not None)
+    yield process
+    if process.poll() is None:
+        process.kill()
+    process.communicate()
+
+
+def until(what, seconds=30.0):
+    end = time.monotonic() + seconds
+    while not (found := what()):
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    return found
+
+
+def test_a_daemon_serves_and_takes_the_server_down_with_it(root, up):
+    address = find(root).address
+    assert httpx2.get(f"{address}/v1/runs").status_code == 401
+    until(lambda: is_up(root))
+    until(lambda: _answers(root))
+    opened = orchestrator(root, "open")
+    link = opened.stdout.strip()
+    assert link.startswith(f"{address}/login?code=")
+    with httpx2.Client(base_url=address) as browser:
+        code = link.partition("code=")[2]
+        assert browser.post("/login", data={"code": code}).status_code == 303
+        assert "At work now" in browser.get("/").text
+        assert browser.get("/runs").status_code == 200
+    up.send_signal(signal.SIGTERM)
+    said = up.communicate(timeout=30)[1]
+    assert up.returncode == 0, said
+    assert f"at {address}" in said
+    assert "(good once)" in said
+    assert not is_up(root)
+    assert find(root) is None
+    with pytest.raises(httpx2.ConnectError):
+        httpx2.get(address)
+
+
+def _answers(root):
+    try:
+        return ask(root, "status")
+    except synapse.NotFound:
+        return None
+
+
+def test_open_says_what_to_start_where_nothing_is_served(root):
+    done = orchestrator(root, "open")
+    assert done.returncode == 3
+    assert "serve" in done.stderr
+
+
+@pytest.mark.parametrize("port", ["x", "65536", "-1"])
+def test_a_port_is_a_number(root, port):
+    done = orchestrator(root, "up", "--serve", f"--port={port}")
+    assert done.returncode == 64
+    assert "write a number up to 65535" in done.stderr

@@ -1,0 +1,95 @@
+"""The pages of runs in a real browser: how they lie, what a keyboard can do, that they stop a run."""
+
+import pytest
+
+from tests.synapse.server import test_dashboard as dashboard
+
+pytestmark = dashboard.pytestmark
+browser = dashboard.browser
+PAGES = (
+    "/",
+    "/runs",
+    "/runs?state=failed",
+    "/runs?department=backend",
+    "/runs/lead-1",
+    "/runs/eng-1",
+    "/runs/eng-2",
+    "/runs/none",
+    "/lanes",
+    "/lanes?run=eng-1",
+    "/costs",
+    "/costs?by=model",
+    "/unread-results",
+    "/wakes",
+)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_every_page_of_runs_lies_well(worked, browser, width, theme):
+    from axe_playwright_python.sync_playwright import Axe
+
+    long = "an-agent-with-a-name-that-is-long-" * 3
+    worked.office.begin("long-" + "x" * 60, task=long * 4, project=long)
+    axe, wrong = Axe(), {}
+    window = dashboard.Window(browser, worked, width=width, theme=theme)
+    for path in PAGES:
+        page = window.goto(path)
+        found = page.evaluate(dashboard.LAYOUT)
+        found += [
+            f"{one['id']}: {one['nodes'][0]['html'][:160]}"
+            for one in axe.run(page).response["violations"]
+        ]
+        if found:
+            wrong[path] = found
+    assert wrong == {}
+    assert window.errors() == []
+    assert window.strangers() == set()
+
+
+def test_trees_fold_by_the_keyboard(worked, browser):
+    page = dashboard.Window(browser, worked).goto("/runs")
+    shown = page.locator("tr[data-run]:visible")
+    assert shown.count() == 3
+    page.locator('tr[data-run="eng-1"] a.title').focus()
+    page.keyboard.press("ArrowLeft")  # to its parent
+    page.keyboard.press("ArrowLeft")  # which folds
+    assert shown.count() == 1
+    top = page.locator('tr[data-run="lead-1"]')
+    assert top.get_attribute("aria-expanded") == "false"
+    page.keyboard.press("ArrowRight")
+    assert shown.count() == 3
+    page.locator(".fold-run").focus()
+    page.keyboard.press("Enter")
+    assert shown.count() == 1
+
+
+def test_a_person_is_asked_before_a_run_is_stopped(worked, browser):
+    window = dashboard.Window(browser, worked)
+    page, asked = window.goto("/runs/eng-2"), []
+
+    def answer(yes):
+        def handle(dialog):
+            asked.append(dialog.message)
+            if yes:
+                dialog.accept()
+            else:
+                dialog.dismiss()
+
+        return handle
+
+    button = page.get_by_role("button", name="Stop it and all below it")
+    page.once("dialog", answer(False))
+    button.click()
+    assert not stops(worked)
+    page.once("dialog", answer(True))
+    button.click()
+    page.wait_for_selector("text=Asked to stop")
+    assert stops(worked) == ["eng-2"]
+    assert asked == ["Stop eng-2 and all that it spawned?"] * 2
+    assert window.errors() == []
+
+
+def stops(site):
+    acts = site.memory.store.acts(None, None, 0, None)
+    return [record.fields["run"] for record in acts if record.kind == "stop"]

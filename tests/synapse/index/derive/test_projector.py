@@ -1,0 +1,111 @@
+"""What becomes of an entry when others take its place, and when that is taken back."""
+
+import pytest
+
+from synapse.index.snapshot import Filter
+from synapse.log.memory import MemoryLog
+from synapse.model.agents import Agent, settled
+from synapse.model.entry import Entry
+from synapse.model.records import Record
+from synapse.store import Store
+from synapse.testing import FrozenClock
+
+
+class Told:
+    """A log in memory, and what its index shows."""
+
+    def __init__(self):
+        self.clock = FrozenClock()
+        self.log = MemoryLog(self.clock)
+        self.store = Store(self.log, self.clock)
+
+    def say(self, author, authority, *replaces, topic=None, ttl="30d", **more):
+        entry = Entry("", author, "", "api/x", "info", "body", ttl)
+        entry = entry._replace(
+            authority=authority,
+            topic=topic,
+            replaces=tuple(each.id for each in replaces),
+            **more,
+        )
+        return self.log.append(Record.new("entry", author, {}, entry))
+
+    def undo(self, *holds):
+        fields = {"what": "1", "by": {}, "holds": [list(hold) for hold in holds]}
+        self.log.append(Record.new("undo", "operator", fields))
+
+    def live(self):
+        """Return the place of every live entry, with the places of those it disagrees with."""
+        self.store.refresh(look=True)
+        index = self.store.index
+        found = index.current.page(None, Filter(limit=None), self.clock.at)
+        seqs = {entry.id: entry.seq for entry in found}
+        return {entry.seq: sorted(seqs[id] for id in entry.disputed) for entry in found}
+
+
+@pytest.fixture
+def told():
+    return Told()
+
+
+def test_what_was_replaced_for_good_disagrees_with_nobody(told):
+    first = told.say("a", 60, topic="t")
+    told.say("b", 60, topic="t")
+    assert told.live() == {1: [2], 2: [1]}
+    told.say("a", 60, first)
+    assert told.live() == {2: [], 3: []}
+
+
+def test_what_is_outranked_for_a_time_disagrees_as_before_when_it_is_shown_again(told):
+    told.say("a", 60, topic="t")
+    told.say("b", 60, topic="t")
+    told.say("cto", 80, topic="t", ttl="1h")
+    assert told.live() == {3: []}
+    told.clock.advance("2h")
+    assert told.live() == {1: [2], 2: [1]}
+
+
+def test_what_is_shown_again_is_judged_as_if_it_came_now(told):
+    first = told.say("a", 60, topic="t")
+    told.say("a", 60, first)
+    told.say("b", 60, topic="t")
+    assert told.live() == {2: [], 3: []}
+    told.undo((2, False))
+    assert told.live() == {1: [3], 2: [], 3: [1]}
+    told.undo((2, True))
+    assert told.live() == {2: [], 3: []}
+
+
+def test_what_another_entry_still_hides_judges_nobody(told):
+    first = told.say("a", 80, topic="t")
+    told.say("b", 80, first)
+    told.undo((2, False))
+    told.say("c", 80, first)
+    told.undo((2, True))
+    told.say("d", 60, topic="t")
+    before = told.live()
+    assert (1 in before, 6 in before) == (False, True)
+    told.undo((2, False))
+    assert told.live() == before
+
+
+def test_every_entry_counts_once_in_its_lane(told):
+    reader = settled(Agent("r", read=("api/*",)))
+    for _ in range(3):
+        told.say("a", 60)
+    told.store.refresh(look=True)
+    names = told.store.index.current.names
+    assert names.weights(names.reach(reader), (0, 1, 2)) == (3, 3, 0)
+
+
+def test_critical_entries_below_blockers_are_counted_by_place_and_author(told):
+    for priority, place in (
+        ("critical", "blockers/x"),
+        ("critical", "blockers/x"),
+        ("info", "blockers/x"),
+        ("critical", "api/x"),
+    ):
+        told.say("a", 60, priority=priority, namespace=place)
+    told.store.refresh(look=True)
+    current, last = told.store.index.current, told.log.records[-1].at
+    assert current.blockers(0) == [("blockers/x", "a", 2)]
+    assert current.blockers(last + 1) == []

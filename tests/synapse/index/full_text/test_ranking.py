@@ -1,0 +1,104 @@
+"""The worth of an entry: pure, in numbers."""
+
+import pytest
+
+from synapse.index.full_text.ranking import LONG, Scores, Threads, rarity, seeds
+
+NOBODY = (0, 0, 0, 0)
+
+
+def threads(*stretches):
+    found = Threads()
+    for stretch in stretches:
+        found.tell(stretch)
+    return found
+
+
+def test_the_rarer_word_tells_more():
+    assert rarity(1, 100) > rarity(50, 100) > rarity(100, 100) > 0
+    assert rarity(0, 0) > 0
+
+
+def test_two_words_beat_one_and_rare_ones_common_ones():
+    scores = Scores((3.0, 1.0), {1: 0b11, 2: 0b01, 3: 0b10})
+    of = [scores.of(seq, NOBODY, 0, 10) for seq in (1, 2, 3, 4)]
+    assert of == sorted(of, reverse=True)
+    assert of[3] == 0
+
+
+def test_neighbours_count_the_nearer_and_the_earlier_more():
+    scores = Scores((1.0,), {7: 1})
+    near, far = scores.of(1, (7, 0, 0, 0), 0, 10), scores.of(2, (0, 7, 0, 0), 0, 10)
+    after = scores.of(3, (0, 0, 7, 0), 0, 10)
+    own = scores.of(7, NOBODY, 0, 10)
+    assert own > near > after > far > 0
+
+
+def test_a_word_said_again_nearby_counts_little():
+    scores = Scores((1.0,), {1: 1, 2: 1, 3: 1})
+    alone, twice = scores.of(1, NOBODY, 0, 10), scores.of(1, (2, 0, 3, 0), 0, 10)
+    assert alone < twice < 2 * alone
+
+
+def test_a_long_text_says_any_word_more_cheaply():
+    scores = Scores((1.0,), {1: 1})
+    assert scores.of(1, NOBODY, 0, LONG) == scores.of(1, NOBODY, 0, 5)
+    assert scores.of(1, NOBODY, 0, 4 * LONG) < scores.of(1, NOBODY, 0, LONG)
+
+
+def test_the_author_counts_beside_the_text():
+    scores = Scores((1.0,), {1: 1})
+    assert (
+        0
+        < scores.of(2, NOBODY, 1, 10)
+        < scores.of(1, NOBODY, 0, 10)
+        < scores.of(1, NOBODY, 1, 10)
+    )
+
+
+def test_stretches_of_a_thread_make_one_row():
+    found = threads([1, 4, 6, 9], [6, 9, 12, 15])
+    assert found.near(9) == (6, 4, 12, 15)
+    assert found.near(1) == (0, 0, 4, 6)
+    assert found.near(99) == NOBODY
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"), [(1, [4]), (2, [4, 2]), (3, [4, 2, 3]), (9, [4, 1, 2, 3, 5])]
+)
+def test_seeds_are_the_rarest_then_the_weightiest_then_the_newest(limit, expected):
+    masks, prios = {1: 1, 2: 1, 3: 1, 4: 2, 5: 0}, {2: 0, 1: 2, 3: 2, 4: 2, 5: 0}
+    found = seeds(masks, prios, (1.0, 5.0), limit)
+    assert sorted(found) == sorted(expected) if limit == 9 else found == expected
+
+
+@pytest.mark.parametrize(
+    ("count", "of", "told"),
+    [(0, 0, 0.693147), (1, 100, 4.209655), (50, 100, 0.693147), (7, 3, 0.064539)],
+)
+def test_what_a_word_tells_is_the_usual_measure(count, of, told):
+    assert rarity(count, of) == pytest.approx(told, abs=1e-6)
+
+
+def test_a_score_is_saturated_by_saying_it_again():
+    scores = Scores((2.0, 1.0), {1: 0b01, 2: 0b10, 3: 0b11})
+    # each word: its rarity, times (K + 1) f / (f + K), and K grows with long texts
+    assert scores.of(1, NOBODY, 0, 10) == pytest.approx(2.0)
+    assert scores.of(3, NOBODY, 0, 10) == pytest.approx(3.0)
+    assert scores.of(1, (1, 0, 0, 0), 0, 10) == pytest.approx(2 * 1.6 * 2.2 / 2.8)
+    assert scores.of(1, (0, 1, 0, 0), 0, 10) == pytest.approx(2 * 1.3 * 2.2 / 2.5)
+    assert scores.of(1, (0, 0, 1, 0), 0, 10) == pytest.approx(2 * 1.4 * 2.2 / 2.6)
+    assert scores.of(1, (0, 0, 0, 1), 0, 10) == pytest.approx(2 * 1.2 * 2.2 / 2.4)
+    assert scores.of(2, NOBODY, 0b01, 10) == pytest.approx(1 + 2 * 0.5 * 2.2 / 1.7)
+    assert scores.of(2, NOBODY, 0, 4 * LONG) == pytest.approx(2.2 / (1 + 1.2 * 2))
+
+
+def test_seeds_are_the_rarest_the_weightiest_and_the_newest():
+    masks = {1: 0b01, 2: 0b10, 3: 0b11, 4: 0b10, 5: 0b10, 6: 0b10}
+    prios = {2: 1, 4: 2, 5: 1, 6: 0}
+    rarities = (1.0, 5.0)
+    chosen = [seeds(masks, prios, rarities, limit) for limit in range(8)]
+    assert chosen[1] == [3]
+    assert chosen[2:5] == [[3, 6], [3, 6, 5], [3, 6, 5, 2]]
+    assert set(chosen[5]) == {3, 6, 5, 2, 4}
+    assert set(chosen[6]) == set(chosen[7]) == set(masks)

@@ -1,0 +1,195 @@
+"""The index over a log in memory: what it takes in, what it says of records that are gone, and what
+it does about a damaged file.
+"""
+
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from synapse.errors import IndexDamaged, StoreError
+from synapse.index.derive.progress import read_reached, write_reached
+from synapse.index.index import Index
+from synapse.index.snapshot import Filter
+from synapse.log.memory import MemoryLog
+from synapse.model.records import Lost
+from synapse.testing import FrozenClock, draft_entry
+
+
+class Told(MemoryLog):
+    """A log in memory that keeps what it was asked to explain."""
+
+    def __init__(self):
+        super().__init__(FrozenClock())
+        self.losses = []
+
+    def explain(self, lost):
+        self.losses.append(lost)
+        return super().explain(lost)
+
+
+@pytest.fixture
+def log():
+    return Told()
+
+
+@pytest.fixture
+def index(log, tmp_path):
+    made = Index(log, str(tmp_path / "i" / "brain.db"))
+    log.state = made
+    made.said = []
+    made.say = made.said.append
+    for number in range(3):
+        log.append(draft_entry(f"body {number}"))
+    made.catch_up()
+    yield made
+    made.db.close()
+
+
+def damaged():
+    raise IndexDamaged("damaged")
+
+
+def unreadable():
+    connection = sqlite3.connect(":memory:")
+    connection.deserialize(b"no database at all, and no header of one" * 100)
+    connection.execute("select 1 from sqlite_master")
+
+
+def mistaken():
+    sqlite3.connect(":memory:").execute("select from")
+
+
+class Section:
+    """Fails the first time, in this way."""
+
+    def __init__(self, fails):
+        self.fails, self.calls = fails, 0
+
+    def __call__(self):
+        self.calls += 1
+        if self.calls == 1:
+            self.fails()
+        return "done"
+
+
+@pytest.mark.parametrize("fails", [damaged, unreadable])
+def test_a_damaged_file_is_set_aside_and_the_section_runs_again(index, tmp_path, fails):
+    section, digest = Section(fails), index.digest()
+    assert index.twice(section) == "done"
+    assert section.calls == 2
+    assert (tmp_path / "i" / "brain.db.damaged").exists()
+    assert index.digest() == digest
+    assert [note.split(":")[0] for note in index.said] == ["the index was damaged"]
+
+
+def test_what_is_no_damage_sets_nothing_aside(index, tmp_path):
+    section = Section(mistaken)
+    with pytest.raises(sqlite3.OperationalError, match="syntax error"):
+        index.twice(section)
+    assert section.calls == 1
+    assert not (tmp_path / "i" / "brain.db.damaged").exists()
+
+
+def test_an_index_in_memory_has_nothing_to_set_aside():
+    index = Index(Told(), ":memory:")
+    with pytest.raises(StoreError):
+        index.twice(Section(unreadable))
+
+
+def test_a_rebuild_that_finds_every_record_gives_none_up(index):
+    turn = index.turns()
+    assert index.rebuild() == 3
+    index.catch_up()
+    assert (index.said, index.turns()) == ([], turn)
+
+
+def test_a_rebuild_gives_up_what_is_gone(index, log):
+    log.records.pop()
+    turn = index.turns()
+    assert index.rebuild() == 2
+    index.catch_up()
+    assert index.said == [
+        "given up: records 3 to 3, which had been seen, are not there"
+    ]
+    assert (index.turns(), log.losses) == (turn + 1, [])
+
+
+def test_the_log_explains_why_it_ends_before_what_was_indexed(index, log):
+    first, last = log.records[1].at, log.records[2].at
+    del log.records[1:]
+    index.catch_up()
+    assert log.losses == [Lost(1, 3, first, last, "-")]
+    assert index.said == [
+        "the journal is another one than was indexed (its owner took records back):"
+        " the index was made anew"
+    ]
+
+
+def test_a_log_that_ends_before_what_a_lost_index_had_seen_is_explained(index, log):
+    log.records.pop()
+    index.renew()
+    index.catch_up()
+    assert log.losses == [Lost(2, 3, 0, 0, "-")]
+    assert index.seen() == 2
+
+
+def test_a_log_of_another_proof_that_lost_nothing_is_derived_anew(index, log):
+    """It may hold as many records as before, or more."""
+    write_reached(index.db, read_reached(index.db)._replace(proof="9"))
+    log.append(draft_entry("more"))
+    index.catch_up()
+    assert log.losses == []
+    assert index.said == [
+        "the journal is another one than was indexed (a checkout?): the index was made anew"
+    ]
+
+
+def test_a_fold_waits_until_there_is_enough(index):
+    count = index.taken
+    index.fold(count + 1)
+    assert index.taken == count > 0
+    index.fold(count)
+    assert index.taken == 0
+
+
+def test_an_index_in_memory_is_not_folded():
+    log = Told()
+    log.state = index = Index(log, ":memory:")
+    log.append(draft_entry("body"))
+    index.catch_up()
+    count = index.taken
+    index.fold()
+    assert index.taken == count > 0
+
+
+def test_the_names_of_a_folder_begin_with_the_first_record(index, log):
+    names = [f"{record.id}.md" for record in log.records]
+    folder = f"entries/{log.records[0].fields['namespace']}"
+    assert sorted(index.names(folder)) == names
+    added = log.append(draft_entry("more"))
+    index.catch_up()
+    assert sorted(index.names(folder)) == [*names, f"{added.id}.md"]
+
+
+def test_who_was_shown_nothing_saw_up_to_no_place(index):
+    assert index.current.shown("nobody") == 0
+
+
+def test_a_thread_reads_in_the_new_file_after_one_was_set_aside(index):
+    with ThreadPoolExecutor(1) as other:
+        index.note("kept", "before")
+        assert other.submit(index.db.meta, "kept").result() == "before"
+        index.renew()
+        index.note("kept", "after")
+        assert other.submit(index.db.meta, "kept").result() == "after"
+
+
+def test_entries_are_loaded_some_hundreds_at_a_time():
+    log = Told()
+    log.state = index = Index(log, ":memory:")
+    for number in range(502):
+        log.append(draft_entry(f"body {number}"))
+    index.catch_up()
+    found = index.current.page(None, Filter(limit=None), log.records[-1].at)
+    assert sorted(entry.seq for entry in found) == list(range(1, 503))

@@ -1,0 +1,185 @@
+"""Files that follow from records: which are put, by whom, and when they are looked at again."""
+
+import os
+
+import pytest
+
+import synapse
+from synapse.log import settle
+from synapse.testing import FrozenClock
+
+
+@pytest.fixture
+def clock():
+    return FrozenClock()
+
+
+@pytest.fixture
+def root(tmp_path):
+    return tmp_path / "shared"
+
+
+@pytest.fixture
+def memory(root, clock):
+    with synapse.init(str(root), clock=clock) as memory:
+        memory.register(synapse.Agent("eng", read=["*"], write=["*"]))
+        memory.register(
+            synapse.Agent("junior", read=["*"], write=["*"], review_required=True)
+        )
+        memory.register(synapse.Agent("lead", role="cto"))
+        clock.advance("1h")
+        finish(memory)
+        yield memory
+
+
+def finish(memory, limit=None):
+    return memory.store.log.finish(limit)
+
+
+def placed(root):
+    seq, at, boot = (root / ".index" / "placed").read_text().split(" ")
+    return int(seq), int(at), boot
+
+
+def entries(memory, count):
+    eng = memory.as_agent("eng")
+    return [eng.append(f"body {number}", "api/x") for number in range(count)]
+
+
+def file_of(root, entry):
+    return root / "entries" / "api" / "x" / f"{entry.id}.md"
+
+
+def test_a_file_that_a_dead_writer_left_out_is_put_once_it_is_two_seconds_old(
+    memory, root, clock
+):
+    (entry,) = entries(memory, 1)
+    text = file_of(root, entry).read_bytes()
+    file_of(root, entry).unlink()
+    clock.advance("1s")
+    assert finish(memory) == 0
+    assert not file_of(root, entry).exists()
+    clock.advance("1s")
+    assert finish(memory) == 1
+    assert file_of(root, entry).read_bytes() == text
+    assert finish(memory) == 0
+    assert placed(root)[0] == memory.store.log.journal.last()
+
+
+def test_a_file_is_checked_once_and_then_left(memory, root, clock):
+    (entry,) = entries(memory, 1)
+    clock.advance("1m")
+    assert finish(memory) == 1
+    file_of(root, entry).unlink()
+    clock.advance("1m")
+    entries(memory, 1)
+    clock.advance("1m")
+    finish(memory)
+    assert not file_of(root, entry).exists()
+
+
+def test_a_look_may_be_limited_and_goes_on_later(memory, root, clock):
+    made = entries(memory, 5)
+    for entry in made:
+        file_of(root, entry).unlink()
+    clock.advance("1m")
+    assert [finish(memory, 2) for _ in range(4)] == [2, 2, 1, 0]
+    assert all(file_of(root, entry).exists() for entry in made)
+
+
+@pytest.mark.parametrize(("age", "checked"), [("119s", True), ("121s", False)])
+def test_after_the_machine_went_down_two_minutes_are_checked_again(
+    memory, root, clock, age, checked
+):
+    (entry,) = entries(memory, 1)
+    clock.advance(age)
+    (other,) = entries(memory, 1)
+    clock.advance("1h")
+    finish(memory)
+    whole = file_of(root, entry).read_bytes()
+    file_of(root, entry).write_bytes(whole[:9])
+    file_of(root, other).write_bytes(b"")
+    seq, at, _ = placed(root)
+    (root / ".index" / "placed").write_text(f"{seq} {at} before")
+    assert finish(memory) >= 1
+    assert (file_of(root, entry).read_bytes() == whole) is checked
+    assert len(file_of(root, other).read_bytes()) > 9
+    assert placed(root)[2] != "before"
+
+
+def test_a_tree_that_is_yet_to_follow_says_so(memory, root):
+    assert settle.lags(str(root)) is False
+    assert memory.store.log.lags is False
+    settle.restart(str(root), 1)
+    assert settle.lags(str(root)) is True
+    assert memory.store.log.lags is True
+    assert placed(root)[0] == 1
+    settle.restart(str(root), 9)  # no further than it was
+    assert placed(root)[0] == 1
+    finish(memory)
+    assert settle.lags(str(root)) is False
+
+
+def test_where_nothing_was_noted_all_is_checked(memory, root, clock):
+    made = entries(memory, 3)
+    clock.advance("1h")
+    finish(memory)
+    for damage in ("", "1 2", "x y z", None):
+        for entry in made:
+            file_of(root, entry).unlink()
+        if damage is None:
+            (root / ".index" / "placed").unlink()
+        else:
+            (root / ".index" / "placed").write_text(damage)
+        assert finish(memory) >= 3
+        assert all(file_of(root, entry).exists() for entry in made)
+
+
+def test_a_proposal_stands_where_its_state_puts_it(memory, root, clock):
+    junior, lead = memory.as_agent("junior"), memory.as_agent("lead")
+    first, second, third = (junior.append(f"p{n}", "api/x") for n in range(3))
+    assert not file_of(root, first).exists()
+    lead.approve(first.id)
+    lead.reject(second.id, "no")
+    clock.advance("1h")
+    finish(memory)
+    found = sorted(path.name for path in (root / "staging").rglob("*.md"))
+    assert found == [f"{third.id}.md"]
+    assert file_of(root, first).exists()
+    # a writer that died before its files left both
+    staged = next((root / "staging").rglob("*.md"))
+    file_of(root, first).rename(staged.with_name(f"{first.id}.md"))
+    staged.unlink()
+    settle.restart(str(root), 0)
+    finish(memory)
+    found = sorted(path.name for path in (root / "staging").rglob("*.md"))
+    assert found == [f"{third.id}.md"]
+    assert file_of(root, first).exists()
+
+
+def test_an_archived_entry_is_on_the_page_of_its_month(memory, root, clock):
+    eng = memory.as_agent("eng")
+    one, two = entries(memory, 2)
+    eng.archive([one.id, two.id], "done")
+    page = root / "archive" / f"{one.id[4:11]}.md"
+    whole = page.read_text()
+    assert one.id in whole
+    assert not file_of(root, one).exists()
+    clock.advance("1h")
+    finish(memory)
+    page.unlink()
+    settle.restart(str(root), 0)
+    finish(memory)
+    assert one.id in page.read_text()
+    assert memory.verify().ok
+
+
+def test_only_one_process_at_a_time_puts_files(memory, root, clock):
+    entries(memory, 1)
+    clock.advance("1m")
+    lock = settle._only_one(str(root))
+    assert lock is not None
+    assert settle._only_one(str(root)) is None
+    assert finish(memory) == 0
+    os.close(lock)
+    assert finish(memory) == 1
