@@ -243,18 +243,19 @@ def _locked(root: str) -> int:
 
 
 def _bound(path: str) -> socket.socket:
-    """Bind a socket at the path, for its owner alone. A socket that a dead daemon left is removed:
-    the lock says that it is dead.
+    """Return a socket that listens at the path, for its owner alone. It gets its name once it
+    listens, in the place of what a dead daemon left: the lock says that it is dead.
     """
-    try:
-        os.unlink(path)
-    except FileNotFoundError:
-        pass
     bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    draft = f"{path}.new"
     before = os.umask(0o177)
     try:
-        with _short(path) as near:
+        with suppress(FileNotFoundError):
+            os.unlink(draft)
+        with _short(draft) as near:
             bound.bind(near)
+        bound.listen()
+        os.replace(draft, path)
     except OSError as error:
         bound.close()
         raise StoreError(f"{path} cannot be listened on: {error}") from error

@@ -12,7 +12,7 @@ import pytest
 
 import synapse
 from orchestrator import Supervisor
-from orchestrator.daemon import ask, is_up
+from orchestrator.daemon import _bound, ask, is_up
 from orchestrator.engines.scripted import Scripted
 from orchestrator.run_store.recovery import recover
 from orchestrator.runs.files.folder import Folder
@@ -99,6 +99,22 @@ def test_one_daemon_that_its_user_alone_may_ask(root, start):
     assert daemon.wait(10) == 0
     assert not is_up(root)
     assert not os.path.exists(f"{root}/runs/.daemon.sock")
+
+
+def test_its_socket_has_a_name_only_while_it_listens(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    begins, seen = socket.socket.listen, []
+
+    def listen(self, *backlog):
+        seen.append(os.listdir())
+        begins(self, *backlog)
+
+    monkeypatch.setattr(socket.socket, "listen", listen)
+    for _ in range(2):  # the second one in the place of the dead first
+        with _bound("sock"), socket.socket(socket.AF_UNIX) as line:
+            line.connect("sock")  # nobody accepts yet, and nobody is refused
+        assert os.listdir() == ["sock"]
+    assert seen[0] == ["sock.new"]
 
 
 def test_a_daemon_that_was_killed_leaves_no_hindrance(root, start):
