@@ -41,13 +41,19 @@ def pytest_configure(config):
 
         examples.whole = True
         settings.load_profile("soak")
-    home = tempfile.mkdtemp(prefix="synapse-home-")  # never the folder of whoever tests
-    atexit.register(shutil.rmtree, home, ignore_errors=True)
-    os.environ["SYNAPSE_HOME"] = home
-    if not os.access(MEMORY, os.W_OK) or os.statvfs(MEMORY).f_flag & os.ST_NOEXEC:
-        return
-    if shutil.disk_usage(MEMORY).free > SPACE:
+    in_memory = (
+        os.access(MEMORY, os.W_OK)
+        and not os.statvfs(MEMORY).f_flag & os.ST_NOEXEC
+        and shutil.disk_usage(MEMORY).free > SPACE
+    )
+    if in_memory:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY)
+    place = tempfile.mkdtemp(prefix="synapse-", dir=MEMORY if in_memory else None)
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
+    # of the product's own temporary folders, also in processes that tests start
+    os.environ["TMPDIR"] = tempfile.tempdir = place
+    os.environ["SYNAPSE_HOME"] = f"{place}/home"  # never the folder of whoever tests
+    os.mkdir(f"{place}/home", 0o700)
 
 
 def pytest_collection_finish(session):

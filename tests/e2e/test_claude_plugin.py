@@ -247,6 +247,7 @@ def test_the_version_is_the_one_that_the_facts_are_of(project):
     assert facts.load("claude-code").verified in done.stdout
 
 
+@pytest.mark.soak
 def test_a_session_loads_all_of_the_plugin_with_no_question(project, serve):
     server = serve(lambda seen: "Done.")
     output = project.ask(
@@ -261,6 +262,7 @@ def test_a_session_loads_all_of_the_plugin_with_no_question(project, serve):
     assert statuses["plugin:synapse:synapse"] in ("pending", "connected")
 
 
+@pytest.mark.soak
 def test_the_commands_show_the_memory(project, serve):
     server = serve(lambda seen: "Done.")
     project.ask(server.url, "/synapse:status")
@@ -270,6 +272,7 @@ def test_the_commands_show_the_memory(project, serve):
     assert "synapse:status" not in str(server.journal[0].body.get("system"))
 
 
+@pytest.mark.soak
 def test_shells_of_a_session_have_the_command_line(project, serve):
     server = serve(lambda seen: "Done." if seen.turn else bash("synapse where"))
     project.ask(server.url, "TASK-MAIN")
@@ -516,6 +519,7 @@ def test_a_critical_wakes_an_idle_session_that_a_program_talks_to(project, serve
     assert len(server.journal) == 3
 
 
+@pytest.mark.soak
 def test_a_critical_wakes_an_idle_session_that_a_person_sits_before(project, serve):
     server = serve(lambda seen: f"Said after {seen.turn} replies.")
     terminal = Terminal(project.command(), str(project.folder), project.env(server.url))
@@ -540,6 +544,7 @@ def test_a_critical_wakes_an_idle_session_that_a_person_sits_before(project, ser
         terminal.close()
 
 
+@pytest.mark.soak
 def test_an_idle_session_costs_no_request_when_the_memory_is_taken_away(project, serve):
     server = serve(lambda seen: "Done.")
     terminal = Terminal(project.command(), str(project.folder), project.env(server.url))
@@ -583,7 +588,16 @@ def torn(project):
 
 
 @pytest.mark.parametrize(
-    "harm", [gone, no_workspace, no_python, torn], ids=lambda harm: harm.__name__
+    "harm",
+    [
+        gone,
+        torn,
+        *(
+            pytest.param(harm, marks=pytest.mark.soak)
+            for harm in (no_workspace, no_python)
+        ),
+    ],
+    ids=lambda harm: harm.__name__,
 )
 def test_the_client_goes_on_without_the_memory(project, serve, harm):
     harm(project)

@@ -204,7 +204,7 @@ def test_a_perfect_model_is_measured_as_such(measure, capsys):
 def test_each_chance_is_found_again_and_the_others_stay(measure, chances):
     found = measure(
         Model(**{behaviour: chance for behaviour, (_, chance) in chances.items()}),
-        runs=30,
+        runs=24,
     )
     perfect = {"p_read": 1, "tool_use": 1, "beside": 1, "heeds": 1}
     for name, chance in chances.values():
@@ -309,15 +309,15 @@ def test_a_client_is_measured_by_its_last_message(client, tmp_path, capsys):
 
 
 def test_a_client_that_ignores_the_memory_reads_nothing(client):
-    found = client(0, 0, runs=12)
+    found = client(0, 0, runs=8)
     assert share(found, "p_read")[0] == 0
     assert share(found, "p_read")[2] < 0.35
     assert share(found, "heeds") == (None, None, None, 0)
 
 
 def test_a_client_that_repeats_the_lie_heeds_nothing_and_one_that_looks_does(client):
-    assert share(client(1, 0, runs=8), "heeds")[0] == 0
-    assert share(client(1, 1, runs=8), "heeds")[0] == 1
+    assert share(client(1, 0, runs=4), "heeds")[0] == 0
+    assert share(client(1, 1, runs=4), "heeds")[0] == 1
 
 
 def test_a_client_that_repeats_its_whole_prompt_has_read_nothing(client, tmp_path):
