@@ -36,8 +36,12 @@ from synapse.store import Store
 from synapse.system import plain_files
 from synapse.system.checks import checked, fields_fit
 from synapse.system.text import encodes
+from synapse.system.typed import TYPE_CHECKING
 from synapse.trust.persons import operators_alone
 from synapse.writer import incarnation
+
+if TYPE_CHECKING:
+    from synapse.integrity.checkpoints import Checkpoints
 
 __all__ = [
     "AgentMemory",
@@ -100,15 +104,18 @@ class Memory:
     def __init__(self, store: Store) -> None:
         self.store = store
         self._agent_memories: dict[str, AgentMemory] = {}
+        self._checkpoints: Checkpoints | None = None
         if isinstance(store.log, FilesLog):
             store.log.reached = self._reached
 
     def _reached(self, first: int, last: int) -> None:
         """Have a checkpoint made where one is due: of every tenth record it is looked up."""
-        if last // 10 != (first - 1) // 10:
-            from synapse.integrity import checkpoints
+        if self._checkpoints is None and last // 10 != (first - 1) // 10:
+            from synapse.integrity.checkpoints import Checkpoints
 
-            checkpoints.reached(self.store, first, last)
+            self._checkpoints = Checkpoints(self.store)
+        if self._checkpoints is not None:
+            self._checkpoints.reached(first, last)
 
     # -- agents ------------------------------------------------------------------------------------
 
@@ -343,6 +350,8 @@ class Memory:
         return exchange.lines_in(self.store, lines)
 
     def close(self) -> None:
+        if self._checkpoints is not None:
+            self._checkpoints.finish()
         self.store.close()
 
     def __enter__(self) -> Memory:

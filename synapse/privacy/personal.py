@@ -37,6 +37,7 @@ WORDS = frozenset(
 _RUN = r"[0-9][0-9 ().\-/]{6,}[0-9]"
 _RUNS = bytes(114 if chr(code) in "0123456789 ().-/" else 32 for code in range(256))
 _LONG_RUN = b"r" * 8
+_DIGITS = bytes(48 if 48 <= code <= 57 else 32 for code in range(256))
 _CARD = "0" * 13
 _SHAPE = bytes(
     48 if 48 <= code <= 57 else 65 if 65 <= code <= 90 else code for code in range(256)
@@ -238,6 +239,10 @@ _FORMS = (
         shapes=("00000 ",),
     ),
 )
+# The words by which an illness is noticed, also those that are not of ASCII.
+_ILL = frozenset(("diagnostiqué", "diagnostiquée")).union(
+    *(form.words for form in _FORMS if form.kind == "health")
+)
 _ROBOTS = frozenset(
     "noreply no-reply donotreply do-not-reply git user users root admin administrator info support"
     " security hello contact team dev devs help sales press legal abuse postmaster webmaster"
@@ -328,19 +333,23 @@ def _places(small: str, words: tuple[str, ...]) -> set[int]:
 
 
 def hinted(text: str, words: Words) -> bool:
-    """Return whether a text with these words may hold personal data: a cheap look."""
+    """Return whether a text with these words may hold personal data: a cheap look. Without a digit
+    it may hold an e-mail address or an illness, nothing else.
+    """
+    if "@" in text or not _ILL.isdisjoint(words.each):
+        return True
+    raw = bytes_of(text)
+    if b"0" not in raw.translate(_DIGITS):
+        return False
     return (
         not WORDS.isdisjoint(words.each)
-        or "@" in text
-        or _has_run(text)
+        or (_LONG_RUN in raw.translate(_RUNS) and _has_run(text))
         or "straße" in words.small
     )
 
 
 def _has_run(text: str) -> bool:
     """Return whether a text has a long run of digits and of what stands between them."""
-    if _LONG_RUN not in bytes_of(text).translate(_RUNS):
-        return False
     return compiled(_RUN).search(text) is not None
 
 

@@ -47,6 +47,12 @@ def workspace(root, records=RECORDS, settings=""):
     return mem
 
 
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch):
+    """Make a checkpoint at every tenth record, however soon the next one comes."""
+    monkeypatch.setattr(checkpoints, "PAUSE", 0.0)
+
+
 def lines(root):
     return (root / SEGMENT).read_bytes().splitlines(keepends=True)
 
@@ -236,6 +242,16 @@ def test_a_second_place_finds_what_the_first_forgot(tmp_path):
         assert any("record 22 is not the one" in problem.what for problem in found)
         with pytest.raises(NotFound):
             mem.verify(against=str(tmp_path / "nowhere"))
+
+
+def test_who_writes_much_signs_once_a_second_and_at_its_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoints, "PAUSE", 60.0)
+    mem = workspace(tmp_path / "shared-memory")
+    assert last_signed(mem.store.log.root).size == 10  # and 20 to 40 within a second
+    mem.close()
+    signed = [name for name, _ in checkpoints.listed(mem.store.log.root)]
+    assert signed == [f"{size:018d}.note" for size in (10, RECORDS)]
+    assert problems(tmp_path / "shared-memory") == ()
 
 
 def test_a_spawned_run_signs_nothing(tmp_path, monkeypatch):
