@@ -5,12 +5,14 @@ the rulings use it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 
 from synapse.authority import is_merged, may_rule, passed_on, visible
 from synapse.errors import Forbidden, NotFound, ReadOnly, StoreError, SynapseError
 from synapse.model import kinds
 from synapse.model.agents import OPERATOR, Agent
 from synapse.model.entry import SEALED, Entry
+from synapse.model.records import Record
 from synapse.model.results import Event
 from synapse.store import Store
 from synapse.system.quoting import escaped
@@ -190,10 +192,12 @@ class Access:
             found = [snap.entry(id, now) for id in new if id not in known]
         doubtful = [e.id for e in found if e is not None and e.trust == "unverified"]
         if doubtful:
-            try:
-                self.store.write(lineage.note(self.id, self.writer.run, doubtful))
-            except ReadOnly:
-                pass
+            note = lineage.note(self.id, self.writer.run, doubtful)
+            self.store.index.afterwards(lambda: self._note(note))
+
+    def _note(self, note: Record) -> None:
+        with suppress(ReadOnly):
+            self.store.write(note)
 
     def sees_staged(self, entry: Entry) -> bool:
         """Return whether this agent may see an entry that waits for review."""

@@ -559,6 +559,18 @@ def test_what_a_run_writes_is_believed_no_more_than_what_it_read(memory, how):
     assert memory.rebuild().digest == memory.digest()
 
 
+@pytest.mark.parametrize("how", ["read", "why", "history", "inbox", "threads"])
+def test_it_is_so_for_what_a_process_does_first_of_all(memory, how):
+    """A process that has written nothing yet has to look at the log before it notes anything."""
+    mail = how in ("history", "inbox", "threads")
+    entry = doubtful_mail(memory) if mail else doubt(memory)
+    with at_work(memory) as me, synapse.open(memory.store.root) as other:
+        there = other.as_agent("eng", me.writer.run, me.writer.epoch)
+        READS[how](there, entry)
+        assert there.append("after", "status/shop").trust == "unverified"
+        assert me.append("after", "status/shop").trust == "unverified"
+
+
 def test_all_that_limits_a_run_has_to_be_vouched_for(memory):
     one, other = doubt(memory, body="one"), doubt(memory, body="other")
     with at_work(memory) as me:
