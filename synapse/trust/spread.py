@@ -23,7 +23,7 @@ LEAST = 6  # words that a text has which can ask for something
 LATEST = 200  # entries that a run was shown, at most
 CACHED = 4_096  # texts whose words in a row are kept
 _WORD = re.compile(r"\w+")
-_QUOTED = re.compile(r"^\s*>.*$", re.MULTILINE)
+_QUOTED = re.compile(r"^[^\S\n]*>.*$", re.MULTILINE)  # on one line, or it is quadratic
 
 Rows = frozenset[tuple[str, ...]]
 
