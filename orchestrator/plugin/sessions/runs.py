@@ -79,7 +79,14 @@ class ClientRuns:
         if key == MAIN:
             worker.before = figures_of(spent(event.client, event.transcript))
         self.session.workers[key] = worker
+        if parent is not None:
+            self._pass_doubts(parent, run)
         return worker
+
+    def _pass_doubts(self, told: Run, to: Run) -> None:
+        """Limit a run by what limits another one, whose words it was told."""
+        doubts = self._memory_of(told).access.doubts()
+        self._memory_of(to).access.noticed_ids(doubts)
 
     def _cursor(self) -> int:
         with self.store.snapshot(late=True) as snap:
@@ -142,6 +149,9 @@ class ClientRuns:
         """Return the memory as a worker's agent has it."""
         return self.memory.as_agent(worker.agent, worker.run, worker.epoch)
 
+    def _memory_of(self, run: Run) -> AgentMemory:
+        return self.memory.as_agent(run.agent, run.id, run.epoch)
+
     def reader(self, worker: Worker) -> Agent:
         """Return the agent as it reads in its run."""
         return self.store.agents()[worker.agent].joined(self.project)
@@ -184,6 +194,8 @@ class ClientRuns:
         worker = self.session.workers[key]
         if self.is_running(worker):
             run, entry = self.run(worker), None
+            if key != MAIN and MAIN in self.session.workers:
+                self._pass_doubts(run, self.run(self.session.workers[MAIN]))
             if silent:
                 reason = self.runs.over(run)
                 outcome = Outcome("stopped", "", reason) if reason else outcome
