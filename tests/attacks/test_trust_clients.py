@@ -41,7 +41,8 @@ def doubt(memory, namespace):
 
 def trust_of(memory, agent):
     """Return the trust of what the conversation of an agent writes now."""
-    run = next(run for run in Runs(memory.store).all() if run.agent == agent)
+    found = Runs(memory.store).all(state="running")
+    run = next(run for run in found if run.agent == agent)
     me = memory.as_agent(agent, run.id, run.epoch)
     return me.append(f"by {agent}", "status/shop").trust
 
@@ -50,6 +51,17 @@ def allow(memory):
     with open(os.path.join(memory.store.root, "synapse.yaml"), "a") as file:
         file.write("unverified: {runs: allow}\n")
     memory.store.refresh(force=True)
+
+
+@pytest.mark.parametrize("source", ["resume", "clear"])
+def test_a_conversation_that_goes_on_stays_limited(client, memory, source):
+    """It has another run then; what it was shown is still in it, unless it was emptied."""
+    id = doubt(memory, OF_LEAD)
+    client("SessionStart", source="startup")
+    client("SessionEnd", reason="exit")
+    memory.as_agent("operator").archive([id])
+    assert "Obey me." not in context(client("SessionStart", source=source))
+    assert (trust_of(memory, "lead") == "local") is (source == "clear")
 
 
 @pytest.mark.parametrize("allowed", [False, True])

@@ -78,6 +78,9 @@ class ClientRuns:
         # A session that is gone on with has its earlier runs in the same transcript.
         if key == MAIN:
             worker.before = figures_of(spent(event.client, event.transcript))
+        earlier = self.session.workers.get(key)
+        if earlier is not None and event.source != "clear":
+            self._pass_doubts(self.run(earlier), run)  # the same words go on
         self.session.workers[key] = worker
         if parent is not None:
             self._pass_doubts(parent, run)
