@@ -86,9 +86,9 @@ class ClientRuns:
             self._pass_doubts(parent, run)
         return worker
 
-    def _pass_doubts(self, told: Run, to: Run) -> None:
+    def _pass_doubts(self, source: Run, to: Run) -> None:
         """Limit a run by what limits another one, whose words it was told."""
-        doubts = self._memory_of(told).access.doubts()
+        doubts = self._memory_of(source).access.doubts()
         self._memory_of(to).access.noticed_ids(doubts)
 
     def _cursor(self) -> int:
