@@ -190,7 +190,12 @@ class Access:
         with self.store.snapshot() as snap:
             known = set(lineage.doubts(snap, self.writer.run, now))
             found = [snap.entry(id, now) for id in new if id not in known]
-        doubtful = [e.id for e in found if e is not None and e.trust == "unverified"]
+        # what it wrote itself is limited by what it was made of
+        doubtful = [
+            e.id
+            for e in found
+            if e is not None and e.trust == "unverified" and e.run != self.writer.run
+        ]
         if doubtful:
             note = lineage.note(self.id, self.writer.run, doubtful)
             self.store.index.afterwards(lambda: self._note(note))

@@ -556,6 +556,9 @@ def test_what_a_run_writes_is_believed_no_more_than_what_it_read(memory, how):
         memory.as_agent("operator").vouch(entry.id)
         assert me.append("free again", "status/shop").trust == "local"
         assert me.get(after.id).trust == "unverified", "each needs a voucher of its own"
+        assert me.append("as free", "status/shop").trust == "local", (
+            "its own is no doubt"
+        )
     assert memory.rebuild().digest == memory.digest()
 
 
