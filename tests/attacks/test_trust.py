@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -20,6 +21,7 @@ from orchestrator.engines.scripted import Move, Scripted
 from synapse import Agent, Forbidden, tools
 from synapse.brain import UnifiedBrain
 from synapse.compat.migrate import migrate
+from synapse.exchange import merge_in
 from synapse.history import timeline
 from synapse.knowledge import provenance, recall
 from synapse.knowledge.memory import parse_tags
@@ -721,6 +723,32 @@ def test_an_old_file_speaks_for_whom_its_operator_names(memory, tmp_path):
     assert told.unverified == ()
     (entry,) = memory.as_agent("operator").read(namespace="mail")
     assert (entry.trust, entry.authority) == ("local", 100)
+
+
+def test_another_workspace_speaks_for_nobody_who_is_here(memory, tmp_path):
+    """Whoever hands it over has declared in it whom it liked."""
+    memory.as_agent("cto").append("ours", "decisions/core")
+    theirs = str(tmp_path / "theirs")
+    with synapse.init(theirs) as other:
+        for id in ("cto", "evil"):
+            other.register(Agent(id, role="cto"))
+            other.as_agent(id).append("wire it", "decisions/core", priority="critical")
+    with pytest.raises(synapse.Conflict, match=r"cto \(100\), evil \(100\)"):
+        merge_in(memory.store, theirs)
+    assert "evil" not in {agent.id for agent in memory.agents()}
+    bodies = [entry.body for entry in memory.as_agent("operator").read()]
+    assert bodies == ["ours"]
+    assert merge_in(memory.store, theirs, believe=True).records
+    assert len(memory.as_agent("operator").read()) == 3
+
+
+def test_a_copy_of_a_workspace_is_taken_in(memory, tmp_path):
+    memory.as_agent("cto").append("ours", "decisions/core")
+    copy = str(tmp_path / "copy")
+    shutil.copytree(memory.store.root, copy)
+    with synapse.open(copy) as other:
+        other.as_agent("eng").append("made in a copy", "status/shop")
+    assert merge_in(memory.store, copy).records == 1
 
 
 @needs_root
