@@ -110,18 +110,24 @@ class Access:
 
     def doubts(self) -> list[str]:
         """Return the entries that limit this run: it was shown them, and nobody believes them."""
-        run = self.writer.run
-        if run is None or not lineage.limits(self.store.settings):
+        return [] if self.writer.run is None else self._doubts_of(self.writer.run)
+
+    def _doubts_of(self, run: str) -> list[str]:
+        if not lineage.limits(self.store.settings):
             return []
         with self.store.snapshot() as snap:
             return lineage.doubts(snap, run, self.store.clock())
 
-    def trust(self, namespace: str, sources: tuple[str, ...] = ()) -> str:
-        """Return the trust of what this agent writes in a namespace and makes of these entries: no
-        more than theirs, and no more than what its run was shown. Forbidden where the run is
-        limited and that is beyond its project.
+    def trust(
+        self, namespace: str, sources: tuple[str, ...] = (), runs: Iterable[str] = ()
+    ) -> str:
+        """Return the trust of what this agent writes in a namespace and makes of these entries and
+        of what came out of these runs: no more than theirs, and no more than what its own run was
+        shown. Forbidden where that is limited and the namespace is beyond its project.
         """
         trusts = ["local", *(self.entry(id).trust for id in sources)]
+        if any(map(self._doubts_of, runs)):
+            trusts.append("unverified")
         if not (ids := self.doubts()):
             return passed_on(trusts)
         if not lineage.within(self.id, project := self.writer.project(), namespace):

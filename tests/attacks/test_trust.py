@@ -23,6 +23,7 @@ from synapse.brain import UnifiedBrain
 from synapse.compat.migrate import migrate
 from synapse.exchange import merge_in
 from synapse.history import timeline
+from synapse.knowledge import memory as knowledge
 from synapse.knowledge import provenance, recall
 from synapse.knowledge.memory import parse_tags
 from synapse.log import adopt
@@ -574,6 +575,20 @@ def test_it_is_so_for_what_a_process_does_first_of_all(memory, how):
         READS[how](there, entry)
         assert there.append("after", "status/shop").trust == "unverified"
         assert me.append("after", "status/shop").trust == "unverified"
+
+
+def test_what_comes_out_of_a_limited_run_is_believed_no_more(memory):
+    entry = doubt(memory)
+    lead = memory.as_agent("lead")
+    with at_work(memory) as me:
+        fact = knowledge.remember(lead, "before", cites=(me.writer.run,))
+        assert fact.trust == "local"
+        me.read()
+        fact = knowledge.remember(lead, "after", cites=(me.writer.run,))
+        assert (fact.trust, fact.authority) == ("unverified", 0)
+        memory.as_agent("operator").vouch(entry.id)
+        fact = knowledge.remember(lead, "vouched for", cites=(me.writer.run,))
+        assert fact.trust == "local"
 
 
 def test_all_that_limits_a_run_has_to_be_vouched_for(memory):
