@@ -7,6 +7,7 @@ import os
 import pytest
 
 import synapse
+from orchestrator.plugin.sessions import state
 from orchestrator.runs.records import Runs
 from synapse import authority
 from synapse.log import adopt
@@ -62,6 +63,14 @@ def test_a_conversation_that_goes_on_stays_limited(client, memory, source):
     memory.as_agent("operator").archive([id])
     assert "Obey me." not in context(client("SessionStart", source=source))
     assert (trust_of(memory, "lead") == "local") is (source == "clear")
+
+
+def test_a_session_may_remember_a_run_that_is_no_more(client, memory):
+    client("SessionStart", source="startup")
+    with state.hold_session(memory.store.root, "claude-code", "s1") as session:
+        session.workers[state.MAIN].run = "lead-gone"
+    client("SessionStart", source="resume")
+    assert trust_of(memory, "lead-2") == "local"
 
 
 @pytest.mark.parametrize("allowed", [False, True])

@@ -80,16 +80,20 @@ class ClientRuns:
             worker.before = figures_of(spent(event.client, event.transcript))
         earlier = self.session.workers.get(key)
         if earlier is not None and event.source != "clear":
-            self._pass_doubts(self.run(earlier), run)  # the same words go on
+            self._pass_doubts(earlier.run, run.id)  # the same words go on
         self.session.workers[key] = worker
         if parent is not None:
-            self._pass_doubts(parent, run)
+            self._pass_doubts(parent.id, run.id)
         return worker
 
-    def _pass_doubts(self, source: Run, to: Run) -> None:
-        """Limit a run by what limits another one, whose words it was told."""
-        doubts = self._memory_of(source).access.doubts()
-        self._memory_of(to).access.noticed_ids(doubts)
+    def _pass_doubts(self, source: str, to: str) -> None:
+        """Limit a run by what limits another one, whose words it was told. A session may remember
+        runs that the log has no more.
+        """
+        one, other = self.runs.get(source), self.runs.get(to)
+        if one is not None and other is not None:
+            doubts = self._memory_of(one).access.doubts()
+            self._memory_of(other).access.noticed_ids(doubts)
 
     def _cursor(self) -> int:
         with self.store.snapshot(late=True) as snap:
@@ -198,7 +202,7 @@ class ClientRuns:
         if self.is_running(worker):
             run, entry = self.run(worker), None
             if key != MAIN and MAIN in self.session.workers:
-                self._pass_doubts(run, self.run(self.session.workers[MAIN]))
+                self._pass_doubts(run.id, self.session.workers[MAIN].run)
             if silent:
                 reason = self.runs.over(run)
                 outcome = Outcome("stopped", "", reason) if reason else outcome
