@@ -5,12 +5,14 @@ the rulings use it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 
 from synapse.authority import is_merged, may_rule, passed_on, visible
 from synapse.errors import Forbidden, NotFound, ReadOnly, StoreError, SynapseError
 from synapse.model import kinds
 from synapse.model.agents import OPERATOR, Agent
 from synapse.model.entry import SEALED, Entry
+from synapse.model.records import Record
 from synapse.model.results import Event
 from synapse.store import Store
 from synapse.system.quoting import escaped
@@ -108,18 +110,24 @@ class Access:
 
     def doubts(self) -> list[str]:
         """Return the entries that limit this run: it was shown them, and nobody believes them."""
-        run = self.writer.run
-        if run is None or not lineage.limits(self.store.settings):
+        return [] if self.writer.run is None else self._doubts_of(self.writer.run)
+
+    def _doubts_of(self, run: str) -> list[str]:
+        if not lineage.limits(self.store.settings):
             return []
         with self.store.snapshot() as snap:
             return lineage.doubts(snap, run, self.store.clock())
 
-    def trust(self, namespace: str, sources: tuple[str, ...] = ()) -> str:
-        """Return the trust of what this agent writes in a namespace and makes of these entries: no
-        more than theirs, and no more than what its run was shown. Forbidden where the run is
-        limited and that is beyond its project.
+    def trust(
+        self, namespace: str, sources: tuple[str, ...] = (), runs: Iterable[str] = ()
+    ) -> str:
+        """Return the trust of what this agent writes in a namespace and makes of these entries and
+        of what came out of these runs: no more than theirs, and no more than what its own run was
+        shown. Forbidden where that is limited and the namespace is beyond its project.
         """
         trusts = ["local", *(self.entry(id).trust for id in sources)]
+        if any(map(self._doubts_of, runs)):
+            trusts.append("unverified")
         if not (ids := self.doubts()):
             return passed_on(trusts)
         if not lineage.within(self.id, project := self.writer.project(), namespace):
@@ -188,12 +196,19 @@ class Access:
         with self.store.snapshot() as snap:
             known = set(lineage.doubts(snap, self.writer.run, now))
             found = [snap.entry(id, now) for id in new if id not in known]
-        doubtful = [e.id for e in found if e is not None and e.trust == "unverified"]
+        # what it wrote itself is limited by what it was made of
+        doubtful = [
+            e.id
+            for e in found
+            if e is not None and e.trust == "unverified" and e.run != self.writer.run
+        ]
         if doubtful:
-            try:
-                self.store.write(lineage.note(self.id, self.writer.run, doubtful))
-            except ReadOnly:
-                pass
+            note = lineage.note(self.id, self.writer.run, doubtful)
+            self.store.index.afterwards(lambda: self._note(note))
+
+    def _note(self, note: Record) -> None:
+        with suppress(ReadOnly):
+            self.store.write(note)
 
     def sees_staged(self, entry: Entry) -> bool:
         """Return whether this agent may see an entry that waits for review."""

@@ -140,7 +140,8 @@ class AgentMemory:
                 f"ttl {draft.ttl!r} is over at once: write a longer one, such as 30m or 7d",
                 ttl=draft.ttl,
             )
-        trust = self.access.trust(draft.namespace, draft.derived_from)
+        runs = draft.more.get("cites") or ()
+        trust = self.access.trust(draft.namespace, draft.derived_from, runs)
         entry = admit(draft, agent, self.store.settings, trust=trust)
         for id in entry.replaces:
             may_replace(agent, self.access.entry(id), entry)

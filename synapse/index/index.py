@@ -79,6 +79,14 @@ class Index(TokenCounts):
         """Return whether this thread is inside of a snapshot."""
         return self.db.local.act.depth > 0
 
+    def afterwards(self, write: Callable[[], object]) -> None:
+        """Run what writes to the log: now, or when this thread has left its snapshot."""
+        act = self.db.local.act
+        if act.depth:
+            act.afterwards.append(write)
+        else:
+            write()
+
     # -- catching up -------------------------------------------------------------------------------
 
     def catch_up(self) -> None:

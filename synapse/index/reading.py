@@ -72,6 +72,10 @@ class Reading:
             counts, act.counts = act.counts, []
             for encoding, new in counts:
                 self.index.keep_tokens(encoding, new)
+        if act.afterwards:
+            waiting, act.afterwards = act.afterwards, []
+            for write in waiting:
+                write()
 
 
 def asks_again(*names: str) -> Callable[[type[T]], type[T]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from synapse.agent_memory import AgentMemory, Names
-from synapse.authority import may_say, may_steer
+from synapse.authority import may_overrule, may_say, may_steer
 from synapse.errors import Conflict, Forbidden, InvalidEntry, NotFound
 from synapse.index.questions import mailbox
 from synapse.index.reading import asks_again
@@ -287,7 +287,11 @@ class Mail:
         return self._change_thread(thread, "reopen", closed=False)
 
     def tag(self, thread: str, add: Names = (), *, remove: Names = ()) -> Thread:
-        """Tag a thread, or take tags off it."""
+        """Tag a thread, or take tags off it, unless that of a higher authority."""
+        if words(remove) and (agent := self._reader()) is not None:
+            by = self._first(thread).author
+            action = "take tags off this thread"
+            may_overrule(agent, by, self.store.agent(by), self.store.settings, action)
         names = {
             name: [kinds.text("tag", word) for word in words(tags)]
             for name, tags in (("add", add), ("remove", remove))
@@ -447,14 +451,17 @@ class Mail:
         if row is not None and row.closed:
             raise Conflict(f"thread {thread} is closed; reopen it first", id=thread)
 
-    def _steered(self, thread: str, action: str) -> None:
-        """Refuse to steer a thread that is another's."""
+    def _first(self, thread: str) -> Entry:
+        """Return the message that began a thread."""
         id = self.thread(thread).id
         with self.store.snapshot() as snap:
             row = mailbox.thread(snap, None, id)
             assert row is not None  # this agent sees something of it
-            first = mailbox.places(snap, (row.first,), self.store.clock())[row.first]
-        may_steer(self._reader(), first, action)
+            return mailbox.places(snap, (row.first,), self.store.clock())[row.first]
+
+    def _steered(self, thread: str, action: str) -> None:
+        """Refuse to steer a thread that is another's."""
+        may_steer(self._reader(), self._first(thread), action)
 
     def _change_thread(self, id: str, how: str, **fields: object) -> Thread:
         id = self.thread(id).id

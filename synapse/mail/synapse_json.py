@@ -26,6 +26,7 @@ from synapse.model.clock import DAY, micros
 from synapse.model.settings import Settings
 from synapse.store import Store
 from synapse.system.lock import Lock
+from synapse.system.plain_files import read_file, replace_file
 from synapse.system.typed import Any, NamedTuple
 from synapse.trust import decisions
 
@@ -117,30 +118,18 @@ def stale(store: Store) -> str | None:
         ):
             return None
         _demand_trust(store)
-        with open(mirror.path, encoding="utf-8") as file:
-            return (
-                None
-                if file.read() == text(store)
-                else f"{mirror.path} is not what the log says"
-            )
+        kept = read_file(os.path.realpath(mirror.path)).decode()
+        return (
+            None if kept == text(store) else f"{mirror.path} is not what the log says"
+        )
     except (OSError, UnicodeDecodeError, SynapseError) as error:
         return f"the mirror of synapse.yaml cannot be kept: {error}"
 
 
 def _write_file(path: str, raw: bytes) -> None:
-    temporary = f"{path}.{os.getpid()}.tmp"
     try:
-        with open(
-            os.open(
-                temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600
-            ),
-            "wb",
-        ) as file:
-            file.write(raw)
-        os.replace(temporary, path)
+        replace_file(path, raw)
     except OSError as error:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
         raise StoreError(f"{path} could not be written: {error}") from error
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import attrgetter
 
 from synapse.errors import InvalidEntry, PersonalData
-from synapse.model.entry import Draft, parse_ttl
+from synapse.model.entry import Draft, Entry, parse_ttl
 from synapse.privacy import secrets
 from synapse.privacy.secrets import apart, compiled
 from synapse.privacy.words import Harmless, Words, bytes_of, has, strings, words_of
@@ -415,8 +415,8 @@ def short_ttl(ttl: str | None) -> str:
     return ttl or SHORT_TTL
 
 
-def texts_of(draft: Draft) -> Iterator[tuple[str, str]]:
-    """Yield every text of a draft, with what it is."""
+def texts_of(draft: Draft | Entry) -> Iterator[tuple[str, str]]:
+    """Yield every text of a draft or an entry, with what it is."""
     yield "the body", draft.body
     for name in ("topic", "evidence", "claim", "when"):
         if text := getattr(draft, name):

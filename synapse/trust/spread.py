@@ -12,18 +12,20 @@ import re
 from synapse.index.snapshot import Snapshot
 from synapse.model.clock import DAY
 from synapse.model.entry import Entry
+from synapse.privacy.personal import texts_of
 from synapse.system.typed import Any, NamedTuple
 from synapse.trust.lineage import Sights
 
 COPIES = 3  # so many within a day are shown
 SHARE = 0.5  # of the text of an entry, that makes another text a copy of it
 LONG, SHORT_SHARE = 16, 0.75  # rows; what has fewer is like others more easily
+PASSAGE = 20  # rows of another text that make a copy, however much stands beside them
 WORDS = 4  # in a row
 LEAST = 6  # words that a text has which can ask for something
 LATEST = 200  # entries that a run was shown, at most
 CACHED = 4_096  # texts whose words in a row are kept
 _WORD = re.compile(r"\w+")
-_QUOTED = re.compile(r"^\s*>.*$", re.MULTILINE)
+_QUOTED = re.compile(r"^[^\S\n]*>.*$", re.MULTILINE)  # on one line, or it is quadratic
 
 Rows = frozenset[tuple[str, ...]]
 
@@ -61,7 +63,7 @@ class Brake(NamedTuple):
         no copy of what its run was shown.
         """
         shown = [row["entry"] for row in self.snap.deliveries(run=run, limit=LATEST)]
-        own = rows_of(entry.body)
+        own = _rows_of_entry(entry)
         for id in dict.fromkeys((*saw, *shown)):
             author, rows = self._known(id)
             if author != entry.author and _is_copy(own, rows):
@@ -76,7 +78,7 @@ class Brake(NamedTuple):
                 prints.clear()
             entry = self.snap.entry(id, self.now)
             prints[id] = (
-                (entry.author, rows_of(entry.body)) if entry else ("", frozenset())
+                (entry.author, _rows_of_entry(entry)) if entry else ("", frozenset())
             )
         return prints[id]
 
@@ -85,6 +87,11 @@ def copy_of(fields: Any) -> tuple[str, int]:
     """Return which entry a record is a copy of, by its own words, and since when."""
     first, at = fields.get("copy") or ("", 0)
     return str(first), int(at)
+
+
+def _rows_of_entry(entry: Entry) -> Rows:
+    """Return the words of all texts of an entry: in each of them readers can be told to copy it."""
+    return frozenset().union(*(rows_of(text) for _, text in texts_of(entry)))
 
 
 def rows_of(text: str) -> Rows:
@@ -96,6 +103,7 @@ def rows_of(text: str) -> Rows:
 
 
 def _is_copy(own: Rows, rows: Rows) -> bool:
-    """Return whether a text has so much of another one."""
+    """Return whether a text has so much of another one, or a long passage of it."""
     share = SHARE if len(rows) >= LONG else SHORT_SHARE
-    return bool(rows) and len(own & rows) >= share * len(rows)
+    shared = len(own & rows)
+    return bool(rows) and (shared >= PASSAGE or shared >= share * len(rows))

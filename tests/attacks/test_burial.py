@@ -102,18 +102,22 @@ def tool(seat, name, **arguments):
 def test_a_thread_is_its_authors_and_the_operators(mem, attacker):
     cto, other = Mail(mem.as_agent("cto")), Mail(mem.as_agent(attacker))
     thread = cto.send("all", "no deploys today", subject="Freeze").thread
+    cto.tag(thread, "freeze")
     for act in (
         lambda: other.rename(thread, "Deploys are free"),
         lambda: other.close(thread),
         lambda: other.close(thread, summary="Deploys are free"),
         lambda: other.reopen(thread),
+        lambda: other.tag(thread, remove="freeze"),
+        lambda: other.tag(thread, "free", remove="freeze"),
     ):
-        with pytest.raises(synapse.Forbidden, match="its author's"):
+        with pytest.raises(synapse.Forbidden, match=r"its author.s|stands higher"):
             act()
     assert (cto.thread(thread).subject, cto.thread(thread).status) == (
         "Freeze",
         "active",
     )
+    assert cto.thread(thread).tags == ("freeze",)
     assert not list(mem.as_agent("operator").search("free", kind="fact"))
     other.send("all", "noted", thread=thread)  # who sees it may answer
     operator = Mail(mem.as_agent("operator"))

@@ -367,7 +367,7 @@ def verbs(root, outside):
         [*memory, "export", f"{outside}/export.jsonl"],
         [*memory, "backup", f"{outside}/kept"],
         [*memory, "import", f"{outside}/given.jsonl"],
-        [*memory, "merge", f"{outside}/given.jsonl"],
+        [*memory, "merge", "--believe", f"{outside}/given.jsonl"],
         [*memory, "init", root],
         [*team, *run, "--script", SCRIPT, "a task"],
         [*team, "ps", "--all"],

@@ -29,7 +29,12 @@ WAYS = {
     "with words of its own": lambda text, who, draw: " ".join(
         word if draw.random() < 0.95 else f"{word} indeed" for word in text.split()
     ),
+    "behind a long report": lambda text, who, draw: (
+        " ".join(f"{draw.choice(THINGS)} {draw.randrange(900)}" for _ in range(60))
+        + f"\n\n{WORM}"
+    ),
 }
+FIELDS = ("evidence", "topic")
 SAID = (
     "Done: {thing} of {who} works, {n} tests pass. Files: src/{thing}.py. No blockers.",
     "Done: {thing} is merged after review; the build took {n} seconds.",
@@ -66,24 +71,31 @@ class Team:
 
     def copies(self):
         live = self.mem.as_agent("operator").read(limit=None)
-        return [
-            entry
-            for entry in live
-            if "copy this entry" in " ".join(entry.body.lower().split())
-        ]
+        return [entry for entry in live if asks(entry)]
 
 
-def infected(way, spawns, seed=1):
-    """How many copies are shown to anybody after so many runs of a team that does what it reads."""
+def asks(entry):
+    """Return whether an entry asks to be copied, in any field."""
+    text = f"{entry.body} {entry.evidence} {entry.topic}"
+    return "copy this entry" in " ".join(text.lower().split())
+
+
+def infected(way, spawns, seed=1, field=None):
+    """How many copies are shown to anybody after so many runs of a team that does what it reads, in
+    the body or in another field.
+    """
     team = Team(seed)
-    team.mem.as_agent("cto").append(WORM, "status/x", priority="important")
+    first = WAYS[way](WORM, "cto", team.draw)
+    team.mem.as_agent("cto").append(first, "status/x", priority="important")
 
     def obey(me, shown):
         for entry in shown:
-            if "copy this entry" in " ".join(entry.body.lower().split()):
-                copied = WAYS[way](entry.body, me.id, team.draw)
+            if asks(entry):
+                texts = {"body": WAYS[way](entry.body, me.id, team.draw)}
+                if field is not None:
+                    texts = {"body": f"Done: {team.number}", field: WORM}
                 try:
-                    me.append(copied, "status/x", priority="important")
+                    me.append(namespace="status/x", priority="important", **texts)
                 except synapse.QueueFull:
                     pass
                 return
@@ -101,6 +113,13 @@ def test_a_text_that_asks_to_be_copied_stays_rare(way):
     held = team.mem.as_agent("operator").staged()
     assert held
     assert all("copies of syn-" in entry.evidence for entry in held)
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_a_text_in_another_field_stays_rare(field):
+    copies, team = infected("as it is", 40, field=field)
+    assert 1 <= copies <= 5
+    assert team.mem.as_agent("operator").staged()
 
 
 @pytest.mark.soak
@@ -125,6 +144,7 @@ def test_without_the_brake_it_is_everywhere(monkeypatch):
         ("with words of its own", "SHARE", 1.0),
         ("within a report", "_is_copy", lambda own, rows: own == rows),
         ("in other letters", "_WORD", re.compile(r"[a-z]+ [a-z]+")),
+        ("behind a long report", "PASSAGE", 10_000),
     ],
 )
 def test_a_brake_that_knows_exact_copies_alone_is_found_out(

@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -20,7 +21,9 @@ from orchestrator.engines.scripted import Move, Scripted
 from synapse import Agent, Forbidden, tools
 from synapse.brain import UnifiedBrain
 from synapse.compat.migrate import migrate
+from synapse.exchange import merge_in
 from synapse.history import timeline
+from synapse.knowledge import memory as knowledge
 from synapse.knowledge import provenance, recall
 from synapse.knowledge.memory import parse_tags
 from synapse.log import adopt
@@ -556,7 +559,36 @@ def test_what_a_run_writes_is_believed_no_more_than_what_it_read(memory, how):
         memory.as_agent("operator").vouch(entry.id)
         assert me.append("free again", "status/shop").trust == "local"
         assert me.get(after.id).trust == "unverified", "each needs a voucher of its own"
+        assert me.append("as free", "status/shop").trust == "local", (
+            "its own is no doubt"
+        )
     assert memory.rebuild().digest == memory.digest()
+
+
+@pytest.mark.parametrize("how", ["read", "why", "history", "inbox", "threads"])
+def test_it_is_so_for_what_a_process_does_first_of_all(memory, how):
+    """A process that has written nothing yet has to look at the log before it notes anything."""
+    mail = how in ("history", "inbox", "threads")
+    entry = doubtful_mail(memory) if mail else doubt(memory)
+    with at_work(memory) as me, synapse.open(memory.store.root) as other:
+        there = other.as_agent("eng", me.writer.run, me.writer.epoch)
+        READS[how](there, entry)
+        assert there.append("after", "status/shop").trust == "unverified"
+        assert me.append("after", "status/shop").trust == "unverified"
+
+
+def test_what_comes_out_of_a_limited_run_is_believed_no_more(memory):
+    entry = doubt(memory)
+    lead = memory.as_agent("lead")
+    with at_work(memory) as me:
+        fact = knowledge.remember(lead, "before", cites=(me.writer.run,))
+        assert fact.trust == "local"
+        me.read()
+        fact = knowledge.remember(lead, "after", cites=(me.writer.run,))
+        assert (fact.trust, fact.authority) == ("unverified", 0)
+        memory.as_agent("operator").vouch(entry.id)
+        fact = knowledge.remember(lead, "vouched for", cites=(me.writer.run,))
+        assert fact.trust == "local"
 
 
 def test_all_that_limits_a_run_has_to_be_vouched_for(memory):
@@ -706,6 +738,32 @@ def test_an_old_file_speaks_for_whom_its_operator_names(memory, tmp_path):
     assert told.unverified == ()
     (entry,) = memory.as_agent("operator").read(namespace="mail")
     assert (entry.trust, entry.authority) == ("local", 100)
+
+
+def test_another_workspace_speaks_for_nobody_who_is_here(memory, tmp_path):
+    """Whoever hands it over has declared in it whom it liked."""
+    memory.as_agent("cto").append("ours", "decisions/core")
+    theirs = str(tmp_path / "theirs")
+    with synapse.init(theirs) as other:
+        for id in ("cto", "evil"):
+            other.register(Agent(id, role="cto"))
+            other.as_agent(id).append("wire it", "decisions/core", priority="critical")
+    with pytest.raises(synapse.Conflict, match=r"cto \(100\), evil \(100\)"):
+        merge_in(memory.store, theirs)
+    assert "evil" not in {agent.id for agent in memory.agents()}
+    bodies = [entry.body for entry in memory.as_agent("operator").read()]
+    assert bodies == ["ours"]
+    assert merge_in(memory.store, theirs, believe=True).records
+    assert len(memory.as_agent("operator").read()) == 3
+
+
+def test_a_copy_of_a_workspace_is_taken_in(memory, tmp_path):
+    memory.as_agent("cto").append("ours", "decisions/core")
+    copy = str(tmp_path / "copy")
+    shutil.copytree(memory.store.root, copy)
+    with synapse.open(copy) as other:
+        other.as_agent("eng").append("made in a copy", "status/shop")
+    assert merge_in(memory.store, copy).records == 1
 
 
 @needs_root

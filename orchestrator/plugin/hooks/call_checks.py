@@ -26,6 +26,7 @@ from synapse.model.clock import seconds
 from synapse.model.conditions import COMMANDS, SPAWN
 from synapse.model.entry import SECOND, Entry
 from synapse.system.quoting import inline
+from synapse.trust.lineage import why
 from synapse.view import clauses
 
 EDIT_MINUTES = 15  # that a file counts as being edited after its last change
@@ -56,6 +57,8 @@ class CallChecks:
         """Return the reply before a call: instead of it, or beside it, or nothing."""
         if text := self._moment(worker, event):
             return Reply(deny=text)
+        if event.kind == "spawn" and (reply := self._limited(worker)):
+            return reply
         if event.kind in SHARED and (reply := self._shared(worker, event)):
             return reply
         lines: list[str] = []
@@ -69,6 +72,12 @@ class CallChecks:
                 entries += [entry] if entry is not None else []
         text = self.context.render_beside(worker, entries) if entries else ""
         return Reply(context="\n".join(filter(None, (*lines, text))))
+
+    def _limited(self, worker: Worker) -> Reply | None:
+        """Return the reply to a worker that would give out work and may not."""
+        doubts = self.workers.agent_memory(worker).access.doubts()
+        text = f"You may not give work to anybody: {why(doubts)}." if doubts else ""
+        return Reply(deny=text) if text else None
 
     def _moment(self, worker: Worker, event: Event) -> str:
         """Return the entries for the moment before this call that the worker does not have."""

@@ -209,7 +209,8 @@ class Context:
         return render.held(_blocks(entries), reader, self.secret, self.templates)
 
     def render_beside(self, worker: Worker, entries: Sequence[Entry]) -> str:
-        """Return entries that concern what a worker is about to read or to change."""
+        """Return entries that concern what a worker is about to read, to change or to give out."""
+        self.workers.agent_memory(worker).access.noticed(entries)
         reader = self.workers.reader(worker)
         return render.wake(_blocks(entries), reader, self.secret, self.templates)
 

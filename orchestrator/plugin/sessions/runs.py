@@ -78,8 +78,22 @@ class ClientRuns:
         # A session that is gone on with has its earlier runs in the same transcript.
         if key == MAIN:
             worker.before = figures_of(spent(event.client, event.transcript))
+        earlier = self.session.workers.get(key)
+        if earlier is not None and event.source != "clear":
+            self._pass_doubts(earlier.run, run.id)  # the same words go on
         self.session.workers[key] = worker
+        if parent is not None:
+            self._pass_doubts(parent.id, run.id)
         return worker
+
+    def _pass_doubts(self, source: str, to: str) -> None:
+        """Limit a run by what limits another one, whose words it was told. A session may remember
+        runs that the log has no more.
+        """
+        one, other = self.runs.get(source), self.runs.get(to)
+        if one is not None and other is not None:
+            doubts = self._memory_of(one).access.doubts()
+            self._memory_of(other).access.noticed_ids(doubts)
 
     def _cursor(self) -> int:
         with self.store.snapshot(late=True) as snap:
@@ -142,6 +156,9 @@ class ClientRuns:
         """Return the memory as a worker's agent has it."""
         return self.memory.as_agent(worker.agent, worker.run, worker.epoch)
 
+    def _memory_of(self, run: Run) -> AgentMemory:
+        return self.memory.as_agent(run.agent, run.id, run.epoch)
+
     def reader(self, worker: Worker) -> Agent:
         """Return the agent as it reads in its run."""
         return self.store.agents()[worker.agent].joined(self.project)
@@ -184,6 +201,8 @@ class ClientRuns:
         worker = self.session.workers[key]
         if self.is_running(worker):
             run, entry = self.run(worker), None
+            if key != MAIN and MAIN in self.session.workers:
+                self._pass_doubts(run.id, self.session.workers[MAIN].run)
             if silent:
                 reason = self.runs.over(run)
                 outcome = Outcome("stopped", "", reason) if reason else outcome

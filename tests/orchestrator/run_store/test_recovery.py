@@ -543,7 +543,7 @@ def test_a_run_of_another_workspace_is_left_to_it(tmp_path):
             supervisor._pool.defaults(None),
         )
     with synapse.open(roots[0]) as memory:
-        merge_in(memory.store, roots[1])
+        merge_in(memory.store, roots[1], believe=True)
         with Supervisor(memory, engine=Scripted(lambda seen: "Done.")) as supervisor:
             taken, left = recover(supervisor.run_store)
             assert (taken, list(left)) == ([], [run.id])
