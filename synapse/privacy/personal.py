@@ -361,16 +361,17 @@ def refuse(texts: Iterable[tuple[str, str]], patterns: Mapping[str, str] = {}) -
         named = ", ".join(f"{kind} in {name}" for kind, name in dict.fromkeys(where))
         raise PersonalData(
             f"this holds personal data ({named}): nothing was stored. Leave it out and say where it"
-            f" is kept, or write of a role instead of a person; a shared memory is no place for it",
+            " is kept, or write of a role instead of a person. Only the body of an entry with"
+            " scope: encrypted may hold it, for 24h, at most 7d",
             kinds=list(dict.fromkeys(kind for kind, _ in where)),
         )
 
 
 def checked(draft: Draft, patterns: Mapping[str, str] = {}) -> Draft:
     """Return the draft as it may be stored, the one place that decides it: without personal data as
-    it is; with it (marked or found) only where it is encrypted, with a short time to live.
-    PersonalData elsewhere; no setting turns it off. The body is `Harmless` where no text of the
-    draft holds a secret either.
+    it is; with it (marked or found) only in an encrypted body, with a short time to live.
+    PersonalData elsewhere, beside such a body too; no setting turns it off. The body is `Harmless`
+    where no text of the draft holds a secret either.
     """
     texts = [draft.body]
     if any(_beside(draft)):
@@ -380,8 +381,9 @@ def checked(draft: Draft, patterns: Mapping[str, str] = {}) -> Draft:
     persons = (patterns or hinted(whole, words)) and any(
         kinds_in(text, patterns, words if text == whole else None) for text in texts
     )
-    if persons and draft.scope != "encrypted":
-        refuse(texts_of(draft), patterns)
+    if persons:
+        named = [*texts_of(draft)]
+        refuse(named[draft.scope == "encrypted" :], patterns)
     if not persons and not (
         secrets.hinted(whole, words) and secrets.found(whole, words)
     ):
@@ -407,7 +409,7 @@ def short_ttl(ttl: str | None) -> str:
 
 
 def texts_of(draft: Draft) -> Iterator[tuple[str, str]]:
-    """Yield every text of a draft, with what it is."""
+    """Yield every text of a draft, with what it is: the body first."""
     yield "the body", draft.body
     for name in ("topic", "evidence", "claim", "when"):
         if text := getattr(draft, name):

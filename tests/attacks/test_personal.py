@@ -11,13 +11,17 @@ import pytest
 import synapse
 from orchestrator import Supervisor, Task
 from orchestrator.engines.scripted import Scripted
-from synapse.errors import InvalidEntry, PersonalData
+from synapse.errors import InvalidEntry, PersonalData, SealError
+from synapse.formats import codec
+from synapse.keys.workspace import WorkspaceKeys
 from synapse.mail.mailbox import Mail
 from synapse.model.agents import Agent
-from synapse.model.entry import Draft
+from synapse.model.entry import Draft, Entry
 from synapse.privacy import personal
+from synapse.testing import FrozenClock
 from tests.privacy.made import personal as made
 from tests.privacy.made import plain_in
+from tests.synapse.served import mail_of, served
 
 ROOT = Path(__file__).parents[2]
 MAIL = "maria.keller7@gmail.com"
@@ -113,6 +117,86 @@ def test_encrypted_entries_have_a_short_time():
     for scope in ("public", "team", "private"):
         with pytest.raises(PersonalData):
             personal.checked(draft._replace(scope=scope))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"topic": MAIL},
+        {"tags": ("ok", MAIL)},
+        {"evidence": MAIL},
+        {"more": {"x": MAIL}},
+    ],
+)
+def test_beside_a_sealed_body_it_is_refused(fields):
+    draft = Draft("ask", "team/x", "eng-a", scope="encrypted", **fields)
+    with pytest.raises(PersonalData, match="e-mail address in"):
+        personal.checked(draft)
+    with pytest.raises(PersonalData) as caught:
+        personal.checked(draft._replace(body=f"ask {MAIL}"))
+    assert "in the body" not in str(caught.value)
+
+
+@pytest.fixture
+def keyed(tmp_path):
+    """A memory whose agents have keys, and a clock that is moved."""
+    moment = FrozenClock()
+    with synapse.init(str(tmp_path / "ws"), clock=moment) as memory:
+        for id in ("eng-a", "eng-b"):
+            memory.register(Agent(id, "engineer", read=("*",), write=("*",)))
+            WorkspaceKeys(memory.store).new(id)
+        yield memory, moment
+
+
+def test_what_is_marked_is_shown_to_its_readers_for_a_day(keyed, tmp_path):
+    """In the library, in mail and over HTTP; no pattern knows the text."""
+    memory, moment = keyed
+    text, sealed = "Ask the tall one", {"scope": "encrypted", "pii": True}
+    with served(memory, tmp_path) as over_http:
+        for ask in (memory, over_http):
+            me = ask.as_agent("eng-a")
+            mail, theirs = mail_of(me), mail_of(ask.as_agent("eng-b"))
+            for scope in ("public", "team", "private"):
+                with pytest.raises(SealError):
+                    me.append(text, "api/x", pii=True, scope=scope)
+                with pytest.raises(SealError):
+                    mail.send("eng-b", text, pii=True, scope=scope)
+            with pytest.raises(InvalidEntry, match="at most 7d"):
+                me.append(text, "api/x", to="eng-b", ttl="8d", **sealed)
+            me.append(text, "api/x", to="eng-b", **sealed)
+            mail.edit(mail.send("eng-b", "At first", **sealed).id, text)
+            (message,) = theirs.inbox(mark=True)
+            assert theirs.get(message.id).body == text
+            theirs.reply(message.id, text, pii=True)
+    written = [record for record in memory.store.log.since(0) if record.kind == "entry"]
+    assert [record.fields["ttl"] for record in written] == ["24h"] * 8
+    assert [entry.body for entry in memory.as_agent("eng-b").read()] == [text] * 2
+    assert Mail(memory.as_agent("eng-a")).poll() == 2
+    assert "Ask the tall" not in "".join(memory.export())
+    moment.advance("25h")
+    assert memory.as_agent("eng-b").read().entries == ()
+    assert Mail(memory.as_agent("eng-a")).poll() == 0
+
+
+def test_a_dropped_envelope_that_is_marked_has_a_short_time(keyed):
+    memory, moment = keyed
+    store = memory.store
+    entry = Entry("", "eng-a", "2026-02-01T01:00:00Z", "team/x", "info", "ask", "24h")
+    entry = entry._replace(scope="encrypted", addressees=("agent:eng-b",))
+    for ttl, name in (("24h", "kept"), ("30d", "aside")):
+        closed = store.keyring.closed(entry._replace(ttl=ttl), moment(), store.agents())
+        text = codec.render(closed).replace("ttl:", "pii: true\nttl:", 1)
+        path = Path(store.root, f"inbox/eng-a/new/{name}.md")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    end = time.monotonic() + 20
+    while [*path.parent.glob("*.md")] and time.monotonic() < end:
+        time.sleep(0.05)
+        store.look(force=True)
+    (kept,) = memory.as_agent("eng-b").read()
+    assert (kept.body, kept.ttl, kept.trust) == ("ask", "24h", "keyed")
+    (why,) = Path(store.root, "quarantine").glob("*.reason.txt")
+    assert "at most 7d" in why.read_text()
 
 
 def test_a_workspace_adds_kinds_and_takes_none_away(tmp_path):

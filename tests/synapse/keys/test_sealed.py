@@ -604,6 +604,25 @@ def test_what_is_masked_is_signed_as_it_is_stored(memory):
     assert memory.verify().ok
 
 
+@pytest.mark.parametrize("scope", ["private", "encrypted"])
+def test_a_secret_beside_a_sealed_body_is_masked_before_it_is_sealed(memory, scope):
+    key = "AKIA" + "IOSFODNN7" + "EXAMPLE"
+    fields = {"topic": f"the {key}", "tags": (key,), "evidence": key}
+    entry = write(memory, scope, f"{SECRET} {key}", **fields)
+    read = me(memory, "eng-b").get(entry.id)
+    assert (read.body, read.topic) == (
+        f"{SECRET} {key}",
+        "the [secret: aws access key]",
+    )
+    mail = Mail(me(memory, "eng-a"))
+    sent = mail.send("eng-b", SECRET, scope=scope, subject=f"about {key}")
+    assert Mail(me(memory, "eng-b")).get(sent.id).body == SECRET
+    assert memory.verify().ok
+    assert key.encode() not in b"".join(
+        _bytes(path) for path in Path(memory.store.root).rglob("*") if path.is_file()
+    )
+
+
 def test_what_is_redacted_is_not_reported_as_unsigned(memory):
     ids = [me(memory, "eng-a").append("the plan of the vault", "team/web").id]
     ids.append(write(memory).id)
