@@ -63,6 +63,10 @@ class Writer:
             record = record._replace(fields={**record.fields, "run": self.run})
         if record.entry is not None:
             record, unless = self._closed(record, record.entry, unless)
+        elif patterns := self.store.settings.patterns:
+            from synapse.privacy.records import refuse_spoken
+
+            refuse_spoken(record, patterns)
         try:
             guard = unless if self.fence is None else all_of(self.fence, unless)
             stored = self.store.log.append(record, once=once, unless=guard)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options, Usage
@@ -83,18 +83,22 @@ def send(call: Call) -> None:
     body = read_body(args.text if args.body is None else args.body)
     message = _send(mail, args, body)
     call.show(lambda: as_json(message), message.id)
+    for note in (*_notes(message, body), *masked_notes(message.entry, body, args.pii)):
+        call.note(note)
+
+
+def _notes(message: Message, body: str) -> Iterator[str]:
+    """Yield what the sender should know: review, and what was not kept as facts."""
     if message.entry.staged:
-        call.note(
+        yield (
             f"{message.id} waits for review: only its sender and reviewers see it"
             " until it is approved"
         )
-    if "@" in body and not args.edit:
+    if "@" in body and not message.entry.replaces:
         from synapse.knowledge.memory import not_kept
 
         if rest := not_kept(body):
-            call.note(rest)
-    for note in masked_notes(message.entry):
-        call.note(note)
+            yield rest
 
 
 def _check_send(args: Any) -> None:

@@ -344,9 +344,9 @@ def _has_run(text: str) -> bool:
     return compiled(_RUN).search(text) is not None
 
 
-def concealed(text: str) -> str:
+def concealed(text: str, patterns: Mapping[str, str] = {}) -> str:
     """Return the text with the kinds of personal data in its place, where nobody can rephrase."""
-    spans = [(start, end, kind) for kind, start, end in found(text)]
+    spans = [(start, end, kind) for kind, start, end in found(text, patterns)]
     for start, end, kind in reversed(apart(spans)):
         text = f"{text[:start]}[personal data: {kind}]{text[end:]}"
     return text

@@ -178,6 +178,13 @@ def test_what_is_marked_is_shown_to_its_readers_for_a_day(keyed, tmp_path):
     assert Mail(memory.as_agent("eng-a")).poll() == 0
 
 
+def wait_for_drops(memory, folder):
+    end = time.monotonic() + 20
+    while [*folder.glob("*.md")] and time.monotonic() < end:
+        time.sleep(0.05)
+        memory.store.look(force=True)
+
+
 def test_a_dropped_envelope_that_is_marked_has_a_short_time(keyed):
     memory, moment = keyed
     store = memory.store
@@ -189,10 +196,7 @@ def test_a_dropped_envelope_that_is_marked_has_a_short_time(keyed):
         path = Path(store.root, f"inbox/eng-a/new/{name}.md")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    end = time.monotonic() + 20
-    while [*path.parent.glob("*.md")] and time.monotonic() < end:
-        time.sleep(0.05)
-        store.look(force=True)
+    wait_for_drops(memory, path.parent)
     (kept,) = memory.as_agent("eng-b").read()
     assert (kept.body, kept.ttl, kept.trust) == ("ask", "24h", "keyed")
     (why,) = Path(store.root, "quarantine").glob("*.reason.txt")
@@ -212,6 +216,30 @@ def test_a_workspace_adds_kinds_and_takes_none_away(tmp_path):
         with pytest.raises(PersonalData):
             me.append(f"ask {MAIL}", "team/x")
         assert me.append("ask EMP-47", "team/x").body == "ask EMP-47"
+
+
+def test_a_kind_of_the_workspace_is_looked_for_wherever_others_are(tmp_path):
+    number, root = "EMP-004711", tmp_path / "ws"
+    synapse.init(str(root)).close()
+    with open(root / "synapse.yaml", "a", encoding="utf-8") as file:
+        file.write("privacy: {patterns: {employee number: 'EMP-######'}}\n")
+    with synapse.open(str(root)) as memory:
+        memory.register(Agent("eng-a", "engineer", read=("*",), write=("*",)))
+        me = memory.as_agent("eng-a")
+        blocker = me.append("It is red.", "blockers/web", priority="critical")
+        with pytest.raises(PersonalData, match="employee number in the field note"):
+            me.resolve(blocker.id, note=f"solved by {number}")
+        with pytest.raises(PersonalData, match="employee number in the field reason"):
+            me.archive([blocker.id], reason=f"asked {number}")
+        folder = root / "inbox/eng-a/new"
+        head = "timestamp: 2026-02-01T01:00:00Z\npriority: info\nnamespace: team/x\n"
+        for name, first in (("refused", "from: eng-a\n"), ("malformed", "from: no!\n")):
+            (folder / f"{name}.md").write_text(f"---\n{first}{head}---\nask {number}")
+        wait_for_drops(memory, folder)
+        assert plain_in(root, [number]) == set()
+        with Supervisor(memory, engine=Scripted(lambda seen: f"Ask {number}.")) as runs:
+            done = runs.run(Task("Ask somebody", "eng-a"))
+        assert me.get(done.entry).body == "Done: Ask [personal data: employee number]."
 
 
 @pytest.mark.parametrize(
