@@ -393,6 +393,11 @@ def checked(draft: Draft, patterns: Mapping[str, str] = {}) -> Draft:
     return draft
 
 
+def is_in(draft: Draft, patterns: Mapping[str, str]) -> bool:
+    """Return whether a text of a draft holds personal data."""
+    return any(kinds_in(text, patterns) for _, text in texts_of(draft))
+
+
 _beside = attrgetter("topic", "evidence", "claim", "when", "tags", "more")
 
 

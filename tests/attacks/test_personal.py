@@ -11,11 +11,13 @@ import pytest
 import synapse
 from orchestrator import Supervisor, Task
 from orchestrator.engines.scripted import Scripted
+from synapse.consolidate import run_nightly
 from synapse.errors import InvalidEntry, PersonalData, SealError
 from synapse.formats import codec
 from synapse.keys.workspace import WorkspaceKeys
 from synapse.mail.mailbox import Mail
 from synapse.model.agents import Agent
+from synapse.model.clock import day
 from synapse.model.entry import Draft, Entry
 from synapse.privacy import personal
 from synapse.testing import FrozenClock
@@ -176,6 +178,50 @@ def test_what_is_marked_is_shown_to_its_readers_for_a_day(keyed, tmp_path):
     moment.advance("25h")
     assert memory.as_agent("eng-b").read().entries == ()
     assert Mail(memory.as_agent("eng-a")).poll() == 0
+
+
+def test_a_night_passes_a_sealed_blocker_on_without_its_text(keyed):
+    memory, moment = keyed
+    text = "The tall one has to say yes"
+    WorkspaceKeys(memory.store).new()
+    for scope, to in (("encrypted", "agent:eng-b"), ("private", "all")):
+        memory.as_agent("eng-a").append(
+            text, "blockers/x", priority="critical", ttl="1h", scope=scope, to=to
+        )
+    moment.advance("25h")
+    run_nightly(memory, day(moment()), moment())
+    told = [e for e in memory.as_agent("operator").read() if "escalated" in e.tags]
+    assert sorted(
+        e.body.rpartition("[sealed")[2].partition(" for ")[2] for e in told
+    ) == [
+        "agent:eng-b]",
+        "all]",
+    ]
+    assert text not in "".join(memory.export())
+    assert memory.verify().ok
+
+
+def test_a_night_merges_no_personal_data_from_before(tmp_path):
+    root, moment, number = tmp_path / "ws", FrozenClock(), "EMP-004711"
+    with synapse.init(str(root), clock=moment) as memory:
+        memory.register(Agent("eng-a", "engineer", read=("*",), write=("*",)))
+        me = memory.as_agent("eng-a")
+        for _ in range(3):
+            me.append(f"Ask {number} about the endpoint of the users", "api/x")
+            me.append("The endpoint of the users takes 80 ms", "api/x")
+        me.append(f"Ask {number}", "blockers/x", priority="critical", ttl="1h")
+        with open(root / "synapse.yaml", "a", encoding="utf-8") as file:
+            file.write("privacy: {patterns: {employee number: 'EMP-######'}}\n")
+        memory.store.refresh(force=True)
+        before = memory.store.log.last()
+        moment.advance("25h")
+        run_nightly(memory, day(moment()), moment())
+        written = [*memory.store.log.since(before)]
+        made = [record.text for record in written if record.kind == "entry"]
+        assert not any(number in text for text in made)
+        assert any("Ask [personal data: employee number]" in text for text in made)
+        assert any("takes 80 ms" in text for text in made)
+        assert len([e for e in me.read(namespace="api/*") if number in e.body]) == 3
 
 
 def wait_for_drops(memory, folder):
