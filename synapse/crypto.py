@@ -303,11 +303,9 @@ def _shared_key(envelope: str, header: bytes, share: str, key: PrivateKey) -> by
 
 
 def _unwrapped(raw: bytes, about: bytes, key: PrivateKey) -> bytes:
-    from cryptography.exceptions import InvalidTag
-
     try:
         return bytes(_suite().decrypt(raw, _x25519(key.seal), about))
-    except (InvalidTag, ValueError):
+    except (_load().InvalidTag, ValueError):
         raise SealError(
             f"{key.owner}'s key {key.id} does not open it: the header or the list of"
             " recipients is not the one that was sealed"
@@ -315,13 +313,11 @@ def _unwrapped(raw: bytes, about: bytes, key: PrivateKey) -> bytes:
 
 
 def _opened(parts: _Parts, header: bytes, entry_key: bytes) -> str:
-    from cryptography.exceptions import InvalidTag
-
     try:
         cipher = _load().AESGCM(entry_key)
         covered = _covered(header, parts.listed)
         return str(cipher.decrypt(parts.nonce, parts.cipher, covered).decode())
-    except (InvalidTag, ValueError):
+    except (_load().InvalidTag, ValueError):
         raise SealError("the body or the header is not what was sealed") from None
 
 
@@ -347,11 +343,9 @@ def verify(signature: str, body: str, header: bytes, key: PublicKey) -> None:
 
 
 def _verify(key: PublicKey, signature: bytes, message: bytes) -> None:
-    from cryptography.exceptions import InvalidSignature
-
     try:
         _ed25519_public(key.sign).verify(signature, message)
-    except InvalidSignature:
+    except _load().InvalidSignature:
         raise SealError(
             f"the signature of {key.owner} does not fit: the entry is not the one that"
             " was signed"
@@ -441,19 +435,23 @@ class _Curves(NamedTuple):
     Ed25519PrivateKey: Any
     Ed25519PublicKey: Any
     hpke: Any
+    InvalidTag: type[Exception]
+    InvalidSignature: type[Exception]
 
 
 @lru_cache(maxsize=1)
 def _load() -> _Curves:
     """Return what is used of the library; NoKey where it is not installed."""
     try:
+        from cryptography.exceptions import InvalidSignature, InvalidTag
         from cryptography.hazmat.primitives import hpke
         from cryptography.hazmat.primitives.asymmetric import ed25519, x25519
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
     except ImportError:
         raise NoKey(
             "sealing and signing need the package cryptography, 50 or later:"
-            " in the clone of Synapse, python3 -m pip install '.[crypto]'"
+            " in the clone of Synapse, python3 -m pip install '.[crypto]'",
+            package="cryptography",
         ) from None
     return _Curves(
         AESGCM,
@@ -462,6 +460,8 @@ def _load() -> _Curves:
         ed25519.Ed25519PrivateKey,
         ed25519.Ed25519PublicKey,
         hpke,
+        InvalidTag,
+        InvalidSignature,
     )
 
 

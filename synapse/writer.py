@@ -63,6 +63,10 @@ class Writer:
             record = record._replace(fields={**record.fields, "run": self.run})
         if record.entry is not None:
             record, unless = self._closed(record, record.entry, unless)
+        elif patterns := self.store.settings.patterns:
+            from synapse.privacy.records import refuse_spoken
+
+            refuse_spoken(record, patterns)
         try:
             guard = unless if self.fence is None else all_of(self.fence, unless)
             stored = self.store.log.append(record, once=once, unless=guard)
@@ -80,16 +84,19 @@ class Writer:
         """Return a record with its entry sealed and signed, as its scope and its author's keys ask
         for, and the guard under which it may go in: no key came or went meanwhile.
         """
-        keys = self.store.signers
-        if entry.scope not in SEALED and (keys is None or entry.author not in keys):
+        keys, sealed = self.store.signers, entry.scope in SEALED
+        if not sealed and (keys is None or entry.author not in keys):
             return record, unless
         from synapse.keys.keyring import signed_key
         from synapse.privacy.records import safe
 
-        agents = self.store.agents() if entry.scope in SEALED else {}
-        if entry.scope not in SEALED:  # what is signed is what will be stored
-            record = safe(record)
-            entry = record.entry or entry
+        agents = self.store.agents() if sealed else {}
+        if sealed:  # its text is for its readers, a secret in it too
+            record, body = record._replace(entry=entry._replace(body="")), entry.body
+        record = safe(record)  # what is signed is what will be stored
+        entry = record.entry or entry
+        if sealed:
+            entry = entry._replace(body=body)
         ring = self.store.keyring
         last = ring.keys.last
         entry = ring.closed(entry, self.store.clock(), agents)

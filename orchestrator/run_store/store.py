@@ -73,6 +73,7 @@ from synapse.knowledge import memory as knowledge
 from synapse.model.agents import Agent
 from synapse.model.entry import SECOND
 from synapse.model.records import Record
+from synapse.privacy.personal import concealed
 from synapse.system.text import storable_all
 from synapse.trust.lineage import why
 from synapse.view.block import POINTER
@@ -468,7 +469,7 @@ class RunStore:
             once = f"{run.id}/{note.key}"
             try:
                 id = agent_memory.append(
-                    note.body,
+                    concealed(note.body, self.memory.store.settings.patterns),
                     note.namespace,
                     priority=note.priority,
                     tags=note.tags,

@@ -9,6 +9,7 @@ from synapse.cli.frame.options import Options
 from synapse.cli.frame.show import clean
 from synapse.model.agents import OPERATOR
 from synapse.system.typed import TYPE_CHECKING
+from synapse.trust.persons import persons_alone
 from synapse.wire.forms import fields
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ def revoke_options(parser: Options) -> None:
 def revoke(call: Call) -> None:
     from synapse.rulings import containment
 
+    persons_alone("revoke what another wrote")
     args = call.args
     operator = call.memory.as_agent(OPERATOR).access
     done = containment.revoke(

@@ -281,6 +281,7 @@ def _journal(root: str, memory: Memory) -> Iterator[Finding]:
         yield Finding(
             "journal", "ok", f"{report.records} records, every file as it was written"
         )
+    yield from some("journal", "warn", [*report.notes], "")
     yield from some(
         "journal",
         "fail",

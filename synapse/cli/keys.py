@@ -8,7 +8,7 @@ import sys
 
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options, Usage
-from synapse.cli.frame.show import clean
+from synapse.cli.frame.table import table
 from synapse.keys.workspace import WorkspaceKeys
 from synapse.model.keys import WORKSPACE
 from synapse.rulings.sharing import share
@@ -100,12 +100,19 @@ def _text(path: str) -> str:
 
 
 def _format(found: list[KeyState]) -> str:
-    lines = [
-        f"{key.owner}  {key.id}  {key.state} since {key.since}"
-        f"{'' if key.here else '  (its private half is not here)'}"
+    if not found:
+        return "there are no keys; `synapse keys new AGENT` makes one"
+    rows = [
+        (
+            key.owner,
+            key.id,
+            key.state,
+            key.since[:10],
+            "here" if key.here else "not here",
+        )
         for key in found
     ]
-    return "\n".join(map(clean, lines)) or "there are no keys; `synapse keys new AGENT`"
+    return table(("owner", "key", "state", "since", "private half"), rows)
 
 
 _ACTS = dict(

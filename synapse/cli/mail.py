@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options, Usage
 from synapse.cli.frame.parse import many, number
 from synapse.cli.frame.show import INDENT, clean, columns, one_line, short
 from synapse.cli.frame.streams import read_body
+from synapse.cli.write import masked_notes
 from synapse.mail.mailbox import Mail
 from synapse.model.agents import OPERATOR
 from synapse.model.clock import seconds
@@ -67,6 +68,7 @@ def send_options(parser: Options) -> None:
         metavar="S",
         help="public, private or encrypted: who can open it (default: public)",
     )
+    add("--pii", action="store_true", help="the message holds personal data")
     add("--meta", metavar="JSON", help="an object to store with it")
     add(
         "--once",
@@ -81,23 +83,31 @@ def send(call: Call) -> None:
     body = read_body(args.text if args.body is None else args.body)
     message = _send(mail, args, body)
     call.show(lambda: as_json(message), message.id)
+    for note in (*_notes(message, body), *masked_notes(message.entry, body, args.pii)):
+        call.note(note)
+
+
+def _notes(message: Message, body: str) -> Iterator[str]:
+    """Yield what the sender should know: review, and what was not kept as facts."""
     if message.entry.staged:
-        call.note(
+        yield (
             f"{message.id} waits for review: only its sender and reviewers see it"
             " until it is approved"
         )
-    if "@" in body and not args.edit:
+    if "@" in body and not message.entry.replaces:
         from synapse.knowledge.memory import not_kept
 
         if rest := not_kept(body):
-            call.note(rest)
+            yield rest
 
 
 def _check_send(args: Any) -> None:
     """Refuse options that do not go together."""
     if sum(name is not None for name in (args.thread, args.reply_to, args.edit)) > 1:
         raise Usage("give only one of --thread, --reply-to and --edit")
-    changed = args.to or args.attach or args.tags or args.meta or args.priority
+    changed = (
+        args.to or args.attach or args.tags or args.meta or args.priority or args.pii
+    )
     if args.edit and changed:
         raise Usage("--edit changes only the text and the subject of a message")
     if args.body is not None and args.text is not None:
@@ -114,6 +124,7 @@ def _send(mail: Mail, args: Any, body: str) -> Message:
         "priority": args.priority or "normal",
         "metadata": _metadata(args.meta),
         "attachments": args.attach or (),
+        "pii": args.pii,
         "once": args.once,
     }
     if args.reply_to:

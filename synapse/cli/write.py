@@ -13,6 +13,7 @@ from synapse.errors import NotFound
 from synapse.formats import codec
 from synapse.model.agents import OPERATOR
 from synapse.model.entry import PRIORITIES, SCOPES, TEXTS, addressees
+from synapse.privacy import personal
 from synapse.privacy.records import masked_in, masked_notice
 from synapse.system.typed import TYPE_CHECKING, Any
 
@@ -110,11 +111,12 @@ def write(call: Call) -> None:
             ),
             to=", ".join(strangers),
         )
-    entry = me.append(read_body(call.args.body), call.args.namespace, **fields)
+    body = read_body(call.args.body)
+    entry = me.append(body, call.args.namespace, **fields)
     if entry.topic or entry.replaces:
         entry = me.get(entry.id)
     call.show(lambda: codec.entry_json(entry), entry.id)
-    for note in (*author_notes(entry, me), *masked_notes(entry)):
+    for note in author_notes(entry, me) + masked_notes(entry, body, call.args.pii):
         call.note(note)
 
 
@@ -158,10 +160,13 @@ def _fields(args: SimpleNamespace) -> dict[str, Any]:
     return {**plain, **lists, "to": many(args.to), "when": when}
 
 
-def masked_notes(entry: Entry) -> list[str]:
-    """Return what was masked of what an author wrote."""
+def masked_notes(entry: Entry, body: str = "", pii: bool = False) -> list[str]:
+    """Return what was masked of what an author wrote, and how long personal data is shown."""
     kinds = masked_in(entry)
-    return [f"{entry.id}: {masked_notice(kinds)}"] if kinds else []
+    notes = [f"{entry.id}: {masked_notice(kinds)}"] if kinds else []
+    if entry.scope == "encrypted" and (pii or personal.kinds_in(body)):
+        notes.append(f"{entry.id} holds personal data: it is shown for {entry.ttl}")
+    return notes
 
 
 def author_notes(entry: Entry, me: AgentMemory) -> list[str]:

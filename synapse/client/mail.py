@@ -37,11 +37,13 @@ class RemoteMail:
         attachments: Iterable[str | Mapping[str, Any]] = (),
         tags: Names = (),
         scope: str = "public",
+        pii: bool = False,
         once: str | None = None,
     ) -> Message:
         """Send a message to an agent, a team, several of them, or `all`."""
         form = _message_form(body, to, subject, priority, metadata, attachments)
         form |= {"thread": thread, "tags": list(words(tags)), "scope": scope}
+        form |= {"pii": pii}
         return self._act(path("mail", "messages"), form, once)
 
     def reply(
@@ -54,10 +56,12 @@ class RemoteMail:
         priority: str = "normal",
         metadata: Mapping[str, Any] | None = None,
         attachments: Iterable[str | Mapping[str, Any]] = (),
+        pii: bool = False,
         once: str | None = None,
     ) -> Message:
         """Answer a message, in its thread."""
         form = _message_form(body, to, subject, priority, metadata, attachments)
+        form |= {"pii": pii}
         return self._act(self._place(id, "reply"), form, once)
 
     def edit(

@@ -6,7 +6,7 @@ undone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, groupby
 
 from synapse.authority import MERGED, is_merged, passed_on, visible
@@ -15,10 +15,12 @@ from synapse.consolidate.heading import fitting, portions, room_beside
 from synapse.consolidate.limits import Room, enforce, remarks
 from synapse.consolidate.similarity import fingerprint, similarity
 from synapse.index.questions.maintenance import Lapsed, Superseded
+from synapse.keys.keyring import shut
 from synapse.model.agents import CONSOLIDATOR, OPERATOR, Agent, authority_in
 from synapse.model.clock import DAY, seconds
 from synapse.model.entry import NEVER, RANK, SEALED, SECOND, Draft, Entry
 from synapse.model.settings import Settings
+from synapse.privacy.personal import concealed, is_in
 from synapse.system.digest import sha256
 from synapse.system.typed import NamedTuple
 
@@ -68,7 +70,7 @@ def plan(
     filed: set[str] = set()
     restored = {id for id, phase in state.spared if phase == "enforce"}
     steps: dict[str, Callable[[], Iterator[Act]]] = {
-        "merge": lambda: _merge(state, now),
+        "merge": lambda: _merge(state, now, settings),
         "archive": lambda: _archive(state, settings),
         "enforce": lambda: enforce(state.room, now, settings, filed | restored),
     }
@@ -85,9 +87,9 @@ def plan(
 # -- merge -----------------------------------------------------------------------------------------
 
 
-def _merge(state: State, now: int) -> Iterator[Act]:
+def _merge(state: State, now: int, settings: Settings) -> Iterator[Act]:
     """Yield acts that file away what was superseded, finish merges that were begun, and merge
-    entries that say the same."""
+    entries that say the same. What holds personal data, from before that was looked for, stays."""
     by_reason = sorted(state.superseded, key=lambda row: row.reason)
     for reason, rows in groupby(by_reason, key=lambda row: row.reason):
         yield from archive_acts("merge", reason, [(row.id, row.by) for row in rows])
@@ -95,14 +97,10 @@ def _merge(state: State, now: int) -> Iterator[Act]:
     for group in chain(*map(near_duplicates, state.live)):
         if all((entry.id, "merge") not in state.spared for entry in group):
             for alike in portions(group):
-                if len(alike) > 1:
-                    yield Act(
-                        "merge",
-                        "merge",
-                        tuple(entry.id for entry in alike),
-                        ALIKE,
-                        new_entry=merged(alike, now),
-                    )
+                ids = tuple(entry.id for entry in alike)
+                one = merged(alike, now)
+                if len(ids) > 1 and not is_in(one.draft, settings.patterns):
+                    yield Act("merge", "merge", ids, ALIKE, new_entry=one)
 
 
 def may_have_more_merges(acts: Collection[Act]) -> bool:
@@ -225,7 +223,7 @@ def _archive(state: State, settings: Settings) -> Iterator[Act]:
                 "escalate",
                 (entry.id,),
                 reason,
-                new_entry=escalation(entry, recipients),
+                new_entry=escalation(entry, recipients, settings.patterns),
             )
     past = [(row.id, "") for row in state.lapsed if row.id not in open_blockers]
     yield from archive_acts("archive", "past its time", past)
@@ -270,9 +268,13 @@ def next_above(
     )
 
 
-def escalation(entry: Entry, recipients: tuple[str, ...]) -> NewEntry:
+def escalation(
+    entry: Entry, recipients: tuple[str, ...], patterns: Mapping[str, str]
+) -> NewEntry:
     """Return the blocker, passed on. It reaches nobody who might not have seen the blocker itself,
-    but the operator."""
+    but the operator; of a sealed one it has the line that stands for its text."""
+    sealed, entry = entry.scope in SEALED, shut(entry)
+    tags = (concealed(tag, patterns) for tag in entry.tags)
     body = (
         entry.body
         if len(entry.body) <= _QUOTE
@@ -284,15 +286,15 @@ def escalation(entry: Entry, recipients: tuple[str, ...]) -> NewEntry:
         f" {seconds(entry.at)} ({entry.id}):"
     )
     draft = Draft(
-        body=body if is_escalation(entry) else f"{head}\n\n{body}",
+        body=concealed(body if is_escalation(entry) else f"{head}\n\n{body}", patterns),
         namespace=entry.namespace,
         author=CONSOLIDATOR,
         priority=entry.priority,
         addressees=fitting(recipients, room),
-        tags=fitting((ESCALATED, *entry.tags), room),
+        tags=fitting((ESCALATED, *tags), room),
         related=fitting((entry.id, *entry.related), room),
         derived_from=(entry.id,),
-        scope=entry.scope,
+        scope="public" if sealed else entry.scope,
     )
     return _new_entry(draft, (entry,), entry.authority)
 

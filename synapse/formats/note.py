@@ -142,10 +142,11 @@ def _private(secret: bytes) -> Any:
 
 
 def _verified(public: bytes, signature: bytes, text: bytes) -> bool:
+    curve = _ed25519()
     from cryptography.exceptions import InvalidSignature
 
     try:
-        _ed25519().Ed25519PublicKey.from_public_bytes(public).verify(signature, text)
+        curve.Ed25519PublicKey.from_public_bytes(public).verify(signature, text)
     except (InvalidSignature, ValueError):
         return False
     return True
@@ -156,8 +157,8 @@ def _ed25519() -> Any:
         from cryptography.hazmat.primitives.asymmetric import ed25519
     except ImportError as error:
         raise NoKey(
-            "checkpoints are signed with the package `cryptography`, which is not installed:"
-            " install the extra `crypto`"
+            "checkpoints are signed with the package cryptography, 50 or later, which is not"
+            " installed: in the clone of Synapse, python3 -m pip install '.[crypto]'"
         ) from error
     return ed25519
 

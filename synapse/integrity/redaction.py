@@ -22,7 +22,7 @@ from synapse.store import Store
 from synapse.system.digest import sha256
 from synapse.system.json import dumps
 from synapse.system.plain_files import open_file
-from synapse.trust.persons import operators_alone
+from synapse.trust.persons import persons_alone
 
 # Files of entries, and what the operator writes: they stay, and are named where they hold the text.
 _KEPT = (
@@ -40,9 +40,9 @@ _LARGEST = 256 << 20
 
 def redact(store: Store, id: str, reason: str) -> Redacted:
     """Take the text of an entry out of everything below the root, and record who did it and why.
-    Done again, it finishes what was begun. Refused in a run.
+    Done again, it finishes what was begun. Refused to whoever acts as an agent.
     """
-    operators_alone("redact")
+    persons_alone("redact")
     if not reason.strip():
         raise InvalidEntry("say why: the reason is all that will be left")
     store.demand_writable()

@@ -91,7 +91,11 @@ def _proven(store: Store, log: FilesLog, head: str | None) -> tuple[Report, int]
         undeclared = tuple(_undeclared(store, log))
     except StoreError as error:
         undeclared = (Problem("index", str(error)),)
-    problems = (*report.problems, *undeclared, *_unsigned(store, proof.keyed))
+    problems = (*report.problems, *undeclared)
+    try:
+        problems += tuple(_unsigned(store, proof.keyed))
+    except NoKey as error:
+        report = report._replace(notes=(f"signatures were not checked: {error}",))
     return report._replace(problems=problems), proof.at
 
 

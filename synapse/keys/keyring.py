@@ -83,7 +83,8 @@ class Keyring:
             raise NoKey(
                 f"the private half of {whose(found.owner)} key {found.id} is not here"
                 f" ({self._path(found)}): it was made by another person or on another"
-                " machine, the workspace was moved, or the file is lost",
+                " machine, the workspace was moved, or the file is lost. Put the file there;"
+                f" `synapse keys rotate{named(found.owner)}` makes another key, for what comes",
                 key=found.id,
                 owner=found.owner,
             )
@@ -100,6 +101,8 @@ class Keyring:
 
             try:
                 key = crypto.private_from(raw)
+            except NoKey:
+                raise  # the package is not installed
             except SealError as error:
                 raise SealError(f"{self._path(found)}: {error}") from None
             if (key.owner, key.id) != (found.owner, found.id):
@@ -119,9 +122,8 @@ class Keyring:
         if found is None:
             had = "'s key was revoked" if owner in self.keys else " has no key"
             had += ", and this needs a key"
-            what = "" if owner == WORKSPACE else f" {owner}"
             raise NoKey(
-                f"{_owner(owner)}{had}: nothing was stored; `synapse keys new{what}`"
+                f"{who(owner)}{had}: nothing was stored; `synapse keys new{named(owner)}`"
                 " makes one",
                 owner=owner,
             )
@@ -164,7 +166,8 @@ class Keyring:
         try:
             body = self.body(entry, reader)
         except NoKey as error:
-            lost = f" ({error})" if "key" in error.details else ""
+            explained = {"key", "package"} & error.details.keys()
+            lost = f" ({error})" if explained else ""
             return entry._replace(body=line(entry) + lost)
         except SynapseError as error:
             return entry._replace(body=f"{line(entry)} (refused: {error})")
@@ -250,9 +253,14 @@ class Keyring:
 
 
 def proves(keys: Keys, entry: Entry) -> bool:
-    """Return whether an entry from elsewhere carries the signature of its author's current key."""
+    """Return whether an entry from elsewhere carries the signature of its author's current key. It
+    does not where nobody can tell: the package is not installed.
+    """
     found = keys.current.get(entry.author)
-    return found is not None and not _unproven(entry, found)
+    try:
+        return found is not None and not _unproven(entry, found)
+    except NoKey:
+        return False
 
 
 def _recipients(entry: Entry, agents: Mapping[str, Agent]) -> list[str]:
@@ -380,6 +388,8 @@ def _unproven(entry: Entry, found: Registered) -> str:
             crypto.check(entry.body, header, public(found))
         else:
             crypto.verify(entry.signature or "", entry.body, header, public(found))
+    except NoKey:
+        raise  # the package is not installed
     except SealError as error:
         return str(error)
     return ""
@@ -406,5 +416,10 @@ def whose(owner: str) -> str:
     return "the workspace's" if owner == WORKSPACE else f"{owner}'s"
 
 
-def _owner(owner: str) -> str:
+def who(owner: str) -> str:
     return "the workspace" if owner == WORKSPACE else owner
+
+
+def named(owner: str) -> str:
+    """Return an owner as the verb `keys` is told it, behind a space."""
+    return "" if owner == WORKSPACE else f" {owner}"

@@ -98,7 +98,11 @@ class WorkspaceKeys:
         keys = self._keys
         found = keys.by_id.get(id) if id else keys.current.get(name)
         if found is None or found.owner != name:
-            raise NoKey(f"{keyring.whose(name)} has no such key to revoke", owner=name)
+            which = f"key {id}" if id else "key to revoke"
+            raise NoKey(
+                f"{keyring.who(name)} has no {which}; `synapse keys list` lists them all",
+                owner=name,
+            )
         if found.revoked:
             raise Conflict(f"the key {found.id} was revoked before")
         self._write({"how": "revoked", "owner": name, "id": found.id})
@@ -147,7 +151,10 @@ class WorkspaceKeys:
                 " `synapse keys rotate` makes another in its place"
             )
         if how == "rotated" and not has:
-            raise NoKey(f"{keyring.whose(name)} key is none yet: `synapse keys new`")
+            raise NoKey(
+                f"{keyring.who(name)} has no key yet: `synapse keys"
+                f" new{keyring.named(name)}` makes one"
+            )
         key = crypto.new_key(name)
         self.store.keyring.keep(key, clock.seconds(self.store.clock()))
         id: str = key.id

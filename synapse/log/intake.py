@@ -178,7 +178,8 @@ class Intake:
         self.count += 1
 
     def _quarantine(self, found: Rejected) -> None:
-        record = settle.quarantine(self.mirror, found)
+        patterns = self.log.settings().patterns
+        record = settle.quarantine(self.mirror, found, patterns)
         if record is None:
             self.waiting.append(
                 found.path

@@ -7,7 +7,7 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from errno import EAGAIN, EDQUOT, EINTR, EIO, EMFILE, ENFILE, ENOMEM, ENOSPC
 from functools import partial
 
@@ -126,32 +126,34 @@ def page_path(record: Record) -> str:
     return f"archive/{clock.day(record.at)[:7]}.md"
 
 
-def quarantine(mirror: Mirror, found: Rejected) -> Record | None:
+def quarantine(
+    mirror: Mirror, found: Rejected, patterns: Mapping[str, str]
+) -> Record | None:
     """Put a file that can never be adopted aside, readable by its owner alone, with the reason
-    beside it.
+    beside it, and without secrets and personal data; `patterns` are the workspace's own.
     """
     moment, base = time.strftime("%Y%m%dT%H%M%S"), os.path.basename(found.path)
     name = f"{moment}-{digest(found.path)}-{_plain(base)}"
     target, path = f"quarantine/{name}", _readable(found.path)
     try:
-        if (masked := _masked(mirror.read(found.path))) is not None:
+        if (masked := _masked(mirror.read(found.path), patterns)) is not None:
             mirror.place(target, masked, mode=0o600)
             mirror.remove(found.path)
         else:
             mirror.move(found.path, target, 0o600)
     except OSError:
         return None  # gone meanwhile, or this process may not move it
-    reason = concealed(mask(_readable(found.reason)))
+    reason = concealed(mask(_readable(found.reason)), patterns)
     mirror.place(f"{target}.reason.txt", f"{path}\n{reason}\n".encode(), mode=0o600)
     return Record.new(
         "quarantine", "log", {"path": path, "to": target, "reason": reason}
     )
 
 
-def _masked(raw: bytes | None) -> bytes | None:
-    """Return a file without the secrets that are in it; None where there are none."""
+def _masked(raw: bytes | None, patterns: Mapping[str, str]) -> bytes | None:
+    """Return a file without what may not be kept of it; None where it has nothing of that."""
     text = (raw or b"").decode("utf-8", "surrogateescape")
-    masked = concealed(mask(text))
+    masked = concealed(mask(text), patterns)
     return None if masked == text else masked.encode("utf-8", "surrogateescape")
 
 

@@ -53,6 +53,7 @@ class Mail:
         attachments: Iterable[str | Mapping[str, Any]] = (),
         tags: Names = (),
         scope: str = "public",
+        pii: bool = False,
         once: str | None = None,
     ) -> Message:
         """Send a message to an agent, a team, several of them, or `all`; it begins a thread unless
@@ -68,7 +69,7 @@ class Mail:
             thread_id, None, subject, priority, metadata, attachments
         )
         names, tagged = self._addressees(to), words(tags)
-        return self._post(names, body, own, scope, tags=tagged, once=once)
+        return self._post(names, body, own, scope, once, tags=tagged, pii=pii)
 
     def reply(
         self,
@@ -80,6 +81,7 @@ class Mail:
         priority: str = "normal",
         metadata: Mapping[str, Any] | None = None,
         attachments: Iterable[str | Mapping[str, Any]] = (),
+        pii: bool = False,
         once: str | None = None,
     ) -> Message:
         """Answer a message, in its thread: to all that it was addressed to and its author, unless
@@ -96,19 +98,15 @@ class Mail:
             or ("all",)
         )
         own = messages.fields_of(thread, id, subject, priority, metadata, attachments)
-        return self._post(
-            ("all",) if "all" in parent.addressees and not to else names,
-            body,
-            own,
-            parent.scope,
-            once=once,
-        )
+        if "all" in parent.addressees and not to:
+            names = ("all",)
+        return self._post(names, body, own, parent.scope, once, pii=pii)
 
     def edit(
         self, id: str, body: str, *, subject: str | None = None, once: str | None = None
     ) -> Message:
-        """Replace a message of one's own by a new version, which is unread again. The old one is
-        kept, and no longer shown.
+        """Replace a message of one's own by a new version, which is unread again, and shown as
+        long. The old one is kept, and no longer shown.
         """
         old = self._message(id)
         if old.author != self.agent_memory.id:
@@ -123,9 +121,10 @@ class Mail:
             body,
             own,
             old.scope,
+            once,
             replaces=(id,),
             tags=old.tags,
-            once=once,
+            ttl=None if old.ttl == "never" else old.ttl,
         )
 
     def poll(self, agent: str | None = None) -> int:
@@ -219,7 +218,7 @@ class Mail:
 
     def get(self, id: str) -> Message:
         """Return one message with its receipts, acknowledgements and reactions."""
-        return self._as_messages([self._message(id)])[0]
+        return messages.as_messages(self.store, [self._message(id)])[0]
 
     def threads(
         self, status: str | None = ACTIVE, *, tag: str | None = None, limit: int = 50
@@ -312,10 +311,8 @@ class Mail:
         body: str,
         own: Mapping[str, Any],
         scope: str,
-        *,
-        replaces: tuple[str, ...] = (),
-        tags: tuple[str, ...] = (),
-        once: str | None = None,
+        once: str | None,
+        **fields: Any,
     ) -> Message:
         urgency = own.get("urgency")
         if urgency not in kinds.URGENCY:
@@ -332,15 +329,14 @@ class Mail:
             self.agent_memory.id,
             kinds.URGENCY[urgency],
             addressees=to,
-            tags=tags,
-            replaces=replaces,
             scope=scope,
             id=kinds.new_id(kinds.MESSAGE, self.store.draw(6)),
             kind=kinds.MESSAGE,
             more=extra,
+            **fields,
         )
         entry = self.agent_memory.write(draft, once=once)
-        if "@" in body and not replaces:
+        if "@" in body and not entry.replaces:
             from synapse.knowledge import memory
 
             memory.harvest(self.agent_memory, entry)

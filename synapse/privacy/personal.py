@@ -353,9 +353,9 @@ def _has_run(text: str) -> bool:
     return compiled(_RUN).search(text) is not None
 
 
-def concealed(text: str) -> str:
+def concealed(text: str, patterns: Mapping[str, str] = {}) -> str:
     """Return the text with the kinds of personal data in its place, where nobody can rephrase."""
-    spans = [(start, end, kind) for kind, start, end in found(text)]
+    spans = [(start, end, kind) for kind, start, end in found(text, patterns)]
     for start, end, kind in reversed(apart(spans)):
         text = f"{text[:start]}[personal data: {kind}]{text[end:]}"
     return text
@@ -370,16 +370,17 @@ def refuse(texts: Iterable[tuple[str, str]], patterns: Mapping[str, str] = {}) -
         named = ", ".join(f"{kind} in {name}" for kind, name in dict.fromkeys(where))
         raise PersonalData(
             f"this holds personal data ({named}): nothing was stored. Leave it out and say where it"
-            f" is kept, or write of a role instead of a person; a shared memory is no place for it",
+            " is kept, or write of a role instead of a person. Only the body of an entry with"
+            " scope: encrypted may hold it, for 24h, at most 7d",
             kinds=list(dict.fromkeys(kind for kind, _ in where)),
         )
 
 
 def checked(draft: Draft, patterns: Mapping[str, str] = {}) -> Draft:
     """Return the draft as it may be stored, the one place that decides it: without personal data as
-    it is; with it (marked or found) only where it is encrypted, with a short time to live.
-    PersonalData elsewhere; no setting turns it off. The body is `Harmless` where no text of the
-    draft holds a secret either.
+    it is; with it (marked or found) only in an encrypted body, with a short time to live.
+    PersonalData elsewhere, beside such a body too; no setting turns it off. The body is `Harmless`
+    where no text of the draft holds a secret either.
     """
     texts = [draft.body]
     if any(_beside(draft)):
@@ -389,8 +390,9 @@ def checked(draft: Draft, patterns: Mapping[str, str] = {}) -> Draft:
     persons = (patterns or hinted(whole, words)) and any(
         kinds_in(text, patterns, words if text == whole else None) for text in texts
     )
-    if persons and draft.scope != "encrypted":
-        refuse(texts_of(draft), patterns)
+    if persons:
+        named = [*texts_of(draft)]
+        refuse(named[draft.scope == "encrypted" :], patterns)
     if not persons and not (
         secrets.hinted(whole, words) and secrets.found(whole, words)
     ):
@@ -398,6 +400,11 @@ def checked(draft: Draft, patterns: Mapping[str, str] = {}) -> Draft:
     if draft.scope == "encrypted" and (persons or draft.pii):
         return draft._replace(ttl=short_ttl(draft.ttl))
     return draft
+
+
+def is_in(draft: Draft, patterns: Mapping[str, str]) -> bool:
+    """Return whether a text of a draft holds personal data."""
+    return any(kinds_in(text, patterns) for _, text in texts_of(draft))
 
 
 _beside = attrgetter("topic", "evidence", "claim", "when", "tags", "more")
@@ -416,7 +423,7 @@ def short_ttl(ttl: str | None) -> str:
 
 
 def texts_of(draft: Draft | Entry) -> Iterator[tuple[str, str]]:
-    """Yield every text of a draft or an entry, with what it is."""
+    """Yield every text of a draft or an entry, with what it is: the body first."""
     yield "the body", draft.body
     for name in ("topic", "evidence", "claim", "when"):
         if text := getattr(draft, name):

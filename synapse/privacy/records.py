@@ -88,16 +88,22 @@ def _without_persons(record: Record) -> Record:
     other words; where a machine did, or it was taken over, its kind stands in its place.
     """
     if _SPOKEN[record.kind] == "refuse":
-        fields = record.fields.items()
-        personal.refuse(
-            (f"the field {name}", text)
-            for name, value in fields
-            for text in strings(value)
-        )
+        refuse_spoken(record)
         return record
     if record.entry is None:
         return record._replace(fields=_each(record.fields, personal.concealed))
     return _with(record, personal.concealed)
+
+
+def refuse_spoken(record: Record, patterns: Mapping[str, str] = {}) -> None:
+    """Raise PersonalData where an agent says any in an act; `patterns` are the workspace's own."""
+    if _SPOKEN.get(record.kind) == "refuse":
+        texts = (
+            (f"the field {name}", text)
+            for name, value in record.fields.items()
+            for text in strings(value)
+        )
+        personal.refuse(texts, patterns)
 
 
 def _with(record: Record, change: Callable[[str], str]) -> Record:

@@ -11,13 +11,19 @@ import pytest
 import synapse
 from orchestrator import Supervisor, Task
 from orchestrator.engines.scripted import Scripted
-from synapse.errors import InvalidEntry, PersonalData
+from synapse.consolidate import run_nightly
+from synapse.errors import InvalidEntry, PersonalData, SealError
+from synapse.formats import codec
+from synapse.keys.workspace import WorkspaceKeys
 from synapse.mail.mailbox import Mail
 from synapse.model.agents import Agent
-from synapse.model.entry import Draft
+from synapse.model.clock import day
+from synapse.model.entry import Draft, Entry
 from synapse.privacy import personal
+from synapse.testing import FrozenClock
 from tests.privacy.made import personal as made
 from tests.privacy.made import plain_in
+from tests.synapse.served import mail_of, served
 
 ROOT = Path(__file__).parents[2]
 MAIL = "maria.keller7@gmail.com"
@@ -115,6 +121,134 @@ def test_encrypted_entries_have_a_short_time():
             personal.checked(draft._replace(scope=scope))
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"topic": MAIL},
+        {"tags": ("ok", MAIL)},
+        {"evidence": MAIL},
+        {"more": {"x": MAIL}},
+    ],
+)
+def test_beside_a_sealed_body_it_is_refused(fields):
+    draft = Draft("ask", "team/x", "eng-a", scope="encrypted", **fields)
+    with pytest.raises(PersonalData, match="e-mail address in"):
+        personal.checked(draft)
+    with pytest.raises(PersonalData) as caught:
+        personal.checked(draft._replace(body=f"ask {MAIL}"))
+    assert "in the body" not in str(caught.value)
+
+
+@pytest.fixture
+def keyed(tmp_path):
+    """A memory whose agents have keys, and a clock that is moved."""
+    moment = FrozenClock()
+    with synapse.init(str(tmp_path / "ws"), clock=moment) as memory:
+        for id in ("eng-a", "eng-b"):
+            memory.register(Agent(id, "engineer", read=("*",), write=("*",)))
+            WorkspaceKeys(memory.store).new(id)
+        yield memory, moment
+
+
+def test_what_is_marked_is_shown_to_its_readers_for_a_day(keyed, tmp_path):
+    """In the library, in mail and over HTTP; no pattern knows the text."""
+    memory, moment = keyed
+    text, sealed = "Ask the tall one", {"scope": "encrypted", "pii": True}
+    with served(memory, tmp_path) as over_http:
+        for ask in (memory, over_http):
+            me = ask.as_agent("eng-a")
+            mail, theirs = mail_of(me), mail_of(ask.as_agent("eng-b"))
+            for scope in ("public", "team", "private"):
+                with pytest.raises(SealError):
+                    me.append(text, "api/x", pii=True, scope=scope)
+                with pytest.raises(SealError):
+                    mail.send("eng-b", text, pii=True, scope=scope)
+            with pytest.raises(InvalidEntry, match="at most 7d"):
+                me.append(text, "api/x", to="eng-b", ttl="8d", **sealed)
+            me.append(text, "api/x", to="eng-b", **sealed)
+            mail.edit(mail.send("eng-b", "At first", **sealed).id, text)
+            (message,) = theirs.inbox(mark=True)
+            assert theirs.get(message.id).body == text
+            theirs.reply(message.id, text, pii=True)
+    written = [record for record in memory.store.log.since(0) if record.kind == "entry"]
+    assert [record.fields["ttl"] for record in written] == ["24h"] * 8
+    assert [entry.body for entry in memory.as_agent("eng-b").read()] == [text] * 2
+    assert Mail(memory.as_agent("eng-a")).poll() == 2
+    assert "Ask the tall" not in "".join(memory.export())
+    moment.advance("25h")
+    assert memory.as_agent("eng-b").read().entries == ()
+    assert Mail(memory.as_agent("eng-a")).poll() == 0
+
+
+def test_a_night_passes_a_sealed_blocker_on_without_its_text(keyed):
+    memory, moment = keyed
+    text = "The tall one has to say yes"
+    WorkspaceKeys(memory.store).new()
+    for scope, to in (("encrypted", "agent:eng-b"), ("private", "all")):
+        memory.as_agent("eng-a").append(
+            text, "blockers/x", priority="critical", ttl="1h", scope=scope, to=to
+        )
+    moment.advance("25h")
+    run_nightly(memory, day(moment()), moment())
+    told = [e for e in memory.as_agent("operator").read() if "escalated" in e.tags]
+    assert sorted(
+        e.body.rpartition("[sealed")[2].partition(" for ")[2] for e in told
+    ) == [
+        "agent:eng-b]",
+        "all]",
+    ]
+    assert text not in "".join(memory.export())
+    assert memory.verify().ok
+
+
+def test_a_night_merges_no_personal_data_from_before(tmp_path):
+    root, moment, number = tmp_path / "ws", FrozenClock(), "EMP-004711"
+    with synapse.init(str(root), clock=moment) as memory:
+        memory.register(Agent("eng-a", "engineer", read=("*",), write=("*",)))
+        me = memory.as_agent("eng-a")
+        for _ in range(3):
+            me.append(f"Ask {number} about the endpoint of the users", "api/x")
+            me.append("The endpoint of the users takes 80 ms", "api/x")
+        me.append(f"Ask {number}", "blockers/x", priority="critical", ttl="1h")
+        with open(root / "synapse.yaml", "a", encoding="utf-8") as file:
+            file.write("privacy: {patterns: {employee number: 'EMP-######'}}\n")
+        memory.store.refresh(force=True)
+        before = memory.store.log.last()
+        moment.advance("25h")
+        run_nightly(memory, day(moment()), moment())
+        written = [*memory.store.log.since(before)]
+        made = [record.text for record in written if record.kind == "entry"]
+        assert not any(number in text for text in made)
+        assert any("Ask [personal data: employee number]" in text for text in made)
+        assert any("takes 80 ms" in text for text in made)
+        assert len([e for e in me.read(namespace="api/*") if number in e.body]) == 3
+
+
+def wait_for_drops(memory, folder):
+    end = time.monotonic() + 20
+    while [*folder.glob("*.md")] and time.monotonic() < end:
+        time.sleep(0.05)
+        memory.store.look(force=True)
+
+
+def test_a_dropped_envelope_that_is_marked_has_a_short_time(keyed):
+    memory, moment = keyed
+    store = memory.store
+    entry = Entry("", "eng-a", "2026-02-01T01:00:00Z", "team/x", "info", "ask", "24h")
+    entry = entry._replace(scope="encrypted", addressees=("agent:eng-b",))
+    for ttl, name in (("24h", "kept"), ("30d", "aside")):
+        closed = store.keyring.closed(entry._replace(ttl=ttl), moment(), store.agents())
+        text = codec.render(closed).replace("ttl:", "pii: true\nttl:", 1)
+        path = Path(store.root, f"inbox/eng-a/new/{name}.md")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    wait_for_drops(memory, path.parent)
+    (kept,) = memory.as_agent("eng-b").read()
+    assert (kept.body, kept.ttl, kept.trust) == ("ask", "24h", "keyed")
+    (why,) = Path(store.root, "quarantine").glob("*.reason.txt")
+    assert "at most 7d" in why.read_text()
+
+
 def test_a_workspace_adds_kinds_and_takes_none_away(tmp_path):
     with synapse.init(str(tmp_path / "ws")) as memory:
         memory.register(Agent("eng-a", "engineer", read=("*",), write=("*",)))
@@ -128,6 +262,30 @@ def test_a_workspace_adds_kinds_and_takes_none_away(tmp_path):
         with pytest.raises(PersonalData):
             me.append(f"ask {MAIL}", "team/x")
         assert me.append("ask EMP-47", "team/x").body == "ask EMP-47"
+
+
+def test_a_kind_of_the_workspace_is_looked_for_wherever_others_are(tmp_path):
+    number, root = "EMP-004711", tmp_path / "ws"
+    synapse.init(str(root)).close()
+    with open(root / "synapse.yaml", "a", encoding="utf-8") as file:
+        file.write("privacy: {patterns: {employee number: 'EMP-######'}}\n")
+    with synapse.open(str(root)) as memory:
+        memory.register(Agent("eng-a", "engineer", read=("*",), write=("*",)))
+        me = memory.as_agent("eng-a")
+        blocker = me.append("It is red.", "blockers/web", priority="critical")
+        with pytest.raises(PersonalData, match="employee number in the field note"):
+            me.resolve(blocker.id, note=f"solved by {number}")
+        with pytest.raises(PersonalData, match="employee number in the field reason"):
+            me.archive([blocker.id], reason=f"asked {number}")
+        folder = root / "inbox/eng-a/new"
+        head = "timestamp: 2026-02-01T01:00:00Z\npriority: info\nnamespace: team/x\n"
+        for name, first in (("refused", "from: eng-a\n"), ("malformed", "from: no!\n")):
+            (folder / f"{name}.md").write_text(f"---\n{first}{head}---\nask {number}")
+        wait_for_drops(memory, folder)
+        assert plain_in(root, [number]) == set()
+        with Supervisor(memory, engine=Scripted(lambda seen: f"Ask {number}.")) as runs:
+            done = runs.run(Task("Ask somebody", "eng-a"))
+        assert me.get(done.entry).body == "Done: Ask [personal data: employee number]."
 
 
 @pytest.mark.parametrize(

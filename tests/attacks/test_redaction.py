@@ -167,14 +167,14 @@ def test_one_that_is_only_recorded_is_missed(memory):
     assert memory.verify().ok
 
 
-def test_it_is_the_operators_and_needs_a_reason(memory, monkeypatch):
+@pytest.mark.parametrize("name", ["SYNAPSE_RUN", "SYNAPSE_AGENT"])
+def test_it_is_a_persons_and_needs_a_reason(memory, monkeypatch, name):
     entry = memory.as_agent("eng-a").append(TEXT, "decisions/x")
     with pytest.raises(InvalidEntry, match="why"):
         redact(memory.store, entry.id, " ")
     with pytest.raises(NotFound):
         redact(memory.store, "syn-2020-01-01-001", "x")
-    monkeypatch.setenv("SYNAPSE_RUN", "eng-a-1")
-    monkeypatch.setenv("SYNAPSE_AGENT", "eng-a")
+    monkeypatch.setenv(name, "eng-a")
     with pytest.raises(Forbidden):
         redact(memory.store, entry.id, "x")
 

@@ -27,6 +27,7 @@ from synapse.agent_memory import AgentMemory
 from synapse.core import Memory
 from synapse.errors import Conflict, SynapseError
 from synapse.model.agents import Agent
+from synapse.privacy.personal import concealed
 
 HOST = os.uname().nodename
 MOST = 99  # agents of one name at once
@@ -180,7 +181,7 @@ class ClientRuns:
         outcome = outcome._replace(text=writeback.flattened(outcome.text))
         for note in writeback.settle(worker.run, self.project, outcome):
             entry = agent_memory.append(
-                note.body,
+                concealed(note.body, agent_memory.store.settings.patterns),
                 note.namespace,
                 priority=note.priority,
                 tags=note.tags,

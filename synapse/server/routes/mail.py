@@ -43,6 +43,7 @@ class Answer(Body):
     priority: str = "normal"
     metadata: dict[str, Any] | None = None
     attachments: Attachments = ()
+    pii: Flag = False
 
 
 class NewMessage(Answer):

@@ -6,6 +6,7 @@ import base64
 import gc
 import os
 import random
+import sys
 import time
 from pathlib import Path
 
@@ -17,6 +18,7 @@ import synapse
 from synapse import backup, crypto
 from synapse.consolidate import nightly
 from synapse.errors import NoKey, SealError
+from synapse.integrity import checkpoints
 from synapse.integrity.redaction import redact
 from synapse.keys import keyring
 from synapse.keys.keyring import unproven
@@ -602,6 +604,65 @@ def test_what_is_masked_is_signed_as_it_is_stored(memory):
     assert entry.trust == "keyed"
     assert "[secret: aws access key]" in memory.store.current(entry.id).body
     assert memory.verify().ok
+
+
+@pytest.fixture
+def unequipped(monkeypatch):
+    """What makes the package cryptography one that is not installed, from the call on."""
+
+    def without():
+        for name in [*sys.modules]:
+            if name.partition(".")[0] == "cryptography":
+                monkeypatch.setitem(sys.modules, name, None)
+        for name in ("_load", "_suite", "_public", "_x25519", "_ed25519"):
+            getattr(crypto, name).cache_clear()
+        for name in ("_x25519_public", "_ed25519_public"):
+            getattr(crypto, name).cache_clear()
+
+    return without
+
+
+def test_without_the_package_the_rest_works_and_says_so(memory, unequipped, tmp_path):
+    sealed, draft = write(memory), drop_text(memory)
+    me(memory, "eng-a").append("signed", "team/web")
+    checkpoints.make(memory.store)
+    unequipped()
+    with synapse.open(memory.store.root) as again:
+        for id in ("eng-a", "eng-b"):
+            body = me(again, id).get(sealed.id).body
+            assert body.startswith(f"[sealed {sealed.id} for agent:eng-b] (sealing and")
+            assert body.endswith("install '.[crypto]')")
+            with pytest.raises(NoKey, match=r"install '\.\[crypto\]'"):
+                me(again, id).append("signed", "team/web")
+        assert me(again, "eng-c").append("plain", "team/web").trust == "local"
+        assert "plain" in [entry.body for entry in me(again, "eng-b").read()]
+        (entry,) = dropped(again, draft)
+        assert entry.trust == "unverified"
+        report = again.verify()
+        assert report.ok
+        assert "signatures were not checked" in report.notes[0]
+        assert "checkpoints are signed with the package" in report.notes[1]
+        with synapse.init(tmp_path / "other") as other, pytest.raises(NoKey):
+            other.import_(again.export())
+
+
+@pytest.mark.parametrize("scope", ["private", "encrypted"])
+def test_a_secret_beside_a_sealed_body_is_masked_before_it_is_sealed(memory, scope):
+    key = "AKIA" + "IOSFODNN7" + "EXAMPLE"
+    fields = {"topic": f"the {key}", "tags": (key,), "evidence": key}
+    entry = write(memory, scope, f"{SECRET} {key}", **fields)
+    read = me(memory, "eng-b").get(entry.id)
+    assert (read.body, read.topic) == (
+        f"{SECRET} {key}",
+        "the [secret: aws access key]",
+    )
+    mail = Mail(me(memory, "eng-a"))
+    sent = mail.send("eng-b", SECRET, scope=scope, subject=f"about {key}")
+    assert Mail(me(memory, "eng-b")).get(sent.id).body == SECRET
+    assert memory.verify().ok
+    assert key.encode() not in b"".join(
+        _bytes(path) for path in Path(memory.store.root).rglob("*") if path.is_file()
+    )
 
 
 def test_what_is_redacted_is_not_reported_as_unsigned(memory):

@@ -57,11 +57,11 @@ def test_what_does_not_fit_is_refused(memory):
     keys.new("eng-a")
     with pytest.raises(Conflict, match="rotate"):
         keys.new("eng-a")
-    with pytest.raises(NoKey, match="eng-b's key is none yet"):
+    with pytest.raises(NoKey, match="eng-b has no key yet: `synapse keys new eng-b`"):
         keys.rotate("eng-b")
     with pytest.raises(NotFound, match="eng-x"):
         keys.new("eng-x")
-    with pytest.raises(NoKey, match="no such key"):
+    with pytest.raises(NoKey, match="eng-b has no key to revoke"):
         keys.revoke("eng-b")
     id = keys.revoke("eng-a")
     with pytest.raises(Conflict, match="revoked before"):
