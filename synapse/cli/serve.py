@@ -208,9 +208,14 @@ def _token_json(token: Token) -> dict[str, object]:
 
 
 def _token_line(token: Token) -> str:
-    end = _end(token)
+    from synapse.model import clock
+
     rights = "read-only" if token.read_only else "reads and writes"
-    return f"{token.id}  {token.agent}  {rights}  {f'until {end}' if end else 'no end'}"
+    end = "no end"
+    if token.expires is not None:
+        over = clock.now() >= token.expires
+        end = f"{'expired' if over else 'until'} {_end(token)}"
+    return f"{token.id}  {token.agent}  {rights}  {end}"
 
 
 def _end(token: Token) -> str | None:
