@@ -17,7 +17,7 @@ from pathlib import Path
 import httpx2
 
 from orchestrator.server.beside import served
-from scenarios.play.live_demo import work, workspace
+from scenarios.play.live_demo import serving, work, workspace
 
 IMAGES = Path(__file__).parent / "images"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
@@ -42,7 +42,7 @@ def main() -> int:
         root = os.path.join(home, "webshop")
         with (
             workspace(root) as memory,
-            served(memory, root, 0, lambda text: None, trust_local=True) as address,
+            served(serving(memory, root, True), root, 0, lambda text: None) as address,
         ):
             team = threading.Thread(target=work, args=(memory, PACE))
             team.start()

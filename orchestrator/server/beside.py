@@ -4,51 +4,45 @@ slow request holds up no run. Called by `orchestrator up --serve`.
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from synapse.bearer import TokenFile, place
-from synapse.core import Memory
 from synapse.errors import StoreError
-from synapse.model.agents import OPERATOR
 from synapse.server.application import Serving, build
+from synapse.server.run import introduction
 from synapse.server.run import server as server_of
-from synapse.server.running import Running, announce, withdraw
+from synapse.server.running import Running, announce, near, withdraw
 from synapse.system import listening
 
-HOST = "127.0.0.1"
 WITHIN = 20.0  # seconds that it has to come up, and to end
 
 
 @contextmanager
 def served(
-    memory: Memory,
+    serving: Serving,
     root: str,
     port: int,
     note: Callable[[str], None],
-    trust_local: bool = False,
+    host: str = "127.0.0.1",
 ) -> Iterator[str]:
-    """Serve a workspace on this machine for as long as the block lasts, at the address that is
-    yielded; `note` is told it, and how to look at it.
+    """Serve a workspace for as long as the block lasts, at the address that is yielded; `note` is
+    told it, how to look at it and who is let in.
     """
-    serving = Serving(memory, TokenFile(place(root)), trust_local)
-    listener = listening.listen(HOST, port)
-    address = listening.address(HOST, listener.getsockname()[1])
+    listener = listening.listen(host, port)
+    address = listening.address(host, listener.getsockname()[1])
     server = server_of(build(serving))
     thread = threading.Thread(
         target=server.run, args=([listener],), name="server", daemon=True
     )
-    running = Running(address, serving.secret)
+    running = Running(near(address), serving.secret)
     try:
         thread.start()
         _await(thread, lambda: server.started)
         announce(root, running)
-        note(f"serving {os.path.abspath(root)} at {address}")
-        link = serving.browsers.link(OPERATOR)
-        note(f"to look at it: {address}/login?code={link}  (good once)")
+        for line in introduction(serving, root, address):
+            note(line)
         yield address
     finally:
         withdraw(root, running)

@@ -19,8 +19,11 @@ import synapse
 from orchestrator import Supervisor, Task
 from orchestrator.engines.scripted import Move, Scripted, Seen
 from orchestrator.server.beside import served
+from synapse.bearer import TokenFile, place
 from synapse.cli.serve import PORT
+from synapse.core import Memory
 from synapse.model.agents import OPERATOR
+from synapse.server.application import Serving
 
 MODEL = "scripted-demo"
 SETTINGS = """\
@@ -147,7 +150,7 @@ def script(agent: str, pace: float) -> Callable[[Seen], Move]:
     return move
 
 
-def work(memory: synapse.Memory, pace: float) -> None:
+def work(memory: Memory, pace: float) -> None:
     """Have the team do its tasks, one after the other."""
 
     def read_spec(part: str) -> str:
@@ -178,7 +181,7 @@ def work(memory: synapse.Memory, pace: float) -> None:
             )
 
 
-def workspace(root: str) -> synapse.Memory:
+def workspace(root: str) -> Memory:
     """Return a new workspace with the team in it."""
     synapse.init(root).close()
     with open(os.path.join(root, "synapse.yaml"), "a", encoding="utf-8") as settings:
@@ -199,7 +202,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        with workspace(home) as memory, served(memory, home, args.port, _say):
+        with (
+            workspace(home) as memory,
+            served(serving(memory, home), home, args.port, _say),
+        ):
             _say("open that link; a team works now, for about a minute:")
             work(memory, args.pace)
             if args.stay:
@@ -214,6 +220,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not args.dir:
             shutil.rmtree(home, ignore_errors=True)
     return 0
+
+
+def serving(memory: Memory, root: str, trust_local: bool = False) -> Serving:
+    """Return what is served of a workspace, to who has a token of it or the link."""
+    return Serving(memory, TokenFile(place(root)), trust_local)
 
 
 def _say(text: str) -> None:

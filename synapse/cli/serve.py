@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options, Usage
@@ -14,12 +13,14 @@ from synapse.system.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from synapse.bearer import Token
+    from synapse.core import Memory
     from synapse.server.application import Serving
 
 PORT = 8642
 
 
 def serve_options(parser: Options) -> None:
+    """Add where the workspace is served and to whom, as for `orchestrator up --serve`."""
     add = parser.add_argument
     add("--host", default="127.0.0.1", help="the address (default: 127.0.0.1)")
     add(
@@ -45,25 +46,22 @@ def serve_options(parser: Options) -> None:
 
 
 def serve(call: Call) -> None:
-    host, port = _checked_address(call)
-    _demand_packages()
+    host, port = checked_address(call)
+    demand_packages()
     from synapse.server.application import build
+    from synapse.server.run import introduction
     from synapse.server.run import serve as run
     from synapse.server.running import announced
 
-    serving = _serving(call, host)
+    serving = serving_of(call, call.memory, host)
     with announced(call.root, serving.secret) as leave:
-        run(build(serving), host, port, lambda at: _tell(call, at, serving, leave))
 
+        def ready(address: str) -> None:
+            leave(address)
+            for line in introduction(serving, call.root, address):
+                call.note(line)
 
-def _tell(
-    call: Call, address: str, serving: Serving, leave: Callable[[str], None]
-) -> None:
-    """Tell where the workspace is served, and how to look at it."""
-    call.note(f"serving {os.path.abspath(call.root)} at {address}")
-    link = serving.browsers.link(OPERATOR)
-    leave(address)
-    call.note(f"to look at it: {address}/login?code={link}  (good once)")
+        run(build(serving), host, port, ready)
 
 
 def dashboard_options(parser: Options) -> None:
@@ -90,20 +88,22 @@ def dashboard(call: Call) -> None:
         webbrowser.open(address)
 
 
-def _serving(call: Call, host: str) -> Serving:
+def serving_of(call: Call, memory: Memory, host: str) -> Serving:
+    """Return what is served, and to whom, as the options say."""
     from synapse.bearer import TokenFile
     from synapse.server.application import Serving
     from synapse.system import listening
 
     return Serving(
-        call.memory,
+        memory,
         TokenFile(_file(call)),
         call.args.trust_local,
         tuple(listening.hosts(host, many(call.args.hosts) or ())),
     )
 
 
-def _demand_packages() -> None:
+def demand_packages() -> None:
+    """Raise StoreError where the packages of the server are not installed."""
     try:
         import fastapi  # noqa: F401
         import uvicorn  # noqa: F401
@@ -114,7 +114,8 @@ def _demand_packages() -> None:
         ) from error
 
 
-def _checked_address(call: Call) -> tuple[str, int]:
+def checked_address(call: Call) -> tuple[str, int]:
+    """Return the host and the port of the options; Usage where they cannot be served so."""
     from synapse.system.listening import is_loopback
 
     host, port = call.args.host.strip("[]"), call.args.port
@@ -207,9 +208,14 @@ def _token_json(token: Token) -> dict[str, object]:
 
 
 def _token_line(token: Token) -> str:
-    end = _end(token)
+    from synapse.model import clock
+
     rights = "read-only" if token.read_only else "reads and writes"
-    return f"{token.id}  {token.agent}  {rights}  {f'until {end}' if end else 'no end'}"
+    end = "no end"
+    if token.expires is not None:
+        over = clock.now() >= token.expires
+        end = f"{'expired' if over else 'until'} {_end(token)}"
+    return f"{token.id}  {token.agent}  {rights}  {end}"
 
 
 def _end(token: Token) -> str | None:

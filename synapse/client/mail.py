@@ -44,7 +44,7 @@ class RemoteMail:
         form = _message_form(body, to, subject, priority, metadata, attachments)
         form |= {"thread": thread, "tags": list(words(tags)), "scope": scope}
         form |= {"pii": pii}
-        return self._act(path("mail", "messages"), form, once)
+        return self._act(path("messages"), form, once)
 
     def reply(
         self,
@@ -73,7 +73,7 @@ class RemoteMail:
 
     def poll(self, agent: str | None = None) -> int:
         """Return the number of unread messages, without loading them."""
-        return int(self.transport.get("/v1/mail/unread", agent=agent)["unread"])
+        return int(self.transport.get("/v1/inbox/unread", agent=agent)["unread"])
 
     def inbox(
         self, limit: int | None = None, *, agent: str | None = None, mark: bool = False
@@ -85,7 +85,7 @@ class RemoteMail:
             raise Forbidden(
                 "only the agent itself can mark its mail as read", action="mark"
             )
-        answer = self.transport.get("/v1/mail/inbox", limit=limit, agent=agent)
+        answer = self.transport.get("/v1/inbox", limit=limit, agent=agent)
         messages = [parse.message(form) for form in answer["messages"]]
         if mark and messages:
             self.read([message.id for message in messages])
@@ -94,7 +94,7 @@ class RemoteMail:
     def read(self, ids: Names, *, once: str | None = None) -> list[str]:
         """Note that these messages were read; those of them that had not been."""
         form = {"ids": list(words(ids))}
-        answer: list[str] = self.transport.post("/v1/mail/read", form, once)["ids"]
+        answer: list[str] = self.transport.post("/v1/inbox/read", form, once)["ids"]
         return answer
 
     def ack(
@@ -119,7 +119,7 @@ class RemoteMail:
     ) -> list[Thread]:
         """Return the threads of a status (None: of any), most active first."""
         answer = self.transport.get(
-            "/v1/mail/threads", status=status or "all", tag=tag, limit=max(limit, 0)
+            "/v1/threads", status=status or "all", tag=tag, limit=max(limit, 0)
         )
         return [parse.thread(form) for form in answer["threads"]]
 
@@ -160,10 +160,10 @@ class RemoteMail:
         return parse.thread(self.transport.post_once(self._thread(thread, act), form))
 
     def _place(self, id: str, *act: str) -> str:
-        return path("mail", "messages", self.agent_memory.known(id), *act)
+        return path("messages", self.agent_memory.known(id), *act)
 
     def _thread(self, id: str, *act: str) -> str:
-        return path("mail", "threads", self.agent_memory.known(id), *act)
+        return path("threads", self.agent_memory.known(id), *act)
 
 
 def _message_form(

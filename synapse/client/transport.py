@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import random
+import socket
 import time
 from collections.abc import Callable, Mapping
 from uuid import uuid4
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 KEY = "Idempotency-Key"
 TIMEOUT = 30.0  # seconds that one act may take, with all its tries
+UNREACHED = 5.0  # seconds in which a server that was never reached has to be there
 FIRST, LAST = 0.05, 2.0  # seconds between tries, doubled from the one to the other
 # What is asked again: a lock that another holds, an answer that took too long, a token that asked
 # too often. Whatever else is refused would be refused again.
@@ -57,6 +59,7 @@ class Transport:
         self.address = address
         self.token = token
         self.timeout = timeout
+        self._reached = False  # whether it has answered, so that trying makes sense
         secure = address.startswith("https:")
         self._http = httpx2.Client(
             follow_redirects=False,
@@ -90,11 +93,14 @@ class Transport:
 
     def _ask(self, request: Request) -> Any:
         """Return the answer; tried again until it is there, refused, or the time is over."""
-        until, wait = time.monotonic() + self.timeout, FIRST
+        began, wait = time.monotonic(), FIRST
+        until = began + self.timeout
         while True:
             answer = self._try(request, until - time.monotonic())
             if not isinstance(answer, _Fault):
                 return answer
+            if answer.unsent and not self._reached:
+                until = min(until, began + UNREACHED)
             pause = answer.after or wait * random.uniform(0.5, 1.0)
             if not answer.again or time.monotonic() + pause >= until:
                 raise answer.error from None
@@ -127,6 +133,7 @@ class Transport:
             if response.is_success:
                 return self._unreached(request, None)
             document = None
+        self._reached = True
         if response.is_success:
             return document
         return self._refused(request, response, document)
@@ -144,9 +151,8 @@ class Transport:
             message += "; whether it was done is not known"
         if details:
             message += f": ask again with once={request.key!r}, and it is done once"
-        return _Fault(
-            StoreError(message, **details), again=unsent or request.repeatable
-        )
+        again = (unsent or request.repeatable) and not _is_final(error)
+        return _Fault(StoreError(message, **details), again, unsent=unsent)
 
     def _refused(
         self, request: Request, response: httpx2.Response, document: object
@@ -164,11 +170,30 @@ class Transport:
 
 
 class _Fault(NamedTuple):
-    """Why there is no answer, whether to ask again, and after how many seconds at the least."""
+    """Why there is no answer, whether to ask again, after how many seconds at the least, and
+    whether no connection was made.
+    """
 
     error: SynapseError
     again: bool = False
     after: float = 0.0
+    unsent: bool = False
+
+
+def _is_final(error: BaseException | None) -> bool:
+    """Return whether a fault is the same at every try: a certificate that is not believed, a server
+    that speaks no TLS, a name that there is not.
+    """
+    import ssl
+
+    passing = ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError
+    while error is not None:
+        if isinstance(error, socket.gaierror):
+            return error.errno == socket.EAI_NONAME
+        if isinstance(error, ssl.SSLError):
+            return not isinstance(error, passing)
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _encoded(body: Mapping[str, Any]) -> bytes:

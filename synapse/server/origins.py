@@ -30,7 +30,10 @@ class Origins:
         host = headers.get(b"host", b"").decode("latin-1")
         origin = headers.get(b"origin", b"").decode("latin-1")
         if _name(host) not in self.names:
-            why = f"this server does not answer for the host {host[:80]!r}"
+            why = (
+                f"this server does not answer for the host {host[:80]!r}; `synapse serve"
+                " --hosts NAME` names the hosts that it answers for"
+            )
         elif origin and urlsplit(origin).netloc.lower() != host.lower():
             why = f"requests of pages from {origin[:80]!r} are refused"
         else:

@@ -1,12 +1,19 @@
-"""Serving: from an application to an address, until a signal."""
+"""Serving: from an application to an address, until a signal; what whoever starts it is told."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from urllib.parse import urlsplit
 
 import uvicorn
 from fastapi import FastAPI
 
+from synapse.bearer import place
+from synapse.errors import NotFound
+from synapse.model.agents import OPERATOR
+from synapse.server.application import Serving
+from synapse.server.running import near
 from synapse.server.sockets import Sockets
 from synapse.system import listening
 
@@ -37,3 +44,28 @@ def server(app: FastAPI) -> uvicorn.Server:
         ws_ping_timeout=PING,
         ws_per_message_deflate=False,  # costs each idle WebSocket 40 KB
     )
+
+
+def introduction(serving: Serving, root: str, address: str) -> Iterator[str]:
+    """Yield the lines that say where a workspace is served, how to look at it and who is let in."""
+    yield f"serving {os.path.abspath(root)} at {address}"
+    link = serving.browsers.link(OPERATOR)
+    yield f"to look at it: {near(address)}/login?code={link}  (good once)"
+    host = urlsplit(address).hostname or ""
+    open_to_others = not listening.is_loopback(host)
+    if open_to_others:
+        yield (
+            f"{host} can be reached by others: each request needs a token, and tokens need a"
+            " proxy with TLS before this server; --hosts names how it is asked"
+        )
+    path = serving.tokens.path
+    named = "" if path == place(root) else f" --token-file {path}"
+    if (open_to_others or named) and not _has_tokens(serving):
+        yield f"there is no token yet; `synapse token new AGENT{named}` makes one"
+
+
+def _has_tokens(serving: Serving) -> bool:
+    try:
+        return bool(serving.tokens.load())
+    except NotFound:
+        return False

@@ -49,10 +49,7 @@ def announced(root: str, secret: str) -> Iterator[Callable[[str], None]]:
     announced_here: list[Running] = []
 
     def leave(address: str) -> None:
-        near = address.replace("//0.0.0.0:", "//127.0.0.1:").replace(
-            "//[::]", "//[::1]"
-        )
-        announced_here.append(Running(near, secret))
+        announced_here.append(Running(near(address), secret))
         announce(root, announced_here[-1])
 
     # what serves gives the signal on when it has ended
@@ -63,6 +60,11 @@ def announced(root: str, secret: str) -> Iterator[Callable[[str], None]]:
         signal.signal(signal.SIGTERM, before)
         for running in announced_here:
             withdraw(root, running)
+
+
+def near(address: str) -> str:
+    """Return the address under which this machine asks a server, whichever it listens at."""
+    return address.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]", "//[::1]")
 
 
 def find(root: str) -> Running | None:

@@ -12,9 +12,14 @@ from typing import TYPE_CHECKING, Any
 from orchestrator.cli.frame.engines import choose_engine, open_supervisor
 from orchestrator.cli.frame.options import engine_options
 from synapse.cli.frame.call import Call
-from synapse.cli.frame.options import Options, Usage
+from synapse.cli.frame.options import Options
 from synapse.cli.frame.show import one_line
-from synapse.cli.serve import PORT
+from synapse.cli.serve import (
+    checked_address,
+    demand_packages,
+    serve_options,
+    serving_of,
+)
 from synapse.errors import Conflict, StoreError
 from synapse.system.plain_files import make_folder, open_file
 
@@ -34,51 +39,40 @@ def up_options(parser: Options) -> None:
     parser.add_argument(
         "--serve",
         action="store_true",
-        help="serve the workspace to browsers and programs of this machine, too",
+        help="serve the workspace over HTTP, too, as `synapse serve` does",
     )
-    parser.add_argument(
-        "--port",
-        default=str(PORT),
-        metavar="N",
-        help=f"of --serve (default: {PORT}; 0 is any free)",
-    )
+    serve_options(parser)
     engine_options(parser)
 
 
 def up(call: Call) -> None:
-    port = _checked_port(call)
+    address = checked_address(call)
     if call.args.detach:
         return _detach(call)
     import asyncio
 
     with open_supervisor(call, choose_engine(call.args.engine)) as supervisor:
-        asyncio.run(_stay(call, supervisor, port))
+        asyncio.run(_stay(call, supervisor, address if call.args.serve else None))
     return None
 
 
-def _checked_port(call: Call) -> int | None:
-    """Return the port to serve at; None where nothing is served."""
-    port = call.args.port
-    if not (port.isascii() and port.isdigit() and int(port) <= 65_535):
-        raise Usage(f"--port {port!r}: write a number up to 65535")
-    return int(port) if call.args.serve else None
-
-
-def _server(call: Call, port: int | None) -> AbstractContextManager[object]:
+def _server(
+    call: Call, address: tuple[str, int] | None
+) -> AbstractContextManager[object]:
     """Return the server beside the daemon; StoreError where its packages are not installed."""
-    if port is None:
+    if address is None:
         return nullcontext()
-    try:
-        from orchestrator.server.beside import served
-    except ImportError as error:
-        raise StoreError(
-            f"the server needs the package {error.name}: in the clone of"
-            " Synapse, python3 -m pip install '.[server]'"
-        ) from error
-    return served(call.memory, _root(call), port, call.note)
+    demand_packages()
+    from orchestrator.server.beside import served
+
+    host, port = address
+    serving = serving_of(call, call.memory, host)
+    return served(serving, _root(call), port, call.note, host)
 
 
-async def _stay(call: Call, supervisor: Supervisor, port: int | None) -> None:
+async def _stay(
+    call: Call, supervisor: Supervisor, address: tuple[str, int] | None
+) -> None:
     """Stay up until the daemon is asked to go down, or gets a signal."""
     import asyncio
     import signal
@@ -96,7 +90,7 @@ async def _stay(call: Call, supervisor: Supervisor, port: int | None) -> None:
     for which in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(which, daemon.down.set)
     call.note(f"up as process {os.getpid()}; `orchestrator down` ends it")
-    with _server(call, port):
+    with _server(call, address):
         await daemon.run()
 
 
@@ -108,7 +102,7 @@ def _detach(call: Call) -> None:
         raise Conflict(UP_ALREADY)
     # -P: nothing is imported from the folder in which this happens to run
     command = [sys.executable, "-P", "-m", "orchestrator", "--root", root, "up"]
-    command += ["--serve", "--port", args.port] if args.serve else []
+    command += _server_words(args) if args.serve else []
     for name in ("engine", "model", "script"):
         command += [f"--{name}", getattr(args, name)] if getattr(args, name) else []
     make_folder(os.path.join(root, "runs"))
@@ -126,6 +120,16 @@ def _detach(call: Call) -> None:
     answer = _await_status(call, process, began)
     process.returncode = 0  # it stays, and nobody waits for it
     call.show(answer, f"up as process {answer['pid']}")
+
+
+def _server_words(args: Any) -> list[str]:
+    """Return the options of the server as another process takes them."""
+    words = ["--serve", "--host", args.host, "--port", args.port]
+    if args.token_file:
+        words += ["--token-file", os.path.abspath(os.path.expanduser(args.token_file))]
+    for names in args.hosts or ():
+        words += ["--hosts", names]
+    return words + ["--trust-local"] * args.trust_local
 
 
 def _await_status(

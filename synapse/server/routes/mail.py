@@ -21,7 +21,7 @@ from synapse.server.problems import responses
 from synapse.server.routes.asked import Body, Flag, Id, Limit, Once, Texts
 from synapse.wire.forms import message_json
 
-router = APIRouter(prefix="/mail", tags=["mail"], responses=responses(404, 409))
+router = APIRouter(tags=["mail"], responses=responses(404, 409))
 Attachments = Annotated[tuple[str | dict[str, Any], ...], Field(max_length=100)]
 _LINKS = {
     name: {"operationId": id, "parameters": {"id": "$response.body#/id"}}
@@ -132,7 +132,7 @@ def react(id: Id, sign: Sign, memory: Writer) -> Response:
     return made(message_json(Mail(memory).react(id, sign.reaction, remove=sign.remove)))
 
 
-@router.get("/unread", response_model=shapes.MailUnread)
+@router.get("/inbox/unread", response_model=shapes.MailUnread)
 def unread(request: Request, memory: Reader, agent: str | None = None) -> Response:
     """Return the number of unread messages. The operator names whose."""
     return conditional(request, {"unread": Mail(memory).poll(agent)})
@@ -142,12 +142,12 @@ def unread(request: Request, memory: Reader, agent: str | None = None) -> Respon
 def inbox(
     request: Request, memory: Reader, limit: Limit = None, agent: str | None = None
 ) -> Response:
-    """Return the unread messages, oldest first. `POST /v1/mail/read` notes what was read."""
+    """Return the unread messages, oldest first. `POST /v1/inbox/read` notes what was read."""
     messages = Mail(memory).inbox(limit, agent=agent)
     return conditional(request, {"messages": [message_json(each) for each in messages]})
 
 
-@router.post("/read", response_model=shapes.Ids)
+@router.post("/inbox/read", response_model=shapes.Ids)
 def read(received: Received, memory: Writer, once: Once = None) -> Response:
     """Note that these messages were read; those of them that had not been."""
     return made({"ids": Mail(memory).read(received.ids, once=once)})
@@ -164,4 +164,4 @@ def _values(draft: Answer) -> dict[str, Any]:
 
 
 def _sent(message: Message) -> Response:
-    return made(message_json(message), 201, f"/v1/mail/messages/{message.id}")
+    return made(message_json(message), 201, f"/v1/messages/{message.id}")

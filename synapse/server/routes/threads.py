@@ -15,7 +15,7 @@ from synapse.server.problems import responses
 from synapse.server.routes.asked import LARGEST, Body, Flag, Id, Texts
 from synapse.wire.forms import message_json
 
-router = APIRouter(prefix="/mail", tags=["mail"], responses=responses(404, 409))
+router = APIRouter(tags=["mail"], responses=responses(404, 409))
 EVERY = "all"
 Most = Annotated[int, Query(ge=0, le=LARGEST)]
 

@@ -9,6 +9,8 @@ import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from fastapi.sse import format_sse_event
+
 from synapse.errors import InvalidQuery, SynapseError
 from synapse.model import namespace as ns
 from synapse.model.entry import Entry, check_priority
@@ -32,9 +34,12 @@ class Frame(NamedTuple):
         """Return the frame as a server-sent event. Entries have no name of an event, so that
         `onmessage` of a browser has them.
         """
-        name = f"event: {self.kind}\n" if self.kind in _CONTROL else ""
-        retry = f"retry: {RETRY}\n" if self.kind == START else ""
-        return f"id: {self.cursor}\n{name}{retry}data: {self.text}\n\n".encode()
+        return format_sse_event(
+            data_str=self.text,
+            event=self.kind if self.kind in _CONTROL else None,
+            id=str(self.cursor),
+            retry=RETRY if self.kind == START else None,
+        )
 
 
 def frame_of(event: Event) -> Frame:

@@ -11,6 +11,7 @@ import pytest
 
 import synapse
 from orchestrator.daemon import ask, is_up
+from synapse.bearer import new_token
 from synapse.server.running import find
 
 
@@ -42,6 +43,7 @@ def up(root):
     """A daemon with a server, in a process of its own."""
     line = [sys.executable, "-m", "orchestrator", "--root", root, "up"]
     line += ["--engine", "scripted", "--serve", "--port", "0"]
+    line += ["--token-file", f"{root}-tokens", "--hosts", "memory.example"]
     process = subprocess.Popen(line, stderr=subprocess.PIPE, text=True)
     until(lambda: find(root) or process.poll() is not None)
     yield process
@@ -61,6 +63,10 @@ def until(what, seconds=30.0):
 def test_a_daemon_serves_and_takes_the_server_down_with_it(root, up):
     address = find(root).address
     assert httpx2.get(f"{address}/v1/runs").status_code == 401
+    own = {"authorization": f"Bearer {new_token(f'{root}-tokens', 'eng-a')}"}
+    for host, status in (("memory.example", 200), ("other.example", 403)):
+        headers = {**own, "host": host}
+        assert httpx2.get(f"{address}/v1/me", headers=headers).status_code == status
     until(lambda: is_up(root))
     until(lambda: _answers(root))
     opened = orchestrator(root, "open")
@@ -93,6 +99,12 @@ def test_open_says_what_to_start_where_nothing_is_served(root):
     done = orchestrator(root, "open")
     assert done.returncode == 3
     assert "serve" in done.stderr
+
+
+def test_others_than_this_machine_need_tokens(root):
+    done = orchestrator(root, "up", "--serve", "--host", "0.0.0.0", "--trust-local")
+    assert done.returncode == 64
+    assert "--trust-local is for this machine alone" in done.stderr
 
 
 @pytest.mark.parametrize("port", ["x", "65536", "-1"])

@@ -2,7 +2,7 @@
 
 import json
 
-from synapse.bearer import TokenFile, place
+from synapse.bearer import TokenFile, new_token, place
 from synapse.model import clock
 
 
@@ -15,3 +15,11 @@ def test_a_token_ends_when_it_was_said(run, team):
         assert token.agent == agent
         span = token.expires - before
         assert 30 * clock.DAY - clock.DAY < span <= 31 * clock.DAY
+
+
+def test_a_list_says_which_tokens_have_expired(run, team):
+    run("token", "new", "eng-backend", "--expires", "30d")
+    new_token(place(str(team)), "eng-frontend", expires=clock.now() - clock.DAY)
+    good, over = run("token", "list").out.splitlines()
+    assert "  until 2" in good
+    assert "  expired 2" in over

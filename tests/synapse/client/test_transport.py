@@ -5,6 +5,7 @@ import traceback
 import pytest
 
 import synapse
+from synapse.client import transport
 from synapse.errors import (
     Conflict,
     Forbidden,
@@ -156,6 +157,28 @@ def test_nobody_there(scripted):
     with pytest.raises(StoreError, match="cannot be reached") as raised:
         asked(server, lambda me: me.ack("x"), timeout=2)
     assert raised.value.details == {}
+
+
+def test_who_was_never_there_is_not_waited_for(scripted, monkeypatch):
+    monkeypatch.setattr(transport, "UNREACHED", 0.2)
+    server = scripted((200, {"unread": 3}, {}))
+    server.server_close()
+    with pytest.raises(StoreError, match="cannot be reached"):
+        asked(server, timeout=3_600)
+
+
+@pytest.mark.parametrize(
+    ("address", "why"),
+    [("https://127.0.0.1:{port}", "SSL"), ("https://nobody.invalid", "resol|known")],
+)
+def test_what_no_try_would_change_is_told_at_once(scripted, address, why):
+    server = scripted((200, {"unread": 3}, {}))
+    port = server.server_address[1]
+    with (
+        synapse.connect(address.format(port=port), "token", timeout=3_600) as me,
+        pytest.raises(StoreError, match=why),
+    ):
+        me.unread()
 
 
 def test_threads_share_a_client(site, remote):

@@ -147,22 +147,20 @@ def test_search_by_an_address_and_by_a_body(site):
 
 def test_mail_there_and_back(site):
     eng, lead = site.client("eng"), site.client("lead")
-    sent = post(eng, "/mail/messages", 201, "m", to="lead", body="ok?", subject="v2")
-    assert post(eng, "/mail/messages", 201, "m", to="lead", body="ok?") == sent
-    assert get(lead, "/mail/unread") == {"unread": 1}
-    assert get(lead, "/mail/inbox")["messages"][0]["id"] == sent["id"]
-    place = f"/mail/messages/{sent['id']}"
-    assert post(lead, "/mail/read", ids=[sent["id"]]) == {"ids": [sent["id"]]}
+    sent = post(eng, "/messages", 201, "m", to="lead", body="ok?", subject="v2")
+    assert post(eng, "/messages", 201, "m", to="lead", body="ok?") == sent
+    assert get(lead, "/inbox/unread") == {"unread": 1}
+    assert get(lead, "/inbox")["messages"][0]["id"] == sent["id"]
+    place = f"/messages/{sent['id']}"
+    assert post(lead, "/inbox/read", ids=[sent["id"]]) == {"ids": [sent["id"]]}
     answer = post(lead, f"{place}/reply", 201, body="yes")
     assert answer["thread_id"] == sent["thread_id"]
     assert post(lead, f"{place}/ack", body="done")["acks"][0]["body"] == "done"
     assert post(lead, f"{place}/react", reaction="+1")["reactions"]
     assert get(eng, place)["status"] == "acknowledged"
     assert post(eng, f"{place}/edit", 201, body="ok now?")["body"] == "ok now?"
-    thread = f"/mail/threads/{sent['thread_id']}"
-    assert eng.get("/v1/mail/threads?status=all").json()["threads"] == [
-        get(eng, thread)
-    ]
+    thread = f"/threads/{sent['thread_id']}"
+    assert eng.get("/v1/threads?status=all").json()["threads"] == [get(eng, thread)]
     assert len(get(eng, f"{thread}/messages")["messages"]) == 2
     assert post(eng, f"{thread}/tag", add=["api"])["tags"] == ["api"]
     assert post(eng, f"{thread}/rename", subject="v3")["subject"] == "v3"
@@ -175,9 +173,9 @@ def test_no_file_of_the_server_is_attached(site, tmp_path):
     secret.write_text("text")
     eng = site.client("eng")
     draft = {"to": "lead", "body": "see"}
-    refused = post(eng, "/mail/messages", 422, attachments=[str(secret)], **draft)
+    refused = post(eng, "/messages", 422, attachments=[str(secret)], **draft)
     assert "opens no files" in refused["detail"]
-    link = post(eng, "/mail/messages", 201, attachments=["https://x.example/"], **draft)
+    link = post(eng, "/messages", 201, attachments=["https://x.example/"], **draft)
     assert link["attachments"] == [{"url": "https://x.example/"}]
 
 

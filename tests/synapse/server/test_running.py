@@ -13,7 +13,10 @@ import pytest
 
 import synapse
 from synapse import Agent
+from synapse.bearer import TokenFile, new_token, place
 from synapse.errors import NotFound
+from synapse.server.application import Serving
+from synapse.server.run import introduction
 from synapse.server.running import Running, announce, find, link, withdraw
 
 
@@ -35,12 +38,15 @@ def test_a_served_workspace_is_found_until_its_server_ends(root, tmp_path):
     assert missing.returncode
     assert "synapse serve" in missing.stderr
     command = [sys.executable, "-m", "synapse.cli", "--root", root]
-    server = subprocess.Popen(
-        [*command, "serve", "--port", "0"], stderr=subprocess.PIPE, text=True
-    )
+    words = ["serve", "--host", "0.0.0.0", "--port", "0"]
+    server = subprocess.Popen([*command, *words], stderr=subprocess.PIPE, text=True)
     try:
-        told = server.stderr.readline() + server.stderr.readline()
-        assert "good once" in told
+        told = [server.stderr.readline() for _ in range(4)]
+        assert re.search(
+            r"http://127\.0\.0\.1:\d+/login\?code=\S+  \(good once\)", told[1]
+        )
+        assert "0.0.0.0 can be reached by others: each request needs a token" in told[2]
+        assert "`synapse token new AGENT` makes one" in told[3]
         for agent, words in (("operator", ()), ("eng", ("--agent", "eng"))):
             printed = cli(root, "dashboard", *words).stdout.strip()
             parts = urlsplit(printed)
@@ -75,3 +81,20 @@ def test_the_newest_server_is_found_and_takes_only_its_own_word_back(root):
     withdraw(root, two)
     with pytest.raises(NotFound, match="synapse serve"):
         link(root, "operator")
+
+
+@pytest.mark.parametrize(
+    ("host", "named", "told"),
+    [("127.0.0.1", False, 2), ("127.0.0.1", True, 3), ("192.0.2.7", False, 4)],
+)
+def test_who_serves_is_told_who_is_let_in(root, host, named, told):
+    path = f"{root}-tokens" if named else place(root)
+    with synapse.open(root) as memory:
+        serving = Serving(memory, TokenFile(path))
+        lines = list(introduction(serving, root, f"http://{host}:8642"))
+        assert len(lines) == told
+        assert f"AGENT --token-file {path}`" in lines[-1] or not named
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        new_token(path, "eng")
+        lines = list(introduction(serving, root, f"http://{host}:8642"))
+        assert not [line for line in lines if "no token" in line]
