@@ -143,6 +143,7 @@ def timeline(request: Request, asked: Asked, run: Text = "") -> Response:
         drawn=draw(side[:LANES]),
         hidden=max(len(side) - LANES, 0),
         windows=busiest(side),
+        names={lane.row.id: str(lane.row.fields["agent"]) for lane in side},
     )
 
 

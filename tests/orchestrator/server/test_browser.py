@@ -31,6 +31,11 @@ def test_every_page_of_runs_lies_well(worked, browser, width, theme):
 
     long = "an-agent-with-a-name-that-is-long-" * 3
     worked.office.begin("long-" + "x" * 60, task=long * 4, project=long)
+    asks = worked.memory.as_agent("eng-a")
+    asks.append(f"May we {long}? " * 3, "status/web", to="agent:operator")
+    asks.append(
+        "Which port do the pages of users have?", "status/web", to="agent:operator"
+    )
     axe, wrong = Axe(), {}
     window = dashboard.Window(browser, worked, width=width, theme=theme)
     for path in PAGES:
