@@ -171,7 +171,7 @@ def test_a_page_shows_what_its_agent_may_see_alone(site):
     hidden = site.memory.as_agent("lead").append("the secret plan", "plans/x")
     site.memory.as_agent("eng").append("the open plan", "api/plan")
     client = log_in(site, "qa")
-    for path in ("/", "/timeline", "/entries", "/entries?q=plan", "/as-of?at=1h"):
+    for path in ("/", "/timeline", "/entries", "/entries?q=plan", "/as-of/view?at=1s"):
         page = client.get(path).text
         assert "secret plan" not in page
         assert hidden.id not in page
