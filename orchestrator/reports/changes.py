@@ -12,7 +12,7 @@ from synapse.agent_memory import AgentMemory
 from synapse.core import Memory
 from synapse.errors import NotFound
 from synapse.model.agents import OPERATOR
-from synapse.model.entry import Entry
+from synapse.model.entry import PRIORITIES, Entry
 from synapse.model.results import Fate
 
 
@@ -26,8 +26,8 @@ class Ended(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """What changed behind a prompt: entries of it that ended, and those that came later, the newest
-    first.
+    """What changed behind a prompt: entries of it that ended, and those that came later, what is
+    critical first, and of one priority the newest.
     """
 
     at: int
@@ -45,6 +45,7 @@ def changes(source: Source, memory: Memory, run: Fields) -> Changes:
     if agent in memory.store.agents():
         later = memory.as_agent(agent).later(receipt.at)[::-1]
     own = {str(run["run"])}
+    later.sort(key=lambda entry: PRIORITIES.index(entry.priority))
     return Changes(
         receipt.at,
         [one for one in ended if one is not None],

@@ -89,7 +89,10 @@ def parts_of(
     """Return the steps of a run as parts of its lane; a call and its result are one. `times` says
     when they were recorded, `began` when the run began.
     """
-    parts, names, called, last = [], {}, {}, began
+    parts: list[Part] = []
+    names: dict[str, str] = {}
+    called: dict[str, int | None] = {}
+    last = began
     for step in taken:
         at = times.get((step.n, step.epoch)) if times else None
         if step.kind == "turn":

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from orchestrator.reports.lanes import Lane, Part, windows_of
+from orchestrator.reports.lanes import NEWS, TAKEN, Lane, Part, windows_of
 
 WIDE = 1_000.0
-LEAST = 4.0  # of a lane, that it is seen
+LEAST = 8.0  # of a lane, that it is seen
+INSTANT = frozenset((NEWS, TAKEN))  # steps that take no time
 MARKS = 5
 
 
@@ -100,6 +101,6 @@ def _timed(parts: Sequence[Part], place: Callable[[int], float]) -> list[Box] | 
         if part.began is None or part.ended is None:
             return None
         begin, end = place(part.began), place(part.ended)
-        width = max(end - begin, LEAST / 2)
+        width = max(end - begin, LEAST if part.kind in INSTANT else LEAST / 2)
         boxes.append(Box(part, round(min(begin, WIDE - width), 2), round(width, 2)))
-    return boxes
+    return sorted(boxes, key=lambda box: box.part.kind in INSTANT)  # these on top
