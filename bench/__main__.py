@@ -19,6 +19,7 @@ from bench import (
     acting,
     comparing,
     containing,
+    dashboard,
     hooks,
     large,
     mailing,
@@ -68,6 +69,7 @@ OPERATIONS: dict[str, Operation] = {
     "night": nights.nights,
     "seal": sealing.sealing,
     "serve": serving.serving,
+    "dashboard": dashboard.pages,
     "taint": containing.containing,
 }
 LANGGRAPH = "langgraph"

@@ -31,11 +31,11 @@ def serving(ground: Ground) -> Iterator[Row]:
     writer, reader = new_token(tokens, WRITERS[0]), new_token(tokens, READER)
     bare = [f"{ground.root}-bare"]
     with (
-        _child("library", [ground.root, tokens]) as ours,
-        _child("bare", bare) as theirs,
+        child("library", [ground.root, tokens]) as ours,
+        child("bare", bare) as theirs,
     ):
-        append = _request(ours, writer, "POST", "/v1/entries", DRAFT)
-        line = _request(theirs, "", "POST", "/lines", DRAFT)
+        append = request(ours, writer, "POST", "/v1/entries", DRAFT)
+        line = request(theirs, "", "POST", "/lines", DRAFT)
         own, other = _by_turns(append, line)
         yield Row(
             "HTTP: append",
@@ -44,7 +44,7 @@ def serving(ground: Ground) -> Iterator[Row]:
             Beside("a bare application: one line, one fsync", other.values()["p50"]),
             (HALF,),
         )
-        briefing = _request(ours, reader, "GET", "/v1/briefing?budget=4000")
+        briefing = request(ours, reader, "GET", "/v1/briefing?budget=4000")
         unchanged = timed(briefing, calls=100).values()
         mem = ground.open(frozen=False)
         try:
@@ -72,30 +72,33 @@ def _by_turns(
     return Timing(seconds[0]), Timing(seconds[1])
 
 
-def _request(
+def request(
     port: int,
     token: str,
     method: str,
     place: str,
     body: Mapping[str, str] | None = None,
-) -> Callable[[], None]:
-    """Return a function that asks, over one connection."""
+) -> Callable[[], bytes]:
+    """Return a function that asks, over one connection, and returns the answer."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     sent = None if body is None else json.dumps(body).encode()
-    headers = {"content-type": "application/json", "authorization": f"Bearer {token}"}
+    headers = {"content-type": "application/json"}
+    if token:
+        headers["authorization"] = f"Bearer {token}"
 
-    def ask() -> None:
+    def ask() -> bytes:
         connection.request(method, place, sent, headers)
         answer = connection.getresponse()
-        answer.read()
+        text = answer.read()
         if answer.status not in (200, 201):
             raise AssertionError(f"{method} {place}: {answer.status}")
+        return text
 
     return ask
 
 
 @contextmanager
-def _child(what: str, arguments: list[str]) -> Iterator[int]:
+def child(what: str, arguments: list[str]) -> Iterator[int]:
     """Start a server and yield its port; it is ended with the block."""
     command = [sys.executable, "-m", "bench.serving", what, *arguments]
     child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -109,22 +112,24 @@ def _child(what: str, arguments: list[str]) -> Iterator[int]:
 
 
 def main(words: list[str]) -> None:
-    """Serve, and say at which port: `library ROOT TOKENS`, or `bare FILE`."""
+    """Serve, and say at which port: `library ROOT TOKENS`, `pages ROOT TOKENS`, or `bare FILE`."""
     from synapse.system import listening
 
-    app = _library(*words[1:]) if words[0] == "library" else _bare(words[1])
+    app = _bare(words[1]) if words[0] == "bare" else _library(*words)
     listener = listening.listen("127.0.0.1", 0)
     print(listener.getsockname()[1], flush=True)
     listening.run(app, listener)
 
 
-def _library(root: str, tokens: str) -> object:
+def _library(what: str, root: str, tokens: str) -> object:
+    """Return the application of a workspace: for tokens, or with the pages for anybody here."""
     import synapse
     from synapse.server.application import Serving, build
     from synapse.server.limits import Limits
 
-    limits = Limits(rate=0)
-    return build(Serving(synapse.open(root), TokenFile(tokens), limits=limits), ())
+    limits, shown = Limits(rate=0), what == "pages"
+    serving = Serving(synapse.open(root), TokenFile(tokens), shown, limits=limits)
+    return build(serving, None if shown else ())
 
 
 def _bare(path: str) -> object:

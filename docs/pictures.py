@@ -58,7 +58,8 @@ def _await_busy(address: str) -> None:
     began = time.monotonic()
     while time.monotonic() < began + BUSY[1]:
         time.sleep(0.2)
-        running = httpx2.get(f"{address}/v1/runs?state=running").json()["matched"]
+        answer = httpx2.get(f"{address}/v1/runs?state=running", timeout=60)
+        running = answer.json()["matched"]
         if running >= 3 and time.monotonic() > began + BUSY[0]:
             return
 

@@ -1,19 +1,20 @@
 """Runs side by side in time: a lane for each, with its steps in their order, and the windows in
 which most of them ran at once.
 
-Records say when a run began and ended. Its steps have an order and no time, for the same work has
-to leave the same bytes: they divide a lane, and measure nothing.
+Records say when a run began and ended, and `times.jsonl` beside its steps when each was recorded:
+a step took from what came before it, a tool from when it was called. Where there are no times, the
+steps have an order alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 from orchestrator.reports.rows import RunRow, Source
 from orchestrator.runs.files import ledger, steps
-from orchestrator.runs.files.folder import LEDGER, STEPS
+from orchestrator.runs.files.folder import LEDGER, STEPS, TIMES
 from orchestrator.runs.files.steps import Step
 
 HOUR = 3_600_000_000
@@ -23,10 +24,14 @@ MODEL, TOOL, WAIT, NEWS, TAKEN = "model", "tool", "wait", "news", "taken over"
 
 
 class Part(NamedTuple):
-    """A step in a lane: its kind, and what it was."""
+    """A step in a lane: its kind, what it was, and from when to when; None where that is not
+    known.
+    """
 
     kind: str
     label: str
+    began: int | None = None
+    ended: int | None = None
 
 
 class Lane(NamedTuple):
@@ -69,28 +74,45 @@ def _lane(source: Source, row: RunRow) -> Lane:
         row,
         began,
         began + max(row.took, 0),
-        tuple(parts_of(taken)),
+        tuple(parts_of(taken, steps.times(folder.lines(TIMES)), began)),
         sum(line.counted for line in lines),
         sum(part.tokens for line in lines for part in line.sent if not part.first),
         ledger.spent(lines)[0].cached_tokens,
     )
 
 
-def parts_of(taken: Iterable[Step]) -> list[Part]:
-    """Return the steps of a run as parts of its lane; a call and its result are one."""
-    parts, names = [], {}
+def parts_of(
+    taken: Iterable[Step],
+    times: Mapping[tuple[int, int], int] | None = None,
+    began: int | None = None,
+) -> list[Part]:
+    """Return the steps of a run as parts of its lane; a call and its result are one. `times` says
+    when they were recorded, `began` when the run began.
+    """
+    parts: list[Part] = []
+    names: dict[str, str] = {}
+    called: dict[str, int | None] = {}
+    last = began
     for step in taken:
+        at = times.get((step.n, step.epoch)) if times else None
         if step.kind == "turn":
             turn = step.fields["turn"]
             names = {call["id"]: str(call["name"]) for call in turn["calls"]}
-            parts.append(Part(MODEL, str(turn.get("model") or "model")))
+            called = {}
+            model = str(turn.get("model") or "model")
+            parts.append(Part(MODEL, model, last, at))
+        elif step.kind == "call":
+            called[step.fields["call"]] = at
         elif step.kind == "result":
-            name = names.get(step.fields["call"], "tool")
-            parts.append(Part(WAIT if name in WAITS else TOOL, name))
+            call = step.fields["call"]
+            name = names.get(call, "tool")
+            kind = WAIT if name in WAITS else TOOL
+            parts.append(Part(kind, name, called.get(call) or last, at))
         elif step.kind == "message":
-            parts.append(Part(NEWS, str(step.fields.get("why", "message"))))
+            parts.append(Part(NEWS, str(step.fields.get("why", "message")), at, at))
         elif step.kind == "attempt":
-            parts.append(Part(TAKEN, "another process went on"))
+            parts.append(Part(TAKEN, "another process went on", at, at))
+        last = at if at is not None else last
     return parts
 
 

@@ -37,19 +37,22 @@ def find_wakes(source: Source, since: str) -> Iterable[Wake]:
     """Yield the wakes of the newest entries first."""
     store = source.store
     now = store.clock()
-    with store.snapshot(look=True) as snap:
-        entries = [entry for entry in snap.all(now) if entry.priority == "critical"]
-        runs = snap.runs(state="running")
     floor = parse_since(since, now) or 0
-    reached = _delivery_times(store.acts(None, None, floor, None))
+    with store.snapshot(look=True) as snap:
+        entries = snap.criticals(floor, now)
+        runs = snap.runs(state="running")
+        reached = _delivery_times(snap.tellings(floor))
     running: dict[str, list[str]] = {}
     for run in runs:
         running.setdefault(str(run["agent"]), []).append(str(run["project"]))
     agents = [
         _joined(agent, running.get(agent.id, ())) for agent in store.agents().values()
     ]
-    for entry in reversed([entry for entry in entries if entry.at >= floor]):
-        reached_agents = {agent for id, agent in reached if id == entry.id}
+    by_entry: dict[str, set[str]] = {}
+    for id, agent in reached:
+        by_entry.setdefault(id, set()).add(agent)
+    for entry in reversed(entries):
+        reached_agents = by_entry.get(entry.id, set())
         notified = [
             delivery.agent
             for delivery in route(entry, agents)
@@ -89,7 +92,7 @@ def _delivery_times(
     and by the prompts of new runs.
     """
     times: dict[tuple[str, str], dict[str, tuple[int, str | None]]] = {}
-    for record in sorted(acts, key=lambda record: record.seq):
+    for record in acts:
         fields = record.fields
         if record.kind == "shown" and fields.get("how") == "spawn":
             state, offered = "rendered", {}

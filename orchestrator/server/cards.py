@@ -98,7 +98,12 @@ def waiting(request: Request) -> Markup | None:
         for entry in memory.as_agent(OPERATOR).staged()
     ]
     found += [
-        Waiting(f"/runs/{row.id}", "run", f"{row.id} {row.waits}", row.fields["at"])
+        Waiting(
+            f"/runs/{row.id}",
+            "run",
+            f"{row.fields['agent']} {row.waits}",
+            row.fields["at"],
+        )
         for row in run_rows(source, find_runs(source, state="running"))
         if row.waits
     ]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from orchestrator.reports.lanes import Lane, Part, windows_of
+from orchestrator.reports.lanes import NEWS, TAKEN, Lane, Part, windows_of
 
 WIDE = 1_000.0
-LEAST = 4.0  # of a lane, that it is seen
+LEAST = 8.0  # of a lane, that it is seen
+INSTANT = frozenset((NEWS, TAKEN))  # steps that take no time
 MARKS = 5
 
 
@@ -21,12 +22,15 @@ class Box(NamedTuple):
 
 
 class DrawnLane(NamedTuple):
-    """A lane with its place and its steps."""
+    """A lane with its place and its steps; these are as wide as they took where that is `timed`,
+    else equally wide.
+    """
 
     lane: Lane
     x: float
     width: float
     boxes: tuple[Box, ...]
+    timed: bool
 
 
 class Level(NamedTuple):
@@ -70,17 +74,33 @@ def draw(found: Sequence[Lane]) -> Drawing | None:
         )
         for window in windows
     ]
-    drawn = [_drawn(lane, place(lane.began), place(lane.ended)) for lane in found]
+    drawn = [_drawn(lane, place) for lane in found]
     marks = tuple(took * step // (MARKS - 1) for step in range(MARKS))
     return Drawing(began, took, tuple(drawn), tuple(levels), most, marks)
 
 
-def _drawn(lane: Lane, begin: float, end: float) -> DrawnLane:
+def _drawn(lane: Lane, place: Callable[[int], float]) -> DrawnLane:
+    begin, end = place(lane.began), place(lane.ended)
     width = max(end - begin, LEAST)
     x = min(begin, WIDE - width)
+    timed = _timed(lane.parts, place)
     each = width / max(len(lane.parts), 1)
-    boxes = tuple(
-        Box(part, round(x + each * place, 2), round(each, 2))
-        for place, part in enumerate(lane.parts)
+    boxes = timed or [
+        Box(part, round(x + each * n, 2), round(each, 2))
+        for n, part in enumerate(lane.parts)
+    ]
+    return DrawnLane(
+        lane, round(x, 2), round(width, 2), tuple(boxes), timed is not None
     )
-    return DrawnLane(lane, round(x, 2), round(width, 2), boxes)
+
+
+def _timed(parts: Sequence[Part], place: Callable[[int], float]) -> list[Box] | None:
+    """Return the steps where and as wide as they took; None where that is not known of all."""
+    boxes = []
+    for part in parts:
+        if part.began is None or part.ended is None:
+            return None
+        begin, end = place(part.began), place(part.ended)
+        width = max(end - begin, LEAST if part.kind in INSTANT else LEAST / 2)
+        boxes.append(Box(part, round(min(begin, WIDE - width), 2), round(width, 2)))
+    return sorted(boxes, key=lambda box: box.part.kind in INSTANT)  # these on top

@@ -5,6 +5,7 @@ For the operator alone, as the verbs of the shell are. Each shows what a report 
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote, urlencode
@@ -12,6 +13,7 @@ from urllib.parse import quote, urlencode
 from fastapi import Depends, FastAPI, Query, Request, Response
 from fastapi.responses import RedirectResponse
 
+from orchestrator.reports.changes import changes
 from orchestrator.reports.details import detail, receipt_json
 from orchestrator.reports.lanes import busiest, lanes
 from orchestrator.reports.rows import Fields, Source, find_run, find_runs, run_rows
@@ -23,13 +25,16 @@ from orchestrator.server import cards
 from orchestrator.server.drawing import draw
 from orchestrator.server.source import Asked, asked_to_stop, stop
 from orchestrator.server.texts import FILTERS
+from synapse.errors import NotFound
+from synapse.model import clock
 from synapse.model.dates import since as parse_since
+from synapse.server.callers import Operator, gate_of
 from synapse.server.pages.frame import Card, Link, add_links, frame_of
 from synapse.server.pages.route import form, pages
 
 router = pages()
 HERE = Path(__file__).parent
-TREES, LANES, STEPS = 25, 60, 400
+TREES, LANES, STEPS, WAKES = 25, 60, 400, 300
 LINKS = (
     Link("/runs", "Runs", "r", 52, "Work", operator=True),
     Link("/lanes", "Lanes", "l", 53, "Work", operator=True),
@@ -48,6 +53,7 @@ def install(app: FastAPI) -> None:
     frame = frame_of(app)
     frame.add_templates(HERE / "templates")
     frame.add_assets(HERE / "static")
+    frame.runs = "/runs/"
     frame.templates.filters.update(FILTERS)
     add_links(frame, LINKS)
     for order, make in enumerate((cards.working, cards.spending, cards.waiting)):
@@ -121,6 +127,38 @@ def _run_page(request: Request, asked: Source, fields: Fields) -> Response:
     )
 
 
+@router.get("/runs/{id}/since")
+def changed(request: Request, id: str, asked: Asked) -> Response:
+    """Show what would be different now: a part, for it looks at all that came since."""
+    fields = find_run(asked, id)
+    try:
+        found = changes(asked, gate_of(request).memory, fields)
+    except NotFound:
+        found = None
+    return frame_of(request).answer(
+        request,
+        "runs/since.html",
+        changed=found,
+        agent=str(fields["agent"]),
+        at=clock.seconds(found.at if found else fields["at"]),
+    )
+
+
+@router.post("/runs/{id}/ask")
+def ask(
+    request: Request, id: str, asked: Asked, memory: Operator, fields: Form
+) -> Response:
+    """Tell the agent of a run something about its result: it stands in its next prompt."""
+    run = find_run(asked, id)
+    memory.tell(
+        f"agent:{run['agent']}",
+        fields.get("body", ""),
+        priority="important",
+        re=run.get("entry"),
+    )
+    return RedirectResponse(f"/runs/{quote(str(run['run']), safe='')}?did=asked", 303)
+
+
 @router.post("/runs/{id}/stop")
 def end(request: Request, id: str, asked: Asked, fields: Form) -> Response:
     """Ask for the end of a run and of all below it."""
@@ -143,6 +181,7 @@ def timeline(request: Request, asked: Asked, run: Text = "") -> Response:
         drawn=draw(side[:LANES]),
         hidden=max(len(side) - LANES, 0),
         windows=busiest(side),
+        names={lane.row.id: str(lane.row.fields["agent"]) for lane in side},
     )
 
 
@@ -192,7 +231,11 @@ def results(request: Request, asked: Asked) -> Response:
 @router.get("/wakes")
 def wakes(request: Request, asked: Asked, since: Text = "7d") -> Response:
     """Show how far critical entries got on their way into prompts."""
-    found = list(find_wakes(asked, since or "7d"))
+    found = list(islice(find_wakes(asked, since or "7d"), WAKES + 1))
     return frame_of(request).answer(
-        request, "runs/wakes.html", wakes=found, since=since
+        request,
+        "runs/wakes.html",
+        wakes=found[:WAKES],
+        since=since,
+        more=len(found) > WAKES,
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from orchestrator.reports.rows import RunRow
+
 SECOND = 1_000_000
 SPACE = "\N{NARROW NO-BREAK SPACE}"  # as in the numbers of other pages
 
@@ -40,6 +42,19 @@ def took(micros: float) -> str:
     return f"{hours} h {minutes:02} min" if hours < 48 else f"{hours // 24} d"
 
 
+def called(row: RunRow) -> str:
+    """Return what a run is called where it stands alone: who works, at what."""
+    return f"{row.fields['agent']}: {row.fields.get('task') or row.id}"
+
+
+def outcome(row: RunRow) -> str:
+    """Return what a run came to, or else what it is to do."""
+    names = ["why", "summary", "task"]
+    if row.state == "done":
+        names = ["summary", "why", "task"]
+    return next((str(row.fields[name]) for name in names if row.fields.get(name)), "")
+
+
 def share(part: float | None) -> str:
     return "–" if part is None else f"{part:.0%}" if part >= 0.1 else f"{part:.1%}"
 
@@ -54,6 +69,8 @@ def state_class(state: str) -> str:
 
 
 FILTERS: dict[str, Callable[..., Any]] = {
+    "called": called,
+    "outcome": outcome,
     "money": money,
     "count": count,
     "took": took,

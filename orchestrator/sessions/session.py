@@ -8,17 +8,18 @@ ended.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from orchestrator.engines.protocol import Engine
 from orchestrator.runs.files import steps
-from orchestrator.runs.files.folder import STEPS, Folder
+from orchestrator.runs.files.folder import STEPS, TIMES, Folder
 from orchestrator.runs.records import Run
 from orchestrator.runs.task import Result
 from orchestrator.sessions.config import SessionConfig
 from orchestrator.sessions.wake import BESIDE, LATE, LATE_TURNS, NOW, News, Reader
 from orchestrator.spend.segments import COORDINATORS
+from synapse.model import clock as clocks
 from synapse.model.agents import Agent
 from synapse.system.text import storable_all
 
@@ -36,11 +37,13 @@ class Session:
         folder: Folder,
         config: SessionConfig,
         recorded: list[steps.Step],
+        clock: Callable[[], int] = clocks.now,
     ) -> None:
         self.run = run
         self.engine = engine
         self.folder = folder
         self.config = config
+        self.clock = clock
         self.first = recorded[0].fields
         self.inbox: dict[str, News] = {}
         self.late = 0  # entries that were told late
@@ -140,5 +143,6 @@ class Session:
         fields = storable_all(fields)
         step = steps.Step(self.conversation.next, self.run.epoch, kind, fields)
         self.folder.record(STEPS, steps.dump(step), sync=sync)
+        self.folder.record(TIMES, steps.dump_time(step, self.clock()), sync=False)
         self._builder.add(step)
         self.conversation = self._builder.conversation()

@@ -24,6 +24,8 @@ from synapse.cli.serve import PORT
 from synapse.core import Memory
 from synapse.model.agents import OPERATOR
 from synapse.server.application import Serving
+from synapse.server.running import link
+from synapse.system.browser import open_page
 
 MODEL = "scripted-demo"
 SETTINGS = """\
@@ -206,7 +208,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             workspace(home) as memory,
             served(serving(memory, home), home, args.port, _say),
         ):
-            _say("open that link; a team works now, for about a minute:")
+            shown = args.open and open_page(link(home, OPERATOR))
+            what = "your browser shows it" if shown else "open that link"
+            _say(f"{what}; a team works now, for about a minute:")
             work(memory, args.pace)
             if args.stay:
                 _say("The team is done, and the server stays. Ctrl-C ends it.")
@@ -240,6 +244,12 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--dir", metavar="DIR", help="a new folder to keep; else one that is removed")
     add("--port", type=int, default=PORT, help=f"default: {PORT}; 0: any free")
     add("--pace", type=float, default=1.0, help="0.1 is ten times as fast")
+    add(
+        "--open",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="show it in your browser, where there is one; the default",
+    )
     add(
         "--stay",
         action=argparse.BooleanOptionalAction,

@@ -83,9 +83,9 @@ def dashboard(call: Call) -> None:
     call.note("good once, for ten minutes")
     call.show({"link": address}, address)
     if call.args.open:
-        import webbrowser
+        from synapse.system.browser import open_page
 
-        webbrowser.open(address)
+        open_page(address)
 
 
 def serving_of(call: Call, memory: Memory, host: str) -> Serving:

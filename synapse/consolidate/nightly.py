@@ -322,13 +322,23 @@ class RunHistory(NamedTuple):
 
 
 def run_history(mem: Memory) -> RunHistory:
-    """Return the figures of every finished run."""
+    """Return the figures of every finished run, with remarks on the room that entries take."""
+    return run_figures(mem)._replace(remarks=tuple(room_remarks(mem)))
+
+
+def run_figures(mem: Memory) -> RunHistory:
+    """Return the figures of every finished run, without the remarks: these look at all entries."""
     store = mem.store
     with store.snapshot(look=True) as snap:
         runs = metrics.measures(finished_runs(store))
         since = store.log.at(1).at if snap.cursor else None
-    worries = metrics.idleness(runs, since, store.clock())
-    room = measure(store, store.clock(), compared_until(store), by_entry=False)
     return RunHistory(
-        tuple(runs), tuple(worries), tuple(remarked(room, store.settings))
+        tuple(runs), tuple(metrics.idleness(runs, since, store.clock())), ()
     )
+
+
+def room_remarks(mem: Memory) -> list[str]:
+    """Return remarks on the room that entries take."""
+    store = mem.store
+    room = measure(store, store.clock(), compared_until(store), by_entry=False)
+    return list(remarked(room, store.settings))

@@ -81,6 +81,13 @@ order by e.seq desc limit :limit
 -- name: every
 select seq, rec, rev from entries where seq <= :cursor order by seq
 
+-- name: criticals
+select seq, rec, rev from entries where seq <= :cursor and prio = 0 and at >= :at order by seq
+
+-- name: tellings
+select seq, at, kind, by, fields from acts
+where seq <= :cursor and kind in ('delivery', 'shown') and at >= :at order by seq
+
 -- name: count
 select count(*) from entries e
 where e.seq > :floor and e.seq <= :cursor and {asked} and {seen}

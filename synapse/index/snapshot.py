@@ -66,7 +66,22 @@ class Snapshot(Pages):
 
     def all(self, now: int) -> list[Entry]:
         """Return every entry that took effect, oldest first: live, hidden or archived."""
-        rows = self.db.run("every", {"cursor": self.cursor}).fetchall()
+        return self._loaded("every", {"cursor": self.cursor}, now)
+
+    def criticals(self, at: int, now: int) -> list[Entry]:
+        """Return every critical entry that took effect since a time, oldest first."""
+        return self._loaded("criticals", {"cursor": self.cursor, "at": at}, now)
+
+    def tellings(self, at: int) -> list[Record]:
+        """Return the records of what agents were told and shown since a time, oldest first."""
+        rows = self.db.run("tellings", {"cursor": self.cursor, "at": at})
+        return [
+            Record(seq, at, kind, by, None, json.loads(fields))
+            for seq, at, kind, by, fields in rows
+        ]
+
+    def _loaded(self, query: str, values: Mapping[str, Any], now: int) -> list[Entry]:
+        rows = self.db.run(query, values).fetchall()
         entries: list[Entry] = []
         for start in range(0, len(rows), 500):
             entries += self.load(rows[start : start + 500], now, self.names.reach(None))

@@ -121,7 +121,8 @@ class _Trail:
                 for delivery in rendered[:SHOWN]
             ]
             visible = tuple(step for step in steps if step.kind != "hidden")
-            text = f"memory in it: {len(rendered)} entries" + (
+            many = "entry" if len(rendered) == 1 else "entries"
+            text = f"memory in it: {len(rendered)} {many}" + (
                 f", of which {SHOWN} here" if len(rendered) > SHOWN else ""
             )
             yield Step(

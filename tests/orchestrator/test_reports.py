@@ -5,8 +5,8 @@ from typing import NamedTuple
 import pytest
 
 from orchestrator.reports.lanes import Lane, Part, busiest, parts_of, windows_of
-from orchestrator.runs.files.steps import Step
-from orchestrator.server.drawing import WIDE, draw
+from orchestrator.runs.files.steps import Step, dump_time, times
+from orchestrator.server.drawing import LEAST, WIDE, draw
 
 SECOND = 1_000_000
 
@@ -81,3 +81,35 @@ def test_a_call_and_its_result_are_one_part():
         ("news", "wake"),
         ("taken over", "another process went on"),
     ]
+
+
+def test_a_step_is_as_wide_as_it_took():
+    turn = {"calls": [{"id": "c1", "name": "look"}], "model": "m"}
+    taken = [
+        Step(0, 1, "prompt", {}),
+        Step(1, 1, "turn", {"turn": turn}),
+        Step(2, 1, "call", {"call": "c1"}),
+        Step(3, 1, "result", {"call": "c1"}),
+        Step(4, 1, "message", {"why": "wake"}),
+        Step(5, 1, "turn", {"turn": {**turn, "calls": []}}),
+    ]
+    at = {n: n * n * SECOND for n in range(1, 6)}
+    lines = [dump_time(step, at[step.n]) for step in taken[1:]]
+    lines.insert(2, '[1, 2, "torn')
+    known = times(lines)
+    parts = parts_of(taken, known, 0)
+    assert [(part.kind, part.began, part.ended) for part in parts] == [
+        ("model", 0, at[1]),
+        ("tool", at[2], at[3]),
+        ("news", at[4], at[4]),
+        ("model", at[4], at[5]),
+    ]
+    (drawn,) = draw([lane("a", 0, 25, parts=parts)]).lanes
+    assert drawn.timed
+    assert [box.x for box in drawn.boxes] == [0, 160, 640, 640]
+    assert [box.width for box in drawn.boxes] == [40, 200, 360, LEAST]
+    assert drawn.boxes[-1].part.kind == "news"  # on top, for it takes no time
+    del known[3, 1]  # a power cut took it: no step is drawn where it was not
+    (drawn,) = draw([lane("a", 0, 25, parts=parts_of(taken, known, 0))]).lanes
+    assert not drawn.timed
+    assert [box.width for box in drawn.boxes] == [250] * 4

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import sys
 
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options
-
-SCREENS = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+from synapse.system.browser import open_page
 
 
 def open_options(parser: Options) -> None:
@@ -24,20 +22,6 @@ def open(call: Call) -> None:
 
     root = os.path.abspath(call.memory.store.root or call.root)
     address = link(root, OPERATOR)
-    opened = not call.args.print and _has_screen() and _open(address)
+    opened = not call.args.print and open_page(address)
     call.note("good once, for ten minutes")
     call.show({"link": address, "opened": opened}, address)
-
-
-def _has_screen() -> bool:
-    """Return whether a browser has somewhere to show itself; one of a terminal would take it."""
-    return sys.platform == "darwin" or any(os.environ.get(name) for name in SCREENS)
-
-
-def _open(address: str) -> bool:
-    import webbrowser
-
-    try:
-        return webbrowser.open(address)
-    except webbrowser.Error:
-        return False

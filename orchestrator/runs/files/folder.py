@@ -15,8 +15,9 @@ from synapse.errors import NotFound, StoreError
 from synapse.privacy.secrets import mask_json
 from synapse.system import plain_files
 
-STEPS, LEDGER, OUTPUT, RECEIPT, MARK = (
+STEPS, TIMES, LEDGER, OUTPUT, RECEIPT, MARK = (
     "steps.jsonl",
+    "times.jsonl",
     "ledger.jsonl",
     "output.md",
     "receipt.json",

@@ -109,6 +109,25 @@ def read_known(lines: Iterable[str]) -> list[Step]:
         return []
 
 
+def dump_time(step: Step, at: int) -> str:
+    """Return the line of `times.jsonl` that says when a step was recorded: beside the steps, for
+    the same work leaves the same steps.
+    """
+    return dumps([step.n, step.epoch, at]) + "\n"
+
+
+def times(lines: Iterable[str]) -> dict[tuple[int, int], int]:
+    """Return when steps were recorded, by their numbers and incarnations, as far as it is known."""
+    found = {}
+    for text in lines:
+        try:
+            n, epoch, at = map(int, json.loads(text))
+        except (ValueError, TypeError):
+            continue  # torn: it is not synced
+        found[n, epoch] = at
+    return found
+
+
 def _step(text: str) -> Step:
     try:
         fields = json.loads(text)

@@ -29,6 +29,7 @@ STREAM = "/v1/events"
 NOTES = {
     "answered": "Your answer was sent, and the question is done.",
     "approved": "Approved: it takes effect now.",
+    "asked": "Sent. It stands in the agent's next prompt.",
     "archived": "Filed away. It stays readable and can be brought back.",
     "rejected": "Rejected: it is shown to nobody. Its record stays.",
     "resolved": "Resolved: it is no longer shown.",
@@ -83,6 +84,7 @@ class Frame:
         self._links: list[Link] = []
         self._cards: list[Card] = []
         self._scripts: list[str] = []
+        self.runs = ""  # where the page of a run is, for the operator; the name follows
         self.templates = self._environment()
 
     def _environment(self) -> Environment:
@@ -147,6 +149,7 @@ class Frame:
             scripts=self._scripts,
             here=request.url.path,
             streams=has_stream(request.app),
+            runs_at=self.runs if visitor and visitor.operator else "",
             note=NOTES.get(request.query_params.get("did", ""), ""),
             **values,
         )

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import Depends, Request, Response
 
-from synapse.consolidate.nightly import run_history
+from synapse.consolidate.nightly import room_remarks, run_figures
 from synapse.consolidate.undo import undo
 from synapse.errors import Forbidden
 from synapse.history.sentences import Act, visible_acts
@@ -23,16 +23,23 @@ ACTS = 300
 @router.get("/nights")
 def nightly_runs(request: Request, memory: Operator) -> Response:
     """Show the figures of every night, the newest first."""
-    history = run_history(memory)
+    history = run_figures(memory)
     return frame_of(request).answer(
         request, "nights.html", history=history, runs=history.runs[::-1]
     )
 
 
+@router.get("/nights/remarks")
+def remarks(request: Request, memory: Operator) -> Response:
+    """Show remarks on the room that entries take: a part, for it looks at all of them."""
+    found = room_remarks(memory)
+    return frame_of(request).answer(request, "remarks.html", remarks=found[:10])
+
+
 @router.get("/nights/{seq}")
 def nightly_run(request: Request, seq: int, memory: Operator) -> Response:
     """Show what one night did: the acts between the one before and its end."""
-    runs = run_history(memory).runs
+    runs = run_figures(memory).runs
     position = next((n for n, run in enumerate(runs) if run.at == seq), None)
     if position is None:
         return nightly_runs(request, memory)

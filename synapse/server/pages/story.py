@@ -31,18 +31,20 @@ DONE = {
     "archive": "archived",
     "restore": "restored",
 }
-OPERATORS = frozenset(("vouch", "archive", "restore"))
+OPERATORS = frozenset(("vouch", "archive", "restore"))  # acts in its own name
 
 
 class Came(NamedTuple):
     """What came of an entry: what was made of it, what may be affected by it, how many of each are
-    not named, and to whom it was shown (None: not the reader's to know).
+    not named, to whom it was shown (None: not the reader's to know), and the runs in whose prompts
+    it stood, each with its agent.
     """
 
     made: list[Entry]
     may: list[Entry]
     unnamed: int
     agents: tuple[str, ...] | None
+    prompts: tuple[tuple[str, str], ...] = ()
 
 
 @router.get("/entries/{id}")
@@ -72,6 +74,7 @@ def came_of_it(request: Request, id: str, memory: Reader) -> Response:
     entry = memory.get(id)
     with memory.store.snapshot(look=True) as snap:
         reached = reach(snap, [entry.id])
+        rows = snap.deliveries(entry=entry.id) if known(request).operator else []
     derived = _visible(memory, [id for id in reached.made if id != entry.id])
     may = _visible(memory, [id for id in reached.may if id != entry.id])
     lists = derived[:MADE], may[:MADE]
@@ -79,19 +82,23 @@ def came_of_it(request: Request, id: str, memory: Reader) -> Response:
         *lists,
         len(derived) + len(may) - sum(map(len, lists)),
         reached.agents if known(request).operator else None,
+        tuple(sorted({(row["run"], row["agent"]) for row in rows if row["run"]})),
     )
     return frame_of(request).answer(request, "reach.html", came=came)
 
 
 @router.post("/entries/{id}/{verb}")
 def rule(request: Request, id: str, verb: str, fields: Form) -> Response:
-    """Do what a button of an entry says."""
+    """Do what a button of an entry says; with `ruling`, what the button's own field says."""
+    verb = fields.get("verb", "") if verb == "ruling" else verb
     if verb not in DONE:
         raise NotFound(f"nothing is called {verb}", id=id)
     caller = known(request)
     if caller.read_only:
         raise Forbidden("this login may read alone", agent=caller.agent, action=verb)
     memory, text = reader(request), fields.get("text", "").strip()
+    if caller.operator and verb not in OPERATORS and fields.get("as"):
+        memory = gate_of(request).memory.as_agent(fields["as"])
     acts: dict[str, Callable[[], Any]] = {
         "resolve": lambda: memory.resolve(id, text or None),
         "approve": lambda: memory.approve(id),

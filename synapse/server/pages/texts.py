@@ -7,7 +7,7 @@ Every value that a template prints passes `shown`, then Jinja's escaping. Called
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import date
 from typing import Any
 from urllib.parse import quote
@@ -71,6 +71,11 @@ def signed(value: int) -> str:
 
 def plural(count: int, one: str, many: str = "") -> str:
     return f"{number(count)} {one if count == 1 else many or one + 's'}"
+
+
+def addressed(names: Iterable[str]) -> str:
+    """Return to whom something is, as people say it: `lead, team web`."""
+    return ", ".join(name.removeprefix("agent:").replace(":", " ") for name in names)
 
 
 def part(text: str) -> str:
@@ -179,6 +184,7 @@ def _line(row: str) -> tuple[str, str]:
 
 
 FILTERS: dict[str, Callable[..., Any]] = {
+    "addressed": addressed,
     "ago": ago,
     "beginning": beginning,
     "cleaned": one_line,

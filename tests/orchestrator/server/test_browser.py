@@ -31,6 +31,11 @@ def test_every_page_of_runs_lies_well(worked, browser, width, theme):
 
     long = "an-agent-with-a-name-that-is-long-" * 3
     worked.office.begin("long-" + "x" * 60, task=long * 4, project=long)
+    asks = worked.memory.as_agent("eng-a")
+    asks.append(f"May we {long}? " * 3, "status/web", to="agent:operator")
+    asks.append(
+        "Which port do the pages of users have?", "status/web", to="agent:operator"
+    )
     axe, wrong = Axe(), {}
     window = dashboard.Window(browser, worked, width=width, theme=theme)
     for path in PAGES:
@@ -78,12 +83,12 @@ def test_a_person_is_asked_before_a_run_is_stopped(worked, browser):
 
         return handle
 
-    button = page.get_by_role("button", name="Stop it and all below it")
+    dashboard.tab_to(page, "Stop it and all below it")
     page.once("dialog", answer(False))
-    button.click()
+    page.keyboard.press("Enter")
     assert not stops(worked)
     page.once("dialog", answer(True))
-    button.click()
+    page.keyboard.press("Enter")
     page.wait_for_selector("text=Asked to stop")
     assert stops(worked) == ["eng-2"]
     assert asked == ["Stop eng-2 and all that it spawned?"] * 2

@@ -4,6 +4,9 @@ import re
 
 import pytest
 
+from orchestrator.prompts.receipt import Receipt
+from orchestrator.runs.files.folder import RECEIPT
+
 PAGES = ("/runs", "/lanes", "/costs", "/unread-results", "/wakes")
 
 
@@ -87,3 +90,53 @@ def test_the_overview_says_who_works_and_what_waits(worked, browser):
     assert "At work now" in text
     assert 'href="/runs/eng-2"' in text
     assert "Waits for a person" in text
+
+
+def test_a_finished_run_is_asked_on(worked, browser):
+    assert 'hx-post="/runs/eng-1/ask"' in browser.get("/runs/eng-1").text
+    assert 'hx-post="/runs/eng-2/ask"' not in browser.get("/runs/eng-2").text
+    answer = browser.post("/runs/eng-1/ask", data={"body": "Which port is it on?"})
+    assert answer.headers["location"] == "/runs/eng-1?did=asked"
+    assert "next prompt" in browser.get(answer.headers["location"]).text
+    agent = worked.memory.as_agent("eng-a")
+    assert "Which port is it on?" in agent.briefing(4_000).text
+    (entry,) = agent.read(author="operator")
+    assert entry.addressees == ("agent:eng-a",)
+    assert browser.post("/runs/eng-1/ask", data={"body": ""}).status_code >= 400
+
+
+def test_a_run_says_what_would_be_different_now(site, browser):
+    eng, other = (site.memory.as_agent(id) for id in ("eng-a", "eng-b"))
+    holds, ends = (
+        eng.append(text, "status/web", priority="important").id
+        for text in ("The port is 8080.", "Use /v1.")
+    )
+    site.office.begin("eng-1")
+    site.office.prompt("eng-1", [holds, ends])
+    receipt = Receipt(
+        *("eng-1", 1, "eng-a", site.memory.store.clock(), 2),
+        *("engineer", "t", "tiktoken", "o200k_base", "exact", 1.0, 4_000, "", ()),
+        *(False, ((holds, 20, "whole", "important"), (ends, 18, "whole", "important"))),
+        *((), {"view": 38}, "digest", "fence"),
+    )
+    site.office.folder("eng-1").write(RECEIPT, receipt.dump())
+    assert "Nothing: all that it was shown holds" in since(browser, "eng-1")
+    new = eng.append("Use /v2.", "status/web", supersedes=ends).id
+    other.append("The page is there.", "status/web")
+    text = since(browser, "eng-1")
+    gone = text.partition("holds no longer")[2].partition("</ul>")[0]
+    assert ends in gone
+    assert new in gone
+    assert holds not in gone
+    assert "The page is there." in text
+    assert "2 entries" in text
+    story = browser.get(f"/entries/{holds}/reach").text
+    assert "In the prompts of 1 run<" in story
+    assert 'href="/runs/eng-1"' in story
+
+
+def since(browser, run):
+    assert f'hx-get="/runs/{run}/since"' in browser.get(f"/runs/{run}").text
+    answer = browser.get(f"/runs/{run}/since")
+    assert answer.status_code == 200
+    return answer.text

@@ -15,6 +15,8 @@
   for (const e of all) {
     const box = e.getBoundingClientRect(), style = getComputedStyle(e);
     if ((box.right > innerWidth + 1 || box.left < -1) && !scrolls(e)) found.push(`outside of the window: ${name(e)}`);
+    const card = e.closest(".card")?.getBoundingClientRect();
+    if (card && (box.right > card.right + 1 || box.left < card.left - 1) && !scrolls(e)) found.push(`outside of its card: ${name(e)}`);
     const clamped = style.webkitLineClamp !== "none" || style.textOverflow === "ellipsis" || e.matches("input, textarea, select, #toast *");
     const own = [...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim());
     if (own && !clamped && !scrolls(e) && style.overflow === "hidden" && (e.scrollWidth > e.clientWidth + 1 || e.scrollHeight > e.clientHeight + 2)) found.push(`cut off: ${name(e)}`);

@@ -196,7 +196,7 @@ def test_review_answer_and_undo_by_keyboard_alone(team, browser):
     page.keyboard.press("g")
     page.keyboard.press("v")
     page.wait_for_url("**/review")
-    one, two, _ = [entry.id for entry in team.memory.as_agent("lead").staged()]
+    one, two, three = [entry.id for entry in team.memory.as_agent("lead").staged()]
     tab_to(page, f"Approve {one}")
     page.keyboard.press("Enter")
     page.wait_for_selector("#note >> text=Approved")
@@ -213,7 +213,15 @@ def test_review_answer_and_undo_by_keyboard_alone(team, browser):
     window.context.close()
 
     window = Window(browser, team)
-    page = window.page
+    page = window.goto("/review")
+    tab_to(page, f"In whose name {three} is ruled on")
+    tab_to(page, f"Approve {three}")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#note >> text=Approved")
+    assert not lead.get(three).staged
+    page.keyboard.press("g")
+    page.keyboard.press("o")
+    page.wait_for_url(team.address + "/")
     asked = team.memory.questions()[0]
     tab_to(page, f"Your answer to {asked.author}")
     page.keyboard.type("Yes, on Sunday at six.")

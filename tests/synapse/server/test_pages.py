@@ -8,6 +8,7 @@ from fastapi import Request
 from markupsafe import Markup
 
 import synapse
+from synapse import Agent
 from synapse.server.pages.frame import Card, Link, frame_of
 from synapse.server.pages.route import pages
 
@@ -128,11 +129,49 @@ def test_a_login_that_reads_only_changes_nothing(site):
     assert not site.memory.as_agent("eng").get(entry.id).archived
 
 
+def test_the_operator_rules_in_the_name_of_an_agent_that_may(site):
+    site.memory.register(Agent("intern", write=["api/*"], review_required=True))
+    intern, client = site.memory.as_agent("intern"), log_in(site)
+    one, two = (intern.append(text, "api/ideas").id for text in ("one", "two"))
+    page = client.get("/review").text
+    assert page.count("<option>lead</option>") == 2
+    assert "<option>qa</option>" not in page
+    assert "<option>intern</option>" not in page
+    for form in ({"verb": "approve"}, {"verb": "approve", "as": "qa"}, {"as": "lead"}):
+        assert client.post(f"/entries/{one}/ruling", data=form).status_code >= 400
+    assert intern.get(one).staged
+    done = client.post(f"/entries/{one}/ruling", data={"verb": "approve", "as": "lead"})
+    assert done.headers["location"] == f"/entries/{one}?did=approved"
+    fields = {"verb": "reject", "as": "lead", "text": "not now", "back": "/review"}
+    done = client.post(f"/entries/{two}/ruling", data=fields)
+    assert done.headers["location"] == "/review?did=rejected"
+    assert not intern.get(one).staged
+    assert site.memory.as_agent("lead").fate(two).reason == "rejected"
+    acts = {record.kind: record for record in site.memory.audit()}
+    assert acts["approve"].by == acts["reject"].by == "lead"
+    eng = log_in(site, "eng")
+    three = intern.append("three", "api/ideas").id
+    fields = {"verb": "approve", "as": "lead"}  # which an agent may not be
+    eng.post(f"/entries/{three}/ruling", data=fields)
+    assert site.memory.audit(entry=three)[0].by == "eng"
+    reads = log_in(site, read_only=True)
+    assert "In the name of" not in reads.get("/review").text
+    assert reads.post(f"/entries/{three}/ruling", data=fields).status_code == 403
+
+
+def test_where_nobody_may_rule_the_page_says_what_it_takes(serve):
+    site = serve(agents=(Agent("intern", write=["api/*"], review_required=True),))
+    site.memory.as_agent("intern").append("an idea", "api/ideas")
+    page = log_in(site).get("/review").text
+    assert "No agent may rule on it" in page
+    assert "synapse register lead" in page
+
+
 def test_a_page_shows_what_its_agent_may_see_alone(site):
     hidden = site.memory.as_agent("lead").append("the secret plan", "plans/x")
     site.memory.as_agent("eng").append("the open plan", "api/plan")
     client = log_in(site, "qa")
-    for path in ("/", "/timeline", "/entries", "/entries?q=plan", "/as-of?at=1h"):
+    for path in ("/", "/timeline", "/entries", "/entries?q=plan", "/as-of/view?at=1s"):
         page = client.get(path).text
         assert "secret plan" not in page
         assert hidden.id not in page
