@@ -200,8 +200,8 @@ def listed(directory: str) -> list[Snapshot]:
 def _written(mem: Memory, directory: str) -> Snapshot:
     """Written under another name, read back, and only then given its own."""
     make_directory(directory, 0o700)
-    taken = clock.iso(mem.store.clock())
-    aside = os.path.join(directory, f".{taken}-{os.getpid()}.tmp")
+    time = clock.iso(mem.store.clock())
+    aside = os.path.join(directory, f".{time}-{os.getpid()}.tmp")
     os.mkdir(aside, 0o700)
     try:
         files = dict(_files(mem, os.path.join(aside, FILES)))
@@ -210,7 +210,7 @@ def _written(mem: Memory, directory: str) -> Snapshot:
         manifest = {
             "format": FORMAT,
             "name": mem.store.settings.name,
-            "taken": taken,
+            "taken": time,
             "files": files,
         }
         manifest |= {
@@ -226,15 +226,15 @@ def _written(mem: Memory, directory: str) -> Snapshot:
         check(aside)
         for folder, _, _ in os.walk(aside):
             sync_directory(folder)
-        place = os.path.join(
-            directory, _named(mem.store.settings.name, taken, lines.records)
+        final = os.path.join(
+            directory, _named(mem.store.settings.name, time, lines.records)
         )
-        os.rename(aside, place)
+        os.rename(aside, final)
         sync_directory(directory)
     except BaseException:
         shutil.rmtree(aside, ignore_errors=True)
         raise
-    return check(place)
+    return check(final)
 
 
 def _named(name: str, taken: str, records: int) -> str:
@@ -253,8 +253,8 @@ def _files(mem: Memory, target: str) -> Iterator[tuple[str, str]]:
         return
     for folder, folders, names in os.walk(mem.store.root):
         inside = os.path.relpath(folder, mem.store.root)
-        here = "" if inside == "." else f"{inside}/"
-        folders[:] = sorted(name for name in folders if is_kept(here + name))
+        prefix = "" if inside == "." else f"{inside}/"
+        folders[:] = sorted(name for name in folders if is_kept(prefix + name))
         for name in sorted(names):
             path, to = (
                 os.path.join(folder, name),

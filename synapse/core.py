@@ -201,11 +201,11 @@ class Memory:
         answered, and done.
         """
         operators_alone("tell")
-        asked = None if re is None else self.store.current(re)
+        subject = None if re is None else self.store.current(re)
         to = self._addressee(whom)
         kind, _, name = to.partition(":")
         namespace = f"{'team' if kind == 'team' else 'agents'}/{name}"
-        related = () if asked is None else (asked.id,)
+        related = () if subject is None else (subject.id,)
         draft = Draft(
             body, namespace, OPERATOR, priority, addressees=(to,), related=related
         )
@@ -215,11 +215,14 @@ class Memory:
             self.store.settings,
         )
         answer = entry_of(self.store.write(Record.new("entry", OPERATOR, {}, entry)))
-        if asked is not None and asked.id in {
+        if subject is not None and subject.id in {
             question.id for question in self.questions()
         }:
             self.store.act(
-                "resolve", OPERATOR, entry=asked.id, note=f"answered in {answer.id}"
+                "resolve",
+                OPERATOR,
+                entry=subject.id,
+                note=f"answered in {answer.id}",
             )
         return answer
 
@@ -231,25 +234,27 @@ class Memory:
 
     def _addressee(self, whom: str) -> str:
         """A team or an agent that there is, as it is written in `to`."""
-        known = frozenset().union(
+        addressees = frozenset().union(
             *(agent.names for agent in self.store.agents().values())
         )
-        found = [
-            name for name in (whom, f"agent:{whom}", f"team:{whom}") if name in known
+        matches = [
+            name
+            for name in (whom, f"agent:{whom}", f"team:{whom}")
+            if name in addressees
         ]
-        if len(found) > 1:
+        if len(matches) > 1:
             raise InvalidEntry(
-                f"{whom} is an agent and a team: write {' or '.join(found)}", to=whom
+                f"{whom} is an agent and a team: write {' or '.join(matches)}", to=whom
             )
-        if not found:
+        if not matches:
             from synapse.system.spelling import hint
 
-            names = {name.partition(":")[2] for name in known}
+            names = {name.partition(":")[2] for name in addressees}
             meant = hint(
                 whom.partition(":")[2] or whom, names, "`synapse agents` lists them"
             )
             raise NotFound(f"there is no team and no agent {whom}; {meant}", to=whom)
-        return found[0]
+        return matches[0]
 
     # -- the log -----------------------------------------------------------------------------------
 

@@ -115,11 +115,11 @@ class Store:
         Where a look takes long, because much is being written, the next comes later.
         """
         start = time.monotonic()
-        due = (force or start - self.looked >= self.pause) and not self.index.held
-        if due and self.readonly:
+        overdue = (force or start - self.looked >= self.pause) and not self.index.held
+        if overdue and self.readonly:
             self.operator_files.reread()
             self.looked = start
-        elif due and self._alone(lambda log: self._look(log, whole=force)):
+        elif overdue and self._alone(lambda log: self._look(log, whole=force)):
             self.looked = self.glanced = self.tidied = time.monotonic()
             self.pause = min(
                 max(LOOK_EVERY, 5 * (self.looked - start)), LOOK_AT_LEAST_EVERY
@@ -127,14 +127,14 @@ class Store:
 
     def glance(self) -> None:
         """Notice what every agent acts by: the operator's files."""
-        due = time.monotonic() - self.glanced >= LOOK_EVERY and not self.index.held
-        if due and self._alone(lambda log: self.operator_files.notice()):
+        overdue = time.monotonic() - self.glanced >= LOOK_EVERY and not self.index.held
+        if overdue and self._alone(lambda log: self.operator_files.notice()):
             self.glanced = time.monotonic()
 
     def tidy(self) -> None:
         """Finish what dead writers left undone, a little at a time."""
-        due = time.monotonic() - self.tidied >= LOOK_EVERY
-        if due and self._alone(lambda log: log.finish(FINISHED_BY_A_WRITER)):
+        overdue = time.monotonic() - self.tidied >= LOOK_EVERY
+        if overdue and self._alone(lambda log: log.finish(FINISHED_BY_A_WRITER)):
             self.tidied = time.monotonic()
 
     def _alone(self, section: Callable[[FilesLog], object]) -> bool:
@@ -305,8 +305,8 @@ class Store:
         """
         from synapse.system.spelling import closest
 
-        known = self.index.current.declared
-        close = closest(id, known)
+        declared = self.index.current.declared
+        close = closest(id, declared)
         if texts := self.complaints.get(f"agents/{id}.yaml"):
             return NotFound(
                 f"agent {id} is not registered: agents/{id}.yaml: {'; '.join(texts)}",
@@ -432,8 +432,8 @@ class Store:
         from synapse.system.tokens import Tokens
 
         stored = partial(self.index.token_counts, encoding)
-        kept = partial(self.index.keep_tokens, encoding) if keep else lambda _: None
-        return Tokens(encoding, stored, kept, quick=quick)
+        keeps = partial(self.index.keep_tokens, encoding) if keep else lambda _: None
+        return Tokens(encoding, stored, keeps, quick=quick)
 
     def within_limits(self, entry: Entry) -> Entry:
         """Return an entry as its author's hour lets it in; QueueFull where it lets in no more."""

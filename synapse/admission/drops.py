@@ -116,8 +116,8 @@ class Drops:
         from synapse.keys.keyring import proves, signed_key
 
         keys = self.index.current.names.keys
-        known = self.index.keyed(signed_key(entry))
-        proven = keys is not None and proves(keys, entry) and not known
+        copied = self.index.keyed(signed_key(entry))
+        proven = keys is not None and proves(keys, entry) and not copied
         return proven and not holds_secret(entry)
 
     def _mapped(self, uid: int) -> str | None:

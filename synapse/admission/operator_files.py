@@ -82,13 +82,13 @@ class OperatorFiles:
         assert self.log is not None
         self.index.catch_up()
         now = self.log.signatures()
-        known = self._recall() if self.signed is None or self.turned else self.signed
+        signed = self._recall() if self.signed is None or self.turned else self.signed
         declared = self.index.current.declared
         paths = {
             f"agents/{id}.yaml": declared[id] for id in declared if is_component(id)
         }
         missing = {path: agent for path, agent in paths.items() if path not in now}
-        for path in (new := sorted(missing.keys() - known.keys())):
+        for path in (new := sorted(missing.keys() - signed.keys())):
             text = render_agent(missing[path]).encode()
             self.log.mirror.place(path, text, synced=True)
         if new:

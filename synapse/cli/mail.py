@@ -89,8 +89,8 @@ def send(call: Call) -> None:
     if "@" in body and not args.edit:
         from synapse.knowledge.memory import not_kept
 
-        if rest := not_kept(body):
-            call.note(rest)
+        if dropped := not_kept(body):
+            call.note(dropped)
 
 
 def _check_send(args: Any) -> None:
@@ -120,8 +120,8 @@ def _send(mail: Mail, args: Any, body: str) -> Message:
         return mail.reply(args.reply_to, body, to=many(args.to), **fields)
     tags = many(args.tags) or ()
     to = many(args.to) or "all"
-    more = {"thread": args.thread, "tags": tags, "scope": args.scope}
-    return mail.send(to, body, **more, **fields)
+    options = {"thread": args.thread, "tags": tags, "scope": args.scope}
+    return mail.send(to, body, **options, **fields)
 
 
 def _metadata(text: str | None) -> dict[str, Any] | None:

@@ -221,5 +221,5 @@ def _end(token: Token) -> str | None:
 def _file(call: Call) -> str:
     from synapse.bearer import place
 
-    named = call.args.token_file
-    return os.path.expanduser(named) if named else place(call.root)
+    path = call.args.token_file
+    return os.path.expanduser(path) if path else place(call.root)

@@ -147,8 +147,8 @@ class RemoteMemory(Session):
         self, id: str, note: str | None = None, *, once: str | None = None
     ) -> Entry:
         """Say that a blocker, or any entry, is done: it is no longer shown."""
-        place = path("entries", self.known(id), "resolve")
-        return parse.entry(self.transport.post(place, {"note": note}, once))
+        url = path("entries", self.known(id), "resolve")
+        return parse.entry(self.transport.post(url, {"note": note}, once))
 
     def vouch(self, id: str) -> Entry:
         """Believe an unverified entry: from now on it counts as its author's."""
@@ -163,8 +163,8 @@ class RemoteMemory(Session):
         return self._rule(id, "reject", {"reason": reason})
 
     def _rule(self, id: str, act: str, body: dict[str, Any] | None = None) -> Entry:
-        place = path("entries", self.known(id), act)
-        return parse.entry(self.transport.post_once(place, body))
+        url = path("entries", self.known(id), act)
+        return parse.entry(self.transport.post_once(url, body))
 
     def staged(self) -> list[Entry]:
         """Return what waits for review: an agent's own entries, and those it may rule on."""
@@ -357,5 +357,5 @@ class RemoteMemory(Session):
 
     def fate(self, id: str) -> Fate | None:
         """Return why an entry is not shown now: by whose act or entry, and until when."""
-        place = path("entries", self.known(id), "fate")
-        return parse.fate(self.transport.get(place)["fate"])
+        url = path("entries", self.known(id), "fate")
+        return parse.fate(self.transport.get(url)["fate"])

@@ -156,11 +156,11 @@ class Transport:
             return _Fault(problems.redirected(self.address, to))
         error = problems.error_of(response.status_code, document, self.address)
         name = document.get("error") if isinstance(document, Mapping) else None
-        again = name in AGAIN or (
+        retry = name in AGAIN or (
             name is None and response.status_code in problems.LATER
         )
         after = _seconds(response.headers.get("retry-after", ""))
-        return _Fault(error, again and (request.repeatable or name in UNDONE), after)
+        return _Fault(error, retry and (request.repeatable or name in UNDONE), after)
 
 
 class _Fault(NamedTuple):

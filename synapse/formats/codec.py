@@ -228,7 +228,7 @@ def _draft(
 
 def _completed(draft: Draft, fields: Fields, problems: list[str]) -> Draft:
     """Return the draft with the fields that few entries have."""
-    kind, more = kinds.read(fields, problems)
+    kind, extra = kinds.read(fields, problems)
     when = fields.get("when")
     if isinstance(when, list):  # of moments, which is taken too
         moments = [item for item in when if isinstance(item, str)]
@@ -236,7 +236,7 @@ def _completed(draft: Draft, fields: Fields, problems: list[str]) -> Draft:
             fields = {**fields, "when": ", ".join(moments)}
     draft = draft._replace(
         kind=kind,
-        more=kinds.frozen(more),
+        more=kinds.frozen(extra),
         related=_ids(fields, "related", problems),
         replaces=_ids(fields, "supersedes", problems),
         derived_from=_ids(fields, "derived_from", problems),

@@ -69,12 +69,12 @@ class WorkspaceKeys:
     def list(self) -> list[KeyState]:
         """Return every key that was ever registered, in the order in which they came."""
         with self.store.snapshot(look=True) as snap:
-            found = list((snap.names.keys or keyring.NONE).by_id.values())
-            times = [record.at for record in map(self.store.log.at, _seqs(found))]
-        held = map(self.store.keyring.holds, found)
+            keys = list((snap.names.keys or keyring.NONE).by_id.values())
+            times = [record.at for record in map(self.store.log.at, _seqs(keys))]
+        private = map(self.store.keyring.holds, keys)
         return [
-            KeyState(key.id, key.owner, key.state, clock.seconds(at), here)
-            for key, at, here in zip(found, times, held, strict=True)
+            KeyState(key.id, key.owner, key.state, clock.seconds(at), holds)
+            for key, at, holds in zip(keys, times, private, strict=True)
         ]
 
     def new(self, owner: str | None = None) -> str:
@@ -96,20 +96,20 @@ class WorkspaceKeys:
         persons_alone("revoke a key")
         name = self._owner(owner)
         keys = self._keys
-        found = keys.by_id.get(id) if id else keys.current.get(name)
-        if found is None or found.owner != name:
+        key = keys.by_id.get(id) if id else keys.current.get(name)
+        if key is None or key.owner != name:
             raise NoKey(f"{keyring.whose(name)} has no such key to revoke", owner=name)
-        if found.revoked:
-            raise Conflict(f"the key {found.id} was revoked before")
-        self._write({"how": "revoked", "owner": name, "id": found.id})
-        return found.id
+        if key.revoked:
+            raise Conflict(f"the key {key.id} was revoked before")
+        self._write({"how": "revoked", "owner": name, "id": key.id})
+        return key.id
 
     def export_public(self, owner: str | None = None) -> str:
         """Return the current public key as text, signed by itself: for another machine."""
         from synapse import crypto
 
-        found = self.store.keyring.current(self._owner(owner))
-        return crypto.public_text(self.store.keyring.private(found))
+        key = self.store.keyring.current(self._owner(owner))
+        return crypto.public_text(self.store.keyring.private(key))
 
     def import_public(self, text: str) -> PublicKey:
         """Register the public key in such a text as its owner's, in the place of an earlier one."""
@@ -156,11 +156,11 @@ class WorkspaceKeys:
 
     def _write(self, fields: dict[str, object], id: str | None = None) -> None:
         """Commit an act on keys, where no other came meanwhile."""
-        known = self._keys
-        if id in known.by_id:
+        keys = self._keys
+        if id in keys.by_id:
             raise InvalidEntry(f"the key {id} is registered already", id=id)
         record = Record.new("key", OPERATOR, fields, key=KEYED)
-        self.store.write(record, unless=unchanged(KEYED, known.last))
+        self.store.write(record, unless=unchanged(KEYED, keys.last))
         self.store.refresh()
 
 

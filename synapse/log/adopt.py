@@ -120,11 +120,11 @@ class Scanner:
         """Note that what the last look found is in the log, but for the files that wait: where
         nothing does, nothing is looked at again before it changes.
         """
-        again = {*waiting, *map(os.path.dirname, waiting)}
-        for place, changed in self.looked.items():
-            noted = self.plans if kinds.is_plan(place) else self.seen
-            if place in noted and place not in again:
-                noted[place] = changed
+        changing = {*waiting, *map(os.path.dirname, waiting)}
+        for path, changed in self.looked.items():
+            noted = self.plans if kinds.is_plan(path) else self.seen
+            if path in noted and path not in changing:
+                noted[path] = changed
                 self.unsaved = True
         self.looked = {}
         if self.unsaved and not 0 <= now - self.saved < SAVED_EVERY:
@@ -226,8 +226,8 @@ class Scanner:
         files = (
             name for name in names if name.endswith(".md") and not name.startswith(".")
         )
-        below = [f"{folder}/{name}" for name in folders]
-        return below, sorted(name for name in files if name not in folders), True
+        inside = [f"{folder}/{name}" for name in folders]
+        return inside, sorted(name for name in files if name not in folders), True
 
     def _files(
         self, folder: str, names: list[str], inbox: str | None, now: float
@@ -282,22 +282,26 @@ class Scanner:
         from synapse.formats import codec
 
         folder = os.path.dirname(path)
-        of, place, thread = kinds.of_folder(folder) if not inbox else ((), None, None)
+        of, namespace, thread = (
+            kinds.of_folder(folder) if not inbox else ((), None, None)
+        )
         if (
             kinds.is_plan(path)
             and not inbox
-            and (plain := _plain_plan(path, raw, place)) is not None
+            and (plain := _plain_plan(path, raw, namespace)) is not None
         ):
             self.plans.setdefault(path, 0)
             return Drop(path, channel, plain, raw.decode(), -1, plain=True)
         try:
-            if place is not None and not (
-                ns.is_namespace(place) if thread is None else kinds.is_thread(thread)
+            if namespace is not None and not (
+                ns.is_namespace(namespace)
+                if thread is None
+                else kinds.is_thread(thread)
             ):
                 raise InvalidEntry(
                     f"its folder is not a {'namespace' if thread is None else 'thread'}: {folder!r}"
                 )
-            parsed = codec.parse(raw, path=path, namespace=place)
+            parsed = codec.parse(raw, path=path, namespace=namespace)
             text = raw.decode()
             draft = threaded(parsed.draft, thread, text)
             if of and draft.kind not in of:
@@ -344,7 +348,7 @@ class Scanner:
             fd = plain_files.open_file(os.path.join(self.root, _SEEN))
             with open(fd, encoding="utf-8") as file:
                 lines = (line.rstrip("\n").rpartition(" ") for line in file)
-                places = {place: int(changed) for place, _, changed in lines}
+                places = {name: int(changed) for name, _, changed in lines}
                 self.plans = {
                     path: changed
                     for path, changed in places.items()
@@ -359,7 +363,7 @@ class Scanner:
             return {}
 
     def _save(self) -> None:
-        places = (each for each in self.seen.items() if _is_place(each[0]))
+        places = (item for item in self.seen.items() if _is_place(item[0]))
         pairs = [*places, *self.plans.items()]
         text = "".join(f"{folder} {changed}\n" for folder, changed in pairs)
         try:

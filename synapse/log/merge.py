@@ -114,7 +114,7 @@ def _placed(
         before, raw = waiting.pop()
         yield before, raw
         chain = chain_of(raw)
-        waiting += [(chain, each) for each in reversed(after.get(chain, ()))]
+        waiting += [(chain, line) for line in reversed(after.get(chain, ()))]
 
 
 def merge(found: Sides) -> Merged:

@@ -138,16 +138,16 @@ class OperatorFiles:
     def make_inbox(self, agent: Agent) -> None:
         """The agent's drop box; its own user's, if it has one and this process may give it away."""
         inbox = os.path.join(self.root, "inbox", agent.id)
-        made = False
+        changed = False
         for folder in (os.path.dirname(inbox), inbox):
             plain_files.make_folder(folder, 0o711)  # others' users pass through
         for name in ("tmp", "new"):
             folder = os.path.join(inbox, name)
-            made = made or not os.path.isdir(folder)
+            changed = changed or not os.path.isdir(folder)
             plain_files.make_folder(folder)
             if agent.user and os.geteuid() == 0:
                 os.chown(folder, _uid(agent.user), -1, follow_symlinks=False)
-        for folder in (inbox, os.path.dirname(inbox)) if made else ():
+        for folder in (inbox, os.path.dirname(inbox)) if changed else ():
             sync_directory(folder)
 
 

@@ -96,8 +96,10 @@ class Proof:
             if (first, last, hash_of(stretch.raw).hexdigest()) in self.given_up:
                 start = (stretch.segment, stretch.start)
                 end = (stretch.segment, stretch.start + len(stretch.raw))
-                own = {id(each) for at, each in self.placed if start <= at <= end}
-                self.problems = [each for each in self.problems if id(each) not in own]
+                own = {id(problem) for at, problem in self.placed if start <= at <= end}
+                self.problems = [
+                    problem for problem in self.problems if id(problem) not in own
+                ]
 
     def _redacted(self) -> None:
         """Compare the texts that are not there with the acts that took them out."""

@@ -28,9 +28,9 @@ def conditional(request: Request, form: Any, apart: str = "") -> Response:
     """
     if not apart:
         return tagged(request, _bytes(form), JSON)
-    said = _bytes({name: form[name] for name in form if name != apart})
-    more = _bytes({apart: form[apart]})
-    return tagged(request, said[:-1] + b"," + more[1:], JSON, said)
+    body = _bytes({name: form[name] for name in form if name != apart})
+    tail = _bytes({apart: form[apart]})
+    return tagged(request, body[:-1] + b"," + tail[1:], JSON, body)
 
 
 def tagged(
@@ -40,8 +40,8 @@ def tagged(
     tag = f'"{blake2b(said or body, digest_size=16).hexdigest()}"'
     etag = tag if said is body or not said else f"W/{tag}"
     headers = {"ETag": etag, "Cache-Control": "private, no-cache", "Vary": "Accept"}
-    known = request.headers.get("if-none-match", "")
-    if tag in (part.strip().removeprefix("W/") for part in known.split(",")):
+    tags = request.headers.get("if-none-match", "")
+    if tag in (part.strip().removeprefix("W/") for part in tags.split(",")):
         return Response(status_code=304, headers=headers)
     return Response(body, headers=headers, media_type=media_type)
 

@@ -69,5 +69,5 @@ def _complete(path: str, method: str, operation: dict[str, Any]) -> None:
         operation["responses"]["304"] = _SAME
         operation["responses"]["200"]["headers"] = _ETAG
     if "201" in operation["responses"]:
-        place = {"schema": {"type": "string"}, "description": "where it is"}
-        operation["responses"]["201"]["headers"] = {"Location": place}
+        location = {"schema": {"type": "string"}, "description": "where it is"}
+        operation["responses"]["201"]["headers"] = {"Location": location}

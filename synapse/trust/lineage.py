@@ -80,7 +80,7 @@ def is_own(record: Record, author: str | None) -> bool:
 
 def places(agent: str, project: str | None) -> tuple[str, ...]:
     """Return where a limited run may still write: in its project, and what is its agent's alone."""
-    shared = (f"{place}/{project}/*" for place in PLACES) if project else ()
+    shared = (f"{folder}/{project}/*" for folder in PLACES) if project else ()
     return (*shared, f"agents/{agent}/*")
 
 
@@ -91,9 +91,9 @@ def within(agent: str, project: str | None, namespace: str) -> bool:
 
 def why(ids: list[str]) -> str:
     """Return why a run is limited, and what a person may do about it."""
-    named = ", ".join(ids[:3]) + (f" and {len(ids) - 3} more" if len(ids) > 3 else "")
+    listing = ", ".join(ids[:3]) + (f" and {len(ids) - 3} more" if len(ids) > 3 else "")
     return (
-        f"it was shown what nobody believes yet ({named}); `synapse vouch` says that it is true,"
+        f"it was shown what nobody believes yet ({listing}); `synapse vouch` says that it is true,"
         " `unverified: {runs: allow}` in synapse.yaml limits no run"
     )
 

@@ -60,9 +60,9 @@ class Brake(NamedTuple):
         """Return the entry that this one is a copy of, or that was copied there; None where it is
         no copy of what its run was shown.
         """
-        shown = [row["entry"] for row in self.snap.deliveries(run=run, limit=LATEST)]
+        entries = [row["entry"] for row in self.snap.deliveries(run=run, limit=LATEST)]
         own = rows_of(entry.body)
-        for id in dict.fromkeys((*saw, *shown)):
+        for id in dict.fromkeys((*saw, *entries)):
             author, rows = self._known(id)
             if author != entry.author and _is_copy(own, rows):
                 return copy_of(self.snap.record_fields(id))[0] or id

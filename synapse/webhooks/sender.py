@@ -157,19 +157,19 @@ class Sender:
     def _fill(self, outbox: Outbox) -> list[Shipment]:
         """Return what one outbox has to send now."""
         shipments: list[Shipment] = []
-        due: list[Delivery] = []
+        deliveries: list[Delivery] = []
         now, name = time.monotonic(), outbox.target.name
         try:
             outbox.recall()
             outbox.fill()
             outbox.save(now)
-            due = outbox.due(now)
-            shipments = self._prepared(outbox, due) if due else []
+            deliveries = outbox.due(now)
+            shipments = self._prepared(outbox, deliveries) if deliveries else []
             outbox.problem = ""
         except (SynapseError, OSError) as error:
             outbox.problem = str(error)
             self._tell(name, f"webhook {name}: {error}")
-            for delivery in due:
+            for delivery in deliveries:
                 outbox.ground(delivery, now, PAUSE)
         return shipments
 
@@ -233,7 +233,7 @@ class Sender:
         dues = [
             outbox.next_due() for outbox in self.outboxes.values() if not outbox.problem
         ]
-        first = min((due for due in dues if due is not None), default=None)
+        first = min((moment for moment in dues if moment is not None), default=None)
         if first is None:
             return RECONCILE
         return min(RECONCILE, max(0.0, first - time.monotonic()))

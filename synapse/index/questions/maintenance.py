@@ -195,8 +195,8 @@ def weights(snap: Snapshot, now: int) -> tuple[Weight, ...]:
     """
     sums: dict[int, tuple[int, int, int]] = {}
     for nid, size, live in snap.db.run("weights", {"now": now}):
-        entries, total, shown = sums.get(nid, (0, 0, 0))
-        sums[nid] = entries + 1, total + size, shown + size * live
+        entries, total, visible = sums.get(nid, (0, 0, 0))
+        sums[nid] = entries + 1, total + size, visible + size * live
     names = snap.db.run("namespaces") if sums else ()
     return tuple(sorted(Weight(name, *sums[nid]) for nid, name in names if nid in sums))
 

@@ -143,7 +143,9 @@ def inbox(
 ) -> Response:
     """Return the unread messages, oldest first. `POST /v1/mail/read` notes what was read."""
     messages = Mail(memory).inbox(limit, agent=agent)
-    return conditional(request, {"messages": [message_json(each) for each in messages]})
+    return conditional(
+        request, {"messages": [message_json(message) for message in messages]}
+    )
 
 
 @router.post("/read", response_model=shapes.Ids)

@@ -54,7 +54,7 @@ def nightly_runs(request: Request, memory: Operator) -> Response:
     """Return the figures of the nightly runs, oldest first."""
     history = consolidate.run_history(memory)
     form = {
-        "nights": [measure_json(each) for each in history.runs],
+        "nights": [measure_json(run) for run in history.runs],
         "warnings": [*history.worries, *history.remarks],
     }
     return conditional(request, form)

@@ -91,7 +91,7 @@ class Hub:
         if self.closed:
             raise StoreError("the server ends: ask again")
         key = subscription.caller.key
-        of_one = sum(other.caller.key == key for other in self._subscriptions)
+        of_one = sum(present.caller.key == key for present in self._subscriptions)
         if len(self._subscriptions) >= MOST or of_one >= MOST_OF_ONE:
             raise TooMany(
                 "so many streams are open already: end some first",
@@ -212,9 +212,9 @@ class Hub:
         with self._lock:
             groups = Groups(tuple(self._subscriptions))
         if groups.gone or groups.differ:
-            here = follower.cursor
-            ended = {name: (end, here) for name, end in groups.gone.items()}
-            yield Chunk(here, here, False, groups.news((), {}), ended)
+            position = follower.cursor
+            ended = {name: (end, position) for name, end in groups.gone.items()}
+            yield Chunk(position, position, False, groups.news((), {}), ended)
         with closing(follower.poll()) as events:
             while True:
                 start, follower.fork = follower.cursor, None
@@ -268,12 +268,12 @@ class Groups:
             for name, (access, agent) in self._agents.items():
                 if name in declared or not is_news(event.entry, agent):
                     continue
-                (shown,) = access.following(iter((event,)))
-                if shown == event:
+                (opened,) = access.following(iter((event,)))
+                if opened == event:
                     plain = frame = plain or frame_of(event)
                 else:
-                    frame = frame_of(shown)
-                news[name][1].append((shown.entry, frame))
+                    frame = frame_of(opened)
+                news[name][1].append((opened.entry, frame))
         return news
 
 
