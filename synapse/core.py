@@ -104,7 +104,7 @@ class Memory:
             store.log.reached = self._reached
 
     def _reached(self, first: int, last: int) -> None:
-        """Have a checkpoint made where one is due: of every tenth record it is looked up."""
+        """Make a signed checkpoint where one is due, which every tenth record asks for."""
         if last // 10 != (first - 1) // 10:
             from synapse.integrity import checkpoints
 

@@ -216,11 +216,11 @@ class Store:
         return self.index.check()
 
     def hear(self, say: Callable[[str], object]) -> None:
-        """Have what the index has to tell people said in this way."""
+        """Set the function that is called with each message of the index for people."""
         self.index.say = say
 
     def say(self, text: str) -> None:
-        """Tell people something, where anybody hears."""
+        """Show people a message, by the function that `hear` set."""
         self.index.say(text)
 
     def purge(self) -> None:

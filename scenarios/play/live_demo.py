@@ -148,7 +148,7 @@ def script(agent: str, pace: float) -> Callable[[Seen], Move]:
 
 
 def work(memory: synapse.Memory, pace: float) -> None:
-    """Have the team do its tasks, one after the other."""
+    """Let the team do its tasks, one after the other."""
 
     def read_spec(part: str) -> str:
         """Return what is asked for in a part of the shop."""

@@ -58,7 +58,7 @@ class RemoteMemory(Session):
 
     @property
     def knowledge(self) -> RemoteKnowledge:
-        """What the agent knows: facts, atoms, links, trails, with the functions of
+        """Return the facts, atoms, links and trails of the agent, with the functions of
         `synapse.knowledge`."""
         from synapse.client.knowledge import RemoteKnowledge
 

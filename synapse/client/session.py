@@ -43,13 +43,13 @@ class Session:
 
     @property
     def agent(self) -> Agent | None:
-        """The agent as registered; None is the operator."""
+        """Return the agent as registered; None for the operator."""
         declared = self._me()["declared"]
         return None if declared is None else parse.agent(declared)
 
     @property
     def cursor(self) -> int:
-        """How far the server has read the log."""
+        """Return the number of the last record that the server has read."""
         return int(self._me()["cursor"])
 
     def agents(self) -> list[Agent]:

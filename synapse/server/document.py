@@ -34,7 +34,7 @@ _ETAG = {"ETag": {"schema": {"type": "string"}, "description": "a hash of the an
 
 
 def install(app: FastAPI) -> None:
-    """Have the application describe itself so, extensions included."""
+    """Set the OpenAPI document of an application, with the routes of its extensions."""
 
     def described() -> dict[str, Any]:
         if app.openapi_schema is None:

@@ -121,7 +121,7 @@ def answer(error: errors.SynapseError, close: bool = False) -> JSONResponse:
 
 
 def install(app: FastAPI) -> None:
-    """Have every error of the application answered with a problem document."""
+    """Add the handlers that answer every error with a problem document."""
 
     @app.exception_handler(errors.SynapseError)
     async def refused(request: Request, error: errors.SynapseError) -> JSONResponse:

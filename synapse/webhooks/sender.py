@@ -207,7 +207,7 @@ class Sender:
             del self._done[0]
 
     def _open(self) -> None:
-        """Have an outbox for each webhook that is declared now, and no other."""
+        """Open an outbox for each webhook that is declared now, and close all others."""
         settings = self.store.settings
         if self._declared[0] is not settings:
             targets, problems = declared(settings, self.store.root or "")

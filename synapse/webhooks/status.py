@@ -100,7 +100,7 @@ def send_test(store: Store, name: str, wire: Wire = PLAIN) -> Outcome:
 
 
 def resend(store: Store, which: str) -> list[str]:
-    """Have the dead letters of a webhook sent again, or the one with this id; return their ids."""
+    """Queue the dead letters of a webhook again, or the one with this id; return their ids."""
     folder = folder_of(store)
     names = [row.name for row in states(store)]
     moved = []

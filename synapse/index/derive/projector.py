@@ -158,7 +158,7 @@ class Projector:
             self._judge(entry, nid, olds)
 
     def _inherit(self, entry: Entry, seq: int) -> None:
-        """What is made of an entry that is tainted is tainted, too."""
+        """Taint an entry that is made of a tainted one."""
         if taint.sources_of(entry):
             self.flush()
             taint.inherit(self.db, entry, seq)

@@ -147,7 +147,7 @@ class Subscription:
             self._news.set()
 
     def _take(self, news: list[tuple[Entry, Frame]]) -> bool:
-        """Have the frames wait to be sent, each once; return whether there was room for all."""
+        """Queue the frames to be sent, each once; return whether there was room for all."""
         for entry, frame in news:
             if frame.cursor <= self.cursor:
                 continue
