@@ -68,7 +68,9 @@ class AgentMemory:
 
     @property
     def agent(self) -> Agent | None:
-        """The agent as registered, with a run as a member of its project; None is the operator."""
+        """Return the agent as registered, with a run as a member of its project; None is the
+        operator.
+        """
         return self.access.agent()
 
     # -- writing -----------------------------------------------------------------------------------
@@ -446,8 +448,8 @@ class AgentMemory:
         critical: bool = False,
         timeout: float | None = None,
     ) -> Iterator[Event]:
-        """Entries of others as they come, each once, from a cursor on, or a time (None: from now
-        on).
+        """Return entries of others as they come, each once, from a cursor on, or a time (None: from
+        now on).
         """
         from synapse import notify
 
@@ -457,7 +459,7 @@ class AgentMemory:
         return self.access.following(events)
 
     def get(self, id: str) -> Entry:
-        """One entry, whatever became of it, if this agent may see it."""
+        """Return one entry, whatever became of it, if this agent may see it."""
         self.store.look()
         entry = self.access.entry(id)
         self.access.noticed((entry,))

@@ -71,8 +71,8 @@ class _Lines(NamedTuple):
 
 
 def take(mem: Memory, directory: str, keep: int | None = None) -> Snapshot:
-    """A new snapshot below the directory, checked after it was written. With `keep`, older ones of
-    the same log beyond so many are removed then.
+    """Return a new snapshot below the directory, checked after it was written. With `keep`, older
+    ones of the same log beyond so many are removed then.
     """
     if keep is not None and keep < 1:
         raise InvalidQuery("keep 1 snapshot or more", keep=keep)
@@ -172,7 +172,7 @@ def is_kept(path: str) -> bool:
 
 
 def listed(directory: str) -> list[Snapshot]:
-    """The snapshots in a directory by their manifests, oldest first; not read through."""
+    """Return the snapshots in a directory by their manifests, oldest first; not read through."""
     results = []
     for name in os.listdir(directory) if os.path.isdir(directory) else ():
         if name.startswith("."):
@@ -198,7 +198,7 @@ def listed(directory: str) -> list[Snapshot]:
 
 
 def _written(mem: Memory, directory: str) -> Snapshot:
-    """Written under another name, read back, and only then given its own."""
+    """Write a snapshot under another name, read it back, and only then give it its own."""
     make_directory(directory, 0o700)
     time = clock.iso(mem.store.clock())
     aside = os.path.join(directory, f".{time}-{os.getpid()}.tmp")
@@ -309,8 +309,8 @@ def _manifest(path: str) -> dict[str, Any]:
 
 
 def _read(path: str) -> _Lines:
-    """The chain of the lines, followed from the first to the last, and the digest of each agent's
-    file by then.
+    """Return the chain of the lines, followed from the first to the last, and the digest of each
+    agent's file by then.
     """
     count, chain, origin, seq, at = 0, "", "", 0, 0
     declared: dict[str, str | None] = {}

@@ -154,7 +154,8 @@ class Memory:
     def as_agent(
         self, id: str, run: str | None = None, epoch: int | None = None
     ) -> AgentMemory:
-        """The memory as this agent has it; `operator` reads everything and writes no entries.
+        """Return the memory as this agent has it; `operator` reads everything and writes no
+        entries.
 
         With a run and its epoch, as the agent has it in that incarnation of the run: a member of
         the run's project, and everything that it writes is refused once the run was taken over or
@@ -187,7 +188,7 @@ class Memory:
         return self._agent_memories[id]
 
     def last_seen(self) -> dict[str, int]:
-        """When each agent last wrote something or noted what it was shown."""
+        """Return when each agent last wrote something or noted what it was shown."""
         with self.store.snapshot(look=True) as snap:
             return snap.last_active()
 
@@ -233,7 +234,7 @@ class Memory:
             return snap.addressed(f"agent:{OPERATOR}", self.store.clock())[::-1]
 
     def _addressee(self, whom: str) -> str:
-        """A team or an agent that there is, as it is written in `to`."""
+        """Return a registered team or agent, as it is written in `to`."""
         addressees = frozenset().union(
             *(agent.names for agent in self.store.agents().values())
         )
@@ -317,13 +318,13 @@ class Memory:
         )
 
     def digest(self) -> str:
-        """A hash of all that was derived from the log; equal logs have equal digests."""
+        """Return a hash of all that was derived from the log; equal logs have equal digests."""
         self.store.look()
         return self.store.digest()
 
     def export(self, generation: str | None = None) -> Iterator[str]:
-        """The whole log, a line of JSON each, or its entries as another generation of the format
-        has them.
+        """Yield the whole log, a line of JSON each, or its entries as another generation of the
+        format has them.
         """
         from synapse import exchange
 

@@ -111,8 +111,8 @@ class Store:
         self.index.catch_up()
 
     def look(self, *, force: bool = False) -> None:
-        """Five times a second at most, by one thread at a time: all of the tree beside the journal.
-        Where a look takes long, because much is being written, the next comes later.
+        """Look for changes beside the journal, five times a second at most, by one thread at a
+        time. Where a look takes long, because much is being written, the next comes later.
         """
         start = time.monotonic()
         overdue = (force or start - self.looked >= self.pause) and not self.index.held
@@ -252,7 +252,7 @@ class Store:
 
     @property
     def declared_settings(self) -> Settings | None:
-        """The settings as they were last read; None where their file is to be read again."""
+        """Return the settings as they were last read; None where their file is to be read again."""
         return self.operator_files.declared_settings
 
     @declared_settings.setter
@@ -261,7 +261,7 @@ class Store:
 
     @property
     def signed(self) -> Signatures | None:
-        """The signatures of the operator's files as last read; None: look them up in the index."""
+        """Return the signatures of the operator's files as last read; None: see the index."""
         return self.operator_files.signed
 
     @signed.setter
@@ -275,7 +275,7 @@ class Store:
 
     @property
     def signers(self) -> Keys | None:
-        """The public keys of the agents; None where no agent ever had one."""
+        """Return the public keys of the agents; None where no agent ever had one."""
         return self.index.current.names.keys
 
     def is_tainted(self, id: str, late: bool = False) -> bool:
@@ -284,7 +284,7 @@ class Store:
             return snap.is_tainted(id)
 
     def agents(self) -> Mapping[str, Agent]:
-        """The agents as journalled: an edit counts from the moment it was noticed."""
+        """Return the agents as journalled: an edit counts from the moment it was noticed."""
         with self.snapshot(look=True) as snap:
             return snap.declared
 
@@ -338,7 +338,7 @@ class Store:
 
     @property
     def keyring(self) -> Keyring:
-        """This person's keys for the workspace; loaded when there is something to seal or open."""
+        """Return this person's keys for the workspace, loaded at the first entry to seal or open."""
         if self._keyring is None:
             from synapse.keys.keyring import Keyring
 
@@ -347,8 +347,8 @@ class Store:
 
     @property
     def embedder(self) -> Embedder:
-        """The embedder that the settings name now; made once, for a model may take a second to
-        load. EmbedderError where a person did not trust the workspace with its address.
+        """Return the embedder that the settings name now; made once, for a model may take a second
+        to load. EmbedderError where a person did not trust the workspace with its address.
         """
         chosen = self.settings.semantic
         if self._embedder is None or self._embedder[0] != chosen:
@@ -374,7 +374,7 @@ class Store:
 
     @property
     def vectors(self) -> Vectors:
-        """The vectors beside the index, opened when they are first asked for."""
+        """Return the vectors beside the index, opened when they are first asked for."""
         if self._vectors is None:
             from synapse.index.replay import vectors_in_memory
             from synapse.index.vectors.vectors import Vectors

@@ -98,8 +98,8 @@ class Cassette:
                 )
 
     def find(self, request: Request) -> Played | None:
-        """The next answer to this question; None where it has to be asked. Missed where it may not
-        be.
+        """Return the next answer to this question; None where it has to be asked. Missed where it
+        may not be.
         """
         waiting = self._known.get(self._key(request))
         if waiting:
@@ -137,7 +137,7 @@ class Cassette:
         return key_of(request, self.clean)
 
     def clean(self, text: str) -> str:
-        """The text without secrets: what looks like one, and what the environment calls one."""
+        """Return the text without secrets: what looks like one, and what the environment calls one."""
         for secret in self._secrets:
             text = text.replace(secret, SECRET)
         return _SECRETS.sub(SECRET, text)
@@ -149,8 +149,8 @@ def key_of(request: Request, clean: Callable[[str], str] = str) -> str:
 
 
 def canonical(request: Request) -> str:
-    """The question in one form, whatever was different when it was asked: each such thing by its
-    number.
+    """Return the question in one form, whatever was different when it was asked: each such thing by
+    its number.
     """
     text = json.dumps(
         asked(request), ensure_ascii=False, sort_keys=True, separators=(",", ":")

@@ -86,7 +86,7 @@ class Drops:
         return self._admitted(draft._replace(author=inbox), agent)
 
     def _admitted(self, draft: Draft, agent: Agent | None) -> Entry:
-        """A draft of an agent's own, with the same rights as if it had come from its seat."""
+        """Return a draft of an agent's own, with the rights that it has as that agent."""
         now = self.clock()
         sources = [self.index.current.entry(id, now) for id in draft.derived_from]
         trust = passed_on(("local", *(source.trust for source in sources if source)))

@@ -136,8 +136,8 @@ class OperatorFiles:
         return [(f"edit:{path}:{signature}", record)]
 
     def _notice_settings(self, signature: tuple[int, int, int] | None) -> None:
-        """Settings are journalled when they change, old and new; those that a workspace began with
-        need no record.
+        """Write a record of the settings where they changed, old and new. Those that a workspace
+        began with need none.
         """
         stored = self.index.meta("settings")
         was = _settings_from(stored) if stored else None
@@ -241,7 +241,7 @@ class OperatorFiles:
 
 
 def _settings_from(kept: str) -> Settings:
-    """Settings as they were kept beside the index."""
+    """Return the settings as they were kept beside the index."""
     values = dict(zip(Settings._fields, json.loads(kept), strict=True))
     for name in ("ttl", "users", "sizes", "quota", "hourly", "other"):
         values[name] = tuple((key, value) for key, value in values[name])

@@ -51,7 +51,7 @@ class RemoteMemory(Session):
 
     @property
     def mail(self) -> RemoteMail:
-        """The agent's mail, with the methods of `Mail`."""
+        """Return the agent's mail, with the methods of `Mail`."""
         from synapse.client.mail import RemoteMail
 
         return RemoteMail(self)
@@ -334,8 +334,8 @@ class RemoteMemory(Session):
         critical: bool = False,
         timeout: float | None = None,
     ) -> Iterator[Event]:
-        """Entries of others as they come, each once, from a cursor on, or a time (None: from now
-        on). A connection that breaks is made anew, from the last cursor.
+        """Return entries of others as they come, each once, from a cursor on, or a time (None: from
+        now on). A connection that breaks is made anew, from the last cursor.
         """
         from synapse.client.stream import follow
 
@@ -352,7 +352,7 @@ class RemoteMemory(Session):
         return answer
 
     def get(self, id: str) -> Entry:
-        """One entry, whatever became of it, if this agent may see it."""
+        """Return one entry, whatever became of it, if this agent may see it."""
         return parse.entry(self.transport.get(path("entries", self.known(id))))
 
     def fate(self, id: str) -> Fate | None:

@@ -36,7 +36,7 @@ class Session:
 
     @property
     def id(self) -> str:
-        """The agent of the token."""
+        """Return the agent of the token."""
         if self._id is None:
             self._id = str(self._me()["agent"])
         return self._id

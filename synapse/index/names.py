@@ -58,7 +58,7 @@ class Names:
 
     @property
     def keys(self) -> Keys | None:
-        """The public keys that were registered; None where there never was one."""
+        """Return the public keys that were registered; None where there never was one."""
         if self._keys is None and (self.version is None or self.version[-1]):
             from synapse.model.keys import Keys
 

@@ -45,7 +45,7 @@ class Keyring:
 
     @property
     def keys(self) -> Keys:
-        """The public keys, as registered."""
+        """Return the public keys, as registered."""
         return self._keys() or NONE
 
     # -- private keys ------------------------------------------------------------------------------

@@ -395,8 +395,8 @@ class FilesLog(OperatorFiles):
         return self.state
 
     def _follow(self, records: Sequence[Record]) -> None:
-        """After the commit: the bell, for listeners read the journal, then the files that people
-        see.
+        """Notify followers of committed records, which they read in the journal; then write the
+        files for people.
         """
         signal.notify(self.pipes)
         settle.follow(self.mirror, records, self.find)

@@ -29,7 +29,7 @@ class OperatorFiles:
         self.root = os.path.abspath(root)
 
     def refuse_newer(self) -> None:
-        """A workspace of a newer protocol is refused before anything in it is touched."""
+        """Refuse a workspace of a newer protocol before anything in it is touched."""
         try:
             lines = [
                 line
@@ -136,7 +136,9 @@ class OperatorFiles:
         return signatures
 
     def make_inbox(self, agent: Agent) -> None:
-        """The agent's drop box; its own user's, if it has one and this process may give it away."""
+        """Make the inbox folder of an agent, owned by the agent's user where this process may set
+        it.
+        """
         inbox = os.path.join(self.root, "inbox", agent.id)
         changed = False
         for folder in (os.path.dirname(inbox), inbox):

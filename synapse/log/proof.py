@@ -51,8 +51,8 @@ class Proof:
         )  # paths of files and pages that are not as expected
 
     def run(self, head: str | None = None) -> Report:
-        """Everything that is wrong, the first bad record first. `head` is what an earlier report
-        ended with.
+        """Return a report of everything that is wrong, the first bad record first. `head` is the
+        end of an earlier report.
         """
         if head and not _HEAD.fullmatch(head):
             raise InvalidQuery(

@@ -121,7 +121,7 @@ def mergeable(
 
 
 def brought_back(snap: Snapshot) -> frozenset[tuple[str, str]]:
-    """Entries with the phase that filed them away, where somebody brought them back from it."""
+    """Return entries with the phase that filed them away, where somebody brought them back from it."""
     acts = _filing_acts(snap.db.run("brought_back"))
     ids = {id for act in acts for id, away in filings(act) if not away}
     return frozenset((id, phase) for id in ids for phase in _undone(snap, id))
@@ -216,7 +216,7 @@ def sized(snap: Snapshot, now: int, globs: tuple[str, ...]) -> tuple[Sized, ...]
 
 
 def long(snap: Snapshot, floor: int, size: int | None) -> tuple[tuple[str, int], ...]:
-    """Entries longer than a size that came after a place in the log and are not filed away."""
+    """Return entries longer than a size that came after a place in the log and are not filed away."""
     return (
         ()
         if size is None
