@@ -48,7 +48,7 @@ class Delivery(NamedTuple):
 
 
 def route(entry: Entry, agents: Iterable[Agent]) -> list[Delivery]:
-    """Return to whom an entry goes, and how soon; an entry of priority info goes to nobody. Pure."""
+    """Return to whom an entry goes, and how soon; entries of priority info go to nobody. Pure."""
     deliveries = []
     for agent in agents:
         if entry.author == agent.id or entry.staged or not visible(entry, agent):

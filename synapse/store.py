@@ -338,7 +338,7 @@ class Store:
 
     @property
     def keyring(self) -> Keyring:
-        """Return this person's keys for the workspace, loaded at the first entry to seal or open."""
+        """Return this person's keys for the workspace, loaded when one is first needed."""
         if self._keyring is None:
             from synapse.keys.keyring import Keyring
 

@@ -137,7 +137,7 @@ class Cassette:
         return key_of(request, self.clean)
 
     def clean(self, text: str) -> str:
-        """Return the text without secrets: what looks like one, and what the environment calls one."""
+        """Return the text without secrets: what looks like one, or is one in the environment."""
         for secret in self._secrets:
             text = text.replace(secret, SECRET)
         return _SECRETS.sub(SECRET, text)

@@ -72,7 +72,7 @@ def find(named: str) -> str:
 
 
 def load(text: str, cell: Mapping[str, Any] | None = None) -> Scenario:
-    """Return the scenario that a text describes, with the parameters of a cell in place of its own."""
+    """Return the scenario that a text describes, with the parameters of a cell where given."""
     try:
         fields = yaml.load(text, depth=DEPTH, typed=True)
     except Exception as error:

@@ -131,7 +131,7 @@ class Recorder:
         return len(entries), sum(map(self._size, entries))
 
     def _size(self, entry: Entry) -> int:
-        """Return the tokens of its form, counted once: nothing of it changes but who disputes it."""
+        """Return the tokens of an entry as shown, counted once for each state of its dispute."""
         key = entry.id, entry.disputed
         if key not in self._sizes:
             self._sizes[key] = self.count(natural(entry).text)

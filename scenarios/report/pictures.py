@@ -202,7 +202,7 @@ def _within(study: Study, name: str, other: str) -> list[str]:
 
 
 def _other(study: Study, name: str) -> str | None:
-    """Return the parameter that varies with the team, in most of the cells; None where none does."""
+    """Return the parameter that varies with the team in most cells; None where none does."""
     both = [study.varied(name, cell) for cell in findings.surface(study, name)]
     names = sorted(
         {each for varied in both if "n" in varied for each in varied - {"n"}}

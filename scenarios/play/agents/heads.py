@@ -75,7 +75,7 @@ def _items(text: str, common: str, year: str) -> Iterator[Head]:
 
 
 def _time(id: str, at: str, year: str) -> str:
-    """Return a time in full: a capsule leaves out the day of the id, and the year that most have."""
+    """Return a time in full: a capsule leaves out the day of the id, and the usual year."""
     if len(at) > len("00:00"):
         return at if at[:4].isdigit() else f"{year}-{at}"
     day = _DAY.match(id)
