@@ -154,7 +154,7 @@ def _metrics(study: Study) -> Table:
 
 
 def _comparisons(study: Study, scenario: str) -> list[Table]:
-    """Return each arm beside the isolated one, by pairs: tokens, and whether success is no worse."""
+    """Return each arm beside the isolated one in pairs: tokens, and whether success is no worse."""
     rows = [
         _compared(study, scenario, arm)
         for arm in study.arms(scenario)

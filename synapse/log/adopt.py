@@ -132,7 +132,7 @@ class Scanner:
             self._save()
 
     def _edits(self, now: float) -> Iterator[Drop | Rejected]:
-        """Yield each plain plan.md that was edited since it was last read: that changes no folder."""
+        """Yield each plain plan.md that was edited since its last read: that changes no folder."""
         for path, before in [*self.plans.items()]:
             changed = self._edited(path)
             if changed != before and (
