@@ -1,7 +1,7 @@
-"""Who is told of what: routing to deliveries (pure), and following the log by cursor with a bell.
+"""Who is told of what: routing to deliveries (pure), and following the log by its cursor.
 
-The bell is a hint and may be lost; the cursor is the truth. A follower misses nothing and is told
-nothing twice.
+A notification is a hint and may be lost; the cursor is the truth. A follower misses nothing and is
+told nothing twice.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A pen: what writes records in an agent's name, for one incarnation of a run or for none.
+"""The writer of records in an agent's name, for one incarnation of a run or for none.
 
 The records of a run's agent memory are fenced: they go in only as long as its incarnation is the
 current one, decided under the log's lock. What is refused for that is itself recorded. Nothing here

@@ -78,9 +78,9 @@ def draw(found: Sequence[Lane]) -> Drawing | None:
 def _drawn(lane: Lane, begin: float, end: float) -> DrawnLane:
     width = max(end - begin, LEAST)
     x = min(begin, WIDE - width)
-    each = width / max(len(lane.parts), 1)
+    step_width = width / max(len(lane.parts), 1)
     boxes = tuple(
-        Box(part, round(x + each * place, 2), round(each, 2))
-        for place, part in enumerate(lane.parts)
+        Box(part, round(x + step_width * index, 2), round(step_width, 2))
+        for index, part in enumerate(lane.parts)
     )
     return DrawnLane(lane, round(x, 2), round(width, 2), boxes)

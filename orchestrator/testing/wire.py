@@ -200,8 +200,8 @@ def misreported(value: Any, kind: str) -> Any:
     if isinstance(value, list):
         return [misreported(item, kind) for item in value]
     if isinstance(value, Mapping):
-        kept = {key: item for key, item in value.items() if key != "usage"}
-        report = {key: misreported(item, kind) for key, item in kept.items()}
+        remaining = {key: item for key, item in value.items() if key != "usage"}
+        report = {key: misreported(item, kind) for key, item in remaining.items()}
         if "usage" in value and kind != "no usage":
             report["usage"] = (
                 _negative(value["usage"]) if kind == "negative usage" else None

@@ -58,7 +58,7 @@ PARAMETERS: Mapping[str, Parameter] = {
     "relay_loss": Parameter(0.12,
     "chance that a lossy manager drops or changes a fact that it passes on"),
     "bell_lost": Parameter(1.0,
-    "chance that no bell rings for news; at 1, supervisors look every second"),
+    "chance that no notification comes of news; at 1, supervisors look every second"),
     "told_twice": Parameter(0.0, "chance that news is delivered once more, after it was told"),
     "price": Parameter(1.0,
     "what finding something out oneself costs, times the scenario's own figure"),

@@ -1,5 +1,5 @@
 """A month of a memory, night by night: entries come every day, facts change, things are said twice;
-and nights file away what is outdone, or do not. No agents take part: what is measured is
+and nightly runs file away what is superseded, or do not. No agents take part: what is measured is
 consolidation itself.
 
 Nights go by local dates, by the shipped rule for when one is due: the month crosses a change of the

@@ -119,7 +119,7 @@ SETTINGS: Mapping[str, str] = {
         "the name of the environment's variable with the secret that signs them, such as"
         " SYNAPSE_KEY_CHAT, or a file outside of the workspace; two of them while one takes over"
     ),
-    "webhooks.*.as": "the agent with whose eyes it reads; else what is public alone",
+    "webhooks.*.as": "the agent whose rights it has; without one it sends what is public",
     "webhooks.*.namespaces": "patterns of the namespaces that are sent; else all",
     "webhooks.*.priorities": "the priorities that are sent; else all",
     "webhooks.*.agents": "the authors whose entries are sent; else all",

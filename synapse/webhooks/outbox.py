@@ -241,7 +241,7 @@ class Outbox:
     # -- its own ---------------------------------------------------------------------------------
 
     def _reader(self) -> Agent:
-        """Return the agent with whose eyes the target reads; NotFound where it is unregistered."""
+        """Return the agent whose rights the target has; NotFound where it is unregistered."""
         if not self.target.reader:
             return PUBLIC
         agent = self.store.agent(self.target.reader)

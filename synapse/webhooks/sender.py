@@ -278,7 +278,7 @@ class Sender:
     def _listen(
         self, loop: asyncio.AbstractEventLoop, changed: asyncio.Event, ended: Flag
     ) -> None:
-        """Say so on the loop whenever the log has grown."""
+        """Notify the event loop whenever the log has grown."""
         pipe = NotificationPipe(self.store.pipes or "")
         try:
             while not ended.is_set():

@@ -196,8 +196,8 @@ def portions(store: Store) -> tuple[list[list[Entry]], int]:
             now,
             maintenance.brought_back(snap),
         )
-        due = [portion for portion in batches(groups) if portion[0].seq >= after]
-        return due, snap.cursor
+        pending = [portion for portion in batches(groups) if portion[0].seq >= after]
+        return pending, snap.cursor
 
 
 def _reached(store: Store) -> tuple[int, int]:

@@ -1,8 +1,8 @@
 """The hub of all streams: one thread that follows the log, and tells each subscriber of its events.
 
-It wakes by the log's bell and reads each record once, however many listen. What an agent is told
-of is asked of `synapse.notify`; nothing here decides it. Called by the routes of this package;
-`application` closes it.
+It wakes by the log's notification and reads each record once, however many listen. What an agent
+is told of is asked of `synapse.notify`; nothing here decides it. Called by the routes of this
+package; `application` closes it.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Hub:
         return self._position
 
     def add(self, subscription: Subscription) -> None:
-        """Tell it of what comes. TooMany where so many streams are open already."""
+        """Add a subscription, to be told of what comes; TooMany beyond the limits."""
         if self.closed:
             raise StoreError("the server ends: ask again")
         key = subscription.caller.key
@@ -190,7 +190,7 @@ class Hub:
             return bool(self._subscriptions)
 
     def _call(self, loop: asyncio.AbstractEventLoop, act: Callable[[], None]) -> None:
-        """Run it on the event loop and wait for that: one chunk at most is on its way."""
+        """Run a call on the event loop, and wait for its end: one chunk at most is on its way."""
         done = Flag()
 
         def run() -> None:
@@ -247,7 +247,7 @@ class Groups:
                 self.differ = True
 
     def drop(self, declared: Mapping[str, int]) -> dict[str, tuple[End, int]]:
-        """Tell these agents of nothing more, and return that their streams end, and where."""
+        """Remove these agents; return where and why their streams end."""
         return {
             name: (CHANGED, seq)
             for name, seq in declared.items()
