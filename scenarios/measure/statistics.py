@@ -215,16 +215,6 @@ def slope(xs: Sequence[float], ys: Sequence[float]) -> Interval:
     return Interval(median(slopes), slopes[low], slopes[high])
 
 
-def quantile(values: Sequence[float], share: float) -> float:
-    """Return the smallest value that so large a share of all does not exceed."""
-    ordered = sorted(values)
-    return (
-        ordered[min(max(math.ceil(share * len(ordered)) - 1, 0), len(ordered) - 1)]
-        if ordered
-        else math.nan
-    )
-
-
 def fragile(holds: Callable[[float], bool], values: Sequence[float]) -> bool:
     """Return whether a conclusion holds for some values of a grid and not for others."""
     return len({holds(value) for value in values}) > 1

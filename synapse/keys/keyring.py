@@ -275,13 +275,6 @@ def _recipients(entry: Entry, agents: Mapping[str, Agent]) -> list[str]:
     return sorted({entry.author, *to} - {OPERATOR})
 
 
-def is_sealed(entry: Entry) -> bool:
-    """Return whether the body is an envelope, as an entry of its scope has to have it."""
-    from synapse import crypto
-
-    return crypto.is_envelope(entry.body)
-
-
 def shut(entry: Entry) -> Entry:
     """Return an entry as everybody may be shown it, with a line in the place of a sealed body."""
     return entry if entry.scope not in SEALED else entry._replace(body=line(entry))

@@ -64,10 +64,6 @@ class Settings(NamedTuple):
     other: tuple[tuple[str, object], ...] = ()
 
     @property
-    def ttls(self) -> dict[str, str]:
-        return dict(self.ttl)
-
-    @property
     def declared(self) -> tuple[str, ...]:
         """Return the namespaces that a plain list names, if there is one."""
         namespaces = dict(self.other).get("namespaces")
