@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from orchestrator.engines.guarded import options_of
+from orchestrator.engines.http_client import options_of
 from orchestrator.engines.protocol import (
     Call,
     EngineError,

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from orchestrator.engines.guarded import options_of
+from orchestrator.engines.http_client import options_of
 from orchestrator.engines.protocol import (
     Call,
     EngineError,
