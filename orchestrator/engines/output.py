@@ -1,5 +1,5 @@
 """The output files of a coding client, standard output and errors, which grow while it runs and
-stay when it dies. Understands none of it; `output_rules` does. When it has ended, secrets are masked.
+stay when it dies. Understands none of it; `output_rules` does. Secrets are masked at the end.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from synapse.model.dates import since as parse_since
 from synapse.server.answers import conditional, made
 from synapse.server.callers import Operator
 from synapse.server.problems import responses
-from synapse.server.routes.asked import Id, Once, Time, moment
+from synapse.server.routes.parameters import Id, Once, Time, moment
 from synapse.wire.forms import fields
 
 router = APIRouter(tags=["runs"])

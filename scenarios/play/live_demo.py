@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 import synapse
 from orchestrator import Supervisor, Task
 from orchestrator.engines.scripted import Move, Scripted, Seen
-from orchestrator.server.beside import served
+from orchestrator.server.daemon_server import served
 from synapse.cli.serve import PORT
 from synapse.model.agents import OPERATOR
 

@@ -47,9 +47,9 @@ def serve_options(parser: Options) -> None:
 def serve(call: Call) -> None:
     host, port = _checked_address(call)
     _demand_packages()
+    from synapse.server.announcement import announced
     from synapse.server.application import build
     from synapse.server.run import serve as run
-    from synapse.server.running import announced
 
     serving = _serving(call, host)
     with announced(call.root, serving.secret) as leave:
@@ -77,7 +77,7 @@ def dashboard_options(parser: Options) -> None:
 
 
 def dashboard(call: Call) -> None:
-    from synapse.server.running import link
+    from synapse.server.announcement import link
     from synapse.trust.persons import operators_alone
 
     operators_alone("log in")

@@ -28,14 +28,14 @@ from synapse.model.worth import (
 )
 from synapse.system.typed import NamedTuple
 from synapse.view.block import POINTER, Block, stands_whole
-from synapse.view.sheet import DEAR, Count, Offer, Page, Scale, Shown
-from synapse.view.sheet import FULL as FULL
-from synapse.view.sheet import HEADINGS as HEADINGS
-from synapse.view.sheet import NOTE as NOTE
-from synapse.view.sheet import About as About
-from synapse.view.sheet import Included as Included
-from synapse.view.sheet import LeftOut as LeftOut
-from synapse.view.sheet import View as View
+from synapse.view.layout import DEAR, Count, Offer, Page, Scale, Shown
+from synapse.view.layout import FULL as FULL
+from synapse.view.layout import HEADINGS as HEADINGS
+from synapse.view.layout import NOTE as NOTE
+from synapse.view.layout import About as About
+from synapse.view.layout import Included as Included
+from synapse.view.layout import LeftOut as LeftOut
+from synapse.view.layout import View as View
 
 KEPT = 0.7  # of its room: a section that must be cut is cut down to this at most
 

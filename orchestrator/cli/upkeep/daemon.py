@@ -69,7 +69,7 @@ def _server(call: Call, port: int | None) -> AbstractContextManager[object]:
     if port is None:
         return nullcontext()
     try:
-        from orchestrator.server.beside import served
+        from orchestrator.server.daemon_server import served
     except ImportError as error:
         raise StoreError(
             f"the server needs the package {error.name}: in the clone of"

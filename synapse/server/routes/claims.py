@@ -8,7 +8,7 @@ from synapse.server import shapes
 from synapse.server.answers import made
 from synapse.server.callers import Writer
 from synapse.server.problems import responses
-from synapse.server.routes.asked import Body, Once, Whole
+from synapse.server.routes.parameters import Body, Once, Whole
 from synapse.wire.forms import fields
 
 router = APIRouter(tags=["claims"], responses=responses(404, 409))

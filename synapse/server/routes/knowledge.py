@@ -15,7 +15,7 @@ from synapse.server import shapes
 from synapse.server.answers import conditional, made
 from synapse.server.callers import Reader, Writer
 from synapse.server.problems import responses
-from synapse.server.routes.asked import Body, Id, Number, Once, Texts
+from synapse.server.routes.parameters import Body, Id, Number, Once, Texts
 from synapse.wire.forms import entries_json, fields
 
 router = APIRouter(tags=["knowledge"], responses=responses(404, 409))

@@ -14,7 +14,7 @@ from synapse.server import shapes
 from synapse.server.answers import conditional, made
 from synapse.server.callers import Operator
 from synapse.server.problems import responses
-from synapse.server.routes.asked import Body, Flag, Once
+from synapse.server.routes.parameters import Body, Flag, Once
 from synapse.wire.forms import entries_json, fields
 
 router = APIRouter(tags=["operator"], responses=responses(404, 409))

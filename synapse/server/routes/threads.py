@@ -12,7 +12,7 @@ from synapse.server import shapes
 from synapse.server.answers import conditional, made
 from synapse.server.callers import Reader, Writer
 from synapse.server.problems import responses
-from synapse.server.routes.asked import LARGEST, Body, Flag, Id, Texts
+from synapse.server.routes.parameters import LARGEST, Body, Flag, Id, Texts
 from synapse.wire.forms import message_json
 
 router = APIRouter(prefix="/mail", tags=["mail"], responses=responses(404, 409))

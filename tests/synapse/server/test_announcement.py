@@ -14,7 +14,7 @@ import pytest
 import synapse
 from synapse import Agent
 from synapse.errors import NotFound
-from synapse.server.running import Running, announce, find, link, withdraw
+from synapse.server.announcement import Running, announce, find, link, withdraw
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ from synapse.bearer import TokenFile, place
 from synapse.core import Memory
 from synapse.errors import StoreError
 from synapse.model.agents import OPERATOR
+from synapse.server.announcement import Running, announce, withdraw
 from synapse.server.application import Serving, build
 from synapse.server.run import server as server_of
-from synapse.server.running import Running, announce, withdraw
 from synapse.system import listening
 
 HOST = "127.0.0.1"
