@@ -46,7 +46,7 @@ def serve_options(parser: Options) -> None:
 
 def serve(call: Call) -> None:
     host, port = _checked_address(call)
-    _demand_packages()
+    demand_packages()
     from synapse.server.announcement import announced
     from synapse.server.application import build
     from synapse.server.run import serve as run
@@ -103,7 +103,8 @@ def _serving(call: Call, host: str) -> Serving:
     )
 
 
-def _demand_packages() -> None:
+def demand_packages() -> None:
+    """Raise StoreError where the packages of the server are not installed."""
     try:
         import fastapi  # noqa: F401
         import uvicorn  # noqa: F401

@@ -10,7 +10,7 @@ from synapse.errors import Conflict, InvalidEntry, NoKey
 from synapse.keys import keyring
 from synapse.model import clock
 from synapse.model.agents import OPERATOR
-from synapse.model.keys import WORKSPACE, Keys, Registered
+from synapse.model.keys import WORKSPACE, Keys
 from synapse.model.records import Record, unchanged
 from synapse.system.typed import TYPE_CHECKING, NamedTuple
 from synapse.trust.persons import persons_alone
@@ -70,7 +70,7 @@ class WorkspaceKeys:
         """Return every key that was ever registered, in the order in which they came."""
         with self.store.snapshot(look=True) as snap:
             keys = list((snap.names.keys or keyring.NONE).by_id.values())
-            times = [record.at for record in map(self.store.log.at, _seqs(keys))]
+            times = [self.store.log.at(key.seq).at for key in keys]
         private = map(self.store.keyring.holds, keys)
         return [
             KeyState(key.id, key.owner, key.state, clock.seconds(at), holds)
@@ -162,7 +162,3 @@ class WorkspaceKeys:
         record = Record.new("key", OPERATOR, fields, key=KEYED)
         self.store.write(record, unless=unchanged(KEYED, keys.last))
         self.store.refresh()
-
-
-def _seqs(found: list[Registered]) -> list[int]:
-    return [key.seq for key in found]

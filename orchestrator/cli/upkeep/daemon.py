@@ -68,13 +68,11 @@ def _server(call: Call, port: int | None) -> AbstractContextManager[object]:
     """Return the server beside the daemon; StoreError where its packages are not installed."""
     if port is None:
         return nullcontext()
-    try:
-        from orchestrator.server.daemon_server import served
-    except ImportError as error:
-        raise StoreError(
-            f"the server needs the package {error.name}: in the clone of"
-            " Synapse, python3 -m pip install '.[server]'"
-        ) from error
+    from synapse.cli.serve import demand_packages
+
+    demand_packages()
+    from orchestrator.server.daemon_server import served
+
     return served(call.memory, _root(call), port, call.note)
 
 
