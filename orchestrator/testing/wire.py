@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from orchestrator.engines.protocol import Message, Tool
 from orchestrator.engines.scripted import Move, Seen
+from synapse.system.json import dumps
 
 # How a request may fail. `status`: an error instead of a reply; `error`: one in the middle of a
 # stream; `drop`: the connection ends in the middle of the first call, or of the text; `garbled`: a
@@ -113,7 +114,7 @@ class Event(NamedTuple):
 
 
 def compact(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return dumps(value)
 
 
 def said(asked: Asked, move: Move, fault: Fault | None, number: int) -> Said:

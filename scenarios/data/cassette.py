@@ -17,6 +17,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from orchestrator.engines.protocol import Call, Message, Request, Turn, Usage
+from synapse.system.json import dumps
 
 FORMAT = "brain-suite/cassette-v1"
 # `replay`: what is not there is an error. `once`: all is asked, and there must be no cassette yet.
@@ -233,4 +234,4 @@ def _played(line: Mapping[str, Any]) -> Played:
 
 
 def _dump(value: Mapping[str, Any]) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n"
+    return dumps(value) + "\n"

@@ -95,6 +95,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
+from synapse.system.json import dumps
+
 FORMAT = "brain-suite/ledger-v1"
 KINDS = (
     "begin", "fact", "spawn", "prompt", "completion", "tool_call", "tool_result", "write", "read",
@@ -147,13 +149,8 @@ def cell_name(cell: Mapping[str, Any]) -> str:
     return ",".join(f"{name}={cell[name]}" for name in sorted(cell))
 
 
-_encode = json.JSONEncoder(
-    ensure_ascii=False, separators=(",", ":")
-).encode  # made once
-
-
 def dump(event: Event) -> str:
-    return _encode(event) + "\n"
+    return dumps(event) + "\n"
 
 
 def lines_of(run: Run) -> Iterator[str]:

@@ -7,7 +7,6 @@ redirect is followed. Called by the other modules of this package.
 
 from __future__ import annotations
 
-import json
 import random
 import time
 from collections.abc import Callable, Mapping
@@ -16,6 +15,7 @@ from uuid import uuid4
 from synapse.client import problems
 from synapse.client.arguments import checked_key, query
 from synapse.errors import InvalidEntry, StoreError, SynapseError
+from synapse.system.json import dumps
 from synapse.system.quoting import inline
 from synapse.system.typed import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,7 +29,6 @@ FIRST, LAST = 0.05, 2.0  # seconds between tries, doubled from the one to the ot
 # too often. Whatever else is refused would be refused again.
 AGAIN = frozenset(("StoreBusy", "TooSlow", "IndexDamaged", "TooMany"))
 UNDONE = frozenset(("TooMany",))  # refused before anything was done
-_PLAIN = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class Request(NamedTuple):
@@ -173,7 +172,7 @@ class _Fault(NamedTuple):
 
 def _encoded(body: Mapping[str, Any]) -> bytes:
     try:
-        return _PLAIN(body).encode()
+        return dumps(body).encode()
     except (TypeError, ValueError) as error:
         raise InvalidEntry(f"this cannot be sent as JSON: {error}") from None
 

@@ -12,6 +12,8 @@ from typing import Any
 
 from fastapi import Request, Response
 
+from synapse.system.json import dumps
+
 JSON = "application/json"
 MARKDOWN = "text/markdown"
 
@@ -48,7 +50,6 @@ def tagged(
 
 def _bytes(form: Any) -> bytes:
     try:
-        text = json.dumps(form, ensure_ascii=False, separators=(",", ":"))
-        return text.encode()
+        return dumps(form).encode()
     except UnicodeEncodeError:  # half of a pair, which JSON can hold and UTF-8 cannot
         return json.dumps(form, separators=(",", ":")).encode()

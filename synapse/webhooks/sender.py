@@ -9,7 +9,6 @@ syncs runs on the loop. Where another process is the sender, it waits for its tu
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
 import random
 import ssl
@@ -23,7 +22,7 @@ from threading import Thread
 from synapse.errors import StoreError, SynapseError
 from synapse.notify import RECONCILE
 from synapse.store import Store
-from synapse.system.plain_files import open_file
+from synapse.system.lock import hold
 from synapse.system.signal import NotificationPipe
 from synapse.system.typed import NamedTuple
 from synapse.trust import decisions
@@ -294,14 +293,7 @@ def lock(store: Store) -> int | None:
     """Take the lock of the one sender of a workspace, which ends with its process; None where
     another has it.
     """
-    path = os.path.join(made_folder(store), LOCK)
-    fd = open_file(path, os.O_RDWR | os.O_CREAT)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(fd)
-        return None
-    return fd
+    return hold(os.path.join(made_folder(store), LOCK))
 
 
 async def _first(stop: asyncio.Event, changed: asyncio.Event, seconds: float) -> None:

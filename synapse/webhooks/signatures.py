@@ -63,8 +63,10 @@ def verify(
     stamp = headers.get("webhook-timestamp", "")
     sent = headers.get("webhook-signature", "")
     if not (id and stamp and sent) or len(id) > ID_LENGTH:
-        raise Forbidden("the delivery is not signed: it needs webhook-id,"
-                        " webhook-timestamp and webhook-signature")  # fmt: skip
+        raise Forbidden(
+            "the delivery is not signed: it needs webhook-id, webhook-timestamp and"
+            " webhook-signature"
+        )
     if not (stamp.isascii() and stamp.isdigit() and len(stamp) <= 12):
         raise Forbidden("webhook-timestamp is not a number of seconds")
     if abs(now - int(stamp)) > TOLERANCE:
