@@ -107,7 +107,7 @@ class Access:
         return entry is None or visible(entry, self.agent())
 
     def doubts(self) -> list[str]:
-        """Return the entries that limit this run: it was shown them, and nobody believes them."""
+        """Return the unverified entries that this run was shown, which limit it."""
         run = self.writer.run
         if run is None or not lineage.limits(self.store.settings):
             return []
@@ -162,7 +162,7 @@ class Access:
             return None
 
     def noticed(self, entries: Iterable[Entry]) -> None:
-        """Note which of the entries that this run is shown nobody believes."""
+        """Note which unverified entries this run is shown."""
         if self.writer.run is not None:
             read = [*entries]
             foreign = (entry.id for entry in read if entry.author != self.id)
@@ -177,7 +177,7 @@ class Access:
             yield event._replace(entry=self.opened((event.entry,))[0])
 
     def noticed_ids(self, ids: Iterable[str]) -> None:
-        """Note that this run is shown these entries, as far as nobody believes them. Where nothing
+        """Note that this run is shown these entries, as far as they are unverified. Where nothing
         can be written, nothing is noted: nor can the run write anything else.
         """
         new = [id for id in dict.fromkeys(ids) if id not in self.shown]
