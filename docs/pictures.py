@@ -16,7 +16,7 @@ from pathlib import Path
 
 import httpx2
 
-from orchestrator.server.beside import served
+from orchestrator.server.daemon_server import served
 from scenarios.play.live_demo import serving, work, workspace
 
 IMAGES = Path(__file__).parent / "images"

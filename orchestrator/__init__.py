@@ -23,11 +23,11 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'orchestrator' has no attribute {name!r}")
     from importlib import import_module
 
-    found: object = getattr(
+    value: object = getattr(
         import_module(f"orchestrator.{_HOME.get(name, 'runs.task')}"), name
     )
-    globals()[name] = found
-    return found
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

@@ -8,7 +8,6 @@ of JSON asked, a line of JSON answered.
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import json
 import os
 import socket
@@ -25,7 +24,8 @@ from orchestrator.plugin.wakes.idle import Wake, Wakes
 from orchestrator.run_store.recovery import Recovery
 from orchestrator.supervisor import Supervisor
 from synapse.errors import Conflict, NotFound, StoreBusy, StoreError, SynapseError
-from synapse.system.plain_files import make_folder, open_file
+from synapse.system.lock import hold
+from synapse.system.plain_files import make_folder
 from synapse.webhooks.sender import keep_sending
 
 # seconds: a dead supervisor's run is gone on with, and a dropped file adopted, within two
@@ -232,13 +232,9 @@ def _folder(root: str) -> str:
 
 def _locked(root: str) -> int:
     """Take the lock of the one daemon, which ends with its process."""
-    path = os.path.join(_folder(root), ".daemon.lock")
-    descriptor = open_file(path, os.O_RDWR | os.O_CREAT)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        os.close(descriptor)
-        raise Conflict(UP_ALREADY) from error
+    descriptor = hold(os.path.join(_folder(root), ".daemon.lock"))
+    if descriptor is None:
+        raise Conflict(UP_ALREADY)
     return descriptor
 
 

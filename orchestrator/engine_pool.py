@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from orchestrator.engines import named, protocol
+from orchestrator.engines import factory, protocol
 from orchestrator.engines.protocol import Engine, EngineError, check_name
 from orchestrator.run_store.admission import EngineDefaults
 from orchestrator.runs.task import Task
@@ -66,7 +66,7 @@ class EnginePool:
         """Return the engine of this name, made now where it is new."""
         if name not in self.engines:
             by_program = name == self.default_engine
-            self.engines[name] = named.make(
+            self.engines[name] = factory.make(
                 name, self._declared(), self._store.root, by_program=by_program
             )
         return self.engines[name]

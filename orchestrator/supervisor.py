@@ -170,7 +170,7 @@ class Supervisor:
     async def start(
         self, task: Task, *, parent: Run | None = None, id: str | None = None
     ) -> Run:
-        """Begin a task; `result` waits for it. For work that is under way or just done, return the
+        """Start a task; `result` waits for it. For work that is under way or just done, return the
         run that does it or did.
         """
         check(task)

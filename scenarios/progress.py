@@ -20,7 +20,7 @@ class Progress:
         self._shown = 0
 
     def step(self, what: str) -> None:
-        """One more is done; `what` it was."""
+        """Count one more as done; `what` it was."""
         self.done += 1
         if self.live:
             self.out.write(f"\r\x1b[K{self.line(what)}")

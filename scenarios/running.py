@@ -90,8 +90,8 @@ def play(wanted: Wanted, folder: str, jobs: int, out: TextIO) -> Report:
 
 
 def play_live(wanted: Wanted, live: Live, folder: str, out: TextIO) -> Report:
-    """The same with a real model: one run after another, the arms of a seed in an order that is
-    drawn. Broken where nothing could be played.
+    """Play with a real model: one run after another, the arms of a seed in an order that is drawn.
+    Broken where nothing could be played.
     """
     scenarios = {name: load(find(name), wanted.cell) for name in wanted.names}
     for item in scenarios.values():
@@ -240,7 +240,7 @@ def _written(
 
 
 def leave(made: Report, folder: str) -> None:
-    """Every form of the report into its folder."""
+    """Write every form of the report into its folder."""
     report.write(folder, report.REPORT, report.dump(made.table))
     report.write(folder, report.TEXT, "\n".join(markdown.lines(made)) + "\n")
     report.write(folder, report.PAGE, page.html(made))
@@ -255,8 +255,8 @@ def about() -> dict[str, Any]:
 
 
 def commit(folder: str) -> str | None:
-    """The commit that is checked out there, with + behind it where files differ; None where there
-    is none.
+    """Return the commit that is checked out there, with + behind it where files differ; None where
+    there is none.
     """
     try:
         head = _git(folder, "rev-parse", "HEAD")
@@ -282,7 +282,7 @@ def _git(folder: str, *arguments: str) -> str:
 
 
 def code_of(made: Mapping[str, Any]) -> int:
-    """The exit code: a gate that was missed, all that were judged met, or none judged."""
+    """Return the exit code: a gate that was missed, all that were judged met, or none judged."""
     judged = [
         verdict["met"] for verdict in made["verdicts"] if verdict["met"] is not None
     ]

@@ -38,7 +38,7 @@ PARTS = (
 
 
 def again(path: str, jobs: int = 1) -> tuple[Table, Report]:
-    """A report as it lies there, and as it follows from the ledger beside it."""
+    """Return a report as it lies there, and as it follows from the ledger beside it."""
     table, paths = report.read(path), report.ledger_beside(path)
     run = {name: value for name, value in table["run"].items() if name in OWN}
     digest = report.digest_of(paths)
@@ -78,7 +78,7 @@ def of_recorded(path: str, talks: str | None) -> list[str]:
 def different(
     where: str, reported: Any, is_so: Any, by: str = "ledger"
 ) -> Iterator[str]:
-    """Every place in which two trees of plain values differ."""
+    """Yield every place in which two trees of plain values differ."""
     if isinstance(reported, dict) and isinstance(is_so, dict):
         for name in dict.fromkeys((*reported, *is_so)):
             if name not in reported or name not in is_so:

@@ -138,9 +138,9 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'synapse' has no attribute {name!r}")
     from importlib import import_module
 
-    found: object = getattr(import_module(f"synapse.{_HOME.get(name, 'errors')}"), name)
-    globals()[name] = found
-    return found
+    value: object = getattr(import_module(f"synapse.{_HOME.get(name, 'errors')}"), name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

@@ -79,8 +79,8 @@ class Access:
     def sight(self) -> dict[str, list[str]]:
         """Return what the run of this agent was shown since it last wrote, as a field of a
         record."""
-        seen = self.store.sights.of_run.pop(self.writer.run or "", None)
-        return {"saw": [*seen]} if seen else {}
+        ids = self.store.sights.of_run.pop(self.writer.run or "", None)
+        return {"saw": [*ids]} if ids else {}
 
     def braked(self, entry: Entry) -> Braked:
         """Return an entry as this agent may write it: a copy too many, by a run, waits."""
@@ -97,8 +97,8 @@ class Access:
     def known(self, id: str) -> Entry | None:
         """Return an entry that this agent may see; None where nothing has this id."""
         with self.store.snapshot() as snap:
-            known = snap.entry(id, self.store.clock()) is not None
-        return self.entry(id) if known else None
+            exists = snap.entry(id, self.store.clock()) is not None
+        return self.entry(id) if exists else None
 
     def may_name(self, name: str) -> bool:
         """Return whether this agent may be told the name: an agent's, or that of an entry that it
@@ -109,7 +109,7 @@ class Access:
         return entry is None or visible(entry, self.agent())
 
     def doubts(self) -> list[str]:
-        """Return the entries that limit this run: it was shown them, and nobody believes them."""
+        """Return the unverified entries that this run was shown, which limit it."""
         return [] if self.writer.run is None else self._doubts_of(self.writer.run)
 
     def _doubts_of(self, run: str) -> list[str]:
@@ -170,13 +170,13 @@ class Access:
             return None
 
     def noticed(self, entries: Iterable[Entry]) -> None:
-        """Note which of the entries that this run is shown nobody believes."""
+        """Note which unverified entries this run is shown."""
         if self.writer.run is not None:
-            shown = [*entries]
-            others = (entry.id for entry in shown if entry.author != self.id)
+            read = [*entries]
+            foreign = (entry.id for entry in read if entry.author != self.id)
             sight = self.store.sights.of_run.setdefault(self.writer.run, {})
-            sight.update(dict.fromkeys(others))
-            self.noticed_ids(e.id for e in shown if e.trust == "unverified")
+            sight.update(dict.fromkeys(foreign))
+            self.noticed_ids(e.id for e in read if e.trust == "unverified")
 
     def following(self, events: Iterator[Event]) -> Iterator[Event]:
         """Return the events, each noted as it comes."""
@@ -185,7 +185,7 @@ class Access:
             yield event._replace(entry=self.opened((event.entry,))[0])
 
     def noticed_ids(self, ids: Iterable[str]) -> None:
-        """Note that this run is shown these entries, as far as nobody believes them. Where nothing
+        """Note that this run is shown these entries, as far as they are unverified. Where nothing
         can be written, nothing is noted: nor can the run write anything else.
         """
         new = [id for id in dict.fromkeys(ids) if id not in self.shown]
@@ -194,12 +194,12 @@ class Access:
         self.shown.update(new)
         now = self.store.clock()
         with self.store.snapshot() as snap:
-            known = set(lineage.doubts(snap, self.writer.run, now))
-            found = [snap.entry(id, now) for id in new if id not in known]
+            noted = set(lineage.doubts(snap, self.writer.run, now))
+            entries = [snap.entry(id, now) for id in new if id not in noted]
         # what it wrote itself is limited by what it was made of
         doubtful = [
             e.id
-            for e in found
+            for e in entries
             if e is not None and e.trust == "unverified" and e.run != self.writer.run
         ]
         if doubtful:
@@ -226,7 +226,7 @@ class Access:
 
 def withheld(entry: Entry) -> Entry:
     """Return a tainted entry as agents are given it that ask for it by its id: without its text."""
-    more = {name: value for name, value in entry.more.items() if name in _PLACES}
+    texts_kept = {name: value for name, value in entry.more.items() if name in _PLACES}
     texts = dict.fromkeys(kinds.texts_of(entry.kind), WITHHELD)
     return entry._replace(
         body=WITHHELD,
@@ -234,7 +234,7 @@ def withheld(entry: Entry) -> Entry:
         topic=None,
         evidence=None,
         when=None,
-        more=kinds.More(texts | more),
+        more=kinds.More(texts | texts_kept),
     )
 
 

@@ -68,7 +68,9 @@ class AgentMemory:
 
     @property
     def agent(self) -> Agent | None:
-        """The agent as registered, with a run as a member of its project; None is the operator."""
+        """Return the agent as registered, with a run as a member of its project; None is the
+        operator.
+        """
         return self.access.agent()
 
     # -- writing -----------------------------------------------------------------------------------
@@ -238,16 +240,16 @@ class AgentMemory:
     def ack(self, ids: Names, *, once: str | None = None) -> list[str]:
         """Say that entries which were delivered to this agent have reached it; their ids."""
         self.access.writing_agent()
-        wanted = [self.access.entry(id).id for id in words(ids)]
-        if not wanted:
+        acked = [self.access.entry(id).id for id in words(ids)]
+        if not acked:
             raise InvalidEntry("nothing to acknowledge: name at least one entry")
         with self.store.snapshot() as snap:
-            delivered = {id: snap.deliveries(agent=self.id, entry=id) for id in wanted}
-        for id, found in delivered.items():
-            if not found:
+            delivered = {id: snap.deliveries(agent=self.id, entry=id) for id in acked}
+        for id, deliveries in delivered.items():
+            if not deliveries:
                 raise NotFound(f"{id} was not delivered to {self.id}", id=id)
-        self.writer.delivery("acked", wanted, "said so", once)
-        return wanted
+        self.writer.delivery("acked", acked, "said so", once)
+        return acked
 
     # -- reading -----------------------------------------------------------------------------------
 
@@ -270,7 +272,7 @@ class AgentMemory:
         fits into `budget` tokens. A plain read writes nothing; `mark` notes, with one record, that
         the entries of this page were shown.
         """
-        asked = (
+        query = (
             since,
             priority if isinstance(priority, str) else tuple(priority or ()),
             namespace if isinstance(namespace, str) else tuple(namespace or ()),
@@ -285,7 +287,7 @@ class AgentMemory:
                 budget=budget,
             )
         self.store.look()
-        page = self._unread_page(budget, *asked) if unread else self._current(asked)
+        page = self._unread_page(budget, *query) if unread else self._current(query)
         if self.writer.run is not None:
             self.access.noticed(page)
         if mark:
@@ -417,13 +419,13 @@ class AgentMemory:
         from synapse.search.search import Asked, find
 
         self.store.look()
-        asked = Asked(
+        filters = Asked(
             limit, namespace, kind, author, priority, tag, since, until, when, archived
         )
-        hits = find(self.store, self.access.agent(), query, asked, mode)
+        hits = find(self.store, self.access.agent(), query, filters, mode)
         self.access.noticed(hit.entry for hit in hits)
-        shown = self.access.opened(hit.entry for hit in hits)
-        pairs = zip(hits, shown, strict=True)
+        opened = self.access.opened(hit.entry for hit in hits)
+        pairs = zip(hits, opened, strict=True)
         hits.hits = tuple(hit._replace(entry=entry) for hit, entry in pairs)
         return hits
 
@@ -447,8 +449,8 @@ class AgentMemory:
         critical: bool = False,
         timeout: float | None = None,
     ) -> Iterator[Event]:
-        """Entries of others as they come, each once, from a cursor on, or a time (None: from now
-        on).
+        """Return entries of others as they come, each once, from a cursor on, or a time (None: from
+        now on).
         """
         from synapse import notify
 
@@ -458,7 +460,7 @@ class AgentMemory:
         return self.access.following(events)
 
     def get(self, id: str) -> Entry:
-        """One entry, whatever became of it, if this agent may see it."""
+        """Return one entry, whatever became of it, if this agent may see it."""
         self.store.look()
         entry = self.access.entry(id)
         self.access.noticed((entry,))

@@ -81,11 +81,11 @@ def check_form(draft: Draft) -> Draft:
         raise InvalidEntry(
             "a message has no topic: it is in a thread, and has a subject"
         )
-    more = kinds.check(draft.kind, draft.namespace, draft.more, draft.priority)
+    extra = kinds.check(draft.kind, draft.namespace, draft.more, draft.priority)
     to = addressees(draft.addressees)
-    if more is draft.more and (body, to) == (draft.body, draft.addressees):
+    if extra is draft.more and (body, to) == (draft.body, draft.addressees):
         return draft
-    return draft._replace(body=body, addressees=to, more=more)
+    return draft._replace(body=body, addressees=to, more=extra)
 
 
 def check_when(draft: Draft) -> None:

@@ -71,8 +71,8 @@ class _Lines(NamedTuple):
 
 
 def take(mem: Memory, directory: str, keep: int | None = None) -> Snapshot:
-    """A new snapshot below the directory, checked after it was written. With `keep`, older ones of
-    the same log beyond so many are removed then.
+    """Return a new snapshot below the directory, checked after it was written. With `keep`, older
+    ones of the same log beyond so many are removed then.
     """
     if keep is not None and keep < 1:
         raise InvalidQuery("keep 1 snapshot or more", keep=keep)
@@ -172,7 +172,7 @@ def is_kept(path: str) -> bool:
 
 
 def listed(directory: str) -> list[Snapshot]:
-    """The snapshots in a directory by their manifests, oldest first; not read through."""
+    """Return the snapshots in a directory by their manifests, oldest first; not read through."""
     results = []
     for name in os.listdir(directory) if os.path.isdir(directory) else ():
         if name.startswith("."):
@@ -198,10 +198,10 @@ def listed(directory: str) -> list[Snapshot]:
 
 
 def _written(mem: Memory, directory: str) -> Snapshot:
-    """Written under another name, read back, and only then given its own."""
+    """Write a snapshot under another name, read it back, and only then give it its own."""
     make_directory(directory, 0o700)
-    taken = clock.iso(mem.store.clock())
-    aside = os.path.join(directory, f".{taken}-{os.getpid()}.tmp")
+    time = clock.iso(mem.store.clock())
+    aside = os.path.join(directory, f".{time}-{os.getpid()}.tmp")
     os.mkdir(aside, 0o700)
     try:
         files = dict(_files(mem, os.path.join(aside, FILES)))
@@ -210,7 +210,7 @@ def _written(mem: Memory, directory: str) -> Snapshot:
         manifest = {
             "format": FORMAT,
             "name": mem.store.settings.name,
-            "taken": taken,
+            "taken": time,
             "files": files,
         }
         manifest |= {
@@ -226,15 +226,15 @@ def _written(mem: Memory, directory: str) -> Snapshot:
         check(aside)
         for folder, _, _ in os.walk(aside):
             sync_directory(folder)
-        place = os.path.join(
-            directory, _named(mem.store.settings.name, taken, lines.records)
+        final = os.path.join(
+            directory, _named(mem.store.settings.name, time, lines.records)
         )
-        os.rename(aside, place)
+        os.rename(aside, final)
         sync_directory(directory)
     except BaseException:
         shutil.rmtree(aside, ignore_errors=True)
         raise
-    return check(place)
+    return check(final)
 
 
 def _named(name: str, taken: str, records: int) -> str:
@@ -253,8 +253,8 @@ def _files(mem: Memory, target: str) -> Iterator[tuple[str, str]]:
         return
     for folder, folders, names in os.walk(mem.store.root):
         inside = os.path.relpath(folder, mem.store.root)
-        here = "" if inside == "." else f"{inside}/"
-        folders[:] = sorted(name for name in folders if is_kept(here + name))
+        prefix = "" if inside == "." else f"{inside}/"
+        folders[:] = sorted(name for name in folders if is_kept(prefix + name))
         for name in sorted(names):
             path, to = (
                 os.path.join(folder, name),
@@ -309,8 +309,8 @@ def _manifest(path: str) -> dict[str, Any]:
 
 
 def _read(path: str) -> _Lines:
-    """The chain of the lines, followed from the first to the last, and the digest of each agent's
-    file by then.
+    """Return the chain of the lines, followed from the first to the last, and the digest of each
+    agent's file by then.
     """
     count, chain, origin, seq, at = 0, "", "", 0, 0
     declared: dict[str, str | None] = {}

@@ -83,15 +83,15 @@ class TokenFile:
 
     def find(self, text: str) -> Token | None:
         """Return the token, None where it is nobody's, has expired, or the file cannot be read."""
-        wanted = digest(text)
+        hashed = digest(text)
         try:
-            token = self.load().get(wanted)
+            token = self.load().get(hashed)
         except NotFound:
             return None
         except SynapseError as error:
             log.warning("no token is believed: %s", error)
             return None
-        if token is None or not hmac.compare_digest(token.hash, wanted):
+        if token is None or not hmac.compare_digest(token.hash, hashed):
             return None
         expired = token.expires is not None and self._now() >= token.expires
         return None if expired else token

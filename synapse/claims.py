@@ -96,8 +96,8 @@ def release(writer: Writer, work: str, once: str | None, now: int) -> Claim:
     """Give the work back; NotFound where it is not one's own."""
     work = named(work)
     if once and _was_done(writer, once):
-        again = Record.new("claim", writer.id, {"work": work}, key=key(work))
-        return _claim(writer.write(again, once=once).fields)
+        record = Record.new("claim", writer.id, {"work": work}, key=key(work))
+        return _claim(writer.write(record, once=once).fields)
     mine = holder(writer.store, work, now)
     if mine is None or (mine.agent, mine.run) != (writer.id, writer.run):
         raise NotFound(

@@ -109,7 +109,7 @@ class Memory:
             store.log.reached = self._reached
 
     def _reached(self, first: int, last: int) -> None:
-        """Have a checkpoint made where one is due: of every tenth record it is looked up."""
+        """Make a signed checkpoint where one is due, which every tenth record asks for."""
         if self._checkpoints is None and last // 10 != (first - 1) // 10:
             from synapse.integrity.checkpoints import Checkpoints
 
@@ -161,7 +161,8 @@ class Memory:
     def as_agent(
         self, id: str, run: str | None = None, epoch: int | None = None
     ) -> AgentMemory:
-        """The memory as this agent has it; `operator` reads everything and writes no entries.
+        """Return the memory as this agent has it; `operator` reads everything and writes no
+        entries.
 
         With a run and its epoch, as the agent has it in that incarnation of the run: a member of
         the run's project, and everything that it writes is refused once the run was taken over or
@@ -194,7 +195,7 @@ class Memory:
         return self._agent_memories[id]
 
     def last_seen(self) -> dict[str, int]:
-        """When each agent last wrote something or noted what it was shown."""
+        """Return when each agent last wrote something or noted what it was shown."""
         with self.store.snapshot(look=True) as snap:
             return snap.last_active()
 
@@ -208,11 +209,11 @@ class Memory:
         answered, and done.
         """
         operators_alone("tell")
-        asked = None if re is None else self.store.current(re)
+        subject = None if re is None else self.store.current(re)
         to = self._addressee(whom)
         kind, _, name = to.partition(":")
         namespace = f"{'team' if kind == 'team' else 'agents'}/{name}"
-        related = () if asked is None else (asked.id,)
+        related = () if subject is None else (subject.id,)
         draft = Draft(
             body, namespace, OPERATOR, priority, addressees=(to,), related=related
         )
@@ -222,11 +223,14 @@ class Memory:
             self.store.settings,
         )
         answer = entry_of(self.store.write(Record.new("entry", OPERATOR, {}, entry)))
-        if asked is not None and asked.id in {
+        if subject is not None and subject.id in {
             question.id for question in self.questions()
         }:
             self.store.act(
-                "resolve", OPERATOR, entry=asked.id, note=f"answered in {answer.id}"
+                "resolve",
+                OPERATOR,
+                entry=subject.id,
+                note=f"answered in {answer.id}",
             )
         return answer
 
@@ -237,26 +241,28 @@ class Memory:
             return snap.addressed(f"agent:{OPERATOR}", self.store.clock())[::-1]
 
     def _addressee(self, whom: str) -> str:
-        """A team or an agent that there is, as it is written in `to`."""
-        known = frozenset().union(
+        """Return a registered team or agent, as it is written in `to`."""
+        addressees = frozenset().union(
             *(agent.names for agent in self.store.agents().values())
         )
-        found = [
-            name for name in (whom, f"agent:{whom}", f"team:{whom}") if name in known
+        matches = [
+            name
+            for name in (whom, f"agent:{whom}", f"team:{whom}")
+            if name in addressees
         ]
-        if len(found) > 1:
+        if len(matches) > 1:
             raise InvalidEntry(
-                f"{whom} is an agent and a team: write {' or '.join(found)}", to=whom
+                f"{whom} is an agent and a team: write {' or '.join(matches)}", to=whom
             )
-        if not found:
+        if not matches:
             from synapse.system.spelling import hint
 
-            names = {name.partition(":")[2] for name in known}
+            names = {name.partition(":")[2] for name in addressees}
             meant = hint(
                 whom.partition(":")[2] or whom, names, "`synapse agents` lists them"
             )
             raise NotFound(f"there is no team and no agent {whom}; {meant}", to=whom)
-        return found[0]
+        return matches[0]
 
     # -- the log -----------------------------------------------------------------------------------
 
@@ -319,13 +325,13 @@ class Memory:
         )
 
     def digest(self) -> str:
-        """A hash of all that was derived from the log; equal logs have equal digests."""
+        """Return a hash of all that was derived from the log; equal logs have equal digests."""
         self.store.look()
         return self.store.digest()
 
     def export(self, generation: str | None = None) -> Iterator[str]:
-        """The whole log, a line of JSON each, or its entries as another generation of the format
-        has them.
+        """Yield the whole log, a line of JSON each, or its entries as another generation of the
+        format has them.
         """
         from synapse import exchange
 

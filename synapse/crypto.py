@@ -117,16 +117,16 @@ def seal(
     signer: PrivateKey | None = None,
 ) -> str:
     """Return the envelope of a body: text that these keys open, and no others."""
-    plain, found = body.encode(), {key.id: key for key in recipients}
-    if not found:
+    plain, keys = body.encode(), {key.id: key for key in recipients}
+    if not keys:
         raise SealError("it is sealed to nobody: name a recipient")
-    if len(plain) > MAX_PLAIN or len(found) > MOST:
+    if len(plain) > MAX_PLAIN or len(keys) > MOST:
         raise SealError(
             f"sealed is at most {MAX_PLAIN >> 10} KiB, and for {MOST} recipients"
         )
     curves, key, nonce = _load(), os.urandom(32), os.urandom(_NONCE)
-    listed = _MAGIC + struct.pack(">H", len(found))
-    for id, recipient in sorted(found.items()):
+    listed = _MAGIC + struct.pack(">H", len(keys))
+    for id, recipient in sorted(keys.items()):
         listed += bytes.fromhex(id) + _wrapped(key, header, recipient)
     cipher = curves.AESGCM(key).encrypt(nonce, plain, _covered(header, listed))
     raw = listed + nonce + struct.pack(">I", len(cipher)) + cipher
@@ -172,8 +172,8 @@ def share(
     else:
         entry_key = _entry_key(parts, header, key)
     _opened(parts, header, entry_key)  # what is shared opens it
-    about = _about_share(envelope, header, to.id)
-    raw = _suite().encrypt(entry_key, _x25519_public(to.seal), about)
+    context = _about_share(envelope, header, to.id)
+    raw = _suite().encrypt(entry_key, _x25519_public(to.seal), context)
     return base64.b64encode(raw).decode()
 
 
@@ -216,8 +216,8 @@ class _Parts(NamedTuple):
 
 
 def _wrapped(key: bytes, header: bytes, recipient: PublicKey) -> bytes:
-    about = _about(header, recipient.id)
-    return bytes(_suite().encrypt(key, _x25519_public(recipient.seal), about))
+    info = _about(header, recipient.id)
+    return bytes(_suite().encrypt(key, _x25519_public(recipient.seal), info))
 
 
 def _about(header: bytes, id: str) -> bytes:
@@ -259,8 +259,9 @@ def _parsed(envelope: str) -> _Parts:
     if not count or length < 16 or len(raw) != end + _ID + _SIGNATURE:
         raise SealError("the sealed entry is cut off, or has more than its parts")
     wraps = {}
-    for place in range(6, at, _ID + _WRAP):
-        wraps[raw[place : place + _ID].hex()] = raw[place + _ID : place + _ID + _WRAP]
+    for slot in range(6, at, _ID + _WRAP):
+        id, wrap = raw[slot : slot + _ID], slot + _ID
+        wraps[id.hex()] = raw[wrap : wrap + _WRAP]
     if list(wraps) != sorted(wraps) or len(wraps) != count:
         raise SealError("the recipients of the sealed entry are not in their order")
     tail = raw[end:]

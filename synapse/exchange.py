@@ -25,7 +25,7 @@ NAMED = 20  # agents of another workspace, at most
 
 
 def lines_out(store: Store) -> Iterator[str]:
-    """Every line of the log, in order."""
+    """Yield every line of the log, in order."""
     if isinstance(store.log, FilesLog):
         for raw in store.log.journal.lines():
             if decode(raw) is not None:
@@ -38,8 +38,8 @@ def lines_out(store: Store) -> Iterator[str]:
 
 
 def entries_as(store: Store, generation: str) -> Iterator[tuple[str, str]]:
-    """Every entry, live and archived, as a path and the text that readers of another generation
-    expect.
+    """Yield every entry, live and archived, as a path and the text that readers of another
+    generation expect.
     """
     if generation not in GENERATIONS:
         raise InvalidQuery(
@@ -52,7 +52,7 @@ def entries_as(store: Store, generation: str) -> Iterator[tuple[str, str]]:
 
 
 def everything(store: Store) -> list[Entry]:
-    """Every entry that took effect, oldest first, whatever became of it."""
+    """Return every entry that took effect, oldest first, whatever became of it."""
     with store.snapshot() as snap:
         return [entry for entry in snap.all(NEVER - 1) if entry.id]
 
@@ -135,7 +135,7 @@ def _demand_related(log: FilesLog, lines: list[bytes], source: str) -> None:
 
 
 def proven(lines: Iterable[str]) -> Iterator[bytes]:
-    """The lines as bytes, each checked against the chain before it."""
+    """Yield the lines as bytes, each checked against the chain before it."""
     chain, seq = GENESIS, 0
     for number, line in enumerate(lines, 1):
         if not line.strip():

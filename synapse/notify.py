@@ -1,7 +1,7 @@
-"""Who is told of what: routing to deliveries (pure), and following the log by cursor with a bell.
+"""Who is told of what: routing to deliveries (pure), and following the log by its cursor.
 
-The bell is a hint and may be lost; the cursor is the truth. A follower misses nothing and is told
-nothing twice.
+A notification is a hint and may be lost; the cursor is the truth. A follower misses nothing and is
+told nothing twice.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Delivery(NamedTuple):
 
 
 def route(entry: Entry, agents: Iterable[Agent]) -> list[Delivery]:
-    """To whom an entry goes, and how soon. Pure. Info goes to nobody: it is there to be read."""
+    """Return to whom an entry goes, and how soon; entries of priority info go to nobody. Pure."""
     deliveries = []
     for agent in agents:
         if entry.author == agent.id or entry.staged or not visible(entry, agent):

@@ -111,15 +111,15 @@ class Store:
         self.index.catch_up()
 
     def look(self, *, force: bool = False) -> None:
-        """Five times a second at most, by one thread at a time: all of the tree beside the journal.
-        Where a look takes long, because much is being written, the next comes later.
+        """Look for changes beside the journal, five times a second at most, by one thread at a
+        time. Where a look takes long, because much is being written, the next comes later.
         """
         start = time.monotonic()
-        due = (force or start - self.looked >= self.pause) and not self.index.held
-        if due and self.readonly:
+        overdue = (force or start - self.looked >= self.pause) and not self.index.held
+        if overdue and self.readonly:
             self.operator_files.reread()
             self.looked = start
-        elif due and self._alone(lambda log: self._look(log, whole=force)):
+        elif overdue and self._alone(lambda log: self._look(log, whole=force)):
             self.looked = self.glanced = self.tidied = time.monotonic()
             self.pause = min(
                 max(LOOK_EVERY, 5 * (self.looked - start)), LOOK_AT_LEAST_EVERY
@@ -127,14 +127,14 @@ class Store:
 
     def glance(self) -> None:
         """Notice what every agent acts by: the operator's files."""
-        due = time.monotonic() - self.glanced >= LOOK_EVERY and not self.index.held
-        if due and self._alone(lambda log: self.operator_files.notice()):
+        overdue = time.monotonic() - self.glanced >= LOOK_EVERY and not self.index.held
+        if overdue and self._alone(lambda log: self.operator_files.notice()):
             self.glanced = time.monotonic()
 
     def tidy(self) -> None:
         """Finish what dead writers left undone, a little at a time."""
-        due = time.monotonic() - self.tidied >= LOOK_EVERY
-        if due and self._alone(lambda log: log.finish(FINISHED_BY_A_WRITER)):
+        overdue = time.monotonic() - self.tidied >= LOOK_EVERY
+        if overdue and self._alone(lambda log: log.finish(FINISHED_BY_A_WRITER)):
             self.tidied = time.monotonic()
 
     def _alone(self, section: Callable[[FilesLog], object]) -> bool:
@@ -216,11 +216,11 @@ class Store:
         return self.index.check()
 
     def hear(self, say: Callable[[str], object]) -> None:
-        """Have what the index has to tell people said in this way."""
+        """Set the function that is called with each message of the index for people."""
         self.index.say = say
 
     def say(self, text: str) -> None:
-        """Tell people something, where anybody hears."""
+        """Show people a message, by the function that `hear` set."""
         self.index.say(text)
 
     def purge(self) -> None:
@@ -252,7 +252,7 @@ class Store:
 
     @property
     def declared_settings(self) -> Settings | None:
-        """The settings as they were last read; None where their file is to be read again."""
+        """Return the settings as they were last read; None where their file is to be read again."""
         return self.operator_files.declared_settings
 
     @declared_settings.setter
@@ -261,7 +261,7 @@ class Store:
 
     @property
     def signed(self) -> Signatures | None:
-        """The signatures of the operator's files as last read; None: look them up in the index."""
+        """Return the signatures of the operator's files as last read; None: see the index."""
         return self.operator_files.signed
 
     @signed.setter
@@ -275,7 +275,7 @@ class Store:
 
     @property
     def signers(self) -> Keys | None:
-        """The public keys of the agents; None where no agent ever had one."""
+        """Return the public keys of the agents; None where no agent ever had one."""
         return self.index.current.names.keys
 
     def is_tainted(self, id: str, late: bool = False) -> bool:
@@ -284,7 +284,7 @@ class Store:
             return snap.is_tainted(id)
 
     def agents(self) -> Mapping[str, Agent]:
-        """The agents as journalled: an edit counts from the moment it was noticed."""
+        """Return the agents as journalled: an edit counts from the moment it was noticed."""
         with self.snapshot(look=True) as snap:
             return snap.declared
 
@@ -305,8 +305,8 @@ class Store:
         """
         from synapse.system.spelling import closest
 
-        known = self.index.current.declared
-        close = closest(id, known)
+        declared = self.index.current.declared
+        close = closest(id, declared)
         if texts := self.complaints.get(f"agents/{id}.yaml"):
             return NotFound(
                 f"agent {id} is not registered: agents/{id}.yaml: {'; '.join(texts)}",
@@ -338,7 +338,7 @@ class Store:
 
     @property
     def keyring(self) -> Keyring:
-        """This person's keys for the workspace; loaded when there is something to seal or open."""
+        """Return this person's keys for the workspace, loaded when one is first needed."""
         if self._keyring is None:
             from synapse.keys.keyring import Keyring
 
@@ -347,8 +347,8 @@ class Store:
 
     @property
     def embedder(self) -> Embedder:
-        """The embedder that the settings name now; made once, for a model may take a second to
-        load. EmbedderError where a person did not trust the workspace with its address.
+        """Return the embedder that the settings name now; made once, for a model may take a second
+        to load. EmbedderError where a person did not trust the workspace with its address.
         """
         chosen = self.settings.semantic
         if self._embedder is None or self._embedder[0] != chosen:
@@ -374,7 +374,7 @@ class Store:
 
     @property
     def vectors(self) -> Vectors:
-        """The vectors beside the index, opened when they are first asked for."""
+        """Return the vectors beside the index, opened when they are first asked for."""
         if self._vectors is None:
             from synapse.index.replay import vectors_in_memory
             from synapse.index.vectors.vectors import Vectors
@@ -432,8 +432,8 @@ class Store:
         from synapse.system.tokens import Tokens
 
         stored = partial(self.index.token_counts, encoding)
-        kept = partial(self.index.keep_tokens, encoding) if keep else lambda _: None
-        return Tokens(encoding, stored, kept, quick=quick)
+        keeps = partial(self.index.keep_tokens, encoding) if keep else lambda _: None
+        return Tokens(encoding, stored, keeps, quick=quick)
 
     def within_limits(self, entry: Entry) -> Entry:
         """Return an entry as its author's hour lets it in; QueueFull where it lets in no more."""

@@ -1,4 +1,4 @@
-"""A pen: what writes records in an agent's name, for one incarnation of a run or for none.
+"""The writer of records in an agent's name, for one incarnation of a run or for none.
 
 The records of a run's agent memory are fenced: they go in only as long as its incarnation is the
 current one, decided under the log's lock. What is refused for that is itself recorded. Nothing here
@@ -145,7 +145,7 @@ class Writer:
         return self.write(Record.new("shown", self.id, fields), once=once)
 
     def _refuse_limited(self, record: Record) -> None:
-        """Raise Forbidden where the run was shown what nobody believes, and the act is about more
+        """Raise Forbidden where the run was shown unverified entries, and the act is about more
         than its own.
         """
         assert self.run is not None

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.engines import clients, lifeline
+from orchestrator.engines import clients, watchdog
 from orchestrator.prompts import selection
 from orchestrator.runs import records, writeback
 from orchestrator.runs.files import lease
@@ -179,7 +179,7 @@ def test_figures_are_the_orchestrators():
     assert f"halves with every {worth.SPREAD} newer ones" in text
     assert f"depth {RUN.depth}, {RUN.children} children, {RUN.turns} turns" in text
     assert f"{DAY.live} live runs" in text
-    assert f"(SIGTERM, {lifeline.HASTE:g} s)" in text
+    assert f"(SIGTERM, {watchdog.HASTE:g} s)" in text
 
 
 def test_versions_of_clients_are_those_that_were_seen():

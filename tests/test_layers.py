@@ -4,6 +4,7 @@ import ast
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -144,6 +145,11 @@ def test_module_is_short_and_says_what_it_is(path):
     text = path.read_text(encoding="utf-8")
     assert text.count("\n") <= 500
     assert ast.get_docstring(ast.parse(text)), "a module says what lives in it"
+
+
+def test_no_folder_is_crowded():
+    modules = Counter(path.parent for path in MODULES)
+    assert [path.name for path, count in modules.items() if count > 25] == []
 
 
 def test_tests_are_not_a_package():

@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from orchestrator.engines.guarded import options_of
+from orchestrator.engines.http_client import options_of
 from orchestrator.engines.protocol import (
     Call,
     EngineError,
@@ -332,8 +332,8 @@ class _Reading:
         )
         sent, output = usage.get("input_tokens"), usage.get("output_tokens") or 0
         if not reported(sent, output, read, written):
-            asked = guess(json.dumps(self._asked))
-            return Usage(asked, guess(*texts), estimated=True)
+            counted = guess(json.dumps(self._asked))
+            return Usage(counted, guess(*texts), estimated=True)
         taken = Usage((sent or 0) + read + written, output, read, written)
         if whole:
             return taken

@@ -1,8 +1,8 @@
 """The process of a coding client, as the supervisor holds it by its lifeline. Starts it, waits for
 it, ends it; reads none of its output.
 
-Neither a thread nor a signal handler is needed: one pair of sockets tells the keeper that we are
-dead, and us that the keeper is.
+Neither a thread nor a signal handler is needed: one pair of sockets tells the watchdog that we are
+dead, and us that the watchdog is.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import IO
 
-KEEPER = os.path.join(os.path.dirname(__file__), "lifeline.py")
+WATCHDOG = os.path.join(os.path.dirname(__file__), "watchdog.py")
 END = b"."
 
 
@@ -38,12 +38,12 @@ class Child:
         self._life = ours
         stdin, stdout, stderr = files
         try:
-            self._keeper = subprocess.Popen(
+            self._watchdog = subprocess.Popen(
                 [
                     sys.executable,
                     "-I",
                     "-S",
-                    KEEPER,
+                    WATCHDOG,
                     str(theirs.fileno()),
                     str(grace),
                     *command,
@@ -71,17 +71,17 @@ class Child:
                 await asyncio.get_running_loop().sock_recv(self._life, 1)
         except TimeoutError:
             return None
-        return self._keeper.wait()
+        return self._watchdog.wait()
 
     async def end(self) -> None:
         """End the process, kindly at first; do nothing where it has ended. Cancelled meanwhile, it
         is killed.
         """
         try:
-            if self._keeper.poll() is None:
+            if self._watchdog.poll() is None:
                 self._life.send(END)
                 await self.wait()
         except (BrokenPipeError, ConnectionResetError):  # it has just ended
-            self._keeper.wait()
+            self._watchdog.wait()
         finally:
             self._life.close()

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from orchestrator.engines.reading import Rule
+from orchestrator.engines.output_rules import Rule
 
 # What any program needs of our environment. Everything else is some other agent's, or a secret of
 # nobody's concern.

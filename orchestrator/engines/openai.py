@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from orchestrator.engines.guarded import options_of
+from orchestrator.engines.http_client import options_of
 from orchestrator.engines.protocol import (
     Call,
     EngineError,
@@ -325,6 +325,6 @@ class _Reading:
 def _failed(error: Any) -> EngineError | Dropped:
     """Return the error that the provider sent in the stream instead of a reply."""
     code, message = getattr(error, "code", None), getattr(error, "message", None)
-    found = RuntimeError(message)
-    found.body = {"code": code, "message": message}  # type: ignore[attr-defined]
-    return problem(found, streaming=True)
+    failure = RuntimeError(message)
+    failure.body = {"code": code, "message": message}  # type: ignore[attr-defined]
+    return problem(failure, streaming=True)

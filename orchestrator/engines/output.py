@@ -1,5 +1,5 @@
 """The output files of a coding client, standard output and errors, which grow while it runs and
-stay when it dies. Understands none of it; `reading` does. When it has ended, secrets are masked.
+stay when it dies. Understands none of it; `output_rules` does. Secrets are masked at the end.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ import tempfile
 from types import TracebackType
 from typing import IO
 
-from orchestrator.engines import reading
+from orchestrator.engines import output_rules
 from orchestrator.engines.clients import Client
-from orchestrator.engines.reading import Said
+from orchestrator.engines.output_rules import Said
 from synapse.privacy.secrets import mask_lines
 from synapse.system.plain_files import open_file, read_file, replace_file
 
@@ -52,14 +52,16 @@ class Output:
     def understood(self, client: Client) -> Said:
         self.said.seek(self._starts[self.said])
         if client.form == "text":
-            text = self.said.read(reading.LONGEST).decode("utf-8", "replace").strip()
+            text = (
+                self.said.read(output_rules.LONGEST).decode("utf-8", "replace").strip()
+            )
             return Said(text, understood=1)
         pieces = (
-            reading.lines(self.said)
+            output_rules.lines(self.said)
             if client.form == "lines"
-            else reading.whole(self.said)
+            else output_rules.whole(self.said)
         )
-        return reading.understand(pieces, client.rules)
+        return output_rules.understand(pieces, client.rules)
 
     def tail(self) -> str:
         """Return the end of the output, errors last."""

@@ -1,7 +1,7 @@
 """Engines that are programs: a coding client, or any command. A step is one session of it, from
 start to end. Nothing here knows of memory.
 
-`clients` has what each client is like, `asking` makes its request, `reading` understands its
+`clients` has what each client is like, `client_command` makes its request, `output_rules` reads its
 output, `child` holds its process. Its agent uses the memory's shell, and is bound to it by the
 environment of its place.
 """
@@ -20,11 +20,12 @@ from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
 
-from orchestrator.engines import clients, reading
-from orchestrator.engines.asking import Session, fill, prompt_of, values_for
+from orchestrator.engines import clients, output_rules
 from orchestrator.engines.child import Child
+from orchestrator.engines.client_command import Session, fill, prompt_of, values_for
 from orchestrator.engines.clients import Client
 from orchestrator.engines.output import Output
+from orchestrator.engines.output_rules import Rule, Said
 from orchestrator.engines.protocol import (
     Broken,
     ContextTooLong,
@@ -36,7 +37,6 @@ from orchestrator.engines.protocol import (
     Unavailable,
     Usage,
 )
-from orchestrator.engines.reading import Rule, Said
 
 GRACE = 5.0  # what a client has to leave its session in order
 LIMIT = 256 * 1024 * 1024  # bytes of output; nobody says that much on purpose
@@ -281,7 +281,7 @@ class Process:
     def _turn(self, said: Said, request: Request, session: Session) -> Turn:
         text, blocked = said.text, said.blocked
         if self.report:
-            text, blocked = reading.reported(said)
+            text, blocked = output_rules.reported(said)
         usage = said.usage or Usage(estimated=True)
         used = usage if self.client.totals else Usage()
         return Turn(

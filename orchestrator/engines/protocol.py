@@ -220,8 +220,8 @@ def taken_by(error: BaseException, weight: int) -> int:
     if not isinstance(error, EngineError):
         return weight
     usage = getattr(error, "usage", None) or Usage()
-    known = usage.input_tokens + usage.output_tokens
-    return known + weight if getattr(error, "sent", False) else known
+    tokens = usage.input_tokens + usage.output_tokens
+    return tokens + weight if getattr(error, "sent", False) else tokens
 
 
 def reported(*counts: object) -> bool:

@@ -187,8 +187,8 @@ def asked_wait(headers: Mapping[str, str]) -> float:
 
 
 async def end_long_waits(response: Any) -> None:
-    """Have the SDK give up at once where the provider asks for a longer wait than it would keep to:
-    asked again sooner, the provider says the same.
+    """Stop the SDK's retries where the provider asks for a longer wait than the SDK would make: a
+    retry before that gets the same answer.
     """
     if asked_wait(response.headers) > LONGEST_WAIT:
         response.headers["x-should-retry"] = "false"

@@ -90,8 +90,8 @@ def read_payload(descriptor: int) -> dict[str, Any]:
 
     end, chunks, size = time.monotonic() + READ_WITHIN, [], 0
     while True:
-        left = max(end - time.monotonic(), 0)
-        ready, _, _ = select.select([descriptor], [], [], left)
+        seconds = max(end - time.monotonic(), 0)
+        ready, _, _ = select.select([descriptor], [], [], seconds)
         if not ready:
             raise TimeoutError("the event did not come to its end")
         chunk = os.read(descriptor, 1 << 16)

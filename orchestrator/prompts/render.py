@@ -210,8 +210,8 @@ def fenced(
     mark = _mark(fence)
     marks = {part: f"[{mark} {part}]" for part in ("opening", value, "closing")}
     rendered = templates.render(name, {**more, **marks})
-    before, found, behind = rendered.partition("".join(marks.values()))
-    is_once = found and rendered.lower().count(mark) == len(marks)
+    before, marker, after = rendered.partition("".join(marks.values()))
+    is_once = marker and rendered.lower().count(mark) == len(marks)
     if not is_once or fence in rendered or before[-1:] not in ("", "\n"):
         kind, path = (
             "{{ opening }}{{ "
@@ -221,7 +221,7 @@ def fenced(
         )
         raise BrokenTemplate(f"{path} has to have {kind}", file=path, line=1)
     opening, closing = tags(fence)
-    return f"{before}{opening}{body}{closing}{behind}"
+    return f"{before}{opening}{body}{closing}{after}"
 
 
 def _mark(fence: str) -> str:

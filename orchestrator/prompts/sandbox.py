@@ -210,9 +210,9 @@ class Sandbox(ImmutableSandboxedEnvironment):
         tree = super()._parse(source, name, filename)
         for node in tree.find_all(nodes.Node):
             if isinstance(node, _REFUSED) or not _constant(node):
-                what = type(node).__name__.lower()
+                kind = type(node).__name__.lower()
                 raise TemplateSyntaxError(
-                    f"a template has no such {what}: what it would make cannot be bounded",
+                    f"a template has no such {kind}: what it would make cannot be bounded",
                     node.lineno,
                     name,
                     filename,

@@ -215,9 +215,9 @@ def _place(error: Exception) -> tuple[str, int] | None:
     """
     if (line := getattr(error, "lineno", None)) is not None:
         return str(getattr(error, "filename", None)), int(line)
-    found, trace = None, error.__traceback__
+    position, trace = None, error.__traceback__
     while trace is not None:
         path = trace.tb_frame.f_code.co_filename
-        found = (path, trace.tb_lineno) if path.endswith(SUFFIX) else found
+        position = (path, trace.tb_lineno) if path.endswith(SUFFIX) else position
         trace = trace.tb_next
-    return found
+    return position

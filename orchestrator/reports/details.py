@@ -79,21 +79,21 @@ def detail(source: Source, run: Fields) -> Detail:
     id, damaged = str(run["run"]), ""
     folder = source.folder(id)
     try:
-        taken = steps.read(folder.lines(STEPS))
+        lines = steps.read(folder.lines(STEPS))
     except StoreCorrupt as error:
-        taken, damaged = [], str(error)
+        lines, damaged = [], str(error)
     children = find_runs(source, parent=id)
-    own, *below = run_rows(source, [run, *reversed(children)])
+    own, *descendants = run_rows(source, [run, *reversed(children)])
     try:
         result = folder.read(OUTPUT)
     except NotFound:
         result = ""
     return Detail(
         own,
-        tuple(taken),
-        account_of(own, ledger.read(folder.lines(LEDGER)), taken),
+        tuple(lines),
+        account_of(own, ledger.read(folder.lines(LEDGER)), lines),
         result,
-        tuple(below),
+        tuple(descendants),
         tuple(_readings(source, run)),
         damaged,
     )
@@ -106,7 +106,7 @@ def account_of(row: RunRow, lines: list[Line], taken: list[Step]) -> Account:
         sum(tokens.get(name, 0) for name in COORDINATION),
         sum(tokens.values()),
     )
-    again = sum(
+    resent = sum(
         segment.tokens for line in lines for segment in line.sent if not segment.first
     )
     usage = sum((ledger.used(line) for line in lines), start=Usage())
@@ -115,7 +115,7 @@ def account_of(row: RunRow, lines: list[Line], taken: list[Step]) -> Account:
         tokens,
         memory,
         cost,
-        again,
+        resent,
         usage.cached_tokens,
         ledger.overhead(lines).counting,
         _shared(taken),
@@ -123,30 +123,30 @@ def account_of(row: RunRow, lines: list[Line], taken: list[Step]) -> Account:
 
 
 def _shared(taken: list[Step]) -> dict[str, int]:
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for step in taken:
         for how in (step.fields.get("act") or {}).get("counts", ()):
-            found[how] = found.get(how, 0) + 1
-    return found
+            counts[how] = counts.get(how, 0) + 1
+    return counts
 
 
 def _readings(source: Source, run: Fields) -> list[Reading]:
     """Return whom the result of a run reached: its parent by its steps, others by deliveries."""
-    found = []
+    readings = []
     parent, entry = run.get("parent"), run.get("entry")
     if parent:
         for step in steps.read_known(source.folder(str(parent)).lines(STEPS)):
             if run["run"] in step.fields.get("read", ()):
-                found.append(Reading(str(parent), "was told it", str(parent), None))
+                readings.append(Reading(str(parent), "was told it", str(parent), None))
                 break
     if entry:
         with source.store.snapshot() as snap:
             rows = snap.deliveries(entry=str(entry))
-        found += [
+        readings += [
             Reading(str(row["agent"]), str(row["state"]), row.get("run"), row.get("at"))
             for row in rows
         ]
-    return found
+    return readings
 
 
 def receipt_json(source: Source, run: Fields) -> dict[str, Any] | None:

@@ -61,20 +61,20 @@ class Window(NamedTuple):
 
 def lanes(source: Source, rows: Iterable[RunRow]) -> list[Lane]:
     """Return a lane for each run, in the order in which they began."""
-    found = [_lane(source, row) for row in rows]
-    return sorted(found, key=lambda lane: (lane.began, lane.row.fields["seq"]))
+    drawn = [_lane(source, row) for row in rows]
+    return sorted(drawn, key=lambda lane: (lane.began, lane.row.fields["seq"]))
 
 
 def _lane(source: Source, row: RunRow) -> Lane:
     folder = source.folder(row.id)
     lines = ledger.read(folder.lines(LEDGER))
-    taken = steps.read_known(folder.lines(STEPS))
+    recorded = steps.read_known(folder.lines(STEPS))
     began = int(row.fields["at"])
     return Lane(
         row,
         began,
         began + max(row.took, 0),
-        tuple(parts_of(taken, steps.times(folder.lines(TIMES)), began)),
+        tuple(parts_of(recorded, steps.times(folder.lines(TIMES)), began)),
         sum(line.counted for line in lines),
         sum(part.tokens for line in lines for part in line.sent if not part.first),
         ledger.spent(lines)[0].cached_tokens,
@@ -128,10 +128,17 @@ def windows_of(found: Sequence[Lane]) -> list[Window]:
     cuts = sorted({at for lane in found for at in (lane.began, lane.ended)})
     windows = []
     for began, ended in pairwise(cuts):
-        here = [lane for lane in found if lane.began <= began and lane.ended >= ended]
-        if here:
+        running = [
+            lane for lane in found if lane.began <= began and lane.ended >= ended
+        ]
+        if running:
             windows.append(
-                Window(began, ended, tuple(lane.row.id for lane in here), _hourly(here))
+                Window(
+                    began,
+                    ended,
+                    tuple(lane.row.id for lane in running),
+                    _hourly(running),
+                )
             )
     return windows
 

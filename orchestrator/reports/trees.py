@@ -80,32 +80,34 @@ def trees(
     """Return the trees of these runs, oldest first."""
     children = children_of(source, run, limit)
     tops = [str(top["run"]) for top in children.get(None, ())]
-    wanted, pending = [], [*children.get(None, ())]
+    nodes, pending = [], [*children.get(None, ())]
     while pending:
         fields = pending.pop()
-        wanted.append(fields)
+        nodes.append(fields)
         pending += children.get(str(fields["run"]), ())
-    rows = {row.id: row for row in run_rows(source, wanted)}
+    rows = {row.id: row for row in run_rows(source, nodes)}
     return [_node(top, rows, children) for top in tops]
 
 
 def _node(id: str, rows: Mapping[str, RunRow], children: Children) -> Node:
-    below = tuple(
+    subtrees = tuple(
         _node(str(run["run"]), rows, children) for run in children.get(id, ())
     )
     row = rows[id]
     costs = [
-        cost for cost in (row.cost, *(node.cost for node in below)) if cost is not None
+        cost
+        for cost in (row.cost, *(node.cost for node in subtrees))
+        if cost is not None
     ]
     began = int(row.fields["at"])
-    ends = [int(node.row.fields["at"]) + node.took for node in below]
+    ends = [int(node.row.fields["at"]) + node.took for node in subtrees]
     return Node(
         row,
-        below,
-        1 + sum(node.runs for node in below),
-        row.turns + sum(node.turns for node in below),
-        row.tokens + sum(node.tokens for node in below),
-        row.usage.estimated or any(node.estimated for node in below),
+        subtrees,
+        1 + sum(node.runs for node in subtrees),
+        row.turns + sum(node.turns for node in subtrees),
+        row.tokens + sum(node.tokens for node in subtrees),
+        row.usage.estimated or any(node.estimated for node in subtrees),
         sum(costs) if costs else None,
         max([began + row.took, *ends]) - began,
     )

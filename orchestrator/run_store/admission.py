@@ -60,7 +60,7 @@ class Admission:
         engine_of: Callable[[Task, Agent, EngineDefaults], tuple[str, Engine]],
         defaults: EngineDefaults,
     ) -> tuple[Run, bool]:
-        """Begin a run, within the limits, or return the run that does this work already or did it a
+        """Start a run, within the limits, or return the run that does this work already or did it a
         moment ago.
         """
         agent = registered(self.store, task.agent)

@@ -164,11 +164,11 @@ class RunStore:
             return f"you may not give work to anybody: {why(doubts)}"
         agents, flat = self.store.agents(), self.store.settings.flat
         own = self.agent(giver.agent).joined(giver.project)
-        others = workers(agents.values(), own, flat)
+        permitted = workers(agents.values(), own, flat)
         if agent not in agents:
-            return unknown(agent, others)
+            return unknown(agent, permitted)
         if problem := bounds.beyond(own, agents[agent], flat):
-            names = ", ".join(other.id for other in others[:MOST]) or "nobody else"
+            names = ", ".join(other.id for other in permitted[:MOST]) or "nobody else"
             return f"you may not give work to {agent}: {problem}. You may to: {names}"
         if problem := bounds.foreign(own, giver.project, project):
             return f"you may not give work in {inline(project, 80)}: {problem}"

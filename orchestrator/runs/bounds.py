@@ -26,11 +26,11 @@ def beyond(giver: Agent, agent: Agent, flat: bool = False) -> str:
         return "what you write is reviewed, and what it writes is not"
     if mates:
         return ""
-    for verb, rights, wanted in (
+    for verb, rights, globs in (
         ("read", giver.reads, (*(agent.read or ()), *_places(agent))),
         ("write", giver.writes, (*(agent.write or ()), *_places(agent))),
     ):
-        for glob in wanted:
+        for glob in globs:
             if not any(ns.covers(own, glob) for own in rights):
                 return f"it may {verb} {glob}, and you may not"
     return ""
@@ -40,8 +40,8 @@ def foreign(giver: Agent, own: str, project: str) -> str:
     """Return why an agent at work on its `own` project may not give work in another; empty where
     it may: there, it may write itself all that whoever works there may.
     """
-    places = [f"{place}/{project}" for place in PLACES]
-    lacking = [place for place in places if not ns.matches_any(giver.writes, place)]
+    places = [f"{folder}/{project}" for folder in PLACES]
+    lacking = [folder for folder in places if not ns.matches_any(giver.writes, folder)]
     if project == own or not lacking:
         return ""
     return f"you may not write {lacking[0]}; name {own}, or leave the project out"
@@ -61,4 +61,4 @@ def _authority(agent: Agent, flat: bool, *, general: bool) -> int:
 
 
 def _places(agent: Agent) -> list[str]:
-    return [f"{place}/{name}/*" for name in agent.memberships for place in PLACES]
+    return [f"{folder}/{name}/*" for name in agent.memberships for folder in PLACES]

@@ -247,8 +247,8 @@ def _kinds(engine: _Engine, given: bool) -> tuple[str | None, ...]:
         return (engine.type or engine.kind,)
     kinds = (
         kind
-        for kind, place in ENGINES.items()
-        if place.partition(":")[2] == engine.type
+        for kind, module in ENGINES.items()
+        if module.partition(":")[2] == engine.type
     )
     return (engine.kind, *kinds)
 

@@ -54,23 +54,23 @@ def spending(request: Request) -> Markup | None:
     """Return what today cost beside its limits, and the share that memory had in it."""
     if (source := _source(request)) is None:
         return None
-    found, today = limited(source), _today(source)
-    rules = found.day.limits
+    spend, today = limited(source), _today(source)
+    rules = spend.day.limits
     return frame_of(request).markup(
         "runs/card_spending.html",
-        day=found.day,
-        live=found.workspace.live,
+        day=spend.day,
+        live=spend.workspace.live,
         bounds=[
             (name, spent, bound)
             for name, spent, bound in (
-                ("usd", found.day.spent.usd, rules.usd),
-                ("tokens", found.day.spent.tokens, rules.tokens),
-                ("turns", found.day.spent.turns, rules.turns),
+                ("usd", spend.day.spent.usd, rules.usd),
+                ("tokens", spend.day.spent.tokens, rules.tokens),
+                ("turns", spend.day.spent.turns, rules.turns),
             )
             if bound
         ],
         total=sums(source, "agent", today).all,
-        date=found.day.scope.partition(":")[2],
+        date=spend.day.scope.partition(":")[2],
     )
 
 
@@ -89,15 +89,15 @@ def waiting(request: Request) -> Markup | None:
     if (source := _source(request)) is None:
         return None
     memory = gate_of(request).memory
-    found = [
+    items = [
         Waiting("/#questions", "question", f"{entry.author}: {entry.body}", entry.at)
         for entry in memory.questions()
     ]
-    found += [
+    items += [
         Waiting("/review", "review", f"{entry.author}: {entry.body}", entry.at)
         for entry in memory.as_agent(OPERATOR).staged()
     ]
-    found += [
+    items += [
         Waiting(
             f"/runs/{row.id}",
             "run",
@@ -107,7 +107,7 @@ def waiting(request: Request) -> Markup | None:
         for row in run_rows(source, find_runs(source, state="running"))
         if row.waits
     ]
-    found.sort(key=lambda one: one.at)
+    items.sort(key=lambda one: one.at)
     return frame_of(request).markup(
-        "runs/card_waiting.html", found=found[:MOST], more=len(found) - MOST
+        "runs/card_waiting.html", found=items[:MOST], more=len(items) - MOST
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict
 
-from synapse.server.routes.asked import Body
+from synapse.server.routes.parameters import Body
 
 
 class Run(BaseModel):

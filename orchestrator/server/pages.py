@@ -64,25 +64,25 @@ def install(app: FastAPI) -> None:
 @router.get("/runs")
 def runs(request: Request, asked: Asked, since: Text = "") -> Response:
     """Show the newest trees; with filters the runs that they let through."""
-    wanted = {
+    filters = {
         name: value
         for name in FILTERED
         if (value := request.query_params.get(name, "")[:200])
     }
-    if wanted or since:
-        rows = run_rows(asked, _filtered(asked, wanted, since))
+    if filters or since:
+        rows = run_rows(asked, _filtered(asked, filters, since))
         nodes = [(0, _alone(row)) for row in rows]
         more = False
     else:
-        found = trees(asked, limit=TREES + 1)
-        more = len(found) > TREES
-        nodes = [pair for top in reversed(found[-TREES:]) for pair in top.walk()]
+        newest = trees(asked, limit=TREES + 1)
+        more = len(newest) > TREES
+        nodes = [pair for top in reversed(newest[-TREES:]) for pair in top.walk()]
     return frame_of(request).answer(
         request,
         "runs/list.html",
         nodes=nodes,
         more=more,
-        wanted={**wanted, **({"since": since} if since else {})},
+        wanted={**filters, **({"since": since} if since else {})},
     )
 
 
@@ -114,14 +114,14 @@ def run(request: Request, id: str, asked: Asked) -> Response:
 
 
 def _run_page(request: Request, asked: Source, fields: Fields) -> Response:
-    found = detail(asked, fields)
+    report = detail(asked, fields)
     (tree,) = trees(asked, str(fields["run"]))
     return frame_of(request).answer(
         request,
         "runs/run.html",
-        found=found,
+        found=report,
         tree=tree,
-        steps=found.steps[-STEPS:],
+        steps=report.steps[-STEPS:],
         receipt=receipt_json(asked, fields),
         stopping=asked_to_stop(asked, str(fields["run"])),
     )
@@ -169,15 +169,15 @@ def end(request: Request, id: str, asked: Asked, fields: Form) -> Response:
 @router.get("/lanes")
 def timeline(request: Request, asked: Asked, run: Text = "") -> Response:
     """Show the runs of a tree side by side; the newest tree unless one is named."""
-    found = trees(asked, run or None, limit=8)
-    top = found[0] if run and found else found[-1] if found else None
+    newest = trees(asked, run or None, limit=8)
+    top = newest[0] if run and newest else newest[-1] if newest else None
     nodes = [node for _, node in top.walk()] if top else []
     side = lanes(asked, [node.row for node in nodes])
     return frame_of(request).answer(
         request,
         "runs/lanes.html",
         top=top,
-        others=[node for node in reversed(found) if node is not top],
+        others=[node for node in reversed(newest) if node is not top],
         drawn=draw(side[:LANES]),
         hidden=max(len(side) - LANES, 0),
         windows=busiest(side),
@@ -190,8 +190,8 @@ def costs(request: Request, asked: Asked, by: Text = DAY, since: Text = "") -> R
     """Show what runs took, by day or by another of their fields."""
     by = by if by in (*BY, DAY) else DAY
     floor = parse_since(since or None, asked.now()) or 0
-    found = sums(asked, by, floor)
-    days = found if by == DAY else sums(asked, DAY, floor)
+    result = sums(asked, by, floor)
+    days = result if by == DAY else sums(asked, DAY, floor)
     points = [
         [parse_since(day.name, asked.now()) or 0, day.cost or 0.0, day.tokens]
         for day in days.groups
@@ -204,12 +204,12 @@ def costs(request: Request, asked: Asked, by: Text = DAY, since: Text = "") -> R
     return frame_of(request).answer(
         request,
         "runs/costs.html",
-        found=found,
+        found=result,
         by=by,
         since=since,
         choices=(DAY, *BY),
         points=[[at // 1_000_000, cost, tokens] for at, cost, tokens in points],
-        priced=found.all.cost is not None,
+        priced=result.all.cost is not None,
         link=link,
     )
 
@@ -218,24 +218,24 @@ def costs(request: Request, asked: Asked, by: Text = DAY, since: Text = "") -> R
 def results(request: Request, asked: Asked) -> Response:
     """Show results that cost turns and that nobody read."""
     rows = run_rows(asked, unread_runs(asked, find_runs(asked)))
-    known = [row.cost for row in rows if row.cost is not None]
+    costs = [row.cost for row in rows if row.cost is not None]
     return frame_of(request).answer(
         request,
         "runs/results.html",
         rows=rows,
         tokens=sum(row.tokens for row in rows),
-        cost=sum(known) if known else None,
+        cost=sum(costs) if costs else None,
     )
 
 
 @router.get("/wakes")
 def wakes(request: Request, asked: Asked, since: Text = "7d") -> Response:
     """Show how far critical entries got on their way into prompts."""
-    found = list(islice(find_wakes(asked, since or "7d"), WAKES + 1))
+    rows = list(islice(find_wakes(asked, since or "7d"), WAKES + 1))
     return frame_of(request).answer(
         request,
         "runs/wakes.html",
-        wakes=found[:WAKES],
+        wakes=rows[:WAKES],
         since=since,
-        more=len(found) > WAKES,
+        more=len(rows) > WAKES,
     )

@@ -22,7 +22,7 @@ from synapse.model.dates import since as parse_since
 from synapse.server.answers import conditional, made
 from synapse.server.callers import Operator
 from synapse.server.problems import responses
-from synapse.server.routes.asked import Id, Once, Time, moment
+from synapse.server.routes.parameters import Id, Once, Time, moment
 from synapse.wire.forms import fields
 
 router = APIRouter(tags=["runs"])
@@ -84,8 +84,8 @@ def end(
 ) -> Response:
     """Ask for the end of a run and of all that it spawned; asked for again, nothing is written."""
     reason = body.reason if body else REASON
-    name, gone = stop(asked, id, reason, once)
-    return made({"stopped": name, "reason": reason, "orphaned": gone}, 202)
+    name, orphaned = stop(asked, id, reason, once)
+    return made({"stopped": name, "reason": reason, "orphaned": orphaned}, 202)
 
 
 @router.get("/tree", response_model=forms.Trees, responses=responses(404, 409))
@@ -109,8 +109,8 @@ def stats(
 @router.get("/debts", response_model=forms.Debts)
 def debts(request: Request, asked: Asked, project: Filter = None) -> Response:
     """Return results that cost turns and that nobody read."""
-    found = unread_runs(asked, find_runs(asked, project=project))
-    rows = run_rows(asked, found)
+    unread = unread_runs(asked, find_runs(asked, project=project))
+    rows = run_rows(asked, unread)
     costs = [row.cost for row in rows if row.cost is not None]
     form = {
         "debts": [row.json() for row in rows],
@@ -129,12 +129,12 @@ def wakes(
     pending: bool = False,
 ) -> Response:
     """Return how far critical entries got on their way into prompts, and to whom."""
-    found = [
+    rows = [
         wake._asdict()
         for wake in find_wakes(asked, since or "7d")
         if agent in (None, wake.agent) and not (pending and wake.rendered is not None)
     ]
-    return conditional(request, {"wakes": found})
+    return conditional(request, {"wakes": rows})
 
 
 @router.get("/limits", response_model=forms.Limited)

@@ -43,5 +43,7 @@ def stop(asked: Source, name: str, reason: str, once: str | None) -> tuple[str, 
             raise Conflict(f"{id} ended before", runs=[id])
         key = once and f"stop:{id}:{once}"
         Runs(asked.store).stop(id, OPERATOR, reason or REASON, key)
-    gone = run["state"] == "running" and not lives(asked.root, str(run.get("holder")))
-    return id, gone
+    orphaned = run["state"] == "running" and not lives(
+        asked.root, str(run.get("holder"))
+    )
+    return id, orphaned

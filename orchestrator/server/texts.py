@@ -35,9 +35,9 @@ def took(micros: float) -> str:
         return f"{seconds * 1_000:.0f} ms"
     if seconds < 60:
         return f"{seconds:.1f} s"
-    minutes, left = divmod(int(seconds), 60)
+    minutes, remaining = divmod(int(seconds), 60)
     if minutes < 60:
-        return f"{minutes} min {left:02} s"
+        return f"{minutes} min {remaining:02} s"
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes:02} min" if hours < 48 else f"{hours // 24} d"
 

@@ -30,7 +30,7 @@ class LoopRunner:
         except RuntimeError:
             self._runner = self._runner or asyncio.Runner()
         else:
-            hint = f"write `await boss.{instead}` here"
+            hint = f"write `await supervisor.{instead}` here"
             raise Conflict(f"{name}() cannot wait in a running event loop: {hint}")
         return self._runner.run(work())
 

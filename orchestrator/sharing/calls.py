@@ -221,11 +221,11 @@ class Sharing:
         them.
         """
         run, turn = session.run.id, len(session.conversation.turns)
-        last_turn, given = self._given.get(run, (-1, set()))
+        last_turn, shared = self._given.get(run, (-1, set()))
         if last_turn != turn:
-            given = set()
-            self._given[run] = turn, given
-        return given
+            shared = set()
+            self._given[run] = turn, shared
+        return shared
 
     def _entries_text(
         self, session: Session, entries: list[Entry]

@@ -357,11 +357,11 @@ class _Connection(BaseHTTPRequestHandler):
                 event._replace(data=misreported(event.data, kind)) for event in events
             ]
         self._begin("text/event-stream")
-        for place, event in enumerate(events):
+        for index, event in enumerate(events):
             if event.of:
                 self._pause(delay)
             data = compact(event.data)
-            if kind == "garbled" and place == len(events) // 2:
+            if kind == "garbled" and index == len(events) // 2:
                 data = data[: len(data) // 2]
             self._event(event.name, data)
         if kind == "drop":

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from orchestrator.engines.protocol import Message, Tool
 from orchestrator.engines.scripted import Move, Seen
+from synapse.system.json import dumps
 
 # How a request may fail. `status`: an error instead of a reply; `error`: one in the middle of a
 # stream; `drop`: the connection ends in the middle of the first call, or of the text; `garbled`: a
@@ -113,7 +114,7 @@ class Event(NamedTuple):
 
 
 def compact(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return dumps(value)
 
 
 def said(asked: Asked, move: Move, fault: Fault | None, number: int) -> Said:
@@ -200,8 +201,8 @@ def misreported(value: Any, kind: str) -> Any:
     if isinstance(value, list):
         return [misreported(item, kind) for item in value]
     if isinstance(value, Mapping):
-        kept = {key: item for key, item in value.items() if key != "usage"}
-        report = {key: misreported(item, kind) for key, item in kept.items()}
+        remaining = {key: item for key, item in value.items() if key != "usage"}
+        report = {key: misreported(item, kind) for key, item in remaining.items()}
         if "usage" in value and kind != "no usage":
             report["usage"] = (
                 _negative(value["usage"]) if kind == "negative usage" else None

@@ -108,12 +108,12 @@ def _declared(name: str, fields: object) -> Shares | None:
             f"tools: {name}: files is not valid: write names of arguments, {_EXAMPLE}"
         )
     try:
-        found = shares_of(
+        declared = shares_of(
             Shares(str(fields.get("lifetime", LIFETIME)), files, shares == "whole")
         )
     except InvalidEntry as error:
         raise InvalidEntry(f"tools: {name}: {error}") from None
-    return None if shares == "false" else found
+    return None if shares == "false" else declared
 
 
 def shared(

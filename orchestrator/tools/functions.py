@@ -9,7 +9,6 @@ ToolFailed that says in a line what was wrong. The orchestrator's own tools, `sp
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextvars import copy_context
 from typing import Any, NamedTuple
@@ -19,6 +18,7 @@ from orchestrator.spend.counting import schema_text
 from orchestrator.tools import schema
 from orchestrator.tools.calls import Shares, misnamed, shares_of
 from synapse.errors import USAGE, InvalidEntry, SynapseError
+from synapse.system.json import dumps
 from synapse.system.text import storable
 
 SECONDS = 60.0
@@ -189,11 +189,7 @@ def text_of(result: object) -> str:
     """Return a result as a model reads it: text as it is, anything else as JSON."""
     if isinstance(result, str):
         return result
-    return (
-        "ok"
-        if result is None
-        else json.dumps(_plain(result), ensure_ascii=False, separators=(",", ":"))
-    )
+    return "ok" if result is None else dumps(_plain(result))
 
 
 def schema_tokens(tools: Iterable[Tool], count: Callable[[str], int]) -> int:

@@ -2,8 +2,8 @@
 streams, or an address.
 
 The SDK is imported when a server is asked for. A server started here lives as long as the block
-that started it. A keeper stands between it and us, as with coding clients: when this process dies,
-however it dies, nothing of it is left.
+that started it. A watchdog stands between it and us, as with coding clients: when this process
+dies, however it dies, nothing of it is left.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from collections.abc import (
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
-from orchestrator.engines.child import KEEPER
+from orchestrator.engines.child import WATCHDOG
 from orchestrator.engines.output import mask_file
 from orchestrator.engines.protocol import Tool
 from orchestrator.tools.functions import SECONDS, ToolFailed, UserTool
@@ -134,7 +134,7 @@ def _client(
     log_file = stack.enter_context(open(log, "a", encoding="utf-8"))  # noqa: SIM115 (the stack closes it)
     started = StdioServerParameters(
         command=sys.executable,
-        args=["-I", "-S", KEEPER, life, GRACE, *argv],
+        args=["-I", "-S", WATCHDOG, life, GRACE, *argv],
         env=dict(env) if env else None,
         cwd=folder,
     )
@@ -145,7 +145,7 @@ def _lifeline(stack: AsyncExitStack) -> str:
     """Make a named pipe that only this process writes to: it closes when the process dies."""
     folder = tempfile.mkdtemp(
         prefix="synapse-"
-    )  # the keeper removes it; we do where none began
+    )  # the watchdog removes it; we do where none began
     stack.callback(shutil.rmtree, folder, ignore_errors=True)
     path = os.path.join(folder, "life")
     os.mkfifo(path, 0o600)

@@ -44,7 +44,7 @@ class Place(NamedTuple):
 
     @property
     def root(self) -> str:
-        """The workspace of the repository, where there is one."""
+        """Return the workspace of the repository, where there is one."""
         return os.path.join(self.repository, "shared-memory")
 
 

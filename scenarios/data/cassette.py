@@ -17,6 +17,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from orchestrator.engines.protocol import Call, Message, Request, Turn, Usage
+from synapse.system.json import dumps
 
 FORMAT = "brain-suite/cassette-v1"
 # `replay`: what is not there is an error. `once`: all is asked, and there must be no cassette yet.
@@ -98,8 +99,8 @@ class Cassette:
                 )
 
     def find(self, request: Request) -> Played | None:
-        """The next answer to this question; None where it has to be asked. Missed where it may not
-        be.
+        """Return the next answer to this question; None where it has to be asked. Missed where it
+        may not be.
         """
         waiting = self._known.get(self._key(request))
         if waiting:
@@ -137,7 +138,7 @@ class Cassette:
         return key_of(request, self.clean)
 
     def clean(self, text: str) -> str:
-        """The text without secrets: what looks like one, and what the environment calls one."""
+        """Return the text without secrets: what looks like one, or is one in the environment."""
         for secret in self._secrets:
             text = text.replace(secret, SECRET)
         return _SECRETS.sub(SECRET, text)
@@ -149,8 +150,8 @@ def key_of(request: Request, clean: Callable[[str], str] = str) -> str:
 
 
 def canonical(request: Request) -> str:
-    """The question in one form, whatever was different when it was asked: each such thing by its
-    number.
+    """Return the question in one form, whatever was different when it was asked: each such thing by
+    its number.
     """
     text = json.dumps(
         asked(request), ensure_ascii=False, sort_keys=True, separators=(",", ":")
@@ -233,4 +234,4 @@ def _played(line: Mapping[str, Any]) -> Played:
 
 
 def _dump(value: Mapping[str, Any]) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n"
+    return dumps(value) + "\n"

@@ -48,7 +48,7 @@ class BrokenScenario(Exception):
 
 
 def library() -> dict[str, str]:
-    """The scenarios that come with this package: id -> text."""
+    """Return the scenarios that come with this package: id -> text."""
     folder = resources.files("scenarios") / "library"
     files = sorted(folder.iterdir(), key=lambda file: file.name)
     return {
@@ -59,7 +59,7 @@ def library() -> dict[str, str]:
 
 
 def find(named: str) -> str:
-    """The text of a scenario: one of the library by its id, or a file."""
+    """Return the text of a scenario: one of the library by its id, or a file."""
     if named in (scenarios := library()):
         return scenarios[named]
     if not os.path.isfile(named):
@@ -72,7 +72,7 @@ def find(named: str) -> str:
 
 
 def load(text: str, cell: Mapping[str, Any] | None = None) -> Scenario:
-    """The scenario that a text describes, with the parameters of a cell in place of its own."""
+    """Return the scenario that a text describes, with the parameters of a cell where given."""
     try:
         fields = yaml.load(text, depth=DEPTH, typed=True)
     except Exception as error:
@@ -240,8 +240,8 @@ class _Reader:
         where: str,
         more: Mapping[str, Callable[[Any], Any]] | None = None,
     ) -> N:
-        """A value from a mapping, each field by its own rule, else as it is and by the type of its
-        default.
+        """Return a value from a mapping, each field by its own rule, else as it is and by the type
+        of its default.
         """
         names: tuple[str, ...] = kind._fields  # type: ignore[attr-defined]
         defaults: Mapping[str, Any] = kind._field_defaults  # type: ignore[attr-defined]
@@ -317,9 +317,9 @@ class _Reader:
         return items
 
     def _repeated(self, name: str) -> Iterator[dict[str, Any]]:
-        """Each item of a list; one with `count` so many times, `{i}` being its number; one with
-        `each` for each of these words, `{each}` being the word. With `every`, each begins so many
-        seconds after the one before.
+        """Yield each item of a list; one with `count` so many times, `{i}` being its number; one
+        with `each` for each of these words, `{each}` being the word. With `every`, each begins so
+        many seconds after the one before.
         """
         for item in self._list(self.fields, name):
             if not isinstance(item, dict):
@@ -344,7 +344,7 @@ class _Reader:
                 )
 
     def _filled(self, value: Any) -> Any:
-        """The tree with every `$name` replaced by the parameter."""
+        """Return the tree with every `$name` replaced by the parameter."""
         if isinstance(value, dict):
             return {
                 key: item if key == "params" else self._filled(item)
@@ -411,7 +411,7 @@ def _unresolved(scenario: Scenario) -> Iterator[str]:
 
 
 def _wrong_words(made: Scenario) -> Iterator[str]:
-    """Words that are none of those there are."""
+    """Yield what is wrong with the words that have to be of a list."""
     if made.gated not in made.arms:
         yield f"arms: {made.gated} is missing: gates are about what ships"
     if made.kind not in KINDS:

@@ -95,6 +95,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
+from synapse.system.json import dumps
+
 FORMAT = "brain-suite/ledger-v1"
 KINDS = (
     "begin", "fact", "spawn", "prompt", "completion", "tool_call", "tool_result", "write", "read",
@@ -143,26 +145,21 @@ class BrokenLedger(Exception):
 
 
 def cell_name(cell: Mapping[str, Any]) -> str:
-    """The parameters in one word: `n=20,overlap=0.5`; empty for those of the scenario."""
+    """Return the parameters in one word: `n=20,overlap=0.5`; empty for those of the scenario."""
     return ",".join(f"{name}={cell[name]}" for name in sorted(cell))
 
 
-_encode = json.JSONEncoder(
-    ensure_ascii=False, separators=(",", ":")
-).encode  # made once
-
-
 def dump(event: Event) -> str:
-    return _encode(event) + "\n"
+    return dumps(event) + "\n"
 
 
 def lines_of(run: Run) -> Iterator[str]:
-    """The lines of a run."""
+    """Return the lines of a run."""
     return map(dump, run.events)
 
 
 def write(path: str, lines: Iterable[str]) -> None:
-    """The lines into a file. The bytes depend on the lines alone, gzipped or not."""
+    """Write the lines into a file. The bytes depend on the lines alone, gzipped or not."""
     if not path.endswith(".gz"):
         with open(path, "w", encoding="utf-8", newline="") as file:
             file.writelines(lines)
@@ -173,7 +170,9 @@ def write(path: str, lines: Iterable[str]) -> None:
 
 
 def lines(path: str) -> Iterator[str]:
-    """The lines of a ledger's file, one after another; BrokenLedger where it cannot be unpacked."""
+    """Yield the lines of a ledger's file, one after another; BrokenLedger where it cannot be
+    unpacked.
+    """
     try:
         if path.endswith(".gz"):
             yield from unpacked(path)
@@ -185,8 +184,8 @@ def lines(path: str) -> Iterator[str]:
 
 
 def unpacked(path: str) -> Iterator[str]:
-    """The lines of a gzipped file, piece by piece, as far as `MOST` and `RATIO` allow; BrokenLedger
-    for more: a few kilobytes can be made that unpack to more than any memory holds.
+    """Yield the lines of a gzipped file, piece by piece, as far as `MOST` and `RATIO` allow;
+    BrokenLedger for more: a few kilobytes can be made that unpack to more than any memory holds.
     """
     with gzip.open(path) as file:
         bounded = io.BufferedReader(_Bounded(file, path), 1 << 20)
@@ -218,19 +217,19 @@ class _Bounded(io.RawIOBase):
 
 
 def read(path: str) -> list[Run]:
-    """The runs of a ledger."""
+    """Return the runs of a ledger."""
     return list(runs(lines(path)))
 
 
 def runs(lines: Iterable[str]) -> Iterator[Run]:
-    """The runs that these lines hold; BrokenLedger where they do not begin, end or follow as they
-    should.
+    """Return the runs that these lines hold; BrokenLedger where they do not begin, end or follow as
+    they should.
     """
     return _runs(_event(number, line) for number, line in enumerate(lines, 1))
 
 
 def checked(run: Run) -> Run:
-    """This run; BrokenLedger where its lines would be none."""
+    """Return this run; BrokenLedger where its lines would be none."""
     (runs_found,) = _runs(
         _known(number, event) for number, event in enumerate(run.events, 1)
     )

@@ -58,7 +58,7 @@ PARAMETERS: Mapping[str, Parameter] = {
     "relay_loss": Parameter(0.12,
     "chance that a lossy manager drops or changes a fact that it passes on"),
     "bell_lost": Parameter(1.0,
-    "chance that no bell rings for news; at 1, supervisors look every second"),
+    "chance that no notification comes of news; at 1, supervisors look every second"),
     "told_twice": Parameter(0.0, "chance that news is delivered once more, after it was told"),
     "price": Parameter(1.0,
     "what finding something out oneself costs, times the scenario's own figure"),
@@ -256,7 +256,9 @@ class Scenario(NamedTuple):
 
     @property
     def gated(self) -> str:
-        """The arm that is judged: what ships. For a memory alone, the nights that it ships with."""
+        """Return the arm that is judged: what ships. For a memory alone, the nights that it ships
+        with.
+        """
         return NIGHTLY if self.kind == "memory" else SHIPPED
 
     def fact(self, id: str) -> Fact:
@@ -266,7 +268,7 @@ class Scenario(NamedTuple):
         return next(job for job in self.jobs if job.id == id)
 
     def given_by(self, id: str) -> list[Job]:
-        """The tasks that the agent of this one gives out."""
+        """Return the tasks that the agent of this one gives out."""
         return [job for job in self.jobs if job.given == id]
 
 
@@ -274,7 +276,7 @@ KINDS = ("team", "memory", "crash")
 
 
 def drawn_needs(scenario: Scenario, seed: int) -> Scenario:
-    """The scenario under a seed: every task with the needs that it draws."""
+    """Return the scenario under a seed: every task with the needs that it draws."""
     ids, used, jobs = [fact.id for fact in scenario.facts], 0, []
     for job in scenario.jobs:
         if job.draws is not None:
@@ -289,13 +291,13 @@ def drawn_needs(scenario: Scenario, seed: int) -> Scenario:
 
 
 def matching(glob: str, ids: Iterable[str]) -> list[str]:
-    """The ids that a glob means."""
+    """Return the ids that a glob means."""
     return [id for id in ids if fnmatchcase(id, glob)]
 
 
 def cells(scenario: Scenario) -> list[dict[str, Any]]:
-    """The cells of its grid, in which something differs from the scenario's own parameters; each
-    once.
+    """Return the cells of its grid, in which something differs from the scenario's own parameters;
+    each once.
     """
     result: list[dict[str, Any]] = []
     for axis in scenario.grid:

@@ -58,13 +58,13 @@ def figures(run: Run) -> dict[str, float]:
 
 
 def _best(given: list[Event]) -> set[str]:
-    """The answers that nobody of higher authority contradicts."""
+    """Return the answers that nobody of higher authority contradicts."""
     top = max(answer["authority"] for answer in given)
     return {str(answer["version"]) for answer in given if answer["authority"] == top}
 
 
 def _shown(run: Run, action: Event, versions: set[str], since: int) -> list[Event]:
-    """The prompts in that time, before the action, which showed its agent one of these."""
+    """Return the prompts in that time, before the action, which showed its agent one of these."""
     return [
         prompt
         for prompt in run.of("prompt")

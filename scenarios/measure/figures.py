@@ -10,6 +10,6 @@ Figures = dict[str, float]
 
 
 def share(name: str, cases: Iterable[Any]) -> Figures:
-    """The share of the cases that hold; nothing where there are none."""
+    """Return the share of the cases that hold; nothing where there are none."""
     truths = [bool(case) for case in cases]
     return {name: fmean(truths)} if truths else {}

@@ -154,7 +154,7 @@ def _metrics(study: Study) -> Table:
 
 
 def _comparisons(study: Study, scenario: str) -> list[Table]:
-    """Every arm beside the isolated one, by pairs: tokens, and whether success is no worse."""
+    """Return each arm beside the isolated one in pairs: tokens, and whether success is no worse."""
     rows = [
         _compared(study, scenario, arm)
         for arm in study.arms(scenario)
@@ -204,7 +204,7 @@ def _flips(
     metric: str,
     other: Callable[[Interval], bool],
 ) -> list[str]:
-    """The cells of the sensitivity grid in which a figure says the opposite."""
+    """Return the cells of the sensitivity grid in which a figure says the opposite."""
     figures = (
         (cell, study.figures(scenario, arm, cell).get(metric))
         for cell in sensitivity(study, scenario)
@@ -316,16 +316,16 @@ def _in_cells(study: Study, threshold: Threshold) -> Iterator[tuple[str, Table]]
 
 
 def sensitivity(study: Study, scenario: str) -> list[str]:
-    """The cells in which nothing differs but how agents read, use tools and think, or what things
-    cost.
+    """Return the cells in which nothing differs but how agents read, use tools and think, or what
+    things cost.
     """
     cells = [cell for cell in study.names(scenario) if cell != study.base(scenario)]
     return [cell for cell in cells if study.varied(scenario, cell) <= set(PARAMETERS)]
 
 
 def surface(study: Study, scenario: str) -> list[str]:
-    """The first cell, and those in which only the scenario's own parameters differ: the team's
-    size, say.
+    """Return the first cell, and those in which only the scenario's own parameters differ: the
+    team's size, say.
     """
     return [
         cell
@@ -335,7 +335,7 @@ def surface(study: Study, scenario: str) -> list[str]:
 
 
 def _break_even(study: Study, scenario: str) -> list[Table]:
-    """For each of the other parameters of the surface, the smallest team from which on memory pays:
+    """Return, for each value of the other parameters, the smallest team from which on memory pays:
     the lower end of the saving's interval is above 0 there, and for every larger team. Null where
     there is none.
     """

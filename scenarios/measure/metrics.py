@@ -31,7 +31,7 @@ AGAIN = 0.1  # what a token costs that a provider's cache holds, of its price
 
 
 def measured(run: Run, own: Figures | None = None) -> Figures:
-    """The figures of one run; `own` is what it is tallied to, where that is known."""
+    """Return the figures of one run; `own` is what it is tallied to, where that is known."""
     own = own or tally(run)
     figures = (
         _tokens(run, own)
@@ -63,7 +63,7 @@ def measured(run: Run, own: Figures | None = None) -> Figures:
 
 
 def compared(run: Run, isolated: Run | None, broadcast: Run | None = None) -> Figures:
-    """The figures of a run beside others of the same seed and cell."""
+    """Return the figures of a run beside others of the same seed and cell."""
     tallies = (
         other if other is None else tally(other) for other in (isolated, broadcast)
     )
@@ -73,7 +73,7 @@ def compared(run: Run, isolated: Run | None, broadcast: Run | None = None) -> Fi
 def beside(
     own: Figures, isolated: Figures | None, broadcast: Figures | None = None
 ) -> Figures:
-    """The same, from what each was tallied to."""
+    """Return the figures of a run beside others of its seed and cell, from the figures of each."""
     figures: Figures = {}
     if isolated is not None and own["tokens"] and isolated["tokens"]:
         figures["net_saving"] = 1 - own["tokens"] / isolated["tokens"]
@@ -187,7 +187,7 @@ def _success(run: Run, own: Figures) -> Figures:
 
 
 def _participation(run: Run) -> Figures:
-    """An entry rendered or read, and an entry written, by everybody who had a run."""
+    """Return the share of agents with a run that were shown an entry, and that wrote one."""
     took_part = {event["agent"] for event in run.of("spawn")}
     readers = {
         event["agent"]
@@ -304,7 +304,9 @@ def _shown_facts(prompts: Iterable[Event], labels: tuple[str, ...]) -> set[str]:
 
 
 def _before_work(run: Run, id: str, prompts: list[Event]) -> list[Event]:
-    """The prompts before the first call that does a step of the work, or finds something out."""
+    """Return the prompts before the first call that does a step of the work, or finds something
+    out.
+    """
     starts = [
         event["t"]
         for event in run.of("tool_call")
@@ -360,7 +362,7 @@ def _actions(run: Run) -> Figures:
 
 
 def _given(run: Run) -> dict[tuple[str, str], int]:
-    """When each run was first told each version by a search, or by what it was given instead of a
+    """Return when each run was first given each version, by a search or by a result in place of a
     call.
     """
     sources: dict[tuple[str, str], int] = {}
@@ -371,7 +373,7 @@ def _given(run: Run) -> dict[tuple[str, str], int]:
 
 
 def _first_shown(run: Run) -> dict[tuple[str, str], int]:
-    """When each agent was first shown each version, by the memory or by its own search."""
+    """Return when each agent was first shown each version, by the memory or by its own search."""
     times: dict[tuple[str, str], int] = {}
     for event in run.of("prompt"):
         for versions in event["shows"].values():

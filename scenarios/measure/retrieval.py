@@ -104,7 +104,7 @@ class Answer(NamedTuple):
 
 
 def read(path: str) -> list[Conversation]:
-    """The conversations of a file; BrokenConversations where it holds something else."""
+    """Return the conversations of a file; BrokenConversations where it holds something else."""
     try:
         with open(path, encoding="utf-8") as file:
             samples = json.load(file)
@@ -298,7 +298,7 @@ def in_units(
 
 
 def recall(found: Sequence[object], wanted: set[tuple[str, str]]) -> float:
-    """The share of what is wanted that was found."""
+    """Return the share of what is wanted that was found."""
     return len(wanted.intersection(found)) / len(wanted)
 
 
@@ -389,7 +389,7 @@ def _times(found: Sequence[Answer]) -> dict[str, float]:
 
 
 def table(found: dict[str, Any]) -> str:
-    """The figures for people."""
+    """Return the figures for people."""
     lines = [
         f"{found['questions']} questions about {found['turns']} turns",
         _row("", FIGURES),

@@ -43,7 +43,7 @@ class Sample(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The cell in one word; empty for the scenario's own parameters."""
+        """Return the cell in one word; empty for the scenario's own parameters."""
         return ledger.cell_name(dict(self.cell))
 
 
@@ -77,7 +77,7 @@ def of_lines(lines: Iterable[str]) -> list[Sample]:
 
 
 def of_file(path: str, jobs: int = 1) -> Iterator[Sample]:
-    """The runs of a ledger's file, in their order."""
+    """Yield the runs of a ledger's file, in their order."""
     chunks = _parts(ledger.lines(path))
     first = list(islice(chunks, FEW))
     if jobs <= 1 or len(first) < FEW:
@@ -90,7 +90,7 @@ def of_file(path: str, jobs: int = 1) -> Iterator[Sample]:
 
 
 def _parts(lines: Iterable[str]) -> Iterator[list[str]]:
-    """The lines, a run at a time; where they are no runs, reading them says so."""
+    """Yield the lines, a run at a time; where they are no runs, reading them says so."""
     chunk: list[str] = []
     for line in lines:
         if line.startswith('{"kind":"begin"') and chunk:

@@ -32,7 +32,7 @@ class Interval(NamedTuple):
 
 
 def interval(values: Sequence[float], seed: int = 0, level: float = 0.95) -> Interval:
-    """The mean with its bootstrap interval, bias-corrected and accelerated."""
+    """Return the mean with its bootstrap interval, bias-corrected and accelerated."""
     if not values:
         return Interval(math.nan, math.nan, math.nan)
     mean = fmean(values)
@@ -60,8 +60,8 @@ def _picks(
 def ratio(
     ours: Sequence[float], theirs: Sequence[float], seed: int = 0, level: float = 0.95
 ) -> Interval:
-    """The sum of ours by the sum of theirs, with the bootstrap's percentiles over pairs; NaN where
-    theirs sum to 0, and samples in which they do are left out.
+    """Return the sum of ours by the sum of theirs, with the bootstrap's percentiles over pairs; NaN
+    where theirs sum to 0, and samples in which they do are left out.
     """
     total = sum(theirs)
     if not total:
@@ -80,7 +80,7 @@ def ratio(
 
 
 def _bias(drawn: Sequence[float], mean: float) -> float:
-    """From those drawn, in their order."""
+    """Return the bias correction of a bootstrap, from the drawn means in their order."""
     smaller = (
         bisect_left(drawn, mean) + bisect_right(drawn, mean)
     ) / 2  # those equal to it count by half
@@ -111,7 +111,7 @@ def _end(drawn: Sequence[float], bias: float, speed: float, z: float) -> float:
 
 
 def proportion(hits: int, of: int, level: float = 0.95) -> Interval:
-    """A share with Wilson's interval, which holds at 0 and 1 too."""
+    """Return a share with Wilson's interval, which holds at 0 and 1 too."""
     if not of:
         return Interval(math.nan, math.nan, math.nan)
     z, share = _NORMAL.inv_cdf((1 + level) / 2), hits / of
@@ -168,7 +168,7 @@ def p_value(differences: Sequence[float], seed: int = 0) -> float:
 
 
 def holm(values: Mapping[str, float]) -> dict[str, float]:
-    """The p values of several questions asked of the same runs, as they count together."""
+    """Return the p values of several questions asked of the same runs, as they count together."""
     adjusted: dict[str, float] = {}
     least = 0.0
     for rank, name in enumerate(sorted(values, key=values.__getitem__)):
@@ -213,16 +213,6 @@ def slope(xs: Sequence[float], ys: Sequence[float]) -> Interval:
     low = max(math.floor((len(slopes) - width) / 2), 0)
     high = min(math.ceil((len(slopes) + width) / 2), len(slopes) - 1)
     return Interval(median(slopes), slopes[low], slopes[high])
-
-
-def quantile(values: Sequence[float], share: float) -> float:
-    """The smallest value that so large a share of all does not exceed."""
-    ordered = sorted(values)
-    return (
-        ordered[min(max(math.ceil(share * len(ordered)) - 1, 0), len(ordered) - 1)]
-        if ordered
-        else math.nan
-    )
 
 
 def fragile(holds: Callable[[float], bool], values: Sequence[float]) -> bool:

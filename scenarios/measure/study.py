@@ -59,7 +59,7 @@ class Study:
         )
 
     def base(self, scenario: str) -> str:
-        """The cell that the others vary: the first; empty where it is the scenario's own
+        """Return the cell that the others vary: the first; empty where it is the scenario's own
         parameters.
         """
         return next(iter(self.names(scenario)), "")
@@ -71,8 +71,8 @@ class Study:
         ]
 
     def of(self, scenario: str, arm: str, cell: str | None = None) -> list[Sample]:
-        """The runs of an arm in a cell. Where a cell differs from the first only in what memory is
-        to agents, isolated ones were not played again: those of the first stand for them.
+        """Return the runs of an arm in a cell. Where a cell differs from the first only in what
+        memory is to agents, isolated ones were not played again: those of the first stand for them.
         """
         base = self.base(scenario)
         chosen = base if cell is None else cell
@@ -86,7 +86,7 @@ class Study:
         return self.cells.get((scenario, chosen, arm), [])
 
     def varied(self, scenario: str, cell: str) -> set[str]:
-        """The parameters in which a cell differs from the one that it varies."""
+        """Return the parameters in which a cell differs from the one that it varies."""
         cells = {
             name: set(group[0].cell)
             for (which, name, _), group in self.cells.items()
@@ -107,7 +107,7 @@ class Study:
     def pairs(
         self, scenario: str, arm: str, other: str, cell: str | None = None
     ) -> list[tuple[Sample, Sample]]:
-        """The runs of both arms that have the same seed, and took any tokens."""
+        """Return the runs of both arms that have the same seed, and took any tokens."""
         theirs = {
             sample.seed: sample
             for sample in self.of(scenario, other, cell)
@@ -122,7 +122,7 @@ class Study:
     def figures(
         self, scenario: str, arm: str, cell: str | None = None
     ) -> dict[str, Interval]:
-        """Every figure of an arm in a cell, with its interval."""
+        """Return every figure of an arm in a cell, with its interval."""
         key = scenario, self.base(scenario) if cell is None else cell, arm
         if key not in self._figures:
             self._figures[key] = self._measured(*key)
@@ -223,7 +223,7 @@ class Study:
     def rows(
         self, scenario: str, arm: str, cell: str | None = None
     ) -> list[dict[str, float]]:
-        """The figures of each run, with those that need another arm of its seed."""
+        """Return the figures of each run, with those that need another arm of its seed."""
         labels = {
             name: 0.0
             for sample in self.of(scenario, arm, cell)

@@ -102,7 +102,7 @@ def blockers(run: Run) -> Figures:
 
 
 def _lives(run: Run) -> dict[str, list[tuple[int, int]]]:
-    """When each agent had a session: from its first prompt to its last reply."""
+    """Return when each agent had a session: from its first prompt to its last reply."""
     spans: dict[str, tuple[str, int, int]] = {}
     for event in run.of("prompt", "completion"):
         agent, since, _ = spans.get(event["run"], (event["agent"], event["t"], 0))

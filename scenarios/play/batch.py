@@ -49,7 +49,7 @@ class Played(NamedTuple):
 
 
 def played(orders: Sequence[Order], jobs: int = 1) -> Iterator[Played]:
-    """The runs, in the order of the orders."""
+    """Yield the runs, in the order of the orders."""
     if jobs <= 1 or len(orders) <= 1:
         yield from map(_play, orders)
         return
@@ -58,8 +58,8 @@ def played(orders: Sequence[Order], jobs: int = 1) -> Iterator[Played]:
 
 
 def _settle() -> None:
-    """A process that only plays: what it writes stays in memory, and rubbish is collected between
-    runs.
+    """Prepare a process that only plays: what it writes stays in memory, and garbage is collected
+    between runs.
     """
     if os.access(SHARED, os.W_OK):
         tempfile.tempdir = SHARED

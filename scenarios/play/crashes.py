@@ -140,7 +140,7 @@ def main(root: str, named: str, seed: int) -> None:
 
 
 def play(scenario: Scenario, named: str, arm: str, seed: int) -> ledger.Run:
-    """One team that is killed so many times."""
+    """Play a team that is killed so many times."""
     with tempfile.TemporaryDirectory(prefix="brain-suite-") as parent:
         root = os.path.join(parent, "ws")
         truth = Truth(scenario, seed)
@@ -162,7 +162,7 @@ def play(scenario: Scenario, named: str, arm: str, seed: int) -> ledger.Run:
 
 
 def _life(root: str, named: str, seed: int, after: float | None) -> bool:
-    """A life; killed so many seconds after it was ready. Whether it came to its end."""
+    """Play one life, killed so many seconds after it was ready; return whether it ended itself."""
     command = [sys.executable, "-m", "scenarios.play.crashes", root, named, str(seed)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as life:
         assert life.stdout is not None
@@ -261,7 +261,7 @@ def _recorded(
 
 
 def _acknowledged(root: str, run: Run) -> list[str]:
-    """The entries of which an agent was told that they are stored."""
+    """Return the entries of which an agent was told that they are stored."""
     texts = [
         json.loads(line).get("text") or "" for line in Folder(root, run.id).lines(STEPS)
     ]

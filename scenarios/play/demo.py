@@ -81,8 +81,8 @@ class Player:
         self._narrator = narrator
 
     def hear(self, place: str) -> tuple[synapse.Entry, int]:
-        """The next entry that another agent writes there, and the microseconds from its receipt
-        until now.
+        """Return the next entry that another agent writes there, and the microseconds from its
+        receipt until now.
         """
         for event in self.news:
             if event.entry.namespace == place:
@@ -185,7 +185,7 @@ PLAYS: dict[str, Callable[[Player], None]] = {
 
 
 def act(id: str, root: str, narrator: Queue[Report], together: Barrier) -> None:
-    """The life of one process."""
+    """Play the part of one process."""
     try:
         with synapse.open(root) as memory:
             player = Player(memory.as_agent(id), narrator)
@@ -209,7 +209,7 @@ class Story:
         self._here: dict[str, Report] = {}
 
     def of(self, step: str) -> Report:
-        """The report of this step; waits for it."""
+        """Wait for the report of this step, and return it."""
         while step not in self._here:
             try:
                 report = self._narrator.get(timeout=PATIENCE)
@@ -268,7 +268,7 @@ class Paper:
 
 
 def tell(story: Story, paper: Paper) -> None:
-    """The story, scene by scene."""
+    """Print the story, scene by scene."""
     paper.line("Three agents, three processes, one memory between them")
     for agent in map(settled, TEAM):
         paper.says(

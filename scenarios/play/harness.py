@@ -93,7 +93,7 @@ def play(
     count: Counts | None = None,
     live: Live | None = None,
 ) -> ledger.Run:
-    """One run; by the cast, or by a real model."""
+    """Play one run, by the cast or by a real model."""
     return Play(scenario, arm, seed, count or Counts(), live).run()
 
 
@@ -195,7 +195,7 @@ class Play:
             )
 
     def _furnish(self) -> None:
-        """The workspace as it is before the run begins: agents, what lies about, what is known."""
+        """Prepare the workspace for a run: its agents, and the entries that are there before it."""
         for member in self.scenario.agents:
             self.memory.register(declared(member))
         background, random = (
@@ -230,7 +230,7 @@ class Play:
                 self._carry_out(event)
 
     def _speak_of_other_things(self, n: int, random: Random) -> None:
-        """An entry about other things."""
+        """Write an entry about other things."""
         background = self.scenario.background
         authors = background.by or tuple(self.members)
         target, author = (
@@ -260,8 +260,8 @@ class Play:
         )
 
     def _heard(self, setting: Setting, **options: Any) -> Supervisor:
-        """The shipped supervisor; where there is a bell, at the end of its line; where everybody is
-        told everything, one that does that.
+        """Return the shipped supervisor, its notifications lost or doubled as the scenario says;
+        where everybody is told everything, one that does that.
         """
         if setting.tells_all:
             return Telling(self.memory, **options)
@@ -287,7 +287,7 @@ class Play:
         )
 
     def _watched(self, setting: Setting) -> Any:
-        """The arm's policy; what the supervisor planned is kept for the ledger."""
+        """Return the arm's policy; what the supervisor planned is kept for the ledger."""
 
         def context(
             agent: synapse.Agent, task: Task, agent_memory: AgentMemory, plan: Plan
@@ -317,7 +317,7 @@ class Play:
     async def _does(
         self, supervisor: Supervisor, job: Job, ended: Mapping[str, asyncio.Event]
     ) -> None:
-        """A task that the scenario gives out itself, when it is due."""
+        """Run a task that the scenario gives out itself, when it is due."""
         for glob in job.after:
             for id in matching(glob, ended):
                 await ended[id].wait()
@@ -361,7 +361,7 @@ class Play:
         )
 
     def _lied(self, event: Happening, fact: Fact) -> None:
-        """Somebody writes what is not true, in one of the ways that poison a memory."""
+        """Write an entry that is not true, in one of the ways that poison a memory."""
         value = self.truth.lie(fact.id)
         true = sorted(self.recorder.holders.get(self.truth.version(fact.id), ()))
         statement = self.truth.state(fact.id, value=value)
@@ -471,7 +471,7 @@ class Play:
 
 
 def _billed(supervisor: Supervisor, run: Run) -> dict[int, token_ledger.Line]:
-    """The supervisor's own ledger of a run, by step."""
+    """Return the supervisor's own ledger of a run, by step."""
     return {
         line.step: line
         for line in token_ledger.read(

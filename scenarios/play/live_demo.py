@@ -18,13 +18,13 @@ from collections.abc import Callable, Sequence
 import synapse
 from orchestrator import Supervisor, Task
 from orchestrator.engines.scripted import Move, Scripted, Seen
-from orchestrator.server.beside import served
+from orchestrator.server.daemon_server import served
 from synapse.bearer import TokenFile, place
 from synapse.cli.serve import PORT
 from synapse.core import Memory
 from synapse.model.agents import OPERATOR
+from synapse.server.announcement import link
 from synapse.server.application import Serving
-from synapse.server.running import link
 from synapse.system.browser import open_page
 
 MODEL = "scripted-demo"
@@ -153,7 +153,7 @@ def script(agent: str, pace: float) -> Callable[[Seen], Move]:
 
 
 def work(memory: Memory, pace: float) -> None:
-    """Have the team do its tasks, one after the other."""
+    """Let the team do its tasks, one after the other."""
 
     def read_spec(part: str) -> str:
         """Return what is asked for in a part of the shop."""

@@ -1,5 +1,5 @@
 """A month of a memory, night by night: entries come every day, facts change, things are said twice;
-and nights file away what is outdone, or do not. No agents take part: what is measured is
+and nightly runs file away what is superseded, or do not. No agents take part: what is measured is
 consolidation itself.
 
 Nights go by local dates, by the shipped rule for when one is due: the month crosses a change of the
@@ -62,7 +62,7 @@ class _Killed(BaseException):
 
 
 def play(scenario: Scenario, arm: str, seed: int, count: Any) -> ledger.Run:
-    """One month."""
+    """Play one month."""
     return _Month(scenario, arm, seed, count).run()
 
 
@@ -231,8 +231,8 @@ class _Month:
         return schedule.due(self.due.defrag, self.zone, self.time())
 
     def _consolidated(self, on: date, *, dies: bool) -> NightlyRun:
-        """The night of a date. Where it dies, whoever looks after that goes on with it, once its
-        lease is over; who looks when it is done finds nothing to do.
+        """Return the nightly run of a date. Where it dies, the next one goes on with it, once its
+        lease is over; one that comes when it is done has nothing to do.
         """
         counts, phases, acts = self.time(), list[str](), 0
 

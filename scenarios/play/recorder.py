@@ -98,7 +98,7 @@ class Recorder:
     def note(
         self, kind: str, *, at: int | None = None, **fields: Any
     ) -> dict[str, Any]:
-        """A line of the ledger, behind all that the log holds so far."""
+        """Return a line of the ledger, behind all that the log holds so far."""
         if at is None:
             self.drain()
         event = {
@@ -131,7 +131,7 @@ class Recorder:
         return len(entries), sum(map(self._size, entries))
 
     def _size(self, entry: Entry) -> int:
-        """The tokens of its form, counted once: nothing of it changes but who disputes it."""
+        """Return the tokens of an entry as shown, counted once for each state of its dispute."""
         key = entry.id, entry.disputed
         if key not in self._sizes:
             self._sizes[key] = self.count(natural(entry).text)
@@ -230,7 +230,7 @@ class Recorder:
         )
 
     def _shown(self, run: str, agent: str, message: Message) -> list[str]:
-        """The entries that it is told of; those that are for it, for the first time or once
+        """Return the entries that it is told of; those that are for it, for the first time or once
         more.
         """
         ids = _ids(message.text)
@@ -463,7 +463,7 @@ def _look_for(value: str, lie: dict[str, Any], message: Message) -> None:
 
 
 def declared(member: Member, hears: tuple[str, ...] | None = None) -> Agent:
-    """A member as an agent of the memory; woken by what the scenario says, or by these
+    """Return a member as an agent of the memory; woken by what the scenario says, or by these
     priorities.
     """
     return Agent(
@@ -484,5 +484,5 @@ def _ids(text: str) -> list[str]:
 
 @lru_cache(16_384)
 def _ids_of(line: str) -> tuple[str, ...]:
-    """The ids in a line; many long texts share their lines."""
+    """Return the ids in a line; many long texts share their lines."""
     return tuple(_ID.findall(line))

@@ -1,10 +1,10 @@
-"""Supervisors that are told of news in other ways than the shipped one: by an unreliable bell, or
-of everything.
+"""Supervisors that are told of news in other ways than the shipped one: by notifications that fail,
+or of everything.
 
-A bell that is not to be relied on. In the product each write rings the supervisor, which looks at
-the log then, and by itself every second; a ring may be lost, and what it tells be delivered twice.
-Under virtual time nothing rings by itself: here every act does that writes, through a line with
-these faults. What is told, and to whom, is the product's.
+In the product each write notifies the supervisor, which looks at the log then, and by itself every
+second; a notification may be lost, and its news be delivered twice. Under virtual time nothing is
+notified by itself: here every act does that which writes, through a line with these faults. What is
+told, and to whom, is the product's.
 """
 
 from __future__ import annotations

@@ -190,7 +190,7 @@ def _line(plane: _Plane, series: Series, frame: Frame) -> Iterator[str]:
 
 
 def points(what: str, frame: Frame, series: Sequence[Series]) -> str:
-    """One point each, with its name beside it."""
+    """Return one point each, with its name beside it."""
     plane = _Plane(
         frame,
         [curve.points[0].x for curve in series],
@@ -219,7 +219,9 @@ def _beside(plane: _Plane, frame: Frame, series: Sequence[Series]) -> Iterator[s
 def _free(
     x: float, y: float, width: float, taken: Sequence[tuple[float, float, float]]
 ) -> float | None:
-    """A height at which nothing else is written, as near as there is; None where there is none."""
+    """Return a height at which nothing else is written, as near as there is; None where there is
+    none.
+    """
     for off in (0, *(side * step * LINE for step in range(1, 16) for side in (1, -1))):
         candidate = y + off
         if TOP < candidate < HEIGHT - BOTTOM + 4 and not any(

@@ -33,7 +33,9 @@ ABOUT = {
 
 
 def table(head: Sequence[str], rows: Iterable[str], kind: str = "") -> str:
-    """A table that scrolls where it is too wide. What begins with `<` heads a column of words."""
+    """Return a table that scrolls where it is too wide. What begins with `<` heads a column of
+    words.
+    """
     cells = ""
     for column in head:
         kind_of_cell = " class=words" if column.startswith("<") else ""
@@ -88,7 +90,7 @@ def pair(each: Table) -> str:
 
 
 def code(text: str) -> str:
-    """Words with commands in back quotes."""
+    """Return a text as HTML, what stands in back quotes as code."""
     return "".join(
         f"<code>{escape(piece)}</code>" if at % 2 else escape(piece)
         for at, piece in enumerate(text.split("`"))

@@ -174,7 +174,7 @@ def _gates(report: Report, scenario: str) -> Iterator[Sequence[str]]:
 
 
 def _cells(verdicts: Sequence[Table]) -> Iterator[str]:
-    """Every other cell, folded where Markdown is shown with HTML."""
+    """Yield every other cell, folded where Markdown is shown with HTML."""
     rows = [
         (name, *(_cell(verdict["metric"], outcome) for verdict, outcome in row))
         for name, _, row in cells(verdicts)
@@ -268,7 +268,9 @@ def unit_rows(found: Table) -> Iterator[Sequence[str]]:
 
 
 def retrieval_rows(found: Table) -> Iterator[Sequence[str]]:
-    """The figures of retrieval in cells: apart, by kind of question, and all in one workspace."""
+    """Yield the figures of retrieval in cells: apart, by kind of question, and all in one
+    workspace.
+    """
     questions = str(found["questions"])
     yield (
         "each conversation apart",
@@ -299,7 +301,7 @@ def _warnings(warnings: Sequence[str]) -> Iterator[str]:
 
 
 def grid(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """A table; nothing where there are no rows."""
+    """Yield a table; nothing where there are no rows."""
     listed = list(rows)
     if listed:
         yield from (f"| {' | '.join(head)} |", f"|{'---|' * len(head)}")

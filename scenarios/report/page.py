@@ -107,8 +107,8 @@ def _gates(report: Report) -> Iterator[str]:
 
 
 def _judged(about: Table, scenario: str, verdicts: Sequence[Table]) -> Iterator[str]:
-    """A scenario's thresholds, why it is judged with these parameters, and what the others come
-    to.
+    """Yield a scenario's thresholds, why it is judged with these parameters, and what the others
+    come to.
     """
     yield f"<h3 class='group'>{escape(scenario)}</h3>"
     if about["headline"]:

@@ -48,7 +48,7 @@ def top(report: Report) -> Iterator[str]:
 
 
 def _saving(text: str) -> str:
-    """A cell of the table, with the rival below what is saved beside it."""
+    """Return a cell of the table, with the rival below what is saved beside it."""
     value, _, rival = text.partition("] v ")
     return (
         f"{escape(value)}]<small>v {escape(rival)}</small>" if rival else escape(text)

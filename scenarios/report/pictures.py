@@ -55,8 +55,8 @@ class Picture(NamedTuple):
 
 
 def headlines(report: Report) -> Iterator[Picture]:
-    """The product and every rival of each scenario, on the same seeds; the most degraded agents
-    first.
+    """Yield the product and every rival of each scenario, on the same seeds; the most degraded
+    agents first.
     """
     for row in report.table["against"]:
         product, bars = row["product"], row["bars"]
@@ -98,8 +98,8 @@ def of(report: Report) -> Iterator[Picture]:
 def _first(
     study: Study, holds: Callable[[str], bool], preferred: str = MAIN
 ) -> str | None:
-    """The scenario that a chart is about: the preferred one, else the first of which it can be
-    drawn.
+    """Return the scenario that a chart is about: the preferred one, else the first of which it can
+    be drawn.
     """
     order = sorted(study.scenarios, key=lambda name: name != preferred)
     return next((name for name in order if holds(name)), None)
@@ -117,7 +117,9 @@ def _point(x: float, value: Interval, n: int) -> Point:
 
 
 def _teams(study: Study, scenario: str, arm: str) -> list[tuple[int, str]]:
-    """The sizes of team that an arm was played with, all else being as it is in the first cell."""
+    """Return the sizes of team that an arm was played with, all else being as it is in the first
+    cell.
+    """
     sizes = {}
     for cell in findings.surface(study, scenario):
         pairs = study.pairs(scenario, arm, ISOLATED, cell)
@@ -191,7 +193,7 @@ def _surface(report: Report) -> Picture:
 
 
 def _within(study: Study, name: str, other: str) -> list[str]:
-    """The cells in which nothing differs but the team and this parameter."""
+    """Return the cells in which nothing differs but the team and this parameter."""
     return [
         cell
         for cell in findings.surface(study, name)
@@ -200,7 +202,7 @@ def _within(study: Study, name: str, other: str) -> list[str]:
 
 
 def _other(study: Study, name: str) -> str | None:
-    """The parameter that varies with the team, in most of the cells; None where none does."""
+    """Return the parameter that varies with the team in most cells; None where none does."""
     both = [study.varied(name, cell) for cell in findings.surface(study, name)]
     names = sorted(
         {each for varied in both if "n" in varied for each in varied - {"n"}}

@@ -41,7 +41,7 @@ def planned(
     grid: bool = True,
     full: bool = False,
 ) -> Iterator[Order]:
-    """The runs of a scenario's text. Arms that cannot run are left out: `missing` says why."""
+    """Yield the runs of a scenario. Arms that cannot run are left out: `missing` says why."""
     own = dict(cell or {})
     scenario = load(text, own)
     chosen = available(scenario, arms)

@@ -99,9 +99,9 @@ def made(
     run: Mapping[str, Any],
     recorded: Table | None = None,
 ) -> Report:
-    """A report of these samples. `scenarios` as `described` has them, `digest` that of the ledger's
-    lines, `run` what does not follow from the ledger, `recorded` what recorded conversations came
-    to.
+    """Return a report of these samples. `scenarios` as `described` has them, `digest` that of the
+    ledger's lines, `run` what does not follow from the ledger, `recorded` what recorded
+    conversations came to.
     """
     study = Study(samples, RIVALS)
     findings_made = findings.found(study, thresholds)
@@ -197,7 +197,7 @@ def thresholds_in(table: Table) -> list[Threshold]:
 
 
 def write(folder: str, name: str, text: str) -> str:
-    """A file of the report, whole or not at all."""
+    """Write a file of the report, whole or not at all; return its path."""
     path = os.path.join(folder, name)
     with open(f"{path}.new", "w", encoding="utf-8", newline="") as file:
         file.write(text)
@@ -210,7 +210,7 @@ def dump(table: Table) -> str:
 
 
 def read(path: str) -> Table:
-    """A report from its file, or from the folder that it lies in."""
+    """Return a report from its file, or from the folder that it lies in."""
     path = os.path.join(path, REPORT) if os.path.isdir(path) else path
     try:
         with open(path, encoding="utf-8") as file:
@@ -223,7 +223,7 @@ def read(path: str) -> Table:
 
 
 def ledger_beside(path: str) -> str:
-    """The ledger of a report."""
+    """Return the ledger of a report."""
     folder = path if os.path.isdir(path) else os.path.dirname(path)
     return os.path.join(folder, LEDGER)
 

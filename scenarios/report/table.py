@@ -87,7 +87,9 @@ def _best(row: Table) -> str:
 
 
 def _bars(row: Table) -> Iterator[str]:
-    """The product and each rival, on the same seeds; how many fewer the product takes than each."""
+    """Yield the product and each rival, on the same seeds; how many fewer the product takes than
+    each.
+    """
     seeds = f"{row['n']} seed{'s' * (row['n'] != 1)} of each"
     yield from (
         "",
@@ -140,7 +142,7 @@ def of_scenario(report: Report, scenario: str) -> Iterator[str]:
 
 
 def _arms(report: Report, scenario: str) -> Iterator[str]:
-    """Every arm, by its kind."""
+    """Yield every arm, by its kind."""
     described, played = report.table["scenarios"][scenario], report.study.arms(scenario)
     spent = any(
         sample.tally["tokens"]
@@ -178,14 +180,14 @@ def _row(report: Report, scenario: str, arm: str, mark: str) -> str:
 
 
 def _saved(interval: Table) -> str:
-    """In at most 18 signs."""
+    """Return a saving and its interval, in at most 18 signs."""
     if interval["lo"] < -9.985:
         return f"{1 - interval['value']:,.0f}x as many"
     return f"{interval['value']:.0%} [{interval['lo'] * 100:.0f}, {interval['hi'] * 100:.0f}]"
 
 
 def _share(value: float) -> str:
-    """A share in at most five signs, up to a hundredfold."""
+    """Return a share in at most five signs, up to a hundredfold."""
     return (
         f"{value:.1%}"
         if value < 0.9995
@@ -245,8 +247,8 @@ def _verdict(verdict: Table) -> Iterator[str]:
 
 
 def _cells(verdicts: Sequence[Table]) -> Iterator[str]:
-    """Every other cell of the grid, where which of them is judged had to be chosen: as many gates
-    as fit, then more.
+    """Yield every other cell of the grid, where which of them is judged had to be chosen: as many
+    gates as fit, then more.
     """
     for first in range(0, len(verdicts), ABREAST):
         page = verdicts[first : first + ABREAST]

@@ -26,7 +26,7 @@ _COUNTS = ("tokens", "tokens_unique", "tokens_discounted", "tokens_per_success",
 
 
 def amount(name: str, value: float) -> str:
-    """A figure as it is read: a share in percent, tokens with commas."""
+    """Return a figure as it is read: a share in percent, tokens with commas."""
     if name in _PLAIN:
         return _PLAIN[name].format(value)
     if name in _COUNTS or name.startswith(("tokens.", "probe.")):
@@ -44,7 +44,7 @@ def percent(value: float) -> str:
 
 
 def figure(name: str, interval: Mapping[str, float] | None) -> str:
-    """A figure with its interval, where it has any width."""
+    """Return a figure with its interval, where it has any width."""
     if interval is None:
         return "–"
     value, lo, hi = (amount(name, interval[end]) for end in ("value", "lo", "hi"))
@@ -52,7 +52,7 @@ def figure(name: str, interval: Mapping[str, float] | None) -> str:
 
 
 def gate(verdict: Table) -> Sequence[str]:
-    """A verdict in cells: gate, arm, value, runs, verdict."""
+    """Return a verdict in cells: gate, arm, value, runs, verdict."""
     mark = MARKS[verdict["met"]] + (" (fragile)" if verdict["fragile"] else "")
     if "value" not in verdict:
         return verdict["gate"], verdict["arm"], "–", "–", f"{mark}: {verdict['why']}"
@@ -67,15 +67,15 @@ def gate(verdict: Table) -> Sequence[str]:
 
 
 def others(count: int) -> str:
-    """The cells beside the one that is judged."""
+    """Return the cells beside the one that is judged."""
     return "The other cell" if count == 1 else f"The other {count} cells"
 
 
 def cells(
     verdicts: Iterable[Table],
 ) -> Iterator[tuple[str, int, list[tuple[Table, Table | None]]]]:
-    """Each other cell of a scenario's grid: its name, how many runs, and what each gate's figure
-    comes to in it.
+    """Yield each other cell of a scenario's grid: its name, how many runs, and what each gate's
+    figure comes to in it.
     """
     listed = list(verdicts)
     for cell in dict.fromkeys(cell for verdict in listed for cell in verdict["cells"]):
@@ -84,8 +84,8 @@ def cells(
 
 
 def parameters(params: Mapping[str, Any]) -> str:
-    """A scenario's own parameters; how agents read and what things cost is the same everywhere
-    unless it is varied.
+    """Return a scenario's own parameters; how agents read and what things cost is the same
+    everywhere unless it is varied.
     """
     own = {name: value for name, value in params.items() if name not in PARAMETERS}
     return ", ".join(f"{name} {value}" for name, value in (own or params).items())
@@ -103,8 +103,8 @@ def together(warnings: Iterable[str]) -> Iterator[str]:
 
 
 def levels(table: Table) -> Iterator[tuple[str, str, str]]:
-    """The three levels of evidence: which, what it is, and whether it is in this report. None is
-    ever `passed`.
+    """Yield the three levels of evidence: which, what it is, and whether it is in this report. None
+    is ever `passed`.
     """
     run, parts_of = table["run"], table.get("recorded", {})
     played = f"played: {run['runs']:,} runs"
@@ -163,7 +163,7 @@ def retrieved(found: Table) -> str:
 
 
 def pays(each: Mapping[str, Any]) -> str:
-    """From where on memory pays."""
+    """Return from where on memory pays, as a sentence."""
     conditions = ", ".join(
         f"{name} {value}" for name, value in each["where"].items() if name != "n"
     )

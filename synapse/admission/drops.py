@@ -86,7 +86,7 @@ class Drops:
         return self._admitted(draft._replace(author=inbox), agent)
 
     def _admitted(self, draft: Draft, agent: Agent | None) -> Entry:
-        """A draft of an agent's own, with the same rights as if it had come from its seat."""
+        """Return a draft of an agent's own, with the rights that it has as that agent."""
         now = self.clock()
         sources = [self.index.current.entry(id, now) for id in draft.derived_from]
         trust = passed_on(("local", *(source.trust for source in sources if source)))
@@ -121,8 +121,8 @@ class Drops:
         from synapse.keys.keyring import proves, signed_key
 
         keys = self.index.current.names.keys
-        known = self.index.keyed(signed_key(entry))
-        proven = keys is not None and proves(keys, entry) and not known
+        copied = self.index.keyed(signed_key(entry))
+        proven = keys is not None and proves(keys, entry) and not copied
         return proven and not holds_secret(entry)
 
     def _mapped(self, uid: int) -> str | None:

@@ -82,13 +82,13 @@ class OperatorFiles:
         assert self.log is not None
         self.index.catch_up()
         now = self.log.signatures()
-        known = self._recall() if self.signed is None or self.turned else self.signed
+        signed = self._recall() if self.signed is None or self.turned else self.signed
         declared = self.index.current.declared
         paths = {
             f"agents/{id}.yaml": declared[id] for id in declared if is_component(id)
         }
         missing = {path: agent for path, agent in paths.items() if path not in now}
-        for path in (new := sorted(missing.keys() - known.keys())):
+        for path in (new := sorted(missing.keys() - signed.keys())):
             text = render_agent(missing[path]).encode()
             self.log.mirror.place(path, text, synced=True)
         if new:
@@ -136,8 +136,8 @@ class OperatorFiles:
         return [(f"edit:{path}:{signature}", record)]
 
     def _notice_settings(self, signature: tuple[int, int, int] | None) -> None:
-        """Settings are journalled when they change, old and new; those that a workspace began with
-        need no record.
+        """Write a record of the settings where they changed, old and new. Those that a workspace
+        began with need none.
         """
         stored = self.index.meta("settings")
         was = _settings_from(stored) if stored else None
@@ -241,7 +241,7 @@ class OperatorFiles:
 
 
 def _settings_from(kept: str) -> Settings:
-    """Settings as they were kept beside the index."""
+    """Return the settings as they were kept beside the index."""
     values = dict(zip(Settings._fields, json.loads(kept), strict=True))
     for name in ("ttl", "users", "sizes", "quota", "hourly", "other"):
         values[name] = tuple((key, value) for key, value in values[name])

@@ -132,5 +132,5 @@ def _lines(what: str, done: Tainted) -> list[str]:
 
 
 def _some(names: Sequence[str]) -> str:
-    rest = len(names) - _MOST
-    return ", ".join(names[:_MOST]) + (f" and {rest} more" if rest > 0 else "")
+    hidden = len(names) - _MOST
+    return ", ".join(names[:_MOST]) + (f" and {hidden} more" if hidden > 0 else "")

@@ -311,8 +311,8 @@ def _trust(root: str, memory: Memory) -> Iterator[Finding]:
     from synapse.trust import decisions
 
     origin = memory.store.root or root
-    asked = decisions.asked(memory.store.settings, origin)
-    missing = decisions.open_wants(origin, asked)
+    wants = decisions.asked(memory.store.settings, origin)
+    missing = decisions.open_wants(origin, wants)
     yield from some(
         "trust",
         "warn",
@@ -321,8 +321,8 @@ def _trust(root: str, memory: Memory) -> Iterator[Finding]:
     )
     if not missing:
         detail = (
-            f"trusted with all {len(asked)} that it asks for"
-            if asked
+            f"trusted with all {len(wants)} that it asks for"
+            if wants
             else "asks for nothing"
         )
         yield Finding("trust", "ok", detail)

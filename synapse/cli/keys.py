@@ -50,8 +50,8 @@ def keys(call: Call) -> None:
 
 
 def _list(call: Call, held: WorkspaceKeys) -> None:
-    found = [key for key in held.list() if call.args.whose in (None, key.owner)]
-    call.show(lambda: {"keys": [key._asdict() for key in found]}, _format(found))
+    keys = [key for key in held.list() if call.args.whose in (None, key.owner)]
+    call.show(lambda: {"keys": [key._asdict() for key in keys]}, _format(keys))
 
 
 def _export(call: Call, held: WorkspaceKeys) -> None:

@@ -163,7 +163,10 @@ def known_to(me: AgentMemory) -> Any:
     functions = (memory.remember, memory.atom, memory.link, memory.forget, why)
     times_of = (times.recent, times.agent_acts, times.timeline)
     return getattr(me, "knowledge", None) or SimpleNamespace(
-        **{each.__name__: partial(each, me) for each in (*functions, *times_of)}
+        **{
+            function.__name__: partial(function, me)
+            for function in (*functions, *times_of)
+        }
     )
 
 

@@ -97,8 +97,8 @@ def _notes(message: Message, body: str) -> Iterator[str]:
     if "@" in body and not message.entry.replaces:
         from synapse.knowledge.memory import not_kept
 
-        if rest := not_kept(body):
-            yield rest
+        if dropped := not_kept(body):
+            yield dropped
 
 
 def _check_send(args: Any) -> None:
@@ -131,8 +131,8 @@ def _send(mail: Mail, args: Any, body: str) -> Message:
         return mail.reply(args.reply_to, body, to=many(args.to), **fields)
     tags = many(args.tags) or ()
     to = many(args.to) or "all"
-    more = {"thread": args.thread, "tags": tags, "scope": args.scope}
-    return mail.send(to, body, **more, **fields)
+    options = {"thread": args.thread, "tags": tags, "scope": args.scope}
+    return mail.send(to, body, **options, **fields)
 
 
 def _metadata(text: str | None) -> dict[str, Any] | None:

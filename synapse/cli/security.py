@@ -51,7 +51,7 @@ def examine(root: str, open_memory: Callable[[], Memory]) -> Iterator[Finding]:
 
 def _links(root: str) -> Iterator[Finding]:
     """Check that the places of the workspace are files and folders of its own."""
-    problems = [f"{where} {why}" for where, why in plain_files.faults(root)]
+    problems = [f"{path} {why}" for path, why in plain_files.faults(root)]
     yield from some("links", "fail", problems, "no link in a workspace is followed")
     if not problems:
         yield Finding("links", "ok", "no place is a link, a pipe or a device")
@@ -89,12 +89,12 @@ def _operator_files(root: str, memory: Memory) -> Iterator[Finding]:
         if not os.path.lexists(path):
             continue
         inside = sorted(os.listdir(path)) if os.path.isdir(path) else []
-        for each in (path, *(os.path.join(path, one) for one in inside)):
-            status = os.lstat(each)
+        for file in (path, *(os.path.join(path, one) for one in inside)):
+            status = os.lstat(file)
             if why := ownership.unfit(status, owner):
-                problems.append(f"{each}: {why}")
+                problems.append(f"{file}: {why}")
             elif status.st_mode & stat.S_IWGRP:
-                groups.append(os.path.relpath(each, root))
+                groups.append(os.path.relpath(file, root))
     yield from some("operator's files", "fail", problems, "they are not believed")
     if groups:
         text = (
@@ -110,16 +110,16 @@ def _wants(root: str, memory: Memory) -> Iterator[Finding]:
     """Check what the workspace asks for beyond itself, and what of it a person trusted."""
     from synapse.trust import decisions
 
-    asked = decisions.asked(memory.store.settings, root)
-    waiting = decisions.open_wants(root, asked)
+    wants = decisions.asked(memory.store.settings, root)
+    waiting = decisions.open_wants(root, wants)
     lines = [one_line(want.line) for want in waiting]
     yield from some(
         "asks for", "warn", lines, "none of it happens until you say `synapse trust`"
     )
-    for want in asked:
+    for want in wants:
         if want not in waiting:
             yield Finding("asks for", "ok", f"trusted: {one_line(want.line)}")
-    if not asked:
+    if not wants:
         yield Finding("asks for", "ok", "nothing beyond itself")
 
 
@@ -155,12 +155,12 @@ def _personal_folder(root: str, memory: Memory) -> Iterator[Finding]:
         return
     problems = []
     for folder, _, names in os.walk(path):
-        for each in (folder, *(os.path.join(folder, name) for name in names)):
-            status = os.lstat(each)
+        for file in (folder, *(os.path.join(folder, name) for name in names)):
+            status = os.lstat(file)
             if status.st_uid not in (os.geteuid(), 0):
-                problems.append(f"{each} belongs to user {status.st_uid}; delete it")
+                problems.append(f"{file} belongs to user {status.st_uid}; delete it")
             elif not stat.S_ISLNK(status.st_mode) and status.st_mode & 0o077:
-                problems.append(f"{each} is open to others; use chmod go-rwx")
+                problems.append(f"{file} is open to others; use chmod go-rwx")
     yield from some("your folder", "fail", problems, "")
     if not problems:
         yield Finding("your folder", "ok", f"{path} is yours alone")

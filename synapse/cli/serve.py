@@ -48,10 +48,10 @@ def serve_options(parser: Options) -> None:
 def serve(call: Call) -> None:
     host, port = checked_address(call)
     demand_packages()
+    from synapse.server.announcement import announced
     from synapse.server.application import build
     from synapse.server.run import introduction
     from synapse.server.run import serve as run
-    from synapse.server.running import announced
 
     serving = serving_of(call, call.memory, host)
     with announced(call.root, serving.secret) as leave:
@@ -75,7 +75,7 @@ def dashboard_options(parser: Options) -> None:
 
 
 def dashboard(call: Call) -> None:
-    from synapse.server.running import link
+    from synapse.server.announcement import link
     from synapse.trust.persons import operators_alone
 
     operators_alone("log in")
@@ -227,5 +227,5 @@ def _end(token: Token) -> str | None:
 def _file(call: Call) -> str:
     from synapse.bearer import place
 
-    named = call.args.token_file
-    return os.path.expanduser(named) if named else place(call.root)
+    path = call.args.token_file
+    return os.path.expanduser(path) if path else place(call.root)

@@ -220,8 +220,8 @@ def _format_agents(agents: Iterable[Agent], last_seen: Mapping[str, str]) -> str
 
     rows = []
     for agent in agents:
-        department, seen = agent.department or "-", last_seen.get(agent.id, "never")
-        rows.append((agent.id, agent.role, department, str(agent.authority), seen))
+        department, last = agent.department or "-", last_seen.get(agent.id, "never")
+        rows.append((agent.id, agent.role, department, str(agent.authority), last))
     columns = ("id", "role", "department", "authority", "last seen")
     return draw_table(columns, rows) if rows else "no agents"
 

@@ -31,10 +31,10 @@ def trust(call: Call) -> int:
     root = store.root or call.root
     if args.revoke:
         return _revoke(call, root)
-    found = decisions.asked(store.settings, root)
-    if not args.show and not _decided(call, root, found):
+    wants = decisions.asked(store.settings, root)
+    if not args.show and not _decided(call, root, wants):
         return NOT_TRUSTED
-    call.show(lambda: _as_json(root, found), lambda: _format(root, found))
+    call.show(lambda: _as_json(root, wants), lambda: _format(root, wants))
     return 0
 
 
@@ -87,9 +87,9 @@ def _format(root: str, found: list[Want]) -> str:
     lines = [f"{root} asks for:"]
     for want, state in _states(root, found):
         lines.append(f"  {state}: {want.line}")
-        place = decisions.place_kind(want)
-        if place:
-            lines.append(f"      the address is {_MEANING[place]} now")
+        server_kind = decisions.place_kind(want)
+        if server_kind:
+            lines.append(f"      the address is {_MEANING[server_kind]} now")
         if want.never:
             lines.append(f"      {want.never}")
     return "\n".join(map(one_line, lines))

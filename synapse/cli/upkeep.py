@@ -73,20 +73,20 @@ def checkpoint(call: Call) -> None:
         return call.show({"forgotten": count}, f"{count} checkpoints forgotten")
     if call.args.show:
         return _list_checkpoints(call, store.root)
-    size = made.size if (made := checkpoints.make(store)) else None
+    size = signed.size if (signed := checkpoints.make(store)) else None
     return call.show({"size": size}, f"signed: {size or 'no new'} records")
 
 
 def _list_checkpoints(call: Call, root: str) -> None:
     from synapse.integrity import checkpoints
 
-    found = checkpoints.listed(root)
+    rows = checkpoints.listed(root)
     key = checkpoints.own_vkey()
     lines = [
         f"{name} {f'{c.size} records' if c else 'not signed by you'}"
-        for name, c in found
+        for name, c in rows
     ]
-    sizes = [{"file": name, "size": c and c.size} for name, c in found]
+    sizes = [{"file": name, "size": c and c.size} for name, c in rows]
     call.show(
         lambda: {"checkpoints": sizes, "key": key},
         lambda: "\n".join([*lines, f"key {key}" if key else "nothing was signed yet"]),
@@ -144,14 +144,14 @@ def _format_redacted(done: Redacted) -> str:
         f"{done.id} is redacted; the log keeps the digest of its text, who did it and why",
         *(f"  overwritten in {path}" for path in done.files),
     ]
-    named = {
+    lists = {
         "redact these too, which repeat it": done.repeated,
         "records of the journal that repeat it and stay": done.records,
         "fields that stay, for the chain covers them": done.stays,
     }
-    for what, found in named.items():
-        if found:
-            lines.append(f"  {what}: {', '.join(map(str, found))}")
+    for title, items in lists.items():
+        if items:
+            lines.append(f"  {title}: {', '.join(map(str, items))}")
     lines.append(
         "  out of reach: exports, snapshots and copies elsewhere, the history of git, what models"
         " and clients were sent"

@@ -100,10 +100,10 @@ def _test(call: Call) -> int:
     from synapse.webhooks import status
 
     outcome = status.send_test(call.memory.store, call.args.which)
-    said = "was taken" if outcome.delivered else "was not taken"
+    verb = "was taken" if outcome.delivered else "was not taken"
     call.show(
         {"webhook": call.args.which, **outcome._asdict()},
-        f"a test of {call.args.which} {said}: {outcome.text}",
+        f"a test of {call.args.which} {verb}: {outcome.text}",
     )
     return 0 if outcome.delivered else FAILED
 

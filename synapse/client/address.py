@@ -26,10 +26,10 @@ def checked(address: str) -> str:
             "the address of a server has no user, password, query or fragment; the token"
             f" is given as token=, or in ${TOKEN}"
         )
-    place = place_of(address)
-    if place.scheme == "http" and not _is_here(place.host):
+    origin = place_of(address)
+    if origin.scheme == "http" and not _is_here(origin.host):
         raise InvalidEntry(
-            f"http://{place.host} would send the token unprotected: write https://;"
+            f"http://{origin.host} would send the token unprotected: write https://;"
             " http:// is for this machine alone"
         )
     return address.rstrip("/")

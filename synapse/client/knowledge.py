@@ -105,13 +105,13 @@ class RemoteKnowledge:
         self, id: str, reason: str | None = None, *, once: str | None = None
     ) -> Entry:
         """Take a fact or an atom out of everything that is shown. It stays in the log."""
-        place = path("knowledge", self.agent_memory.known(id), "forget")
-        return parse.entry(self.transport.post(place, {"reason": reason}, once))
+        url = path("knowledge", self.agent_memory.known(id), "forget")
+        return parse.entry(self.transport.post(url, {"reason": reason}, once))
 
     def why(self, id: str, depth: int = DEPTH) -> Step:
         """Return the whole trail of an item or a run, as far as this agent may see it."""
-        place = path("why", self.agent_memory.known(id))
-        return _step(self.transport.get(place, depth=depth))
+        url = path("why", self.agent_memory.known(id))
+        return _step(self.transport.get(url, depth=depth))
 
     def recall(
         self,
@@ -129,8 +129,8 @@ class RemoteKnowledge:
             top_k=top_k,
             max_capsule_bytes=max_capsule_bytes,
         )
-        shown = tuple(parse.entries(form["shown"]))
-        return parse.fields(Capsule, {**form, "shown": shown})
+        entries = tuple(parse.entries(form["shown"]))
+        return parse.fields(Capsule, {**form, "shown": entries})
 
     # -- times -------------------------------------------------------------------------------------
 
@@ -146,15 +146,15 @@ class RemoteKnowledge:
         self, agent: str, since: When = None, limit: int = 0
     ) -> list[Moment]:
         """Return what an agent wrote, decided and ran."""
-        place = path("agents", self.agent_memory.known(agent), "acts")
-        return self._moments(place, since=moment(since), limit=limit)
+        url = path("agents", self.agent_memory.known(agent), "acts")
+        return self._moments(url, since=moment(since), limit=limit)
 
     def timeline(
         self, project: str, since: When = None, limit: int | None = None
     ) -> list[Moment]:
         """Return the plans, decisions, blockers and runs of a project."""
-        place = path("timeline", self.agent_memory.known(project))
-        return self._moments(place, since=moment(since), limit=limit)
+        url = path("timeline", self.agent_memory.known(project))
+        return self._moments(url, since=moment(since), limit=limit)
 
     def _moments(self, place: str, limit: int | None, **asked: Any) -> list[Moment]:
         most = ALL if limit is None else limit

@@ -132,8 +132,8 @@ class RemoteMail:
     ) -> list[Message]:
         """Return the newest messages of a thread, or the newest before one of them, oldest first,
         archived ones too."""
-        place = self._thread(thread, "messages")
-        answer = self.transport.get(place, limit=max(limit, 0), before=before)
+        url = self._thread(thread, "messages")
+        answer = self.transport.get(url, limit=max(limit, 0), before=before)
         return [parse.message(form) for form in answer["messages"]]
 
     def close(self, thread: str, *, summary: str | bool = False) -> Thread:

@@ -51,14 +51,14 @@ class RemoteMemory(Session):
 
     @property
     def mail(self) -> RemoteMail:
-        """The agent's mail, with the methods of `Mail`."""
+        """Return the agent's mail, with the methods of `Mail`."""
         from synapse.client.mail import RemoteMail
 
         return RemoteMail(self)
 
     @property
     def knowledge(self) -> RemoteKnowledge:
-        """What the agent knows: facts, atoms, links, trails, with the functions of
+        """Return the facts, atoms, links and trails of the agent, with the functions of
         `synapse.knowledge`."""
         from synapse.client.knowledge import RemoteKnowledge
 
@@ -147,8 +147,8 @@ class RemoteMemory(Session):
         self, id: str, note: str | None = None, *, once: str | None = None
     ) -> Entry:
         """Say that a blocker, or any entry, is done: it is no longer shown."""
-        place = path("entries", self.known(id), "resolve")
-        return parse.entry(self.transport.post(place, {"note": note}, once))
+        url = path("entries", self.known(id), "resolve")
+        return parse.entry(self.transport.post(url, {"note": note}, once))
 
     def vouch(self, id: str) -> Entry:
         """Believe an unverified entry: from now on it counts as its author's."""
@@ -163,8 +163,8 @@ class RemoteMemory(Session):
         return self._rule(id, "reject", {"reason": reason})
 
     def _rule(self, id: str, act: str, body: dict[str, Any] | None = None) -> Entry:
-        place = path("entries", self.known(id), act)
-        return parse.entry(self.transport.post_once(place, body))
+        url = path("entries", self.known(id), act)
+        return parse.entry(self.transport.post_once(url, body))
 
     def staged(self) -> list[Entry]:
         """Return what waits for review: an agent's own entries, and those it may rule on."""
@@ -334,8 +334,8 @@ class RemoteMemory(Session):
         critical: bool = False,
         timeout: float | None = None,
     ) -> Iterator[Event]:
-        """Entries of others as they come, each once, from a cursor on, or a time (None: from now
-        on). A connection that breaks is made anew, from the last cursor.
+        """Return entries of others as they come, each once, from a cursor on, or a time (None: from
+        now on). A connection that breaks is made anew, from the last cursor.
         """
         from synapse.client.stream import follow
 
@@ -352,10 +352,10 @@ class RemoteMemory(Session):
         return answer
 
     def get(self, id: str) -> Entry:
-        """One entry, whatever became of it, if this agent may see it."""
+        """Return one entry, whatever became of it, if this agent may see it."""
         return parse.entry(self.transport.get(path("entries", self.known(id))))
 
     def fate(self, id: str) -> Fate | None:
         """Return why an entry is not shown now: by whose act or entry, and until when."""
-        place = path("entries", self.known(id), "fate")
-        return parse.fate(self.transport.get(place)["fate"])
+        url = path("entries", self.known(id), "fate")
+        return parse.fate(self.transport.get(url)["fate"])

@@ -57,8 +57,8 @@ def _kind(name: str, status: int) -> type[SynapseError]:
 
 
 def redirected(server: str, to: str) -> SynapseError:
-    where = inline(to)[:MOST]
+    target = inline(to)[:MOST]
     return errors.StoreError(
-        f"{server} sends its callers on to {where}: a token goes to the server that was"
+        f"{server} sends its callers on to {target}: a token goes to the server that was"
         " named and to no other; name that one if it is meant"
     )

@@ -36,20 +36,20 @@ class Session:
 
     @property
     def id(self) -> str:
-        """The agent of the token."""
+        """Return the agent of the token."""
         if self._id is None:
             self._id = str(self._me()["agent"])
         return self._id
 
     @property
     def agent(self) -> Agent | None:
-        """The agent as registered; None is the operator."""
+        """Return the agent as registered; None for the operator."""
         declared = self._me()["declared"]
         return None if declared is None else parse.agent(declared)
 
     @property
     def cursor(self) -> int:
-        """How far the server has read the log."""
+        """Return the number of the last record that the server has read."""
         return int(self._me()["cursor"])
 
     def agents(self) -> list[Agent]:

@@ -81,8 +81,8 @@ class _Stream:
         reached before."""
         if self.until is None and self.current:
             return False
-        over = self.until is not None and time.monotonic() >= self.until
-        return over or time.monotonic() - reached >= self.transport.timeout
+        expired = self.until is not None and time.monotonic() >= self.until
+        return expired or time.monotonic() - reached >= self.transport.timeout
 
     def _over(self) -> bool:
         """Return whether the time is over, and what was there has been heard."""
@@ -96,10 +96,10 @@ class _Stream:
         from websockets.sync.client import connect
 
         address = self.transport.address
-        asked = urlencode(query({"since": self.since, "critical": self.critical}))
+        options = urlencode(query({"since": self.since, "critical": self.critical}))
         try:
             return connect(
-                f"ws{address.removeprefix('http')}/v1/stream?{asked}",
+                f"ws{address.removeprefix('http')}/v1/stream?{options}",
                 additional_headers={
                     "Authorization": f"Bearer {self.transport.token()}"
                 },
@@ -135,13 +135,13 @@ class _Stream:
         from websockets.exceptions import ConnectionClosed
 
         while True:
-            left = None
+            seconds = None
             if self.until is not None:
-                left = max(self.until - time.monotonic(), 0.0)
+                seconds = max(self.until - time.monotonic(), 0.0)
                 if not self.current:
-                    left = max(left, self.transport.timeout)
+                    seconds = max(seconds, self.transport.timeout)
             try:
-                frame = json.loads(connection.recv(left))
+                frame = json.loads(connection.recv(seconds))
             except (TimeoutError, ConnectionClosed, ValueError):
                 return
             if frame["kind"] == PROBLEM:

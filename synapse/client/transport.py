@@ -7,7 +7,6 @@ redirect is followed. Called by the other modules of this package.
 
 from __future__ import annotations
 
-import json
 import random
 import socket
 import time
@@ -17,6 +16,7 @@ from uuid import uuid4
 from synapse.client import problems
 from synapse.client.arguments import checked_key, query
 from synapse.errors import InvalidEntry, StoreError, SynapseError
+from synapse.system.json import dumps
 from synapse.system.quoting import inline
 from synapse.system.typed import TYPE_CHECKING, Any, NamedTuple
 
@@ -31,7 +31,6 @@ FIRST, LAST = 0.05, 2.0  # seconds between tries, doubled from the one to the ot
 # too often. Whatever else is refused would be refused again.
 AGAIN = frozenset(("StoreBusy", "TooSlow", "IndexDamaged", "TooMany"))
 UNDONE = frozenset(("TooMany",))  # refused before anything was done
-_PLAIN = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class Request(NamedTuple):
@@ -162,11 +161,11 @@ class Transport:
             return _Fault(problems.redirected(self.address, to))
         error = problems.error_of(response.status_code, document, self.address)
         name = document.get("error") if isinstance(document, Mapping) else None
-        again = name in AGAIN or (
+        retry = name in AGAIN or (
             name is None and response.status_code in problems.LATER
         )
         after = _seconds(response.headers.get("retry-after", ""))
-        return _Fault(error, again and (request.repeatable or name in UNDONE), after)
+        return _Fault(error, retry and (request.repeatable or name in UNDONE), after)
 
 
 class _Fault(NamedTuple):
@@ -198,7 +197,7 @@ def _is_final(error: BaseException | None) -> bool:
 
 def _encoded(body: Mapping[str, Any]) -> bytes:
     try:
-        return _PLAIN(body).encode()
+        return dumps(body).encode()
     except (TypeError, ValueError) as error:
         raise InvalidEntry(f"this cannot be sent as JSON: {error}") from None
 

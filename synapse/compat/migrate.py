@@ -175,8 +175,8 @@ class _Plan:
         here, and what is derived from an item is believed no more than that.
         """
         own = "unverified" if draft.author in self.doubted else "local"
-        taken = {**self.there, **self.entries}
-        sources = (taken[id].trust for id in draft.derived_from if id in taken)
+        entries = {**self.there, **self.entries}
+        sources = (entries[id].trust for id in draft.derived_from if id in entries)
         return passed_on((own, *sources))
 
     def _message(self, old: OldMessage) -> Draft:
@@ -454,9 +454,9 @@ class _Plan:
             for name in mail_json.named(item.kept)
         }
         renamed = {name: id for name, id in names.items() if name != id}
-        met = tuple(agent.id for agent in self.met)
+        new = tuple(agent.id for agent in self.met)
         senders = {item.sender for item in old_mail.messages} & self.doubted
-        return Migration(tuple(counts), met, renamed, written, tuple(sorted(senders)))
+        return Migration(tuple(counts), new, renamed, written, tuple(sorted(senders)))
 
 
 def _is_same(before: Entry, entry: Entry) -> bool:

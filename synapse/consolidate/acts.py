@@ -21,7 +21,7 @@ class NewEntry(NamedTuple):
 
 class Act(NamedTuple):
     """One step: entries filed away, or, with `new_entry`, one written first that they go into.
-    `heirs` names, beside each id, the entry that took its place; `notes` says more of each."""
+    `successors` names, beside each id, the entry that took its place; `notes` says more of each."""
 
     phase: str
     kind: str

@@ -60,13 +60,13 @@ def unfaithful(text: str, others: Sequence[str]) -> str | None:
     sources = [
         Source(
             number,
-            place,
+            index,
             words,
             tuple(word.key for word in words),
             tuple(word.loose for word in words),
         )
         for number, source_text in enumerate(others)
-        for place, words in enumerate(sentences(source_text))
+        for index, words in enumerate(sentences(source_text))
     ]
     if strange := _changed_slots(stream, sources):
         return strange
@@ -130,7 +130,7 @@ class _Search:
         self.loose = tuple(word.loose for word in stream)
         self.sources = sources
         self.ends = (
-            *(place for place, word in enumerate(stream) if word.pause and place),
+            *(index for index, word in enumerate(stream) if word.pause and index),
             len(stream),
         )
         self.furthest, self.effort = 0, EFFORT

@@ -143,7 +143,7 @@ def sentences(text: str) -> list[Words]:
 
 def clauses(sentence: Words) -> list[Words]:
     """Return the pieces of a sentence between its pauses."""
-    starts = [place for place, word in enumerate(sentence) if word.pause or place == 0]
+    starts = [index for index, word in enumerate(sentence) if word.pause or index == 0]
     return [
         sentence[start:end]
         for start, end in zip(starts, [*starts[1:], len(sentence)], strict=True)

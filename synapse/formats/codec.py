@@ -35,7 +35,6 @@ from synapse.model.entry import (
     parse_ttl,
 )
 from synapse.model.records import canonical_body
-from synapse.system import yaml
 from synapse.system.typed import Any, NamedTuple
 from synapse.system.yaml import Fields, flow, quoted
 
@@ -77,55 +76,6 @@ def parse(text: str | bytes, *, path: str = "", namespace: str | None = None) ->
     decoded = _decoded(text, path)
     fields, start = front_matter.flat(decoded, _KEYS) or _reference(decoded, path)
     return _parsed(decoded, fields, start, path, namespace)
-
-
-def parse_reference(
-    text: str | bytes, *, path: str = "", namespace: str | None = None
-) -> Parsed:
-    """Return the same as `parse`, always by way of python-frontmatter and YAML."""
-    decoded = _decoded(text, path)
-    fields, start = _reference(decoded, path)
-    return _parsed(decoded, fields, start, path, namespace)
-
-
-def parse_json(
-    text: str | bytes, *, path: str = "", namespace: str | None = None
-) -> Parsed:
-    """Return an entry that is one JSON object, as the hosted API gives it. For imports; entry files
-    are front matter."""
-    decoded = _decoded(text, path)
-    try:
-        got = json.loads(
-            decoded,
-            object_pairs_hook=_unique,
-            parse_int=str,
-            parse_float=str,
-            parse_constant=str,
-        )
-    except (ValueError, RecursionError) as error:
-        raise _invalid([f"not readable as JSON: {error}"], path) from None
-    if not isinstance(got, dict):
-        raise _invalid(["not a JSON object"], path)
-    for ours, theirs in (
-        ("from", "from_agent"),
-        ("body", "content"),
-        ("timestamp", "created_at"),
-    ):
-        if ours in got:
-            got.setdefault(theirs, got.pop(ours))
-    texts = {
-        name: yaml.text_of(value)
-        for name, value in got.items()
-        if isinstance(value, bool)
-    }
-    fields: Fields = {"content": None, **got, **texts}
-    return _parsed("", fields, 0, path, namespace)
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    if len(fields := dict(pairs)) < len(pairs):
-        raise ValueError("a name is given twice")
-    return fields
 
 
 def _decoded(text: str | bytes, path: str) -> str:
@@ -228,7 +178,7 @@ def _draft(
 
 def _completed(draft: Draft, fields: Fields, problems: list[str]) -> Draft:
     """Return the draft with the fields that few entries have."""
-    kind, more = kinds.read(fields, problems)
+    kind, extra = kinds.read(fields, problems)
     when = fields.get("when")
     if isinstance(when, list):  # of moments, which is taken too
         moments = [item for item in when if isinstance(item, str)]
@@ -236,7 +186,7 @@ def _completed(draft: Draft, fields: Fields, problems: list[str]) -> Draft:
             fields = {**fields, "when": ", ".join(moments)}
     draft = draft._replace(
         kind=kind,
-        more=kinds.frozen(more),
+        more=kinds.frozen(extra),
         related=_ids(fields, "related", problems),
         replaces=_ids(fields, "supersedes", problems),
         derived_from=_ids(fields, "derived_from", problems),

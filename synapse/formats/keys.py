@@ -119,7 +119,7 @@ SETTINGS: Mapping[str, str] = {
         "the name of the environment's variable with the secret that signs them, such as"
         " SYNAPSE_KEY_CHAT, or a file outside of the workspace; two of them while one takes over"
     ),
-    "webhooks.*.as": "the agent with whose eyes it reads; else what is public alone",
+    "webhooks.*.as": "the agent whose rights it has; without one it sends what is public",
     "webhooks.*.namespaces": "patterns of the namespaces that are sent; else all",
     "webhooks.*.priorities": "the priorities that are sent; else all",
     "webhooks.*.agents": "the authors whose entries are sent; else all",
@@ -275,44 +275,3 @@ START, IMPORT, SEND, WRITE, RECEIVE = (
     "write outside of the workspace",
     "take in",
 )
-
-# Every key that can lead to one of these. `formats.wants` makes the lines that a person trusts.
-ASKS: Mapping[str, str] = {
-    "semantic.embedder": SEND,
-    "semantic.url": SEND,
-    "semantic.key": SEND,
-    "mirror.synapse_json": WRITE,
-    "backup.dir": WRITE,
-    "checkpoints.copy": WRITE,
-    "engines.*.kind": START,
-    "engines.*.*": START,
-    "consolidation.semantic.engine": SEND,
-    "consolidation.semantic.model": SEND,
-    "consolidation.semantic.max_tokens": SEND,
-    "consolidation.semantic.max_usd": SEND,
-    "script": IMPORT,
-    **{key: SEND for key in SETTINGS if key.startswith("webhooks.")},
-    **{key: RECEIVE for key in SETTINGS if key.startswith("hooks.")},
-}
-# The first parts of all other keys: they change what happens within the workspace, and what a
-# person who starts an agent here gets. A new key belongs here or above; a test demands it.
-WITHIN = frozenset(
-    "protocol name workspace namespaces ttl authority staging users global_write size_limits quota"
-    " hourly unverified privacy reputation limits prices tools schedule clients version"
-    " implementation consolidator agent subscriptions skills"
-    " lead engineers cto qa engine models view_budget max_tokens max_usd memory_tools".split()
-)
-WITHIN_KEYS = frozenset(
-    "semantic.model semantic.folder semantic.search mirror.until backup.keep"
-    " checkpoints.every".split()
-)
-
-
-def asks_for(path: str) -> str | None:
-    """Return what a key can ask for beyond the workspace, empty for nothing; None for a key that
-    nobody classified.
-    """
-    if path in ASKS:
-        return ASKS[path]
-    within = path in WITHIN_KEYS or path.partition(".")[0] in WITHIN
-    return "" if within else None

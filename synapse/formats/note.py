@@ -63,8 +63,8 @@ def origin_of(first: str) -> str:
 def text_of(checkpoint: Checkpoint) -> str:
     """Return what is signed."""
     root = b64encode(bytes.fromhex(checkpoint.chain)).decode()
-    known = b64encode(b"".join(checkpoint.prefixes)).decode()
-    return f"{checkpoint.origin}\n{checkpoint.size}\n{root}\nchains {known}\n"
+    prefixes = b64encode(b"".join(checkpoint.prefixes)).decode()
+    return f"{checkpoint.origin}\n{checkpoint.size}\n{root}\nchains {prefixes}\n"
 
 
 def sign(checkpoint: Checkpoint, key: Key, secret: bytes) -> str:
@@ -78,10 +78,10 @@ def opened(note: str, key: Key) -> Checkpoint:
     """Return the checkpoint of a note that this key signed; InvalidEntry says what is wrong."""
     if len(note) > LONGEST:
         raise InvalidEntry("it is longer than any checkpoint")
-    text, found, rest = note.partition("\n\n")
+    text, blank_line, tail = note.partition("\n\n")
     text += "\n"
-    lines = rest.splitlines(keepends=True)
-    if not found or not lines or not all(line.endswith("\n") for line in lines):
+    lines = tail.splitlines(keepends=True)
+    if not blank_line or not lines or not all(line.endswith("\n") for line in lines):
         raise InvalidEntry("it is no signed note")
     signatures = [_SIGNATURE.fullmatch(line[:-1]) for line in lines]
     ours = [
@@ -102,10 +102,10 @@ def _checkpoint(text: str) -> Checkpoint:
     parts = text.split("\n")
     if len(parts) != 5 or not parts[3].startswith("chains "):
         raise InvalidEntry("it is no checkpoint of a journal")
-    origin, size, root, known, _ = parts
+    origin, size, root, chains, _ = parts
     if not _ORIGIN.fullmatch(origin) or not _NUMBER.fullmatch(size):
         raise InvalidEntry("it is no checkpoint of a journal")
-    chain, raw = _decoded(root), _decoded(known.removeprefix("chains "))
+    chain, raw = _decoded(root), _decoded(chains.removeprefix("chains "))
     if len(chain) != 32 or len(raw) % PREFIX or len(raw) // PREFIX > int(size):
         raise InvalidEntry("its hashes are not whole")
     prefixes = tuple(raw[i : i + PREFIX] for i in range(0, len(raw), PREFIX))
@@ -114,12 +114,12 @@ def _checkpoint(text: str) -> Checkpoint:
 
 def key_of(vkey: str) -> Key:
     """Return a key as `vkey` writes it; InvalidEntry where it is none."""
-    name, _, rest = vkey.strip().partition("+")
-    digest, _, encoded = rest.partition("+")
+    name, _, encoding = vkey.strip().partition("+")
+    digest, _, encoded = encoding.partition("+")
     raw = _decoded(encoded)
     key = Key(name, raw[1:])
-    whole = _NAME.fullmatch(name) and raw[:1] == ED25519 and len(raw) == 33
-    if not whole or key.hash.hex() != digest:
+    well_formed = _NAME.fullmatch(name) and raw[:1] == ED25519 and len(raw) == 33
+    if not well_formed or key.hash.hex() != digest:
         raise InvalidEntry(f"{vkey[:100]!a} is no public key: write NAME+HASH+KEY")
     return key
 

@@ -54,28 +54,28 @@ class Want(NamedTuple):
 
     @property
     def line(self) -> str:
-        where = f"{_name(self.file)}: {_name(self.key)}"
-        return f"{self.kind}: {self.what} ({where})"
+        location = f"{_name(self.file)}: {_name(self.key)}"
+        return f"{self.kind}: {self.what} ({location})"
 
 
 def of_settings(settings: Settings, root: str) -> Iterator[Want]:
     """Yield all that synapse.yaml asks for."""
-    others = dict(settings.other)
-    found = [
+    blocks = dict(settings.other)
+    wants = [
         of_semantic(settings.semantic),
-        of_mirror(others.get("mirror"), root),
-        of_backup(others.get("backup"), root),
-        of_checkpoints(others.get("checkpoints"), root),
-        of_consolidation(others.get("consolidation")),
+        of_mirror(blocks.get("mirror"), root),
+        of_backup(blocks.get("backup"), root),
+        of_checkpoints(blocks.get("checkpoints"), root),
+        of_consolidation(blocks.get("consolidation")),
     ]
-    engines = others.get("engines")
+    engines = blocks.get("engines")
     if isinstance(engines, Mapping):
-        found += [of_engine(engines, str(name)) for name in engines]
+        wants += [of_engine(engines, str(name)) for name in engines]
     for block, ask in (("webhooks", of_webhook), ("hooks", of_hook)):
-        named = others.get(block)
-        if isinstance(named, Mapping):
-            found += [ask(str(name), named[name], root) for name in named]
-    yield from (want for want in found if want is not None)
+        declared = blocks.get(block)
+        if isinstance(declared, Mapping):
+            wants += [ask(str(name), declared[name], root) for name in declared]
+    yield from (want for want in wants if want is not None)
 
 
 def of_semantic(chosen: Semantic) -> Want | None:
@@ -83,10 +83,10 @@ def of_semantic(chosen: Semantic) -> Want | None:
     if chosen.embedder not in _URLS:
         return None
     url = chosen.url or _URLS[chosen.embedder]
-    what = f"entries and questions to {_shown(url)}"
+    text = f"entries and questions to {_shown(url)}"
     if chosen.key:
-        what += f", with the key in {_shown(chosen.key)}"
-    return Want(SEND, what, SETTINGS_FILE, "semantic", url, _bad_key(chosen.key))
+        text += f", with the key in {_shown(chosen.key)}"
+    return Want(SEND, text, SETTINGS_FILE, "semantic", url, _bad_key(chosen.key))
 
 
 def _bad_key(name: str | None) -> str:
@@ -131,11 +131,11 @@ def place_of_checkpoints(declared: object, root: str) -> str | None:
 
 
 def _outside(root: str, path: object, what: str, key: str) -> Want | None:
-    place = os.path.realpath(os.path.join(root, os.path.expanduser(str(path))))
+    target = os.path.realpath(os.path.join(root, os.path.expanduser(str(path))))
     origin = os.path.realpath(root)
-    if place.startswith(origin.rstrip(os.sep) + os.sep):
+    if target.startswith(origin.rstrip(os.sep) + os.sep):
         return None
-    return Want(WRITE, f"{what} to {_shown(place)}", SETTINGS_FILE, key)
+    return Want(WRITE, f"{what} to {_shown(target)}", SETTINGS_FILE, key)
 
 
 def of_consolidation(declared: object) -> Want | None:
@@ -181,8 +181,8 @@ def of_engine(engines: object, name: str) -> Want | None:
         secret = " and the key in the file"
     else:
         secret = f" and the key in {PROVIDERS[str(kind)]}"
-    where = _shown(url) if url else "its provider"
-    text = f"prompts{secret} to {where}, by the engine {_shown(name)}: {_shown(entry)}"
+    server = _shown(url) if url else "its provider"
+    text = f"prompts{secret} to {server}, by the engine {_shown(name)}: {_shown(entry)}"
     return Want(SEND, text, SETTINGS_FILE, key, url)
 
 
@@ -197,10 +197,10 @@ def of_webhook(name: str, declared: object, root: str) -> Want | None:
     if not isinstance(declared, Mapping) or not declared.get("url"):
         return None
     url, reader = str(declared["url"]), declared.get("as")
-    what = f"what {_shown(reader)} may see" if reader else "public entries"
+    content = f"what {_shown(reader)} may see" if reader else "public entries"
     never = bad_secret(declared.get("secret"), root)
     fields = _shown(_without_secret(declared, never))
-    text = f"{what} to {_shown(url)}, by the webhook {_name(name)}: {fields}"
+    text = f"{content} to {_shown(url)}, by the webhook {_name(name)}: {fields}"
     return Want(SEND, text, SETTINGS_FILE, f"webhooks.{name}", url, never)
 
 

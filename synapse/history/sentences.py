@@ -269,12 +269,12 @@ def undo_counts(fields: Mapping[str, Any]) -> str:
 
 def _taint_sentence(_: Act, fields: Mapping[str, Any]) -> str:
     if "entry" in fields:
-        what = f"tainted {fields['entry']}"
+        act = f"tainted {fields['entry']}"
     else:
         since = f" since {fields['since']}" if fields.get("since") else ""
-        what = f"revoked what {fields.get('agent')} wrote{since}"
+        act = f"revoked what {fields.get('agent')} wrote{since}"
     count = len(fields.get("ids", ()))
-    return what + (f": {count} entries" if count > 1 else "") + _why(fields)
+    return act + (f": {count} entries" if count > 1 else "") + _why(fields)
 
 
 def _resolve_sentence(act: Act, fields: Mapping[str, Any]) -> str:

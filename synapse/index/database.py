@@ -326,8 +326,8 @@ class Database:
             raise self.failed(error) from error
 
     def _ensure(self) -> None:
-        """Tables of this version. Several processes may find an empty file at once: one makes
-        them.
+        """Make the tables of this version. Several processes may find an empty file at once: one
+        makes them.
         """
         try:
             if self._version() == self.version:

@@ -30,8 +30,8 @@ def _condition(glob: str) -> str:
     fixed = segments[:-1] if subtree else segments
     path = "/".join(fixed)
     if "*" not in fixed:
-        below = f" or name >= '{path}/' and name < '{path}0'"  # 0 comes next to /
-        return f"name = '{path}'{below if subtree else ''}"
+        inner = f" or name >= '{path}/' and name < '{path}0'"  # 0 comes next to /
+        return f"name = '{path}'{inner if subtree else ''}"
     # Where a name has as many slashes as the pattern, no star of the pattern holds one.
     levels = range(len(fixed), ns.MAX_LEVELS + 1) if subtree else [len(fixed)]
     patterns = (path + "/*" * (level - len(fixed)) for level in levels)

@@ -123,12 +123,12 @@ class Index(TokenCounts):
         if self.lock is None:
             return
         with self.mutex:
-            forks, known = "", reached or self.current
-            reached = Reached(turn=known.turn, seen=getattr(known, "cursor", 0))
+            forks, position = "", reached or self.current
+            reached = Reached(turn=position.turn, seen=getattr(position, "cursor", 0))
             try:
-                kept = read_reached(self.db)
+                stored = read_reached(self.db)
                 forks = self.db.meta("forks") or ""
-                reached = kept.anew()._replace(seen=self.seen())
+                reached = stored.anew()._replace(seen=self.seen())
             except (IndexDamaged, sqlite3.DatabaseError, ValueError):
                 pass
             try:

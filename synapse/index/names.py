@@ -58,7 +58,7 @@ class Names:
 
     @property
     def keys(self) -> Keys | None:
-        """The public keys that were registered; None where there never was one."""
+        """Return the public keys that were registered; None where there never was one."""
         if self._keys is None and (self.version is None or self.version[-1]):
             from synapse.model.keys import Keys
 
@@ -114,9 +114,9 @@ class Names:
         if not with_mail:
             condition = f"({condition}) and name <> '{MAIL}'"
         values = {"last": self.last, "limit": LISTED + 1}
-        found = [nid for (nid,) in self.db.run("covered", values, names=condition)]
-        if len(found) <= LISTED:
-            return tuple(sorted(found))
+        nids = [nid for (nid,) in self.db.run("covered", values, names=condition)]
+        if len(nids) <= LISTED:
+            return tuple(sorted(nids))
         if condition == EVERY:
             return "e.nid"
         return f"select nid from namespaces where ({condition}) and nid <= {self.last}"

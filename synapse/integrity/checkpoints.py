@@ -134,7 +134,7 @@ def warning(store: Store) -> str | None:
     if signed is None:
         return None
     end = store.log.last()
-    what = (
+    problem = (
         f"the journal ends at record {end}, but record {signed.size} was signed: an older"
         " copy was restored, or the end was cut off"
         if end < signed.size
@@ -142,7 +142,7 @@ def warning(store: Store) -> str | None:
         " copy was put in its place, or it was written anew"
     )
     return (
-        f"{what}; `synapse verify` says more, and `synapse checkpoint --forget` accepts"
+        f"{problem}; `synapse verify` says more, and `synapse checkpoint --forget` accepts"
         " what is there"
     )
 
@@ -192,13 +192,13 @@ def listed(root: str) -> list[tuple[str, Checkpoint | None]]:
     signed by this person.
     """
     key = _own_public()
-    found: list[tuple[str, Checkpoint | None]] = []
+    rows: list[tuple[str, Checkpoint | None]] = []
     for name, text in _notes(root):
         try:
-            found.append((name, note.opened(text, key) if key else None))
+            rows.append((name, note.opened(text, key) if key else None))
         except InvalidEntry:
-            found.append((name, None))
-    return found
+            rows.append((name, None))
+    return rows
 
 
 def own_vkey() -> str | None:
@@ -220,8 +220,8 @@ def _differences(log: FilesLog, checkpoints: Sequence[Checkpoint]) -> Iterator[P
     starts: dict[int, str] = {}
     for checkpoint in sorted(checkpoints, key=lambda each: each.size):
         first = checkpoint.size - len(checkpoint.prefixes) + 1
-        for place, prefix in enumerate(checkpoint.prefixes, first):
-            starts.setdefault(place, prefix.hex())
+        for number, prefix in enumerate(checkpoint.prefixes, first):
+            starts.setdefault(number, prefix.hex())
     origins = {checkpoint.origin for checkpoint in checkpoints}
     end = 0
     for raw in log.journal.raw_lines():
@@ -307,13 +307,13 @@ def _notes(root: str) -> Iterator[tuple[str, str]]:
 
 def _notes_at(path: str) -> Iterator[tuple[str, str]]:
     """Yield the notes of a file or a folder that a person names."""
-    place = os.path.abspath(os.path.expanduser(path))
+    folder = os.path.abspath(os.path.expanduser(path))
     try:
-        names: Iterable[str] = [place]
-        if os.path.isdir(place):
+        names: Iterable[str] = [folder]
+        if os.path.isdir(folder):
             names = [
-                os.path.join(place, name)
-                for name in sorted(os.listdir(place))
+                os.path.join(folder, name)
+                for name in sorted(os.listdir(folder))
                 if name.endswith(_NOTE)
             ]
         for name in names:
@@ -328,9 +328,9 @@ def _copy(store: Store, name: str, text: bytes, key: Key) -> None:
     """Put the note at the second place, where a person trusted the workspace with it."""
     assert isinstance(store.log, FilesLog)
     block = dict(store.settings.other).get("checkpoints")
-    place = place_of_checkpoints(block, store.log.root)
-    if place is None:
+    folder = place_of_checkpoints(block, store.log.root)
+    if folder is None:
         return
     decisions.demand(store.log.root, of_checkpoints(block, store.log.root))
-    os.makedirs(place, mode=0o700, exist_ok=True)
-    write_file(os.path.join(place, name), text, 0o600)
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    write_file(os.path.join(folder, name), text, 0o600)

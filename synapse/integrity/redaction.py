@@ -85,8 +85,8 @@ def _purge(store: Store) -> None:
 
 def _stays(entry: Entry) -> tuple[str, ...]:
     """Return the fields of an entry that stay: they stand in the head of its line."""
-    named = ("topic", "tags", "evidence", "claim", "when")
-    return (*(name for name in named if getattr(entry, name)), *sorted(entry.more))
+    names = ("topic", "tags", "evidence", "claim", "when")
+    return (*(name for name in names if getattr(entry, name)), *sorted(entry.more))
 
 
 def _repeats(store: Store, entry: Entry) -> tuple[tuple[str, ...], tuple[int, ...]]:
@@ -114,7 +114,7 @@ def _repeats(store: Store, entry: Entry) -> tuple[tuple[str, ...], tuple[int, ..
 
 def _overwrite(root: str, needles: Collection[bytes]) -> set[str]:
     """Overwrite these lines in files that repeat them; return which these were."""
-    found: set[str] = set()
+    paths: set[str] = set()
     for path in _files(root) if needles else ():
         name = os.path.relpath(path, root)
         try:
@@ -126,24 +126,24 @@ def _overwrite(root: str, needles: Collection[bytes]) -> set[str]:
             if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST:
                 continue
             raw = os.pread(fd, status.st_size, 0)
-            made = erased(raw, needles)
-            if made != raw:
-                found.add(name)
+            blanked = erased(raw, needles)
+            if blanked != raw:
+                paths.add(name)
                 with os.fdopen(os.dup(fd), "r+b") as file:
-                    file.write(made)
+                    file.write(blanked)
                 os.fsync(fd)
         finally:
             os.close(fd)
-    return found
+    return paths
 
 
 def _files(root: str) -> Iterator[str]:
     """Yield the files that may repeat a text: those of runs, views, drops that were put aside."""
     for folder, folders, names in os.walk(root):
-        below = os.path.relpath(folder, root)
+        inside = os.path.relpath(folder, root)
         folders[:] = [name for name in folders if name != ".git"]
         for name in names:
-            path = name if below == "." else f"{below}/{name}"
+            path = name if inside == "." else f"{inside}/{name}"
             plan = path.startswith("entries/projects/") and name == "plan.md"
             if path.startswith(_OWN) or (path.startswith(_KEPT) and not plan):
                 continue

@@ -44,19 +44,19 @@ def verify(
         return Report(tuple(_unsigned(store, True)), store.log.mark()[1], "")
     start, mark = time.monotonic(), store.log.mark()
     report, at = _proven(store, store.log, head)
-    again = True
-    while again and not report.ok:
+    retry = True
+    while retry and not report.ok:
         if store.log.mark() == mark and store.clock() - at > 2 * SECOND:
             break
         # what is missing may be on its way, or its writer dead; all else is looked at once more
-        again = any("missing" in problem.what for problem in report.problems)
-        again = again and time.monotonic() - start < _PATIENCE
+        retry = any("missing" in problem.what for problem in report.problems)
+        retry = retry and time.monotonic() - start < _PATIENCE
         moment = store.clock()
         time.sleep(0.1)
-        again = again and store.clock() > moment  # one that stands still says nothing
-        mark, known = store.log.mark(), set(report.problems)
+        retry = retry and store.clock() > moment  # one that stands still says nothing
+        mark, earlier = store.log.mark(), set(report.problems)
         newer, at = _proven(store, store.log, head)
-        both = tuple(problem for problem in newer.problems if problem in known)
+        both = tuple(problem for problem in newer.problems if problem in earlier)
         report = newer._replace(problems=both)
     try:
         differing = tuple(checkpoints.compare(store, against, key))
@@ -147,15 +147,15 @@ def _findings(
 ) -> list[tuple[Stretch, bytes | None, str]]:
     """Return what of the journal is damaged, what stood there, and how that is known."""
     stretches = log.journal.stretches()
-    wanted = {seq for stretch in stretches for seq in stretch.seqs}
-    others: dict[int, list[bytes]] = {}
-    for raw in lines_of(source, strict=False) if source and wanted else ():
-        if (seq := seq_of(raw)) in wanted:
-            others.setdefault(seq, []).append(raw)
+    seqs = {seq for stretch in stretches for seq in stretch.seqs}
+    copies: dict[int, list[bytes]] = {}
+    for raw in lines_of(source, strict=False) if source and seqs else ():
+        if (seq := seq_of(raw)) in seqs:
+            copies.setdefault(seq, []).append(raw)
     findings: list[tuple[Stretch, bytes | None, str]] = []
     for stretch in stretches:
-        found = restored(stretch, log.texts_of, others)
-        findings.append((stretch, *(found or (None, ""))))
+        restoration = restored(stretch, log.texts_of, copies)
+        findings.append((stretch, *(restoration or (None, ""))))
     return findings
 
 
@@ -164,7 +164,7 @@ def _repair_lines(
 ) -> list[str]:
     """Put damaged lines back; give up the others where that is wanted. Return what was done."""
     notes: list[str] = []
-    given: list[list[object]] = []
+    given_up: list[list[object]] = []
     floor = -1
     for stretch, raw, how in reversed(
         _findings(log, source)
@@ -176,7 +176,7 @@ def _repair_lines(
             notes.append(f"{stretch.where}: {_CANNOT}")
             continue
         elif stretch.following:
-            given.append([first, last, sha256(stretch.raw)])
+            given_up.append([first, last, sha256(stretch.raw)])
             notes.append(f"{stretch.where}: given up")
         else:
             log.journal.give_up_last()
@@ -184,8 +184,8 @@ def _repair_lines(
         floor = first - 1
     if floor >= 0:
         store.restored(floor)
-    if given:
-        store.act("repair", OPERATOR, lines=given[::-1])
+    if given_up:
+        store.act("repair", OPERATOR, lines=given_up[::-1])
     return notes[::-1]
 
 

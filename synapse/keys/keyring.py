@@ -45,7 +45,7 @@ class Keyring:
 
     @property
     def keys(self) -> Keys:
-        """The public keys, as registered."""
+        """Return the public keys, as registered."""
         return self._keys() or NONE
 
     # -- private keys ------------------------------------------------------------------------------
@@ -111,15 +111,15 @@ class Keyring:
         return self._held[found.id]
 
     def _path(self, found: Registered) -> str:
-        place = self.place(found.owner, found.id)
-        return os.path.join(home.operator_home(), place)
+        path = self.place(found.owner, found.id)
+        return os.path.join(home.operator_home(), path)
 
     # -- whose keys --------------------------------------------------------------------------------
 
     def current(self, owner: str) -> Registered:
         """Return the key to which is sealed for an owner, and with which it signs."""
-        found = self.keys.current.get(owner)
-        if found is None:
+        key = self.keys.current.get(owner)
+        if key is None:
             had = "'s key was revoked" if owner in self.keys else " has no key"
             had += ", and this needs a key"
             raise NoKey(
@@ -127,7 +127,7 @@ class Keyring:
                 " makes one",
                 owner=owner,
             )
-        return found
+        return key
 
     # -- entries -----------------------------------------------------------------------------------
 
@@ -182,9 +182,9 @@ class Keyring:
         signer = self._author(entry, id) if id else None
         if not id and entry.author in self.keys.current and entry.scope == "encrypted":
             raise SealError(f"{entry.author} did not sign it")
-        key, given = self._way_in(entry, reader)
-        if given:
-            return crypto.unseal_shared(entry.body, header, given, key, signer)
+        key, share = self._way_in(entry, reader)
+        if share:
+            return crypto.unseal_shared(entry.body, header, share, key, signer)
         return crypto.unseal(entry.body, header, key, signer)
 
     def _way_in(self, entry: Entry, reader: str) -> tuple[PrivateKey, str]:
@@ -196,17 +196,17 @@ class Keyring:
         owner = WORKSPACE if entry.scope == "private" else reader
         own, listed = self.keys.of(owner), crypto.recipients_of(entry.body)
         lost: NoKey | None = None
-        ways = [(found, "") for found in own if found.id in listed]
+        ways = [(key, "") for key in own if key.id in listed]
         if not ways or not self.holds(ways[0][0]):
             shared = {
                 str(record.fields.get("to")): str(record.fields.get("wrapped"))
                 for record in self._acts_on(entry.id)
                 if record.kind == "share"
             }
-            ways += [(found, shared[found.id]) for found in own if found.id in shared]
-        for found, given in ways:
+            ways += [(key, shared[key.id]) for key in own if key.id in shared]
+        for key, share in ways:
             try:
-                return self.private(found), given
+                return self.private(key), share
             except NoKey as error:
                 lost = error
         if lost is not None:
@@ -215,7 +215,7 @@ class Keyring:
 
     def is_shared(self, entry: Entry, reader: str) -> bool:
         """Return whether an entry was shared with a key of the reader's."""
-        own = {found.id for found in self.keys.of(reader)}
+        own = {key.id for key in self.keys.of(reader)}
         return any(
             record.kind == "share"
             and record.fields.get("to") in own
@@ -236,29 +236,29 @@ class Keyring:
         self.body(
             entry, holder
         )  # who cannot open it, or whose entry is forged, is told
-        key, given = self._way_in(entry, holder)
-        found = self.current(to)
+        key, earlier = self._way_in(entry, holder)
+        recipient = self.current(to)
         header = crypto.header(entry)
-        wrapped = crypto.share(entry.body, header, key, public(found), given)
-        return {"entry": entry.id, "with": to, "to": found.id, "wrapped": wrapped}
+        wrapped = crypto.share(entry.body, header, key, public(recipient), earlier)
+        return {"entry": entry.id, "with": to, "to": recipient.id, "wrapped": wrapped}
 
     def _author(self, entry: Entry, id: str) -> PublicKey:
         """Return the key that signed, which has to be one of the author's."""
-        found = self.keys.by_id.get(id)
-        if found is None or found.owner != entry.author:
+        key = self.keys.by_id.get(id)
+        if key is None or key.owner != entry.author:
             raise SealError(
                 f"it is signed by {id}, which is no key of {entry.author}'s"
             )
-        return public(found)
+        return public(key)
 
 
 def proves(keys: Keys, entry: Entry) -> bool:
     """Return whether an entry from elsewhere carries the signature of its author's current key. It
     does not where nobody can tell: the package is not installed.
     """
-    found = keys.current.get(entry.author)
+    key = keys.current.get(entry.author)
     try:
-        return found is not None and not _unproven(entry, found)
+        return key is not None and not _unproven(entry, key)
     except NoKey:
         return False
 
@@ -267,27 +267,20 @@ def _recipients(entry: Entry, agents: Mapping[str, Agent]) -> list[str]:
     """Return the owners of the keys to which an entry is sealed."""
     if entry.scope == "private":
         return [WORKSPACE]
-    named = frozenset(entry.addressees)
-    if "all" in named:
+    names = frozenset(entry.addressees)
+    if "all" in names:
         raise NoKey(
             "scope: encrypted is for the addressees alone, and this is to all: nothing was"
             " stored; name them in `to`"
         )
-    to = [id for id, agent in agents.items() if not named.isdisjoint(agent.names)]
-    known = frozenset().union(*(agents[id].names for id in to)) if to else frozenset()
-    if unknown := sorted(named - known):
+    to = [id for id, agent in agents.items() if not names.isdisjoint(agent.names)]
+    present = frozenset().union(*(agents[id].names for id in to)) if to else frozenset()
+    if unknown := sorted(names - present):
         raise NoKey(
             f"there is no key for {', '.join(unknown)}: nothing was stored",
             owner=unknown,
         )
     return sorted({entry.author, *to} - {OPERATOR})
-
-
-def is_sealed(entry: Entry) -> bool:
-    """Return whether the body is an envelope, as an entry of its scope has to have it."""
-    from synapse import crypto
-
-    return crypto.is_envelope(entry.body)
 
 
 def shut(entry: Entry) -> Entry:
@@ -370,12 +363,14 @@ def _wrong(entry: Entry, keys: Keys, seq: int, merged: bool) -> str:
         return f"it says that it is signed, and {entry.author} has no key"
     if not id:
         return f"{entry.author} has a key, and did not sign it"
-    found = keys.by_id.get(id)
-    if found is None or found.owner != entry.author:
+    key = keys.by_id.get(id)
+    if key is None or key.owner != entry.author:
         return f"it is signed by {id}, which is no key of {entry.author}'s"
-    if not found.signs_at(seq) and (found.revoked or not merged):
-        return f"it is signed by {entry.author}'s key {id}, which was {found.state} by then"
-    return _unproven(entry, found)
+    if not key.signs_at(seq) and (key.revoked or not merged):
+        return (
+            f"it is signed by {entry.author}'s key {id}, which was {key.state} by then"
+        )
+    return _unproven(entry, key)
 
 
 def _unproven(entry: Entry, found: Registered) -> str:

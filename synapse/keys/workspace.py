@@ -10,7 +10,7 @@ from synapse.errors import Conflict, InvalidEntry, NoKey
 from synapse.keys import keyring
 from synapse.model import clock
 from synapse.model.agents import OPERATOR
-from synapse.model.keys import WORKSPACE, Keys, Registered
+from synapse.model.keys import WORKSPACE, Keys
 from synapse.model.records import Record, unchanged
 from synapse.system.typed import TYPE_CHECKING, NamedTuple
 from synapse.trust.persons import persons_alone
@@ -69,12 +69,12 @@ class WorkspaceKeys:
     def list(self) -> list[KeyState]:
         """Return every key that was ever registered, in the order in which they came."""
         with self.store.snapshot(look=True) as snap:
-            found = list((snap.names.keys or keyring.NONE).by_id.values())
-            times = [record.at for record in map(self.store.log.at, _seqs(found))]
-        held = map(self.store.keyring.holds, found)
+            keys = list((snap.names.keys or keyring.NONE).by_id.values())
+            times = [self.store.log.at(key.seq).at for key in keys]
+        private = map(self.store.keyring.holds, keys)
         return [
-            KeyState(key.id, key.owner, key.state, clock.seconds(at), here)
-            for key, at, here in zip(found, times, held, strict=True)
+            KeyState(key.id, key.owner, key.state, clock.seconds(at), holds)
+            for key, at, holds in zip(keys, times, private, strict=True)
         ]
 
     def new(self, owner: str | None = None) -> str:
@@ -96,24 +96,24 @@ class WorkspaceKeys:
         persons_alone("revoke a key")
         name = self._owner(owner)
         keys = self._keys
-        found = keys.by_id.get(id) if id else keys.current.get(name)
-        if found is None or found.owner != name:
+        key = keys.by_id.get(id) if id else keys.current.get(name)
+        if key is None or key.owner != name:
             which = f"key {id}" if id else "key to revoke"
             raise NoKey(
                 f"{keyring.who(name)} has no {which}; `synapse keys list` lists them all",
                 owner=name,
             )
-        if found.revoked:
-            raise Conflict(f"the key {found.id} was revoked before")
-        self._write({"how": "revoked", "owner": name, "id": found.id})
-        return found.id
+        if key.revoked:
+            raise Conflict(f"the key {key.id} was revoked before")
+        self._write({"how": "revoked", "owner": name, "id": key.id})
+        return key.id
 
     def export_public(self, owner: str | None = None) -> str:
         """Return the current public key as text, signed by itself: for another machine."""
         from synapse import crypto
 
-        found = self.store.keyring.current(self._owner(owner))
-        return crypto.public_text(self.store.keyring.private(found))
+        key = self.store.keyring.current(self._owner(owner))
+        return crypto.public_text(self.store.keyring.private(key))
 
     def import_public(self, text: str) -> PublicKey:
         """Register the public key in such a text as its owner's, in the place of an earlier one."""
@@ -163,13 +163,9 @@ class WorkspaceKeys:
 
     def _write(self, fields: dict[str, object], id: str | None = None) -> None:
         """Commit an act on keys, where no other came meanwhile."""
-        known = self._keys
-        if id in known.by_id:
+        keys = self._keys
+        if id in keys.by_id:
             raise InvalidEntry(f"the key {id} is registered already", id=id)
         record = Record.new("key", OPERATOR, fields, key=KEYED)
-        self.store.write(record, unless=unchanged(KEYED, known.last))
+        self.store.write(record, unless=unchanged(KEYED, keys.last))
         self.store.refresh()
-
-
-def _seqs(found: list[Registered]) -> list[int]:
-    return [key.seq for key in found]

@@ -124,10 +124,12 @@ def link(
     _share("strength", strength)
     agent = _agent(me)
     may_say(agent, "link atoms")
-    for said in links_of(me, ends[0]):
-        if (said.cause, said.effect) == (ends[0], ends[1]):
-            other = me.store.agent(said.by)
-            may_overrule(agent, said.by, other, me.store.settings, "say this link anew")
+    for record in links_of(me, ends[0]):
+        if (record.cause, record.effect) == (ends[0], ends[1]):
+            author = me.store.agent(record.by)
+            may_overrule(
+                agent, record.by, author, me.store.settings, "say this link anew"
+            )
     me.writer.act(
         "link",
         cause=ends[0],
@@ -217,12 +219,12 @@ def harvest(me: AgentMemory, message: Entry) -> list[Entry]:
 
 def not_kept(body: str) -> str:
     """Return a sentence that says which tags of a message are more than are kept; empty if none."""
-    more = parse_tags(body)[MOST_KEPT:]
-    if not more:
+    dropped = parse_tags(body)[MOST_KEPT:]
+    if not dropped:
         return ""
     return (
-        f"of {MOST_KEPT + len(more):,} tagged lines the first {MOST_KEPT} are kept as facts; the"
-        f" others stand in the message alone, from {more[0][1][:60]!r} on"
+        f"of {MOST_KEPT + len(dropped):,} tagged lines the first {MOST_KEPT} are kept as facts; the"
+        f" others stand in the message alone, from {dropped[0][1][:60]!r} on"
     )
 
 

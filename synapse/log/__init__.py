@@ -32,7 +32,7 @@ def _refuse_snapshot(root: str, snapshot: str) -> None:
 
 
 def open_log(address: str, clock: Callable[[], int]) -> FilesLog | MemoryLog:
-    """The log behind an address: a directory, or `memory:`. Opens what is there and creates
+    """Return the log behind an address: a directory, or `memory:`. Opens what is there and creates
     nothing.
     """
     if address == "memory:":

@@ -89,9 +89,9 @@ class Scanner:
     def look(
         self, known: Known, now: float, *, whole: bool = False
     ) -> Iterator[Drop | Rejected]:
-        """Every finished file that the log does not know, in the folders that are due or in all of
-        them. A folder with an unfinished one is looked at again, and every one that this look went
-        through until `done` is called.
+        """Yield every finished file that the log does not know, in the folders that are due or in
+        all of them. A folder with an unfinished one is looked at again, and every one that this
+        look went through until `done` is called.
         """
         self.looked = {}
         waiting = list(dict.fromkeys((*ROOTS, *self.seen) if whole else self._due(now)))
@@ -120,11 +120,11 @@ class Scanner:
         """Note that what the last look found is in the log, but for the files that wait: where
         nothing does, nothing is looked at again before it changes.
         """
-        again = {*waiting, *map(os.path.dirname, waiting)}
-        for place, changed in self.looked.items():
-            noted = self.plans if kinds.is_plan(place) else self.seen
-            if place in noted and place not in again:
-                noted[place] = changed
+        changing = {*waiting, *map(os.path.dirname, waiting)}
+        for path, changed in self.looked.items():
+            noted = self.plans if kinds.is_plan(path) else self.seen
+            if path in noted and path not in changing:
+                noted[path] = changed
                 self.unsaved = True
         self.looked = {}
         if self.unsaved and not 0 <= now - self.saved < SAVED_EVERY:
@@ -132,7 +132,7 @@ class Scanner:
             self._save()
 
     def _edits(self, now: float) -> Iterator[Drop | Rejected]:
-        """Every plain plan.md that was edited since it was last read: that changes no folder."""
+        """Yield each plain plan.md that was edited since its last read: that changes no folder."""
         for path, before in [*self.plans.items()]:
             changed = self._edited(path)
             if changed != before and (
@@ -151,9 +151,9 @@ class Scanner:
             pass
 
     def _due(self, now: float) -> list[str]:
-        """The folders to look at: all but those of threads, the threads that changed last, and of
-        the others a part. Each has its turn within seconds, also where every look is by a new
-        process.
+        """Return the folders to look at: all but those of threads, the threads that changed last,
+        and of the others a part. Each has its turn within seconds, also where every look is by a
+        new process.
         """
         if not self.begun:
             self.begun = True
@@ -162,7 +162,7 @@ class Scanner:
         return [*ROOTS, *self.places, *self.lively, *turn]
 
     def _turn(self, count: int) -> list[str]:
-        """The next of the threads, which then are the last."""
+        """Return the next of the threads, which then are the last."""
         turn = list(islice(self.turns, count))
         for folder in turn:
             del self.turns[folder]
@@ -170,7 +170,7 @@ class Scanner:
         return turn
 
     def _add(self, folder: str) -> None:
-        """A folder that nobody knew: not seen yet, so that one with an unfinished file is not
+        """Add a new folder as one that was not seen yet, so that one with an unfinished file is not
         forgotten.
         """
         self.seen[folder] = 0
@@ -180,7 +180,7 @@ class Scanner:
             self.places[folder] = None
 
     def _rouse(self, folder: str) -> None:
-        """A thread that changed is the last to be quiet again."""
+        """Put a thread that changed at the end of those that are looked at every time."""
         if _is_thread(folder):
             self.lively.pop(folder, None)
             self.lively[folder] = None
@@ -188,8 +188,8 @@ class Scanner:
                 del self.lively[next(iter(self.lively))]
 
     def _gone(self, folder: str) -> None:
-        """No folder any more. What stands there instead is for the one above to find, which may
-        seem unchanged.
+        """Forget a folder that is none any more, and look at the one above it again: it may seem
+        unchanged.
         """
         if self.seen.pop(folder, None) is not None:
             for group in (self.places, self.lively, self.turns):
@@ -203,8 +203,8 @@ class Scanner:
     def _strangers(
         self, folder: str, known: Known | None = None
     ) -> tuple[list[str], list[str], bool]:
-        """The folders below, the names of the entry files that the log does not know, and whether
-        the folder could be listed.
+        """Return the folders below, the names of the entry files that the log does not know, and
+        whether the folder could be listed.
 
         Most names of a busy folder are known ones, so these are sorted out before any file is
         touched.
@@ -226,8 +226,8 @@ class Scanner:
         files = (
             name for name in names if name.endswith(".md") and not name.startswith(".")
         )
-        below = [f"{folder}/{name}" for name in folders]
-        return below, sorted(name for name in files if name not in folders), True
+        inside = [f"{folder}/{name}" for name in folders]
+        return inside, sorted(name for name in files if name not in folders), True
 
     def _files(
         self, folder: str, names: list[str], inbox: str | None, now: float
@@ -243,7 +243,7 @@ class Scanner:
         return settled
 
     def _read(self, path: str, inbox: str | None, now: float) -> Drop | Rejected | None:
-        """One file: None while it may still be being written."""
+        """Return one file: None while it may still be being written."""
         full = os.path.join(self.root, path)
         try:
             path.encode()
@@ -282,22 +282,26 @@ class Scanner:
         from synapse.formats import codec
 
         folder = os.path.dirname(path)
-        of, place, thread = kinds.of_folder(folder) if not inbox else ((), None, None)
+        of, namespace, thread = (
+            kinds.of_folder(folder) if not inbox else ((), None, None)
+        )
         if (
             kinds.is_plan(path)
             and not inbox
-            and (plain := _plain_plan(path, raw, place)) is not None
+            and (plain := _plain_plan(path, raw, namespace)) is not None
         ):
             self.plans.setdefault(path, 0)
             return Drop(path, channel, plain, raw.decode(), -1, plain=True)
         try:
-            if place is not None and not (
-                ns.is_namespace(place) if thread is None else kinds.is_thread(thread)
+            if namespace is not None and not (
+                ns.is_namespace(namespace)
+                if thread is None
+                else kinds.is_thread(thread)
             ):
                 raise InvalidEntry(
                     f"its folder is not a {'namespace' if thread is None else 'thread'}: {folder!r}"
                 )
-            parsed = codec.parse(raw, path=path, namespace=place)
+            parsed = codec.parse(raw, path=path, namespace=namespace)
             text = raw.decode()
             draft = threaded(parsed.draft, thread, text)
             if of and draft.kind not in of:
@@ -344,7 +348,7 @@ class Scanner:
             fd = plain_files.open_file(os.path.join(self.root, _SEEN))
             with open(fd, encoding="utf-8") as file:
                 lines = (line.rstrip("\n").rpartition(" ") for line in file)
-                places = {place: int(changed) for place, _, changed in lines}
+                places = {name: int(changed) for name, _, changed in lines}
                 self.plans = {
                     path: changed
                     for path, changed in places.items()
@@ -359,7 +363,7 @@ class Scanner:
             return {}
 
     def _save(self) -> None:
-        places = (each for each in self.seen.items() if _is_place(each[0]))
+        places = (item for item in self.seen.items() if _is_place(item[0]))
         pairs = [*places, *self.plans.items()]
         text = "".join(f"{folder} {changed}\n" for folder, changed in pairs)
         try:
@@ -388,8 +392,8 @@ def _plain_plan(path: str, raw: bytes, place: str | None) -> Draft | None:
 
 
 def threaded(draft: Draft, thread: str | None, text: str) -> Draft:
-    """A dropped message with its thread: its folder's, its own, or, where it begins one, one that
-    follows from its text. It is said in mail, wherever it was dropped.
+    """Return a dropped message with its thread: its folder's, its own, or, where it begins one, one
+    that follows from its text. It is said in mail, wherever it was dropped.
     """
     if draft.kind != kinds.MESSAGE:
         return draft
@@ -433,8 +437,8 @@ def _is_folder(path: str) -> bool:
 
 
 def _read_unchanged(path: str, status: os.stat_result) -> bytes | None:
-    """The bytes, if the file is still the one that was looked at and did not change while it was
-    read.
+    """Return the bytes, if the file is still the one that was looked at and did not change while it
+    was read.
     """
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:

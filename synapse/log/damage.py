@@ -73,10 +73,10 @@ def walk(
     lines = iter(lines)
     line = next(lines, None)
     while line is not None:
-        (raw, place), line = line, next(lines, None)
+        (raw, position), line = line, next(lines, None)
         record = decode(raw) if raw.endswith(b"\n") else None
         if record is None or record.seq <= seq:
-            yield Step(raw, place, record)
+            yield Step(raw, position, record)
             continue
         own, head, _ = split(raw)
         links = [link(chain, head) for chain in chains]
@@ -84,16 +84,16 @@ def walk(
         if record.seq != seq + 1 and not (line is None or _leads(own, record, line[0])):
             seq += 1  # a number that nothing follows from
             chains = (own, *links)
-            yield Step(raw, place, None, range(seq, seq + 1))
+            yield Step(raw, position, None, range(seq, seq + 1))
             continue
         lost = range(seq + 1, record.seq)
         seq, chains = record.seq, (own, *links)
         if (is_next or lost) and has_text(record, raw):
             chains = (own,)
-            yield Step(raw, place, record, lost)
+            yield Step(raw, position, record, lost)
         else:
             first = lost.start if lost else seq
-            yield Step(raw, place, None, range(first, seq + 1))
+            yield Step(raw, position, None, range(first, seq + 1))
 
 
 def _leads(chain: str, record: Record, raw: bytes) -> bool:
@@ -226,13 +226,13 @@ def _from_others(
 def _with_texts(stretch: Stretch, texts: Texts) -> Iterator[tuple[bytes, str]]:
     """Yield the line with the text of the entry's file, and with its chain made anew."""
     _, head, text = split(stretch.raw)
-    made = link(stretch.before, head)
-    yield assemble(made, head, text), "its chain follows from its bytes"
+    chain = link(stretch.before, head)
+    yield assemble(chain, head, text), "its chain follows from its bytes"
     record = decode_head(stretch.raw)
     if record is not None and record.sha is not None:
-        for found in texts(record):
-            if sha256(found) == record.sha:
-                line = assemble(made, head, quoted(found.decode()))
+        for text_file in texts(record):
+            if sha256(text_file) == record.sha:
+                line = assemble(chain, head, quoted(text_file.decode()))
                 yield line, "by the text of its file"
 
 
@@ -246,13 +246,13 @@ def _flipped(stretch: Stretch) -> Iterator[tuple[bytes, str]]:
     if record is None or record.sha is None or len(text) > _TRIED:
         return
     for changed in _bits(raw, len(raw) - len(text) - 2, len(raw) - 2):
-        whole = decode(changed)
-        if whole is not None and has_text(whole):
+        decoded = decode(changed)
+        if decoded is not None and has_text(decoded):
             yield changed, _BIT
 
 
 def _bits(raw: bytes, start: int, end: int) -> Iterator[bytes]:
     """Yield the bytes with each of these bits changed in turn."""
-    for place in range(start, end):
+    for index in range(start, end):
         for bit in range(8):
-            yield raw[:place] + bytes([raw[place] ^ 1 << bit]) + raw[place + 1 :]
+            yield raw[:index] + bytes([raw[index] ^ 1 << bit]) + raw[index + 1 :]

@@ -82,8 +82,8 @@ class ExpectedFiles:
 
     def remove(self, seq: int) -> None:
         """Forget the entry of a record that is void."""
-        place = seq.to_bytes(8, "big")
-        for id in [id for id, row in self._rows.items() if row[:8] == place]:
+        number = seq.to_bytes(8, "big")
+        for id in [id for id, row in self._rows.items() if row[:8] == number]:
             del self._rows[id]
 
     def _file(self, id: str, row: bytes) -> ExpectedFile:

@@ -279,7 +279,7 @@ class FilesLog(OperatorFiles):
             if raw is not None:
                 yield raw
         page = self.mirror.read(settle.page_path(record), limit=1 << 40)
-        yield from (each.text for each in pages(page or b"") if each.id == record.id)
+        yield from (entry.text for entry in pages(page or b"") if entry.id == record.id)
 
     def _place(self, id: str) -> str:
         return self._derived().whereabouts(id)
@@ -375,11 +375,11 @@ class FilesLog(OperatorFiles):
         """
         # what was indexed is compared with what git left here, not with what comes of it
         self._derived()
-        others = list(lines)
-        if others:
+        copies = list(lines)
+        if copies:
             # what they follow has to be a whole line, or a seal of what is none
             self.journal.finish()
-        return self.journal.lock.run(lambda: self._unite(others))
+        return self.journal.lock.run(lambda: self._unite(copies))
 
     def _unite(self, more: Collection[bytes] = ()) -> Merged:
         from synapse.log.unite import unite
@@ -395,8 +395,8 @@ class FilesLog(OperatorFiles):
         return self.state
 
     def _follow(self, records: Sequence[Record]) -> None:
-        """After the commit: the bell, for listeners read the journal, then the files that people
-        see.
+        """Notify followers of committed records, which they read in the journal; then write the
+        files for people.
         """
         signal.notify(self.pipes)
         settle.follow(self.mirror, records, self.find)

@@ -22,8 +22,12 @@ def entry_record(record: Record, at: int, id: str, alias_free: bool) -> Record:
     assert record.entry is not None
     if record.entry.scope in SEALED:
         _demand_envelope(record.entry)
-    wanted = record.fields.get("alias")
-    alias = wanted if alias_free and wanted and wanted != id and is_id(wanted) else None
+    alias_id = record.fields.get("alias")
+    alias = (
+        alias_id
+        if alias_free and alias_id and alias_id != id and is_id(alias_id)
+        else None
+    )
     timestamp = record.entry.timestamp or clock.seconds(at)
     entry = record.entry._replace(id=id, timestamp=timestamp, alias=alias)
     fields = fields_of(entry)

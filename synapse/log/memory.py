@@ -123,7 +123,7 @@ class MemoryLog:
         return None
 
     def restart(self, floor: int, forget: bool = False) -> None:
-        """There are no files."""
+        """Do nothing: a log in memory has no files."""
 
     def archive(
         self, ids: Collection[str], by: str, reason: str, unless: Guard | None = None

@@ -46,7 +46,7 @@ class Sides(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The seq of our last record."""
+        """Return the seq of our last record."""
         return len(self.ours)
 
 
@@ -114,7 +114,7 @@ def _placed(
         before, raw = waiting.pop()
         yield before, raw
         chain = chain_of(raw)
-        waiting += [(chain, each) for each in reversed(after.get(chain, ()))]
+        waiting += [(chain, line) for line in reversed(after.get(chain, ()))]
 
 
 def merge(found: Sides) -> Merged:
@@ -198,7 +198,7 @@ class _Merge:
                 yield Record.new("agent", record.by, record.fields)
 
     def _voided(self) -> set[str]:
-        """The lines of the others that they took back themselves."""
+        """Return the lines of the others that they took back themselves."""
         parents = {chain_of(raw): before for before, raw in self.found.others}
         lines = {chain_of(raw): _decoded(raw) for _, raw in self.found.others}
         voided = set()
@@ -313,7 +313,7 @@ class _Merge:
 
 
 def _mapped(value: Any, way: _Way, name: str = "") -> Any:
-    """The value with the ids in it as ours has them. What is text stays as it was said."""
+    """Return the value with the ids in it as ours has them. What is text stays as it was said."""
     if name in _TEXTS:
         return value
     if isinstance(value, str):
@@ -337,7 +337,7 @@ def _mapped(value: Any, way: _Way, name: str = "") -> Any:
 def _rendered(
     record: Record, id: str, fields: dict[str, Any]
 ) -> tuple[str, dict[str, Any]]:
-    """The text of an entry under its new id, with what it refers to by their ids in ours."""
+    """Return the text of an entry under its new id, with what it refers to by their ids in ours."""
     entry = entry_of(
         record._replace(
             id=id, fields={**fields, "start": record.fields.get("start", 0)}
@@ -377,7 +377,7 @@ def _said(record: Record) -> str:
 
 
 def _agent(record: Record) -> str | None:
-    """The agent that a record declares."""
+    """Return the agent that a record declares."""
     return str(record.fields["agent"]["id"]) if record.kind == "agent" else None
 
 

@@ -74,9 +74,9 @@ class Mirror:
         for attempt in (1, 2):
             directory = self._directory(folder)
             try:
-                above = self.modes[directory]
+                permissions = self.modes[directory]
                 placed = self._place(
-                    directory, name, text, replace, mode & above, synced
+                    directory, name, text, replace, mode & permissions, synced
                 )
                 if synced:
                     os.fsync(directory)
@@ -210,15 +210,15 @@ class Mirror:
                 end, ids = 0, set()
             os.lseek(fd, end, os.SEEK_SET)
             new = _read_all(fd, status.st_size - end)
-            whole = new[: _torn_at(new)]
+            complete = new[: _torn_at(new)]
             if (
-                whole != new
+                complete != new
             ):  # its writer died, and the block comes again from the journal
-                os.ftruncate(fd, end + len(whole))
-            ids.update(entry.id for entry in pages(whole) if entry.whole)
+                os.ftruncate(fd, end + len(complete))
+            ids.update(entry.id for entry in pages(complete) if entry.whole)
             added = b"".join(text for id, text in blocks.items() if id not in ids)
             if added:  # behind what else stands there, on a line of its own
-                write_all(fd, added if whole[-1:] in (b"", b"\n") else b"\n" + added)
+                write_all(fd, added if complete[-1:] in (b"", b"\n") else b"\n" + added)
             ids.update(blocks)
             self.filed[page] = (status.st_ino, os.fstat(fd).st_size, ids)
         finally:
@@ -382,9 +382,9 @@ def block(id: str, text: bytes) -> bytes:
 
 def is_page(raw: bytes) -> bool:
     """Return whether an archive page is whole blocks and nothing else."""
-    found = list(pages(raw))
-    return all(page.whole for page in found) and raw == b"".join(
-        block(page.id, page.text) for page in found
+    blocks = list(pages(raw))
+    return all(page.whole for page in blocks) and raw == b"".join(
+        block(page.id, page.text) for page in blocks
     )
 
 
@@ -394,8 +394,8 @@ def pages(raw: bytes) -> Iterator[Page]:
     """
     for _, head, start, size in _blocks(raw):
         text = raw[start : start + size]
-        whole = sha256(text).encode() == head[2][7:]
-        yield Page(head[0].decode("ascii", "replace"), text, whole)
+        intact = sha256(text).encode() == head[2][7:]
+        yield Page(head[0].decode("ascii", "replace"), text, intact)
 
 
 def _blocks(raw: bytes) -> Iterator[tuple[int, list[bytes], int, int]]:
@@ -426,8 +426,8 @@ def _torn_at(raw: bytes) -> int:
             return at
     last = raw.rfind(b"\n") + 1
     torn = raw[last:]
-    begun = torn.startswith(_OPEN) or (torn and _OPEN.startswith(torn))
-    return last if begun else len(raw)
+    is_head = torn.startswith(_OPEN) or (torn and _OPEN.startswith(torn))
+    return last if is_head else len(raw)
 
 
 def _end_of(id: bytes) -> bytes:

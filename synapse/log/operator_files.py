@@ -29,7 +29,7 @@ class OperatorFiles:
         self.root = os.path.abspath(root)
 
     def refuse_newer(self) -> None:
-        """A workspace of a newer protocol is refused before anything in it is touched."""
+        """Refuse a workspace of a newer protocol before anything in it is touched."""
         try:
             lines = [
                 line
@@ -136,18 +136,20 @@ class OperatorFiles:
         return signatures
 
     def make_inbox(self, agent: Agent) -> None:
-        """The agent's drop box; its own user's, if it has one and this process may give it away."""
+        """Make the inbox folder of an agent, owned by the agent's user where this process may set
+        it.
+        """
         inbox = os.path.join(self.root, "inbox", agent.id)
-        made = False
+        changed = False
         for folder in (os.path.dirname(inbox), inbox):
             plain_files.make_folder(folder, 0o711)  # others' users pass through
         for name in ("tmp", "new"):
             folder = os.path.join(inbox, name)
-            made = made or not os.path.isdir(folder)
+            changed = changed or not os.path.isdir(folder)
             plain_files.make_folder(folder)
             if agent.user and os.geteuid() == 0:
                 os.chown(folder, _uid(agent.user), -1, follow_symlinks=False)
-        for folder in (inbox, os.path.dirname(inbox)) if made else ():
+        for folder in (inbox, os.path.dirname(inbox)) if changed else ():
             sync_directory(folder)
 
 

@@ -51,8 +51,8 @@ class Proof:
         )  # paths of files and pages that are not as expected
 
     def run(self, head: str | None = None) -> Report:
-        """Everything that is wrong, the first bad record first. `head` is what an earlier report
-        ended with.
+        """Return a report of everything that is wrong, the first bad record first. `head` is the
+        end of an earlier report.
         """
         if head and not _HEAD.fullmatch(head):
             raise InvalidQuery(
@@ -96,8 +96,10 @@ class Proof:
             if (first, last, hash_of(stretch.raw).hexdigest()) in self.given_up:
                 start = (stretch.segment, stretch.start)
                 end = (stretch.segment, stretch.start + len(stretch.raw))
-                own = {id(each) for at, each in self.placed if start <= at <= end}
-                self.problems = [each for each in self.problems if id(each) not in own]
+                own = {id(problem) for at, problem in self.placed if start <= at <= end}
+                self.problems = [
+                    problem for problem in self.problems if id(problem) not in own
+                ]
 
     def _redacted(self) -> None:
         """Compare the texts that are not there with the acts that took them out."""

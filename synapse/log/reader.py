@@ -112,14 +112,14 @@ class JournalReader:
         place that was there before.
         """
         records: list[Record] = []
-        replaced, last, proof, place = (
+        replaced, last, proof, position = (
             self.replaced,
             cursor,
             "",
             self._behind(cursor, after),
         )
-        known = after.split(" ")[2] if after else GENESIS if cursor == 0 else None
-        for step in walk(self._lines(*place), cursor, known):
+        chain = after.split(" ")[2] if after else GENESIS if cursor == 0 else None
+        for step in walk(self._lines(*position), cursor, chain):
             raw, (segment, end), record, lost = step
             self.damaged.update(lost)
             if record is None:
@@ -129,12 +129,12 @@ class JournalReader:
                     return self.batch(cursor, limit, after)
                 continue
             records.append(record)
-            last, place = record.seq, (segment, end)
+            last, position = record.seq, (segment, end)
             proof = self._proof(segment, end - len(raw), raw)
             if len(records) == limit:
                 break
         if records and replaced == self.replaced:
-            self._remember((last, place))
+            self._remember((last, position))
         return records, proof
 
     def _behind(self, cursor: int, after: str) -> tuple[int, int]:
@@ -193,8 +193,8 @@ class JournalReader:
         """Return where the line is, its chain, how many segments there are up to it (a missing one
         may come back), and its length: after a power cut a line may be there in part.
         """
-        place = start if segment else seq_of(raw)
-        place_and_chain = f"{segment} {place} {chain_of(raw)}"
+        offset = start if segment else seq_of(raw)
+        place_and_chain = f"{segment} {offset} {chain_of(raw)}"
         return f"{place_and_chain} {self._before(segment)} {len(raw)}"
 
     def _before(self, segment: int) -> int:
@@ -219,8 +219,8 @@ class JournalReader:
         length = int(size[0]) if size else 74  # an index of before has no length
         line = readable(lambda: os.pread(self._fd(int(segment)), length, int(start)))
         # Not all of a line may have come to the disk: it is cut then, or filled up with zeros.
-        whole = len(line) == length and b"\0" not in line
-        if line[10:74] == chain.encode() and whole:
+        complete = len(line) == length and b"\0" not in line
+        if line[10:74] == chain.encode() and complete:
             return True  # a changed byte in it is for `verify` to find
         self._doubt()
         return False
@@ -240,11 +240,11 @@ class JournalReader:
         """Yield every whole record after the cursor. Torn and sealed lines are passed over, and
         doubled ones.
         """
-        place = self._place(cursor)
+        position = self._place(cursor)
         replaced = self.replaced
-        before = now = (cursor, place)
+        before = now = (cursor, position)
         try:
-            for raw, end in self._lines(*place):
+            for raw, end in self._lines(*position):
                 record = decode(raw) if texts else decode_head(raw)
                 if record is not None and record.seq > now[0]:
                     before, now = now, (record.seq, end)

@@ -28,31 +28,31 @@ def blank(root: str, journal: Journal, seq: int) -> bool:
     def write() -> bool:
         journal.demand_lock()
         aside = os.path.join(root, ".index")
-        found = _blank(aside, journal, seq)
+        changed = _blank(aside, journal, seq)
         sweep(aside)
         sync_directory(aside)
         sync_directory(journal.directory)  # whoever did it before may have been killed
         journal._look_again()
         journal._forget()
-        return found
+        return changed
 
     return journal.lock.run(write)
 
 
 def _blank(aside: str, journal: Journal, seq: int) -> bool:
     segment = max(start for start in journal._list() if start <= seq)
-    path, place = journal._path(segment), 0
+    path, offset = journal._path(segment), 0
     for raw in whole_lines(journal._fd(segment), 0):
         if seq_of(raw) == seq and not is_redacted(raw):
             break
-        place += len(raw)
+        offset += len(raw)
     else:
         return False
-    whole = read_file(path)
-    end = place + len(raw)
-    if whole[place:end] != raw:
+    content = read_file(path)
+    end = offset + len(raw)
+    if content[offset:end] != raw:
         raise StoreError("the journal was replaced meanwhile: redact it again")
-    parts = (whole[:place], blanked(raw), whole[end:])
+    parts = (content[:offset], blanked(raw), content[end:])
     os.rename(draft(aside, parts), path)
     return True
 
@@ -74,8 +74,8 @@ def remove(mirror: Mirror, record: Record) -> None:
 def _without(mirror: Mirror, path: str, id: str) -> None:
     mirror.sweep(path)
     raw = mirror.read(path, limit=1 << 40) or b""
-    kept = [page for page in pages(raw) if page.id != id]
-    if len(kept) != len(list(pages(raw))):
-        text = b"".join(block(page.id, page.text) for page in kept)
+    remaining = [page for page in pages(raw) if page.id != id]
+    if len(remaining) != len(list(pages(raw))):
+        text = b"".join(block(page.id, page.text) for page in remaining)
         mirror.place(path, text, replace=True, synced=True)
     mirror.settle(os.path.dirname(path))

@@ -4,7 +4,6 @@ after a crash.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -22,6 +21,7 @@ from synapse.privacy.personal import concealed
 from synapse.privacy.secrets import mask
 from synapse.system import plain_files
 from synapse.system.digest import sha256
+from synapse.system.lock import hold
 
 Find = Callable[[Collection[str]], Iterable[Record]]
 Place = Callable[[str], str]
@@ -211,15 +211,8 @@ def finish(
 def _only_one(root: str) -> int | None:
     """Return an open lock, or None where another process is at it or this one may not write."""
     try:
-        path = os.path.join(root, _PLACED + ".lock")
-        fd = plain_files.open_file(path, os.O_RDWR | os.O_CREAT)
+        return hold(os.path.join(root, _PLACED + ".lock"))
     except OSError:
-        return None
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return fd
-    except OSError:
-        os.close(fd)
         return None
 
 

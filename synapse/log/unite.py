@@ -74,14 +74,14 @@ def put_back(root: str, journal: Journal, stretch: Stretch, raw: bytes) -> bool:
 
     def write() -> bool:
         path, end = journal._path(stretch.segment), stretch.start + len(stretch.raw)
-        whole = read_file(path)
-        if whole[stretch.start : end] != stretch.raw or (
+        content = read_file(path)
+        if content[stretch.start : end] != stretch.raw or (
             stretch.start == 0 and stretch.seqs.start != stretch.segment
         ):
             return False
         folder = os.path.join(root, ".index")
-        made = draft(folder, (whole[: stretch.start], raw, whole[end:]))
-        os.rename(made, path)
+        new = draft(folder, (content[: stretch.start], raw, content[end:]))
+        os.rename(new, path)
         sync_directory(journal.directory)
         journal._look_again()
         journal._forget()

@@ -272,8 +272,8 @@ class Mail:
         if summary:
             from synapse.knowledge import memory
 
-            said = [message.entry for message in self.history(thread, _SUMMED)]
-            entries = [entry for entry in said if entry.scope not in SEALED]
+            posts = [message.entry for message in self.history(thread, _SUMMED)]
+            entries = [entry for entry in posts if entry.scope not in SEALED]
             memory.summarise(
                 self.agent_memory,
                 entries,
@@ -435,11 +435,11 @@ class Mail:
                 thread=thread,
             )
         with self.store.snapshot(late=True) as snap:
-            known = mailbox.is_known(snap, thread)
-        with self.store.snapshot(late=known) as snap:
+            exists = mailbox.is_known(snap, thread)
+        with self.store.snapshot(late=exists) as snap:
             row = mailbox.thread(snap, self._reader(), thread)
-            known = mailbox.is_known(snap, thread)
-        if row is None and known:
+            exists = mailbox.is_known(snap, thread)
+        if row is None and exists:
             raise NotFound(
                 f"there is no thread {thread} that {self.agent_memory.id} may see",
                 id=thread,
@@ -485,8 +485,8 @@ class Mail:
     def _as_messages(self, entries: Sequence[Entry]) -> list[Message]:
         """Return the entries as messages, with their marks."""
         self.agent_memory.access.noticed(entries)
-        shown = self.agent_memory.access.opened(entries)
-        return messages.as_messages(self.store, shown)
+        opened = self.agent_memory.access.opened(entries)
+        return messages.as_messages(self.store, opened)
 
     def _refresh_mirror(self) -> None:
         """Write the old file of all mail anew, if the settings want it kept current."""

@@ -1,7 +1,7 @@
 """Changes of resources: which ones a record touches, and a thread that notifies their subscribers.
 
 One `Watch` follows one log for all subscribers, from before the first of them was answered. The
-cursor is the truth and the bell a hint, as with every follower. Knows no SDK.
+cursor is the truth and a notification a hint, as with every follower. Knows no SDK.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Watch:
                 self._subscribers.remove(subscriber)
 
     def close(self) -> None:
-        """Tell nobody any more; the thread takes its bell down."""
+        """Tell nobody any more, and end the thread that follows the log."""
         with self._lock:
             self._subscribers.clear()
             thread = self._thread

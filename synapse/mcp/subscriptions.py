@@ -59,7 +59,10 @@ class Channel:
         """Subscribe to an address. Runs in a thread of its own: it looks at the log."""
         demand(agent_memory, target)
         with self._lock:
-            if sum(len(other.targets) for other in self._subscribers.values()) >= MOST:
+            if (
+                sum(len(present.targets) for present in self._subscribers.values())
+                >= MOST
+            ):
                 raise MCPError(
                     types.INVALID_REQUEST,
                     f"this connection has {MOST} subscriptions: end some first",

@@ -87,16 +87,16 @@ class Verifier:
         self._tokens = tokens
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        known = self._tokens.find(token)
-        if known is None:
+        caller = self._tokens.find(token)
+        if caller is None:
             return None
-        scopes = [READ_ONLY] if known.read_only else []
-        return AccessToken(token=token, client_id=known.agent, scopes=scopes)
+        scopes = [READ_ONLY] if caller.read_only else []
+        return AccessToken(token=token, client_id=caller.agent, scopes=scopes)
 
 
 def _hosts(host: str, names: Sequence[str]) -> list[str]:
-    known = listening.hosts(host, names)
-    return [form for name in known for form in (name, f"{name}:*")]
+    hosts = listening.hosts(host, names)
+    return [form for name in hosts for form in (name, f"{name}:*")]
 
 
 def _origins(host: str, names: Sequence[str]) -> list[str]:

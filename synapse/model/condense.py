@@ -211,20 +211,20 @@ def specifics(line: str) -> frozenset[str]:
 
 def _places(line: str) -> Iterator[tuple[int, int]]:
     """Yield where each of them stands, from the left; where two begin at one place, the figure."""
-    place, names = 0, _Names(line)
+    end, names = 0, _Names(line)
     figure = _FIGURE.search(line)
     while True:
-        if figure is not None and figure.start() < place:
-            figure = _FIGURE.search(line, place)
-        name = names.next(place)
+        if figure is not None and figure.start() < end:
+            figure = _FIGURE.search(line, end)
+        name = names.next(end)
         if figure is not None and (name is None or figure.start() <= name[0]):
-            found = figure.span()
+            span = figure.span()
         elif name is not None:
-            found = name
+            span = name
         else:
             return
-        yield found
-        place = found[1]
+        yield span
+        end = span[1]
 
 
 class _Names:

@@ -212,10 +212,12 @@ def _named_day(today: date, month: int, day: int, year: str | None) -> Span | No
     from datetime import date
 
     try:
-        named = date(int(year or today.year), month, day)
+        day_of_year = date(int(year or today.year), month, day)
         return _days(
             (
-                named if year or named <= today else named.replace(year=today.year - 1)
+                day_of_year
+                if year or day_of_year <= today
+                else day_of_year.replace(year=today.year - 1)
             ).toordinal(),
             1,
         )

@@ -177,10 +177,10 @@ def addressees(to: str | Iterable[str] | None) -> tuple[str, ...]:
             f"to {names!r:.60} is not a list of names: write one such as ['eng-a', 'team:web']"
         )
     parts = (part.strip() for name in names for part in name.split(","))
-    known = sorted({_addressee(part) for part in parts if part})
-    if to is not None and not known:
+    addressed = sorted({_addressee(part) for part in parts if part})
+    if to is not None and not addressed:
         raise InvalidEntry("to whom? Name an agent, a team, several, or all", to=to)
-    return ("all",) if not known or "all" in known else tuple(known)
+    return ("all",) if not addressed or "all" in addressed else tuple(addressed)
 
 
 def _addressee(name: str) -> str:

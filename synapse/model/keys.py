@@ -58,23 +58,23 @@ class Keys:
         id, owner = str(key.get("id")), str(key.get("owner"))
         if owner in self.current:
             self._end(self.current[owner].id, seq, revoked=False)
-        found = Registered(id, owner, seq, None, False, dict(key))
-        self.by_id[id] = self.current[owner] = found
+        registered = Registered(id, owner, seq, None, False, dict(key))
+        self.by_id[id] = self.current[owner] = registered
         self.owners.add(owner)
 
     def _end(self, id: object, seq: int, revoked: bool) -> None:
-        found = self.by_id.get(str(id))
-        if found is None or found.revoked:
+        key = self.by_id.get(str(id))
+        if key is None or key.revoked:
             return
-        until = seq if found.until is None else found.until
-        self.by_id[found.id] = found._replace(until=until, revoked=revoked)
-        if self.current.get(found.owner) == found:
-            del self.current[found.owner]
+        until = seq if key.until is None else key.until
+        self.by_id[key.id] = key._replace(until=until, revoked=revoked)
+        if self.current.get(key.owner) == key:
+            del self.current[key.owner]
 
     def of(self, owner: str) -> list[Registered]:
         """Return the keys of an owner, the newest first."""
-        found = [key for key in self.by_id.values() if key.owner == owner]
-        return found[::-1]
+        keys = [key for key in self.by_id.values() if key.owner == owner]
+        return keys[::-1]
 
     def __contains__(self, owner: object) -> bool:
         """Return whether the owner ever had a key, and so has to sign what it writes."""

@@ -217,10 +217,10 @@ def check(kind: str, namespace: str, more: Mapping[str, Any], priority: str) -> 
     forms = FIELDS[kind]
     for name in more:
         if name not in forms:
-            known = ", ".join(forms) or "none"
+            names = ", ".join(forms) or "none"
             article = "an" if kind[0] in "aeiou" else "a"
             raise InvalidEntry(
-                f"{name!r} is no field of {article} {kind}; it has {known}", field=name
+                f"{name!r} is no field of {article} {kind}; it has {names}", field=name
             )
     checked = {
         name: _checked(name, forms[name], more[name])
@@ -335,14 +335,14 @@ def read(fields: Mapping[str, Any], problems: list[str]) -> tuple[str, dict[str,
             f"kind {ascii(kind)[:80]} is not valid: write one of {', '.join(KINDS)}"
         )
         return ENTRY, {}
-    more: dict[str, Any] = {}
+    extra: dict[str, Any] = {}
     for name, form in FIELDS[kind].items():
         if fields.get(name) is not None:
             try:
-                more[name] = _read(name, form, fields[name])
+                extra[name] = _read(name, form, fields[name])
             except (InvalidEntry, ValueError, RecursionError) as error:
                 problems.append(f"{name} is not valid: {error}")
-    return kind, more
+    return kind, extra
 
 
 def _read(name: str, form: str, value: Any) -> Any:

@@ -64,10 +64,6 @@ class Settings(NamedTuple):
     other: tuple[tuple[str, object], ...] = ()
 
     @property
-    def ttls(self) -> dict[str, str]:
-        return dict(self.ttl)
-
-    @property
     def declared(self) -> tuple[str, ...]:
         """Return the namespaces that a plain list names, if there is one."""
         namespaces = dict(self.other).get("namespaces")
@@ -84,9 +80,9 @@ class Settings(NamedTuple):
             return {}
         privacy = dict(self.other).get("privacy")
         patterns = privacy.get("patterns") if isinstance(privacy, dict) else None
-        named = patterns.items() if isinstance(patterns, dict) else ()
+        items = patterns.items() if isinstance(patterns, dict) else ()
         return {
-            str(name): str(glob) for name, glob in named if 4 <= len(str(glob)) <= 80
+            str(name): str(glob) for name, glob in items if 4 <= len(str(glob)) <= 80
         }
 
     def size(self, name: str) -> int | None:

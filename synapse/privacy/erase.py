@@ -21,21 +21,21 @@ def forms(text: str) -> list[bytes]:
     """
     lines = {line.strip() for line in text.splitlines()}
     lines = {line for line in lines if len(line) >= SHORT} or {text.strip()}
-    found: set[bytes] = set()
+    needles: set[bytes] = set()
     for line in lines:
         once = [dumps(line)[1:-1], json.dumps(line)[1:-1]]
-        twice = [each(form)[1:-1] for form in once for each in (dumps, json.dumps)]
-        found.update(form.encode() for form in (line, *once, *twice))
-    return sorted(found - {b""}, key=len, reverse=True)
+        twice = [encode(form)[1:-1] for form in once for encode in (dumps, json.dumps)]
+        needles.update(form.encode() for form in (line, *once, *twice))
+    return sorted(needles - {b""}, key=len, reverse=True)
 
 
 def erased(raw: bytes, needles: Collection[bytes]) -> bytes:
     """Return a file without what it holds of these lines, at its length."""
-    made = bytearray(raw)
+    blanked = bytearray(raw)
     for start, end in places(raw, needles):
         size = end - start
-        made[start:end] = WORD.ljust(size) if size >= len(WORD) else b"*" * size
-    return bytes(made)
+        blanked[start:end] = WORD.ljust(size) if size >= len(WORD) else b"*" * size
+    return bytes(blanked)
 
 
 def places(raw: bytes, needles: Collection[bytes]) -> Iterator[tuple[int, int]]:
@@ -55,15 +55,15 @@ def _around(raw: bytes, needle: bytes, offset: int) -> Iterator[tuple[int, int]]
     seed = needle[offset : offset + SEED]
     at = raw.find(seed)
     while at >= 0:
-        start, end, place = at, at + SEED, offset + SEED
+        start, end, index = at, at + SEED, offset + SEED
         while (
             start
             and start > at - offset
             and raw[start - 1] == needle[offset - at + start - 1]
         ):
             start -= 1
-        while end < len(raw) and place < len(needle) and raw[end] == needle[place]:
-            end, place = end + 1, place + 1
+        while end < len(raw) and index < len(needle) and raw[end] == needle[index]:
+            end, index = end + 1, index + 1
         if end - start >= LEAST:
             yield _whole_letters(raw, start, end)
         at = raw.find(seed, end)

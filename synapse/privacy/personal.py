@@ -79,7 +79,7 @@ class Form(NamedTuple):
 
 
 def _starts(text: str) -> tuple[str, ...]:
-    return tuple(each.replace("_", " ") for each in text.split(" "))
+    return tuple(phrase.replace("_", " ") for phrase in text.split(" "))
 
 
 _FORMS = (
@@ -365,14 +365,18 @@ def refuse(texts: Iterable[tuple[str, str]], patterns: Mapping[str, str] = {}) -
     """Raise PersonalData where one of these texts, each with what it is, holds any: it names the
     kinds and the places, never the text.
     """
-    where = [(kind, name) for name, text in texts for kind in kinds_in(text, patterns)]
-    if where:
-        named = ", ".join(f"{kind} in {name}" for kind, name in dict.fromkeys(where))
+    findings = [
+        (kind, name) for name, text in texts for kind in kinds_in(text, patterns)
+    ]
+    if findings:
+        listing = ", ".join(
+            f"{kind} in {name}" for kind, name in dict.fromkeys(findings)
+        )
         raise PersonalData(
-            f"this holds personal data ({named}): nothing was stored. Leave it out and say where it"
-            " is kept, or write of a role instead of a person. Only the body of an entry with"
+            f"this holds personal data ({listing}): nothing was stored. Leave it out and say where"
+            " it is kept, or write of a role instead of a person. Only the body of an entry with"
             " scope: encrypted may hold it, for 24h, at most 7d",
-            kinds=list(dict.fromkeys(kind for kind, _ in where)),
+            kinds=list(dict.fromkeys(kind for kind, _ in findings)),
         )
 
 
@@ -385,16 +389,16 @@ def checked(draft: Draft, patterns: Mapping[str, str] = {}) -> Draft:
     texts = [draft.body]
     if any(_beside(draft)):
         texts = [text for _, text in texts_of(draft)]
-    whole = "\n".join(texts)
-    words = words_of(whole)
-    persons = (patterns or hinted(whole, words)) and any(
-        kinds_in(text, patterns, words if text == whole else None) for text in texts
+    joined = "\n".join(texts)
+    words = words_of(joined)
+    persons = (patterns or hinted(joined, words)) and any(
+        kinds_in(text, patterns, words if text == joined else None) for text in texts
     )
     if persons:
         named = [*texts_of(draft)]
         refuse(named[draft.scope == "encrypted" :], patterns)
     if not persons and not (
-        secrets.hinted(whole, words) and secrets.found(whole, words)
+        secrets.hinted(joined, words) and secrets.found(joined, words)
     ):
         draft = draft._replace(body=Harmless(draft.body))
     if draft.scope == "encrypted" and (persons or draft.pii):
@@ -466,12 +470,12 @@ def _is_iban(text: str) -> bool:
 
 def _is_card(text: str) -> bool:
     digits = re.sub(r"[ -]", "", text)
-    known = re.match(r"4|5[1-5]|2[2-7]|3[47]|6011|65|35|3[068]|62", digits)
-    if not known or not 13 <= len(digits) <= 19 or len(set(digits)) < 4:
+    issuer = re.match(r"4|5[1-5]|2[2-7]|3[47]|6011|65|35|3[068]|62", digits)
+    if not issuer or not 13 <= len(digits) <= 19 or len(set(digits)) < 4:
         return False
     total = 0
-    for place, char in enumerate(reversed(digits)):
-        value = int(char) * (1 + place % 2)
+    for index, char in enumerate(reversed(digits)):
+        value = int(char) * (1 + index % 2)
         total += value - 9 * (value > 9)
     return total % 10 == 0
 

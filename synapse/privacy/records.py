@@ -152,11 +152,11 @@ def _changed(entry: Entry, change: Callable[[Any], Any]) -> Entry:
         name: _each(getattr(entry, name), change)
         for name in ("body", "topic", "claim", "evidence", "when", "alias")
     }
-    more = secrets.mask_deep(_plain(entry.more))
+    extra = secrets.mask_deep(_plain(entry.more))
     return entry._replace(
         **texts,
         tags=tuple(_each(entry.tags, change)),
-        more=frozen(_each(more, change)),
+        more=frozen(_each(extra, change)),
     )
 
 
@@ -180,7 +180,7 @@ def _texts(record: Record) -> Iterator[str]:
 def _plain(value: Any) -> Any:
     """Return a value with plain mappings and lists in it."""
     if isinstance(value, Mapping):
-        return {name: _plain(each) for name, each in value.items()}
+        return {name: _plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
+        return [_plain(item) for item in value]
     return value

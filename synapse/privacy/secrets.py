@@ -189,10 +189,10 @@ def mask_deep(value: Any, name: str = "") -> Any:
             return value if value.startswith(MARK) else _mark(_assigned_kind(name))
         return masked
     if isinstance(value, dict):
-        made: Any = {mask(key): mask_deep(each, key) for key, each in value.items()}
-        return value if made == value else made
+        result: Any = {mask(key): mask_deep(item, key) for key, item in value.items()}
+        return value if result == value else result
     if isinstance(value, list | tuple):
-        items = [mask_deep(each) for each in value]
+        items = [mask_deep(item) for item in value]
         return value if items == list(value) else type(value)(items)
     return value
 
@@ -227,13 +227,13 @@ def kinds_in(text: str) -> list[str]:
 def _changes(value: Any, masked: Any) -> Iterator[tuple[str, str]]:
     """Yield each text that was masked, with what it became."""
     if isinstance(value, dict) and isinstance(masked, dict):
-        for key, other in zip(value, masked, strict=True):
-            if key != other:
-                yield key, other
-            yield from _changes(value[key], masked[other])
+        for key, masked_item in zip(value, masked, strict=True):
+            if key != masked_item:
+                yield key, masked_item
+            yield from _changes(value[key], masked[masked_item])
     elif isinstance(value, list):
-        for each, other in zip(value, masked, strict=True):
-            yield from _changes(each, other)
+        for item, masked_item in zip(value, masked, strict=True):
+            yield from _changes(item, masked_item)
     elif value != masked:
         yield value, masked
 
@@ -352,9 +352,9 @@ def _is_mixed(run: str) -> bool:
 
 def _assignments(text: str, words: Words) -> Iterator[re.Match[str]]:
     small = words.small
-    named = not _NAMED.isdisjoint(words.each)
-    named = named or "password" in small or "secret" in small
-    if named and compiled(_FOLLOWED).search(small):
+    suspect = not _NAMED.isdisjoint(words.each)
+    suspect = suspect or "password" in small or "secret" in small
+    if suspect and compiled(_FOLLOWED).search(small):
         yield from compiled(_ASSIGNED, re.IGNORECASE).finditer(text)
 
 
@@ -374,14 +374,14 @@ def _library() -> list[tuple[str, Callable[[str], Any]]]:
         "softlayer": "SoftlayerDetector",
         "square_oauth": "SquareOAuthDetector",
     }
-    found: list[tuple[str, Callable[[str], Any]]] = []
+    patterns: list[tuple[str, Callable[[str], Any]]] = []
     for module, name in names.items():
         try:
             detector = getattr(import_module(f"detect_secrets.plugins.{module}"), name)
         except (ImportError, AttributeError):
             continue  # the forms above do without it
-        found.append((f"{module.split('_')[0]} key", detector().analyze_string))
-    return found
+        patterns.append((f"{module.split('_')[0]} key", detector().analyze_string))
+    return patterns
 
 
 def _is_mark(text: str, span: Span) -> bool:

@@ -60,9 +60,9 @@ def strings(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
-        for name, each in value.items():
+        for name, item in value.items():
             yield name
-            yield from strings(each)
+            yield from strings(item)
     elif isinstance(value, list | tuple):
-        for each in value:
-            yield from strings(each)
+        for item in value:
+            yield from strings(item)

@@ -47,12 +47,12 @@ def taint(
         may_rule(agent, entry, access.store.settings, "taint")
     access.store.tidy()
     with access.store.snapshot() as snap:
-        standing = containment.tainted_by(snap, entry.id)
-        if any(record.fields.get("entry") == entry.id for record in standing):
+        taints = containment.tainted_by(snap, entry.id)
+        if any(record.fields.get("entry") == entry.id for record in taints):
             raise Conflict(f"{entry.id} is tainted already", id=entry.id)
-        found = containment.reach(snap, [entry.id])
+        extent = containment.reach(snap, [entry.id])
     fields = {"entry": entry.id} | ({"reason": reason} if reason else {})
-    return _taint(access, agent, found, fields, affected=affected, plan=plan)
+    return _taint(access, agent, extent, fields, affected=affected, plan=plan)
 
 
 def revoke(
@@ -80,11 +80,11 @@ def revoke(
             raise NotFound(
                 f"there is nothing that {author} wrote since then", id=author
             )
-        found = containment.reach(snap, ids)
+        extent = containment.reach(snap, ids)
     fields: dict[str, Any] = {"agent": author}
     fields |= {"since": iso(since)} if since else {}
     fields |= {"reason": reason} if reason else {}
-    return _taint(access, None, found, fields, affected=affected, plan=plan)
+    return _taint(access, None, extent, fields, affected=affected, plan=plan)
 
 
 def untaint(access: Access, id: str, reason: str | None = None) -> tuple[str, ...]:
@@ -95,15 +95,15 @@ def untaint(access: Access, id: str, reason: str | None = None) -> tuple[str, ..
     if agent is not None:
         may_rule(agent, entry, access.store.settings, "untaint")
     with access.store.snapshot() as snap:
-        standing = containment.tainted_by(snap, entry.id)
-        if not standing:
+        taints = containment.tainted_by(snap, entry.id)
+        if not taints:
             raise Conflict(f"{entry.id} is not tainted", id=entry.id)
-        acts = [r.seq for r in standing if r.fields.get("entry") == entry.id]
+        acts = [r.seq for r in taints if r.fields.get("entry") == entry.id]
         ids = {entry.id}
         for seq in acts:
             ids.update(maintenance.held_by(snap, seq, lifted=False))
     if agent is not None:
-        acts_of_others = [r for r in standing if r.by != agent.id]
+        acts_of_others = [r for r in taints if r.by != agent.id]
         if acts_of_others:
             raise Forbidden(
                 f"agent {agent.id} may not untaint {entry.id}:"
@@ -132,10 +132,10 @@ def _taint(
     store = access.store
     ids = [*found.made, *found.may] if affected else [*found.made]
     may = [] if affected else [*found.may]
-    left: list[str] = []
+    remaining: list[str] = []
     if agent is not None:
-        left = [id for id in ids if not _rules(access, agent, id)]
-        ids = [id for id in ids if id not in set(left)]
+        remaining = [id for id in ids if not _rules(access, agent, id)]
+        ids = [id for id in ids if id not in set(remaining)]
     runs = [*found.runs]
     seq = None
     if not plan:
@@ -147,8 +147,8 @@ def _taint(
         _drop_views(store, ids)
     if agent is not None:  # nobody learns of what it may not see
         may = [id for id in may if _sees(access, agent, id)]
-        left = [id for id in left if _sees(access, agent, id)]
-        return Tainted(seq, tuple(ids), tuple(may), (), (), tuple(left))
+        remaining = [id for id in remaining if _sees(access, agent, id)]
+        return Tainted(seq, tuple(ids), tuple(may), (), (), tuple(remaining))
     return Tainted(seq, tuple(ids), tuple(may), tuple(runs), found.agents, ())
 
 
@@ -192,8 +192,8 @@ def _drop_views(store: Store, ids: Collection[str]) -> None:
         for name in os.listdir(folder):
             path = os.path.join(folder, name)
             with open(open_file(path), "rb") as file:
-                named = {found.decode() for found in _ID.findall(file.read())}
-            if not named.isdisjoint(tainted):
+                viewed = {match.decode() for match in _ID.findall(file.read())}
+            if not viewed.isdisjoint(tainted):
                 os.unlink(path)
     except (OSError, StoreError):
         pass  # views are derived; what cannot be read here is not shown to agents

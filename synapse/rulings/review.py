@@ -38,8 +38,8 @@ def vouch(access: Access, id: str) -> Entry:
     author = access.store.agents().get(entry.author)
     authority, priority = 0, entry.claimed or entry.priority
     if author is not None:
-        standing, flat = access.store.standing(author), access.store.settings.flat
-        authority = authority_in(standing, entry.namespace, flat)
+        level, flat = access.store.standing(author), access.store.settings.flat
+        authority = authority_in(level, entry.namespace, flat)
     derived = bool(entry.derived_from or entry.run)
     may_vouch(agent, entry, authority, access.store.settings, derived=derived)
     if agent is not None:
@@ -139,7 +139,7 @@ def _waiting(access: Access, id: str, action: str) -> Entry:
     access.store.expire_staged()
     entry = access.entry(id)
     with access.store.snapshot() as snap:
-        waiting = {other.id for other in snap.staged()}
+        waiting = {staged.id for staged in snap.staged()}
     if not entry.staged or id not in waiting:
         raise Conflict(f"{id} does not wait for review", id=id)
     may_rule(agent, entry, access.store.settings, action)

@@ -20,11 +20,11 @@ def page(
     store: Store, agent: Agent | None, snap: Snapshot, now: int, *asked: Any
 ) -> tuple[Page, int]:
     """Return the page, and the microsecond until which it stays true if nothing is written."""
-    wanted, since = filters(now, *asked), asked[0]
-    entries = snap.page(agent, wanted, now)
+    conditions, since = filters(now, *asked), asked[0]
+    entries = snap.page(agent, conditions, now)
     lapses = [entry.expires for entry in entries]
     lapses += [store.current(id).expires for entry in entries for id in entry.disputed]
-    floor = wanted.since
+    floor = conditions.since
     if (
         floor is not None
         and isinstance(since, str)
@@ -34,7 +34,7 @@ def page(
     if isinstance(since, str):
         lapses.append((now // DAY + 1) * DAY)  # `yesterday` is another day from then on
     until = min([snap.next_release(now), *lapses], default=NEVER)
-    return Page(entries, snap.cursor, lambda: snap.count(agent, wanted, now)), until
+    return Page(entries, snap.cursor, lambda: snap.count(agent, conditions, now)), until
 
 
 def filters(

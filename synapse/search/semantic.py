@@ -264,12 +264,12 @@ def _nearest(
     cosines = {seq: cosine for cosine, seq in ranked}
     near, enough = _through(store, agent, ranked, wanted, now, count)
     if not enough:  # who sees little of what is there has it looked through whole
-        others = [
+        rows = [
             item
             for item in store.vectors.nearest(embedder.name, vector, NEVER)
             if item[1] not in cosines
         ]
-        further, _ = _through(store, agent, others, wanted, now, count - len(near))
+        further, _ = _through(store, agent, rows, wanted, now, count - len(near))
         near += further
     least = near[0].cosine * NEAR if near else 0.0
     return Found(

@@ -12,6 +12,8 @@ from typing import Any
 
 from fastapi import Request, Response
 
+from synapse.system.json import dumps
+
 JSON = "application/json"
 MARKDOWN = "text/markdown"
 
@@ -28,9 +30,9 @@ def conditional(request: Request, form: Any, apart: str = "") -> Response:
     """
     if not apart:
         return tagged(request, _bytes(form), JSON)
-    said = _bytes({name: form[name] for name in form if name != apart})
-    more = _bytes({apart: form[apart]})
-    return tagged(request, said[:-1] + b"," + more[1:], JSON, said)
+    body = _bytes({name: form[name] for name in form if name != apart})
+    tail = _bytes({apart: form[apart]})
+    return tagged(request, body[:-1] + b"," + tail[1:], JSON, body)
 
 
 def tagged(
@@ -40,15 +42,14 @@ def tagged(
     tag = f'"{blake2b(said or body, digest_size=16).hexdigest()}"'
     etag = tag if said is body or not said else f"W/{tag}"
     headers = {"ETag": etag, "Cache-Control": "private, no-cache", "Vary": "Accept"}
-    known = request.headers.get("if-none-match", "")
-    if tag in (part.strip().removeprefix("W/") for part in known.split(",")):
+    tags = request.headers.get("if-none-match", "")
+    if tag in (part.strip().removeprefix("W/") for part in tags.split(",")):
         return Response(status_code=304, headers=headers)
     return Response(body, headers=headers, media_type=media_type)
 
 
 def _bytes(form: Any) -> bytes:
     try:
-        text = json.dumps(form, ensure_ascii=False, separators=(",", ":"))
-        return text.encode()
+        return dumps(form).encode()
     except UnicodeEncodeError:  # half of a pair, which JSON can hold and UTF-8 cannot
         return json.dumps(form, separators=(",", ":")).encode()

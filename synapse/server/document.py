@@ -34,7 +34,7 @@ _ETAG = {"ETag": {"schema": {"type": "string"}, "description": "a hash of the an
 
 
 def install(app: FastAPI) -> None:
-    """Have the application describe itself so, extensions included."""
+    """Set the OpenAPI document of an application, with the routes of its extensions."""
 
     def described() -> dict[str, Any]:
         if app.openapi_schema is None:
@@ -69,5 +69,5 @@ def _complete(path: str, method: str, operation: dict[str, Any]) -> None:
         operation["responses"]["304"] = _SAME
         operation["responses"]["200"]["headers"] = _ETAG
     if "201" in operation["responses"]:
-        place = {"schema": {"type": "string"}, "description": "where it is"}
-        operation["responses"]["201"]["headers"] = {"Location": place}
+        location = {"schema": {"type": "string"}, "description": "where it is"}
+        operation["responses"]["201"]["headers"] = {"Location": location}

@@ -81,9 +81,9 @@ class Limited:
         wait = self._wait(scope)
         if wait:
             self._refused()
-            again = int(wait) + 1
+            seconds = int(wait) + 1
             error = TooMany(
-                f"too many requests: try again in {again} s", retry_after=again
+                f"too many requests: try again in {seconds} s", retry_after=seconds
             )
             await refuse(scope, receive, send, error)
         elif scope["type"] == "websocket":
@@ -187,10 +187,10 @@ async def refuse(
 
 def _replayed(messages: list[Message], receive: Receive) -> Receive:
     """Return a function that gives what was read, then what comes."""
-    left = iter(messages)
+    remaining = iter(messages)
 
     async def again() -> Message:
-        message = next(left, None)
+        message = next(remaining, None)
         return await receive() if message is None else message
 
     return again

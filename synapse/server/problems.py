@@ -81,9 +81,9 @@ class TooSlow(errors.StoreBusy):
 
 def status_of(error: errors.SynapseError) -> int:
     """Return the status of HTTP that says the same."""
-    said = error.details.get("status")  # of a delivery that is refused
-    if isinstance(said, int) and 400 <= said < 500:
-        return said
+    status = error.details.get("status")  # of a delivery that is refused
+    if isinstance(status, int) and 400 <= status < 500:
+        return status
     own = {Unauthorized: 401, TooMany: 429, TooLarge: 413}
     if type(error) in own:
         return own[type(error)]
@@ -121,7 +121,7 @@ def answer(error: errors.SynapseError, close: bool = False) -> JSONResponse:
 
 
 def install(app: FastAPI) -> None:
-    """Have every error of the application answered with a problem document."""
+    """Add the handlers that answer every error with a problem document."""
 
     @app.exception_handler(errors.SynapseError)
     async def refused(request: Request, error: errors.SynapseError) -> JSONResponse:
@@ -134,8 +134,8 @@ def install(app: FastAPI) -> None:
         error: RequestValidationError | WebSocketRequestValidationError,
     ) -> JSONResponse:
         places = [
-            clean(f"{'.'.join(map(str, found['loc']))}: {found['msg']}")[:MOST]
-            for found in error.errors()[:20]
+            clean(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}")[:MOST]
+            for fault in error.errors()[:20]
         ]
         return answer(errors.InvalidEntry("; ".join(places), problems=places))
 

@@ -12,8 +12,8 @@ from fastapi import FastAPI
 from synapse.bearer import place
 from synapse.errors import NotFound
 from synapse.model.agents import OPERATOR
+from synapse.server.announcement import near
 from synapse.server.application import Serving
-from synapse.server.running import near
 from synapse.server.sockets import Sockets
 from synapse.system import listening
 

@@ -16,8 +16,8 @@ LONGEST = 1 << 20  # bytes of one file
 
 def operator_home() -> str:
     """Return `$SYNAPSE_HOME`, else `$XDG_CONFIG_HOME/synapse`, else `~/.config/synapse`."""
-    if named := os.environ.get("SYNAPSE_HOME"):
-        return os.path.abspath(os.path.expanduser(named))
+    if folder := os.environ.get("SYNAPSE_HOME"):
+        return os.path.abspath(os.path.expanduser(folder))
     config = os.environ.get("XDG_CONFIG_HOME", "")
     if not os.path.isabs(
         config

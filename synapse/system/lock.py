@@ -197,6 +197,19 @@ class Barred:
         """Do nothing: nothing is open."""
 
 
+def hold(path: str) -> int | None:
+    """Return a lock file as it is held, until it is closed or this process ends; None where another
+    process holds it.
+    """
+    fd = open_file(path, os.O_RDWR | os.O_CREAT)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        return None
+    return fd
+
+
 def lock_in(directory: str) -> Lock | Barred:
     """Return the lock of a folder, which is made where needed; one that refuses where this process
     may not write.

@@ -108,30 +108,32 @@ def demand(root: str) -> None:
     file or folder. Nothing was opened by then.
     """
     _drop_second_names(root)
-    for where, why in faults(root):
-        raise StoreError(_refusal(os.path.join(root, where), why))
+    for path, why in faults(root):
+        raise StoreError(_refusal(os.path.join(root, path), why))
 
 
 def faults(root: str) -> list[tuple[str, str]]:
     """Return the places of a workspace that are not its own, each with what it is instead."""
-    found = []
-    for folder, whole in _FOLDERS:
+    problems = []
+    for folder, recursive in _FOLDERS:
         path = os.path.join(root, folder)
         try:
             if not stat.S_ISDIR(os.lstat(path).st_mode):
-                found.append((folder, _fault_at(path, written=True) or "is no folder"))
+                problems.append(
+                    (folder, _fault_at(path, written=True) or "is no folder")
+                )
                 continue
-            names = os.listdir(path) if whole else []
+            names = os.listdir(path) if recursive else []
         except OSError:
             continue  # it is not there, or not for this user to see
         for name in names:
             why = _fault_at(os.path.join(path, name), written=True, folders=True)
             if why:
-                found.append((f"{folder}/{name}", why))
+                problems.append((f"{folder}/{name}", why))
     for name in _FILES:
         if why := _fault_at(os.path.join(root, name), written="/" in name):
-            found.append((name, why))
-    return found
+            problems.append((name, why))
+    return problems
 
 
 def _drop_second_names(root: str) -> None:

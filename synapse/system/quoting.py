@@ -50,26 +50,26 @@ def _tokens() -> _Tokens:
     path = os.path.join(os.path.dirname(__file__), "chat_tokens.txt")
     with open(path, encoding="utf-8") as file:
         lines = [line.strip() for line in file]
-    whole, parts = set(), []
+    exact, parts = set(), []
     for token in lines:
         if not token or token.startswith("#"):
             continue
         if token.endswith(" *>"):
-            whole.add(token[1:-2])
+            exact.add(token[1:-2])
         elif "*" in token:
             begin, _, end = token[1:].partition("*")
             parts.append((begin, end))
         else:  # a second `>` at the end changes nothing
-            whole.add(token[1:-1] if token.endswith(">>") else token[1:])
-    return _Tokens(frozenset(whole), tuple(begin for begin, _ in parts), tuple(parts))
+            exact.add(token[1:-1] if token.endswith(">>") else token[1:])
+    return _Tokens(frozenset(exact), tuple(begin for begin, _ in parts), tuple(parts))
 
 
 def _is_token(name: str) -> bool:
     """Return whether a text, without its first character, is a listed token."""
-    whole, begins, parts = _tokens()
+    exact, begins, parts = _tokens()
     if name[-1].isspace():
-        return f"{name[:-1]} " in whole
-    if name in whole:
+        return f"{name[:-1]} " in exact
+    if name in exact:
         return True
     return name.startswith(begins) and any(
         len(name) > len(begin) + len(end)
@@ -108,8 +108,8 @@ def clean(text: str) -> str:
         text = _compiled(_ANGLE).sub(_token_as_escape, text)
     if "[" in text:
         text = _compiled(_SQUARE).sub(_token_as_escape, text)
-    rest = text.replace("\n", "")
-    if rest.isprintable() and (rest.isascii() or _INVISIBLE.isdisjoint(rest)):
+    line = text.replace("\n", "")
+    if line.isprintable() and (line.isascii() or _INVISIBLE.isdisjoint(line)):
         return text
     return _compiled(_HIDDEN).sub(_escape, text)
 

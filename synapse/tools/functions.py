@@ -307,8 +307,8 @@ def send(agent_memory: AgentMemory, arguments: Arguments, once: str | None) -> s
             once=once,
             **fields,
         )
-    rest = not_kept(message.entry.body)
-    note = f" {inline(rest[0].upper() + rest[1:])}." if rest else ""
+    dropped = not_kept(message.entry.body)
+    note = f" {inline(dropped[0].upper() + dropped[1:])}." if dropped else ""
     return (
         f"Sent as {message.entry.id} to {message.entry.to} in {message.thread}.{note}"
     )

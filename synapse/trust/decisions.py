@@ -111,8 +111,8 @@ def decision(root: str) -> Decision | None:
         decided = Decision(**{**fields, "lines": tuple(fields["lines"])})
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
-    whole = decided.digest == digest and decided.root == os.path.realpath(root)
-    return decided if whole else None
+    matches = decided.digest == digest and decided.root == os.path.realpath(root)
+    return decided if matches else None
 
 
 def place_kind(want: Want) -> str:
@@ -120,10 +120,10 @@ def place_kind(want: Want) -> str:
     if not want.url:
         return ""
     try:
-        place = addresses.place_of(want.url)
+        origin = addresses.place_of(want.url)
     except InvalidEntry:
         return addresses.NEVER
-    return addresses.kind_found(place.host, place.port)
+    return addresses.kind_found(origin.host, origin.port)
 
 
 def _name(root: str) -> str:

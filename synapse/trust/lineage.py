@@ -1,4 +1,4 @@
-"""The lineage of what a run writes: which entries it was shown that nobody believes.
+"""The lineage of what a run writes: which unverified entries it was shown.
 
 What such a run writes is believed no more than they are, until each of them is vouched for. There
 is a record for each time that a run was first shown some, under a key of the run: whoever asks
@@ -39,7 +39,7 @@ def limits(settings: Settings) -> bool:
 
 
 def doubts(snap: Snapshot, run: str, now: int) -> list[str]:
-    """Return the entries that a run was shown and that nobody believes to this moment."""
+    """Return the entries that a run was shown and that are unverified to this moment."""
     ids = dict.fromkeys(
         id for record in snap.keyed(_key(run)) for id in record.fields["ids"]
     )
@@ -62,7 +62,7 @@ def doubts_of_agent(snap: Snapshot, agent: str, now: int) -> list[str]:
 
 
 def note(agent: str, run: str, ids: Iterable[str]) -> Record:
-    """Return the record that a run was shown these entries, which nobody believes."""
+    """Return the record that a run was shown these unverified entries."""
     fields = {"agent": agent, "run": run, "state": "doubtful", "ids": list(ids)}
     return Record.new("delivery", agent, fields, key=_key(run))
 
@@ -80,7 +80,7 @@ def is_own(record: Record, author: str | None) -> bool:
 
 def places(agent: str, project: str | None) -> tuple[str, ...]:
     """Return where a limited run may still write: in its project, and what is its agent's alone."""
-    shared = (f"{place}/{project}/*" for place in PLACES) if project else ()
+    shared = (f"{folder}/{project}/*" for folder in PLACES) if project else ()
     return (*shared, f"agents/{agent}/*")
 
 
@@ -91,9 +91,9 @@ def within(agent: str, project: str | None, namespace: str) -> bool:
 
 def why(ids: list[str]) -> str:
     """Return why a run is limited, and what a person may do about it."""
-    named = ", ".join(ids[:3]) + (f" and {len(ids) - 3} more" if len(ids) > 3 else "")
+    listing = ", ".join(ids[:3]) + (f" and {len(ids) - 3} more" if len(ids) > 3 else "")
     return (
-        f"it was shown what nobody believes yet ({named}); `synapse vouch` says that it is true,"
+        f"it was shown unverified entries ({listing}); `synapse vouch` says that one is true,"
         " `unverified: {runs: allow}` in synapse.yaml limits no run"
     )
 

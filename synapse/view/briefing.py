@@ -178,12 +178,12 @@ def past(
 
     records = list(store.log.since(0))
     times = corrected(records, steps_of(records))
-    known = [
+    earlier = [
         record
         for record, timed in zip(records, times, strict=True)
         if timed.at <= at and (cursor is None or record.seq <= cursor)
     ]
-    return snapshot_of(store.log, known, words=words)
+    return snapshot_of(store.log, earlier, words=words)
 
 
 def later(

@@ -28,14 +28,14 @@ from synapse.model.worth import (
 )
 from synapse.system.typed import NamedTuple
 from synapse.view.block import POINTER, Block, stands_whole
-from synapse.view.sheet import DEAR, Count, Offer, Page, Scale, Shown
-from synapse.view.sheet import FULL as FULL
-from synapse.view.sheet import HEADINGS as HEADINGS
-from synapse.view.sheet import NOTE as NOTE
-from synapse.view.sheet import About as About
-from synapse.view.sheet import Included as Included
-from synapse.view.sheet import LeftOut as LeftOut
-from synapse.view.sheet import View as View
+from synapse.view.layout import DEAR, Count, Offer, Page, Scale, Shown
+from synapse.view.layout import FULL as FULL
+from synapse.view.layout import HEADINGS as HEADINGS
+from synapse.view.layout import NOTE as NOTE
+from synapse.view.layout import About as About
+from synapse.view.layout import Included as Included
+from synapse.view.layout import LeftOut as LeftOut
+from synapse.view.layout import View as View
 
 KEPT = 0.7  # of its room: a section that must be cut is cut down to this at most
 
@@ -310,23 +310,23 @@ def _tiers(page: Page, room: int) -> Iterator[_Tier]:
     if first:
         yield _Tier(1, [first._replace(share=0)])
         groups = [
-            ([position for position in new if position != first.place], known)
-            for new, known in groups
+            ([position for position in new if position != first.place], old)
+            for new, old in groups
         ]
-    for new, known in groups:
+    for new, old in groups:
         yield _short(page, new)
-        if known:
+        if old:
             yield _upgrades(page, new, room)
-            yield _short(page, known)
+            yield _short(page, old)
     yield _Tier(len(page.for_task), page.offers(page.for_task))
     yield _Tier(len(new_recent), page.offers(new_recent))
-    for new, known in groups:
-        if not known:
+    for new, old in groups:
+        if not old:
             yield _upgrades(page, new, room)
     yield _Tier(len(new_old), page.offers(new_old))
     yield _Tier(len(known_recent), page.offers(known_recent))
-    for _, known in groups:
-        yield _upgrades(page, known, room)
+    for _, old in groups:
+        yield _upgrades(page, old, room)
     yield _Tier(len(known_old), page.offers(known_old))
     yield _Tier(len(info), page.offers(info))
 
@@ -345,13 +345,13 @@ def _first_new(
     """Return the oldest critical entry of the highest authority that is new to the reader and fits
     beside a pointer at the newest of those above it.
     """
-    for new, known in groups:
+    for new, old in groups:
         for position in new:
             offer = page.offer(position)
             if offer.cost <= room:
                 return offer
-        if known:
-            room -= min(room, page.offer(known[-1]).short_cost)
+        if old:
+            room -= min(room, page.offer(old[-1]).short_cost)
     return None
 
 

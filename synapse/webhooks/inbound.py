@@ -66,7 +66,7 @@ def receive(
     hook = _named(store.settings, store.root or "", name)
     try:
         decisions.demand(store.root, hook.want)
-        secrets = [read_secret(each, store.root) for each in hook.secrets]
+        secrets = [read_secret(source, store.root) for source in hook.secrets]
         if hook.verify == "standard":
             [signatures.key_of(secret) for secret in secrets]
     except SynapseError as error:  # its words are for who runs the workspace
@@ -170,12 +170,14 @@ def _github(
     """Check the signature, and return it: the id of GitHub's own is not signed, so that who replays
     a delivery could choose another.
     """
-    given = headers.get("x-hub-signature-256", "").encode("utf-8", "surrogateescape")
+    signature = headers.get("x-hub-signature-256", "").encode(
+        "utf-8", "surrogateescape"
+    )
     for secret in secrets:
         expected = (
             b"sha256=" + hmac.digest(secret.encode(), body, "sha256").hex().encode()
         )
-        if hmac.compare_digest(expected, given):
+        if hmac.compare_digest(expected, signature):
             return sha256(body)
     raise Forbidden("the signature is not this hook's, or missing")
 
@@ -183,9 +185,9 @@ def _github(
 def _token(
     secrets: Sequence[str], headers: Mapping[str, str], body: bytes, now: float
 ) -> str:
-    kind, _, given = headers.get("authorization", "").partition(" ")
+    kind, _, token = headers.get("authorization", "").partition(" ")
     for secret in secrets:
-        sent = given.strip().encode("utf-8", "surrogateescape")
+        sent = token.strip().encode("utf-8", "surrogateescape")
         if kind.lower() == "bearer" and hmac.compare_digest(secret.encode(), sent):
             return headers.get("idempotency-key", "")[: signatures.ID_LENGTH]
     raise Forbidden("the token is not this hook's, or missing")

@@ -116,7 +116,7 @@ class Outbox:
     def fill(self) -> None:
         """Take the next entries that are for this target from the log, as far as there is room."""
         reader = self._reader()
-        seen, self.more = 0, False
+        count, self.more = 0, False
         polled: Any = self.follower.poll()  # a generator, which is to be closed
         try:
             with closing(polled) as events:
@@ -124,12 +124,12 @@ class Outbox:
                     event = next(events, None)
                     if event is None:
                         break
-                    seen += 1
+                    count += 1
                     if self.target.takes(event.entry) and may_leave(
                         event.entry, reader
                     ):
                         self._add(event)
-                    if seen >= BATCH:
+                    if count >= BATCH:
                         self.more = True
                         break
         except StoreCorrupt:  # the journal is another one than was followed
@@ -145,8 +145,8 @@ class Outbox:
 
     def due(self, now: float) -> list[Delivery]:
         """Return what is to be sent now, oldest first, and take it as being on its way."""
-        grounded = (each for each in self._every() if not each.flying)
-        ready = [each for each in grounded if each.due <= now][: self._free()]
+        grounded = (waiting for waiting in self._every() if not waiting.flying)
+        ready = [waiting for waiting in grounded if waiting.due <= now][: self._free()]
         for delivery in ready:
             delivery.flying = True
         return ready
@@ -155,14 +155,14 @@ class Outbox:
         """Return when the next delivery may be sent; None where there is none, or as many as may be
         are on their way.
         """
-        dues = (each.due for each in self._every() if not each.flying)
+        dues = (delivery.due for delivery in self._every() if not delivery.flying)
         return min(dues, default=None) if self._free() else None
 
     def _every(self) -> list[Delivery]:
         return [*self.waiting.values(), *self.again.values()]
 
     def _free(self) -> int:
-        return max(0, IN_FLIGHT - sum(each.flying for each in self._every()))
+        return max(0, IN_FLIGHT - sum(delivery.flying for delivery in self._every()))
 
     def body(self, delivery: Delivery) -> bytes | None:
         """Return what is sent: the entry as it is now; None where it may not leave any more."""
@@ -187,8 +187,8 @@ class Outbox:
         self._done(delivery)
         self.state["sent"] += sent
         if sent and self.failed >= STREAK:  # it is back: nothing has to wait any longer
-            for each in self._every():
-                each.due = 0.0
+            for waiting in self._every():
+                waiting.due = 0.0
         self.failed = 0
 
     def fail(self, delivery: Delivery, why: str, now: float, wait: float) -> None:
@@ -219,12 +219,14 @@ class Outbox:
             return
         self.settled = {id: seq for id, seq in self.settled.items() if seq > cursor}
         self._mark(cursor)
-        tried = [each for each in self.waiting.values() if each.attempts]
+        tried = [delivery for delivery in self.waiting.values() if delivery.attempts]
         self.state |= {
             "cursor": cursor,
             "settled": self.settled,
             "marks": self.marks,
-            "attempts": {each.id: [each.attempts, each.error] for each in tried},
+            "attempts": {
+                delivery.id: [delivery.attempts, delivery.error] for delivery in tried
+            },
             "pending": len(self.waiting) + len(self.again),
         }
         raw = json.dumps(self.state, ensure_ascii=True).encode()
@@ -239,7 +241,7 @@ class Outbox:
     # -- its own ---------------------------------------------------------------------------------
 
     def _reader(self) -> Agent:
-        """Return the agent with whose eyes the target reads; NotFound where it is unregistered."""
+        """Return the agent whose rights the target has; NotFound where it is unregistered."""
         if not self.target.reader:
             return PUBLIC
         agent = self.store.agent(self.target.reader)
@@ -411,12 +413,12 @@ def letters(
         names = sorted(os.listdir(folder))
     except FileNotFoundError:
         return
-    for each in names:
-        id = each[len(prefix) : -len(end)]
-        if not (each.startswith(prefix) and each.endswith(end)) or id in known:
+    for file in names:
+        id = file[len(prefix) : -len(end)]
+        if not (file.startswith(prefix) and file.endswith(end)) or id in known:
             continue
         try:
-            fields: Any = json.loads(read_file(os.path.join(folder, each), LONGEST))
+            fields: Any = json.loads(read_file(os.path.join(folder, file), LONGEST))
             if fields["id"] == id:
                 yield fields | {"seq": int(fields["seq"])}
         except (OSError, ValueError, TypeError, KeyError):

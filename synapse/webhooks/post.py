@@ -67,15 +67,15 @@ async def post(
 async def _post(
     url: str, headers: Mapping[str, str], body: bytes, trusted: str, wire: Wire
 ) -> Outcome:
-    place = addresses.place_of(url)
-    if place.scheme == "http" and trusted == addresses.PUBLIC:
+    origin = addresses.place_of(url)
+    if origin.scheme == "http" and trusted == addresses.PUBLIC:
         raise Forbidden(
-            f"{place.host} is public: write https, for entries are sent there"
+            f"{origin.host} is public: write https, for entries are sent there"
         )
     numbers = await asyncio.to_thread(
-        addresses.resolved, place.host, place.port, trusted, wire.resolver
+        addresses.resolved, origin.host, origin.port, trusted, wire.resolver
     )
-    reader, writer = await _connected(place, numbers, wire)
+    reader, writer = await _connected(origin, numbers, wire)
     try:
         writer.write(_request(url, headers, body))
         await writer.drain()

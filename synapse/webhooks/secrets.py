@@ -24,8 +24,10 @@ def read_secret(name: str, root: str | None) -> str:
     text = _file(name, root) if is_path(name) else os.environ.get(name, "")
     secret = text.strip()
     if len(secret) < SHORTEST:
-        what = "is not set" if not secret else f"is shorter than {SHORTEST} characters"
-        raise NotFound(f"the secret {name} {what}", id=name)
+        problem = (
+            "is not set" if not secret else f"is shorter than {SHORTEST} characters"
+        )
+        raise NotFound(f"the secret {name} {problem}", id=name)
     return secret
 
 

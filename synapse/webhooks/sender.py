@@ -9,7 +9,6 @@ syncs runs on the loop. Where another process is the sender, it waits for its tu
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
 import random
 import ssl
@@ -23,7 +22,7 @@ from threading import Thread
 from synapse.errors import StoreError, SynapseError
 from synapse.notify import RECONCILE
 from synapse.store import Store
-from synapse.system.plain_files import open_file
+from synapse.system.lock import hold
 from synapse.system.signal import NotificationPipe
 from synapse.system.typed import NamedTuple
 from synapse.trust import decisions
@@ -157,19 +156,19 @@ class Sender:
     def _fill(self, outbox: Outbox) -> list[Shipment]:
         """Return what one outbox has to send now."""
         shipments: list[Shipment] = []
-        due: list[Delivery] = []
+        deliveries: list[Delivery] = []
         now, name = time.monotonic(), outbox.target.name
         try:
             outbox.recall()
             outbox.fill()
             outbox.save(now)
-            due = outbox.due(now)
-            shipments = self._prepared(outbox, due) if due else []
+            deliveries = outbox.due(now)
+            shipments = self._prepared(outbox, deliveries) if deliveries else []
             outbox.problem = ""
         except (SynapseError, OSError) as error:
             outbox.problem = str(error)
             self._tell(name, f"webhook {name}: {error}")
-            for delivery in due:
+            for delivery in deliveries:
                 outbox.ground(delivery, now, PAUSE)
         return shipments
 
@@ -207,7 +206,7 @@ class Sender:
             del self._done[0]
 
     def _open(self) -> None:
-        """Have an outbox for each webhook that is declared now, and no other."""
+        """Open an outbox for each webhook that is declared now, and close all others."""
         settings = self.store.settings
         if self._declared[0] is not settings:
             targets, problems = declared(settings, self.store.root or "")
@@ -233,7 +232,7 @@ class Sender:
         dues = [
             outbox.next_due() for outbox in self.outboxes.values() if not outbox.problem
         ]
-        first = min((due for due in dues if due is not None), default=None)
+        first = min((moment for moment in dues if moment is not None), default=None)
         if first is None:
             return RECONCILE
         return min(RECONCILE, max(0.0, first - time.monotonic()))
@@ -278,7 +277,7 @@ class Sender:
     def _listen(
         self, loop: asyncio.AbstractEventLoop, changed: asyncio.Event, ended: Flag
     ) -> None:
-        """Say so on the loop whenever the log has grown."""
+        """Notify the event loop whenever the log has grown."""
         pipe = NotificationPipe(self.store.pipes or "")
         try:
             while not ended.is_set():
@@ -294,14 +293,7 @@ def lock(store: Store) -> int | None:
     """Take the lock of the one sender of a workspace, which ends with its process; None where
     another has it.
     """
-    path = os.path.join(made_folder(store), LOCK)
-    fd = open_file(path, os.O_RDWR | os.O_CREAT)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(fd)
-        return None
-    return fd
+    return hold(os.path.join(made_folder(store), LOCK))
 
 
 async def _first(stop: asyncio.Event, changed: asyncio.Event, seconds: float) -> None:

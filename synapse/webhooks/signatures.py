@@ -61,17 +61,19 @@ def verify(
     """
     id = headers.get("webhook-id", "")
     stamp = headers.get("webhook-timestamp", "")
-    given = headers.get("webhook-signature", "")
-    if not (id and stamp and given) or len(id) > ID_LENGTH:
-        raise Forbidden("the delivery is not signed: it needs webhook-id,"
-                        " webhook-timestamp and webhook-signature")  # fmt: skip
+    sent = headers.get("webhook-signature", "")
+    if not (id and stamp and sent) or len(id) > ID_LENGTH:
+        raise Forbidden(
+            "the delivery is not signed: it needs webhook-id, webhook-timestamp and"
+            " webhook-signature"
+        )
     if not (stamp.isascii() and stamp.isdigit() and len(stamp) <= 12):
         raise Forbidden("webhook-timestamp is not a number of seconds")
     if abs(now - int(stamp)) > TOLERANCE:
         raise Forbidden(
             f"the delivery is from more than {TOLERANCE // 60} minutes ago, or ahead"
         )
-    signatures = [text for text in given.split(" ") if text.startswith("v1,")]
+    signatures = [text for text in sent.split(" ") if text.startswith("v1,")]
     for key in keys:
         expected = sign(key, id, int(stamp), body).encode()
         for text in signatures:

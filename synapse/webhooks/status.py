@@ -60,19 +60,19 @@ def states(store: Store) -> list[State]:
 
 def _state(store: Store, target: Target) -> State:
     folder = folder_of(store)
-    found = State(target.name, _ready(store, target), target.url, target.reader)
+    state = State(target.name, _ready(store, target), target.url, target.reader)
     try:
-        kept = read_state(folder, target.name)
+        stored = read_state(folder, target.name)
     except StoreError as error:
-        return found._replace(state=str(error))
+        return state._replace(state=str(error))
     dead = tuple(letters(folder, target.name, "dead"))
-    if not kept:
-        return found._replace(dead=dead)
-    return found._replace(
-        cursor=kept["cursor"],
-        sent=kept["sent"],
-        pending=kept.get("pending", 0),
-        error=kept.get("error"),
+    if not stored:
+        return state._replace(dead=dead)
+    return state._replace(
+        cursor=stored["cursor"],
+        sent=stored["sent"],
+        pending=stored.get("pending", 0),
+        error=stored.get("error"),
         dead=dead,
     )
 
@@ -100,7 +100,7 @@ def send_test(store: Store, name: str, wire: Wire = PLAIN) -> Outcome:
 
 
 def resend(store: Store, which: str) -> list[str]:
-    """Have the dead letters of a webhook sent again, or the one with this id; return their ids."""
+    """Queue the dead letters of a webhook again, or the one with this id; return their ids."""
     folder = folder_of(store)
     names = [row.name for row in states(store)]
     moved = []

@@ -1,4 +1,4 @@
-"""The webhooks that synapse.yaml declares: where each sends, which entries, and with whose eyes.
+"""The webhooks that synapse.yaml declares: where each sends, which entries, and with whose rights.
 
 Values, and the decision of what may leave. Nothing is opened or resolved here.
 """
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 BLOCK = "webhooks"
 KEYS = ("url", "secret", "as", "namespaces", "priorities", "agents")
-# Nobody's eyes: what is written to all, and not in the place of one agent or group.
+# A reader of what is written to all, and not in the place of one agent or group.
 PUBLIC = Agent("", read=("*",))
 OWN_PLACES = ("agents/*", "groups/*")
 
 
 class Target(NamedTuple):
-    """One webhook. `reader` is the agent with whose eyes it reads, empty for what is public; `want`
+    """One webhook. `reader` is the agent whose rights it has, empty for what is public; `want`
     is what a person has to trust.
     """
 
@@ -54,7 +54,7 @@ class Target(NamedTuple):
 
 
 def may_leave(entry: Entry, reader: Agent) -> bool:
-    """Return whether an entry may be sent to somebody who has these eyes. What is sealed or waits
+    """Return whether an entry may be sent with the rights of this reader. What is sealed or waits
     for review never is.
     """
     if entry.scope in SEALED or entry.staged or not visible(entry, reader):

@@ -36,9 +36,9 @@ class Path(NamedTuple):
         if value is _MISSING or isinstance(value, dict | list):
             if value is _MISSING and self.optional:
                 return ""
-            what = "is not in it" if value is _MISSING else "is no single value"
+            problem = "is not in it" if value is _MISSING else "is no single value"
             raise InvalidEntry(
-                f"the delivery does not fit: {'.'.join(self.steps)} {what}"
+                f"the delivery does not fit: {'.'.join(self.steps)} {problem}"
             )
         text = (
             value

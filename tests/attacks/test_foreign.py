@@ -608,14 +608,39 @@ def test_what_a_file_says_is_shown_on_one_line(place, shell):
 # -- nothing is forgotten --------------------------------------------------------------------------
 
 
+TABLES = {**keys.SETTINGS, **keys.AGENT, **keys.TEAM}
+# Every key that can start, import, send, write elsewhere or take in: it makes a line that a person
+# trusts.
+BEYOND = {
+    *"semantic.embedder semantic.url semantic.key mirror.synapse_json backup.dir".split(),
+    *"checkpoints.copy engines.*.kind engines.*.* script".split(),
+    *(key for key in TABLES if key.startswith(("webhooks.", "hooks."))),
+    *(key for key in TABLES if key.startswith("consolidation.semantic.")),
+}
+# The first parts of all other keys: they change what happens within the workspace, and what a
+# person who starts an agent here gets. A new key belongs here or above.
+WITHIN = set(
+    "protocol name workspace namespaces ttl authority staging users global_write size_limits quota"
+    " hourly unverified privacy reputation limits prices tools schedule clients version"
+    " implementation consolidator agent subscriptions skills"
+    " lead engineers cto qa engine models view_budget max_tokens max_usd memory_tools"
+    " semantic.model semantic.folder semantic.search mirror.until backup.keep"
+    " checkpoints.every".split()
+)
+
+
+def unclassified(paths):
+    return [
+        path
+        for path in paths
+        if path not in BEYOND and not {path, path.partition(".")[0]} & WITHIN
+    ]
+
+
 def test_every_key_says_what_it_can_ask_for():
-    for path in {**keys.SETTINGS, **keys.AGENT, **keys.TEAM}:
-        assert keys.asks_for(path) is not None, (
-            f"{path}: say it in keys.ASKS or keys.WITHIN"
-        )
-    known = {**keys.SETTINGS, **keys.AGENT, **keys.TEAM}
-    assert set(keys.ASKS) <= set(known)
-    assert keys.asks_for("programs.start") is None
+    assert unclassified(TABLES) == []
+    assert set(TABLES) >= BEYOND
+    assert unclassified(["programs.start"]) == ["programs.start"]
 
 
 def test_what_asks_for_something_makes_a_line(place):
@@ -630,7 +655,7 @@ def test_what_asks_for_something_makes_a_line(place):
         "webhooks": "webhooks: {chat: {url: 'https://x.example', secret: SYNAPSE_KEY_X}}",
         "hooks": "hooks: {in: {agent: eng, secret: SYNAPSE_KEY_X}}",
     }
-    assert {path.partition(".")[0] for path in keys.ASKS} == {*blocks, "script"}
+    assert {path.partition(".")[0] for path in BEYOND} == {*blocks, "script"}
     settings(place, "\n".join(blocks.values()))
     (place / "team.yaml").write_text("lead: cto\nengineers: [eng]\nscript: evil:main\n")
     with synapse.open(str(place)) as mem:

@@ -74,7 +74,7 @@ def drop(memory, author, body, namespace="status/shop", *, uid=STRANGER, **more)
 
 
 def doubt(memory, author="nobody", body="doubtful", namespace="status/shop", **more):
-    """Write an entry that nobody believes, without a file."""
+    """Write an unverified entry, without a file."""
     entry = synapse.authority.admit(
         Draft(body, namespace, author, **more), None, memory.store.settings
     )
@@ -636,7 +636,7 @@ def test_a_limited_run_does_nothing_beyond_its_project(memory, act, allowed):
         if allowed and act != "vouch for its own":
             ACTS[act](me, ids)
         elif not allowed:
-            told = "what nobody believes yet|somebody else has to look"
+            told = "shown unverified entries|somebody else has to look"
             with pytest.raises(Forbidden, match=told):
                 ACTS[act](me, ids)
         mine = me.append("Blocked: mine", "blockers/shop", priority="critical")
@@ -648,7 +648,7 @@ def test_a_limited_run_gives_out_no_work(memory):
     doubt(memory)
     heard, began = gives_out(memory, [{"agent": "eng", "task": "Do it"}])
     assert began == set()
-    assert "what nobody believes yet" in heard
+    assert "shown unverified entries" in heard
 
 
 def test_what_limits_a_child_limits_who_is_told_of_it(memory):

@@ -67,6 +67,8 @@ READS = (
     "/verify",
     *(f"/agents/{name}/acts" for name in READERS[:-1]),
 )
+# Walked by tests/synapse/server/stream/test_gate.py.
+STREAMS = {"/v1/events"}
 # What may be asked of one entry: of a hidden one the answer is that of one which is not there.
 OF_ONE = (
     ("GET", "/entries/{id}", None),
@@ -164,6 +166,27 @@ async def walk(world, tokens, reader, served=None):
             given[f"search {known.word}"] = found.text.replace(known.word, "")
         apart.append(("nothing was written", world.mem.store.log.mark(), before))
     return given, apart
+
+
+def is_walked(path, walked):
+    """Return whether one of the places that are asked is of this path."""
+    pattern = re.sub(r"{\w+}", "[^/]+", path)
+    return any(re.fullmatch(pattern, place) for place in walked)
+
+
+def test_every_route_that_reads_is_walked(told, tokens):
+    app = build(Serving(told.mem, TokenFile(tokens[0])), ())
+    threads = ("/mail/threads/{id}", "/mail/threads/{id}/messages")
+    walked = {
+        f"/v1{place.partition('?')[0]}"
+        for place in (*READS, *threads, *(of[1] for of in OF_ONE if of[0] == "GET"))
+    }
+    reads = {
+        path for path, methods in app.openapi()["paths"].items() if "get" in methods
+    }
+    reads = {path for path in reads if path.startswith("/v1/")} - STREAMS
+    assert [path for path in sorted(reads) if not is_walked(path, walked)] == []
+    assert not is_walked("/v1/new/{id}", walked)
 
 
 # Where what waits for review is told to those who rule on it.

@@ -5,11 +5,11 @@ from __future__ import annotations
 from orchestrator.cli.frame.describe import source_of
 from orchestrator.reports.rows import Fields, find_run, find_runs
 from orchestrator.runs.files.lease import lives
+from orchestrator.runs.records import Runs
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options, Usage
 from synapse.errors import Conflict
 from synapse.model.agents import OPERATOR
-from synapse.model.records import Record
 
 LEFT = "; its process is gone: `orchestrator resume` writes its end"
 
@@ -45,9 +45,7 @@ def stop(call: Call) -> None:
             raise Conflict(f"{', '.join(ended)} ended before", runs=ended)
     ids = [str(run["run"]) for run in targets]
     for id in ids:
-        fields = {"run": id, "reason": args.reason}
-        record = Record.new("stop", OPERATOR, fields, key=f"stop:{id}")
-        call.memory.store.write(record)
+        Runs(call.memory.store).stop(id, OPERATOR, args.reason)
     root = call.memory.store.root or call.root
     orphans = {
         str(run["run"]) for run in targets if not lives(root, str(run.get("holder")))

@@ -54,8 +54,8 @@ def _format_turn(lead: str, turn: Fields, usage: Usage) -> Iterator[str]:
     text = _one_line(turn["text"])
     if text or not turn["calls"]:
         yield f"{lead}says     {text or turn['stop']}  ({spent})"
-    for place, call in enumerate(turn["calls"]):
-        spend = "" if text or place else f"  ({spent})"
+    for index, call in enumerate(turn["calls"]):
+        spend = "" if text or index else f"  ({spent})"
         yield f"{lead}calls    {call['name']}({_format_arguments(call['arguments'])}){spend}"
 
 

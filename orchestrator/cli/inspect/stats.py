@@ -49,10 +49,10 @@ def stats(call: Call) -> None:
     from synapse.model.dates import since as parse_since
 
     since = parse_since(call.args.since, call.memory.store.clock()) or 0
-    found = sums(source_of(call), call.args.by, since)
+    result = sums(source_of(call), call.args.by, since)
     call.show(
-        lambda: {"by": found.by, "groups": found.groups, "all": found.all},
-        lambda: _format_stats(found.by, found.groups, found.all),
+        lambda: {"by": result.by, "groups": result.groups, "all": result.all},
+        lambda: _format_stats(result.by, result.groups, result.all),
     )
 
 

@@ -63,7 +63,7 @@ def _server(
     if address is None:
         return nullcontext()
     demand_packages()
-    from orchestrator.server.beside import served
+    from orchestrator.server.daemon_server import served
 
     host, port = address
     serving = serving_of(call, call.memory, host)

@@ -18,7 +18,7 @@ def open_options(parser: Options) -> None:
 def open(call: Call) -> None:
     """Open a link that logs in the operator, once; print it too, for where no browser is."""
     from synapse.model.agents import OPERATOR
-    from synapse.server.running import link
+    from synapse.server.announcement import link
 
     root = os.path.abspath(call.memory.store.root or call.root)
     address = link(root, OPERATOR)

@@ -70,9 +70,9 @@ def _trusted_script(call: Call, file: str | None, script: str | None) -> str | N
     file that lies elsewhere is named by the person who gives the command.
     """
     root = call.memory.store.root
-    place = os.path.realpath(file or os.path.join(root or call.root, "team.yaml"))
-    if root is not None and place.startswith(os.path.realpath(root) + os.sep):
-        inside = os.path.relpath(place, os.path.realpath(root))
+    path = os.path.realpath(file or os.path.join(root or call.root, "team.yaml"))
+    if root is not None and path.startswith(os.path.realpath(root) + os.sep):
+        inside = os.path.relpath(path, os.path.realpath(root))
         decisions.demand(root, of_script(script, inside))
     return script
 

@@ -7,7 +7,6 @@ block can be removed.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
@@ -31,6 +30,7 @@ from orchestrator.nightly.notebook.notes import (
 from synapse.errors import Conflict, InvalidEntry, NotFound, StoreError
 from synapse.log.disk import make_directory, sync_directory, write_file
 from synapse.system import plain_files
+from synapse.system.lock import hold
 
 NAP = 0.75  # of the context, above which a nap is due
 MEMORY, NOTES, ARCHIVE = "MEMORY.md", "memory", "memory/archive"
@@ -348,11 +348,10 @@ def _alone(folder: str) -> Iterator[None]:
         raise NotFound(f"there is no folder {folder}", dir=folder)
     os.makedirs(os.path.join(folder, NOTES), exist_ok=True)
     path = os.path.join(folder, NOTES, ".defrag.lock")
-    with open(plain_files.open_file(path, os.O_WRONLY | os.O_CREAT), "wb") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise Conflict(f"{folder} is being tidied already", dir=folder) from error
+    lock = hold(path)
+    if lock is None:
+        raise Conflict(f"{folder} is being tidied already", dir=folder)
+    with open(lock, "rb"):
         yield
 
 

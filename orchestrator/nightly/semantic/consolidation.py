@@ -13,7 +13,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from orchestrator.engines import named
+from orchestrator.engines import factory
 from orchestrator.engines.protocol import ContextTooLong, Engine, no_engine
 from orchestrator.nightly.semantic.model import Asker, Spent
 from orchestrator.nightly.semantic.proposals import (
@@ -196,8 +196,8 @@ def portions(store: Store) -> tuple[list[list[Entry]], int]:
             now,
             maintenance.brought_back(snap),
         )
-        due = [portion for portion in batches(groups) if portion[0].seq >= after]
-        return due, snap.cursor
+        pending = [portion for portion in batches(groups) if portion[0].seq >= after]
+        return pending, snap.cursor
 
 
 def _reached(store: Store) -> tuple[int, int]:
@@ -236,7 +236,7 @@ class _Job:
             )
         folder = Folder(root, f"{CONSOLIDATION}-{self.right.date}")
         if todo:
-            asked_engine = engine or named.make(
+            asked_engine = engine or factory.make(
                 wanted.engine,
                 dict(store.settings.other).get("engines"),
                 root,

@@ -158,7 +158,7 @@ class Context:
         if worker is not workers.get(MAIN) or not (is_note or "run" in entry.tags):
             return False
         return any(
-            entry.run == other.run for other in workers.values() if other is not worker
+            entry.run == peer.run for peer in workers.values() if peer is not worker
         )
 
     def render_news(self, worker: Worker, news: Sequence[News], cap: int) -> str:

@@ -249,7 +249,7 @@ class _Answer:
         return placed is not None
 
     def _begin_called(self) -> str:
-        """Begin the sub-agent that a call is, and return its prompt with its view before it."""
+        """Start the sub-agent that a call is, and return its prompt with its view before it."""
         child = spawns.begin(self.session, self.event)
         worker = self.workers.of(child, child.prompt)
         worker.about = [child.prompt[: state.LONGEST]] if child.prompt else []

@@ -308,11 +308,11 @@ def _finish(prepared: Prepared, wrote: Wrote) -> None:
         for ran in prepared.do:
             _run(ran.do, ran, prepared.target)
             ended.insert(0, ran)
-        left = _record(prepared)
-        if left.new is not None:
-            record.sign(prepared.target, left.new)
-        write.write([left])
-        if left.new is None:
+        change = _record(prepared)
+        if change.new is not None:
+            record.sign(prepared.target, change.new)
+        write.write([change])
+        if change.new is None:
             record.forget(prepared.target)
     except BaseException:
         for ran in ended:

@@ -33,17 +33,17 @@ class Target(NamedTuple):
 
     @property
     def hook(self) -> str:
-        """The program that the client's hooks start, a small sh script of the plugin's."""
+        """Return the program that the client's hooks start, a small sh script of the plugin's."""
         return os.path.join(self.folder, "bin", "hook")
 
     @property
     def mcp(self) -> str:
-        """The program that is the client's MCP server over stdio."""
+        """Return the program that is the client's MCP server over stdio."""
         return os.path.join(self.folder, "bin", "mcp")
 
     @property
     def watch(self) -> str:
-        """The program that waits for what wakes a session."""
+        """Return the program that waits for what wakes a session."""
         return os.path.join(self.folder, "bin", "watch")
 
     def config(self, variable: str, default: str) -> str:

@@ -33,7 +33,7 @@ class Done(NamedTuple):
 
     @property
     def edits(self) -> list[Edit]:
-        """The files that are written."""
+        """Return the files that are written."""
         ignored = self.ignored.edits if self.ignored is not None else []
         return [edit for edit in [*self.prepared.edits, *ignored] if edit.changes]
 

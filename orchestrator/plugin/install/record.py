@@ -139,8 +139,8 @@ def sign(target: Target, raw: bytes) -> None:
             before = file.read()
     except OSError:
         before = raw
-    known = {sha256(raw)} | ({sha256(before)} if _is_own(path, before) else set())
-    home.write(_name(path), "\n".join(sorted(known)).encode())
+    digests = {sha256(raw)} | ({sha256(before)} if _is_own(path, before) else set())
+    home.write(_name(path), "\n".join(sorted(digests)).encode())
 
 
 def forget(target: Target) -> None:

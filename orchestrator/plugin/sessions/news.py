@@ -25,12 +25,12 @@ def read_news(
 ) -> tuple[list[News], int]:
     """Return the entries behind the worker's cursor that concern it, and the cursor behind them."""
     feed = NewsFeed(store, quota=NO_QUOTA, cursor=worker.cursor)
-    seen = frozenset(worker.seen)
-    reader = Reader(agent, tuple(about), seen, worker.cursor, woken)
+    ids = frozenset(worker.seen)
+    reader = Reader(agent, tuple(about), ids, worker.cursor, woken)
     news = [
         News(entry, 0, tier)
         for _, entry, tier in feed.news({worker.run: reader})
-        if entry.id not in seen
+        if entry.id not in ids
     ]
     return news, feed.cursor
 

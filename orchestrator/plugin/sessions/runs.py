@@ -103,7 +103,7 @@ class ClientRuns:
     def _begin_run(
         self, event: Event, key: str, kind: str | None, text: str, parent: Run | None
     ) -> Run:
-        """Begin the run of a conversation, with an agent of its own, and return it."""
+        """Start the run of a conversation, with an agent of its own, and return it."""
         agents = self.store.agents()
         agent_name = self.settings.agent_of(kind, agents)
         if key == MAIN and event.identity in agents:

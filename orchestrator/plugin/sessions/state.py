@@ -99,7 +99,7 @@ class ClientSession:
                 worker.agent, worker.run, worker.epoch, worker.type, worker.cursor
             )
             kept.over = True
-        ended = [name for name, other in self.workers.items() if other.over]
+        ended = [name for name, peer in self.workers.items() if peer.over]
         for name in ended[:-ENDED]:
             del self.workers[name]
 

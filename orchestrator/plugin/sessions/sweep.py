@@ -34,9 +34,9 @@ def sweep(memory: Memory) -> list[str]:
     }
     for client, id in sorted(sessions):
         session = state.load(state.path_of(root, client, id))
-        known: list[str] = []
+        runs: list[str] = []
         if session is not None:
-            known = [worker.run for worker in session.workers.values()]
+            runs = [worker.run for worker in session.workers.values()]
             with suppress(SynapseError):
                 ended += _end_session(memory, session)
         ended += _end_lost(
@@ -45,7 +45,7 @@ def sweep(memory: Memory) -> list[str]:
                 run
                 for run in attached
                 if (run.fields["engine"], run.fields["attached"]) == (client, id)
-                and run.id not in known
+                and run.id not in runs
             ],
         )
     return ended

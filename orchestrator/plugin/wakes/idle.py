@@ -101,10 +101,10 @@ def line(entries: Sequence[Entry]) -> str:
     fenced; here stands nothing that somebody wrote.
     """
     first = entries[0]
-    others = f", and {len(entries) - 1} more" if len(entries) > 1 else ""
+    more = f", and {len(entries) - 1} more" if len(entries) > 1 else ""
     return (
         f"Shared memory: {first.priority} entry {first.id} from {first.author} in"
-        f" {first.namespace}{others}. "
+        f" {first.namespace}{more}. "
         f"Its text is given beside this; else: synapse read {first.id}"
     )
 

@@ -90,10 +90,6 @@ class Overhead(NamedTuple):
     def unique(self) -> float:
         return self.coordination_unique / self.work_unique if self.work_unique else 0.0
 
-    @property
-    def with_planning(self) -> float:
-        return (self.coordination + self.planning) / self.work if self.work else 0.0
-
 
 def dump(line: Line) -> str:
     """Return the line as text, with its newline."""

@@ -46,7 +46,7 @@ class Head(NamedTuple):
 
 @lru_cache(64)
 def heads(text: str) -> list[Head]:
-    """The heads of all entries in a text, in their order."""
+    """Return the heads of all entries in a text, in their order."""
     if capsule := _CAPSULE.match(text):
         return list(_items(text, capsule["common"], capsule["year"]))
     return [
@@ -75,7 +75,7 @@ def _items(text: str, common: str, year: str) -> Iterator[Head]:
 
 
 def _time(id: str, at: str, year: str) -> str:
-    """A capsule leaves out the day that the id says, and the year that most have."""
+    """Return a time in full: a capsule leaves out the day of the id, and the usual year."""
     if len(at) > len("00:00"):
         return at if at[:4].isdigit() else f"{year}-{at}"
     day = _DAY.match(id)

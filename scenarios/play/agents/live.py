@@ -292,7 +292,7 @@ class Live:
         return self._engine
 
     def _there(self) -> asyncio.AbstractEventLoop:
-        """A loop of its own, in real time, for what waits for a network."""
+        """Return a loop of its own, in real time, for what waits for a network."""
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
             self._thread = Thread(

@@ -266,7 +266,7 @@ class Part:
 
 
 def _done(messages: Iterable[Message]) -> Iterator[Done]:
-    """The calls that were made, with what each gave."""
+    """Yield the calls that were made, with what each gave."""
     calls: list[tuple[Call, list[str]]] = []
     waiting: dict[str, list[str]] = {}
     for message in messages:

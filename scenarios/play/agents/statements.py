@@ -67,7 +67,7 @@ def _matches(
 
 @lru_cache(64)
 def _lowered(text: str) -> str:
-    """In small letters, each in its place: the few that become two letters stay as they are."""
+    """Return a text of the same length in small letters: the few that become two letters stay."""
     lowered = text.lower()
     return (
         lowered

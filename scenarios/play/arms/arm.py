@@ -69,7 +69,7 @@ class Arm(NamedTuple):
 
 
 def nothing(agent_memory: AgentMemory) -> View:
-    """A view that shows nothing, as of now."""
+    """Return a view that shows nothing, as of now."""
     with agent_memory.store.snapshot() as snap:
         return View(
             "", 0, (), (), False, cursor=snap.cursor, at=agent_memory.store.clock()
@@ -79,7 +79,7 @@ def nothing(agent_memory: AgentMemory) -> View:
 def given(
     agent_memory: AgentMemory, ground: Ground, text: str, entries: Sequence[Entry] = ()
 ) -> View:
-    """A view that says this."""
+    """Return a view that says this."""
     included = tuple(Included(entry.id, 0, "whole") for entry in entries)
     return nothing(agent_memory)._replace(
         text=text, tokens=ground.count(text) if text else 0, included=included
@@ -127,7 +127,7 @@ def is_chatter(record: Record) -> bool:
 
 
 def ever(ground: Ground) -> list[Entry]:
-    """Every entry that was ever written, the oldest first: a file forgets nothing."""
+    """Return every entry that was ever written, the oldest first: a file forgets nothing."""
     return [
         entry_of(record)
         for record in ground.memory.store.log.since(0)
@@ -136,5 +136,5 @@ def ever(ground: Ground) -> list[Entry]:
 
 
 def live(ground: Ground) -> list[Entry]:
-    """Every live entry, the oldest first."""
+    """Return every live entry, the oldest first."""
     return list(ground.memory.as_agent(OPERATOR).read())[::-1]

@@ -45,10 +45,10 @@ WAITS = 600.0  # seconds that a call waits for another's at most
 
 
 def broadcast(ground: Ground) -> Setting:
-    """Everything that is there, whole, and everything that comes: all at once, between two turns.
-    Whoever found something out can tell everybody, and who is blocked can say so. What is there for
-    information only interrupts nobody, and of it agents that begin are shown the results alone: so
-    it costs least.
+    """Show every agent everything, whole and at once: what is there, and what comes between two
+    turns. Whoever found something out can tell everybody, and who is blocked can say so. What is
+    there for information only interrupts nobody, and of it agents that begin are shown the results
+    alone: so it costs least.
     """
 
     def context(
@@ -79,8 +79,8 @@ def manager_lossy(ground: Ground) -> Setting:
 
 
 def _managed(ground: Ground, loss: float) -> Setting:
-    """Somebody has read everything and tells each agent what its task names. Every time a fact is
-    passed on it may be dropped or changed.
+    """Show each agent what its task names, passed on by somebody who has read everything. Every
+    time a fact is passed on it may be dropped or changed.
     """
     read = set[str]()
 
@@ -118,8 +118,8 @@ def _relayed(
     random: Random,
     loss: float,
 ) -> tuple[str, list[str], list[str], list[str]]:
-    """A brief of what a task names: its text, and the versions that were kept, lost and changed on
-    the way.
+    """Return a brief of what a task names: its text, and the versions that were kept, lost and
+    changed on the way.
     """
     facts = [fact for fact in ground.scenario.facts if fact.subject in needs]
     believed = sorted(
@@ -148,8 +148,8 @@ def _relayed(
 
 
 def handoff(ground: Ground) -> Setting:
-    """A lead hands to each agent that begins all results that there are, what each says before its
-    blank line. It has read each of them once when it came; what it writes, it writes each time.
+    """Show each agent that begins all results, handed on by a lead: what each says before its blank
+    line. The lead has read each of them once when it came; what it writes, it writes each time.
     """
     sizes: dict[str, int] = {}
 
@@ -179,8 +179,8 @@ def handoff(ground: Ground) -> Setting:
 
 
 def file_tail(ground: Ground) -> Setting:
-    """One file of notes: read whole at the start, later only what others have added since one last
-    looked; and a lock for each subject.
+    """Show every agent one file of notes: whole at the start, later what others have added since it
+    last looked; with a lock for each subject.
     """
     looked: dict[tuple[str, str], int] = {}  # by agent and task
 
@@ -257,8 +257,8 @@ class _Held(NamedTuple):
 
 
 def _lock(ground: Ground) -> UserTool:
-    """A lock file for each subject, so that nobody finds out what another is finding out. It is
-    about the subject's words, whatever else a claim says, and lasts for a time.
+    """Return a tool that locks a subject, so that nobody finds out what another is finding out. A
+    lock is about the words of the subject, whatever else a claim says, and lasts for a time.
     """
     holders: dict[frozenset[str], _Held] = {}
 

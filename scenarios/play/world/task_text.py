@@ -62,7 +62,7 @@ def _stages(text: str) -> tuple[tuple[tuple[str, str], ...], ...]:
 
 @lru_cache(1_024)
 def refused(text: str) -> frozenset[str]:
-    """The subjects whose value was not the true one any more."""
+    """Return the subjects whose value was not the true one any more."""
     return (
         frozenset(re.findall(r"^Refused: (.+)\.$", text, re.MULTILINE))
         if "Refused: " in text

@@ -53,7 +53,7 @@ class Leak(Exception):
 
 
 def drawn(size: Size, random: Random) -> int:
-    """A size by its distribution; never more than three times its ninth decile."""
+    """Return a size by its distribution; never more than three times its ninth decile."""
     if size.p50 == size.p90:
         return round(size.p50)
     spread = math.log(size.p90 / size.p50) / _SPREAD
@@ -63,13 +63,13 @@ def drawn(size: Size, random: Random) -> int:
 
 
 def noise(tokens: int, random: Random) -> str:
-    """A text of about so many tokens about nothing in particular, each time another."""
+    """Return a text of about so many tokens about nothing in particular, each time another."""
     chosen = random.choices(_WORDS, k=max(tokens - 2, 3))
     return f"{upper(' '.join(chosen))}."
 
 
 def filler(tokens: int) -> str:
-    """A text of about so many tokens that says nothing."""
+    """Return a text of about so many tokens that says nothing."""
     return _filled(
         max(round(tokens / _STEP), 1) * _STEP if tokens >= _STEP / 2 else tokens
     )
@@ -109,7 +109,7 @@ class Truth:
         return value
 
     def lie(self, id: str) -> str:
-        """A value that a fact never has."""
+        """Return a value that a fact never has."""
         random = Random(f"{self._name} {id} lie")
         value = _value(self.facts[id], random)
         while value in self._taken:
@@ -122,15 +122,15 @@ class Truth:
         return self.values[id][-1]
 
     def version(self, id: str) -> str:
-        """The version of a fact that is true now."""
+        """Return the version of a fact that is true now."""
         return f"{id}@{len(self.values[id]) - 1}"
 
     def named(self, subject: str) -> str | None:
-        """The fact of this subject."""
+        """Return the fact of this subject."""
         return self._by_subject.get(said(subject))
 
     def state(self, id: str, variant: int = 0, value: str | None = None) -> str:
-        """A sentence that says what the value is."""
+        """Return a sentence that says what the value is."""
         fact = self.facts[id]
         unit = f" {fact.unit}" if fact.unit else ""
         stated = value or self.now(id)
@@ -142,7 +142,7 @@ class Truth:
         return forms[variant % len(forms)]
 
     def facts_in(self, text: str) -> list[str]:
-        """The versions whose values stand in a text, in their order, each once."""
+        """Return the versions whose values stand in a text, in their order, each once."""
         return list(
             dict.fromkeys(
                 self.versions[candidate]
@@ -189,8 +189,8 @@ def _value(fact: Fact, random: Random) -> str:
 
 
 def brief(scenario: Scenario, job: Job, steps: Mapping[str, int], truth: Truth) -> str:
-    """The text of a task, with those of all that its agent gives out, stage by stage. It names what
-    is needed and never a value.
+    """Return the text of a task, with those of all that its agent gives out, stage by stage. It
+    names what is needed and never a value.
     """
     lines = [job.text, f"Task: {job.id}"]
     if job.needs:
@@ -226,7 +226,9 @@ def brief(scenario: Scenario, job: Job, steps: Mapping[str, int], truth: Truth) 
 
 
 def stages(jobs: Sequence[Job]) -> list[list[Job]]:
-    """The tasks in the order in which they can be done: each stage needs only those before it."""
+    """Return the tasks in the order in which they can be done: each stage needs only those before
+    it.
+    """
     from scenarios.data.schema import matching
 
     remaining, done = list(jobs), set[str]()
@@ -253,7 +255,7 @@ def steps_of(scenario: Scenario, seed: int) -> dict[str, int]:
 
 
 def texts(scenario: Scenario, steps: Mapping[str, int], truth: Truth) -> list[str]:
-    """Everything that an agent may read without being told: no value may stand in it."""
+    """Return all texts that an agent may read without being told: no value may stand in them."""
     facts = [f"{fact.subject} {fact.namespace} {fact.unit}" for fact in scenario.facts]
     briefs = [brief(scenario, job, steps, truth) for job in scenario.jobs]
     return [scenario.title, filler(2 * len(_WORDS)), *facts, *briefs]

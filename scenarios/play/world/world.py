@@ -101,7 +101,7 @@ class World:
         self._random = Random(f"{scenario.id} {seed} world")
 
     def tools(self) -> list[UserTool]:
-        """The tools of every agent in every arm."""
+        """Return the tools of every agent in every arm."""
 
         async def work(task: str, using: str = "", *, idempotency_key: str) -> str:
             return await self._work(task, using, run_of(idempotency_key))
@@ -205,7 +205,7 @@ class World:
         return self.truth.state(decision.id, value=otherwise)
 
     def _dig(self, fact: str, run: str) -> Dig:
-        """This run's own attempt; begun now, unless it was before."""
+        """Return this run's own attempt, begun now unless it was before."""
         dig = self.digs.get((run, fact))
         if dig is not None and dig.ended is None:
             return dig
@@ -248,8 +248,8 @@ class World:
         return f"Handed in.{product}"
 
     def _judge(self, job: Job, using: str, run: str) -> dict[str, str]:
-        """The facts whose value of now was not used, and what is wrong; a line in the ledger for
-        each fact.
+        """Return the facts whose value of now was not used, and what is wrong; a line in the ledger
+        for each fact.
         """
         agent, _ = self.witness.agent_of(run)
         used = using_of(using)

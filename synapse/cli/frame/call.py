@@ -135,8 +135,8 @@ class Call:
     @property
     def remote(self) -> bool:
         """Return whether a server is meant, and no folder."""
-        named = self.args.root or self._env.get("SYNAPSE_ROOT") or ""
-        return is_address(named)
+        root = self.args.root or self._env.get("SYNAPSE_ROOT") or ""
+        return is_address(root)
 
     @property
     def location(self) -> Location:

@@ -54,6 +54,6 @@ def _corrected(record: Record, steps: Steps) -> Record:
     at = record.at
     for first, end, floor in steps.floors:
         at = max(at, floor) if first <= record.seq < end else at
-    for place, cap in steps.caps:
-        at = min(at, cap) if record.seq < place else at
+    for index, cap in steps.caps:
+        at = min(at, cap) if record.seq < index else at
     return record if at == record.at else record._replace(at=at)

@@ -116,7 +116,7 @@ class Projector:
             self._place(entry, record.seq, label)
 
     def _place(self, entry: Entry, rec: int, head: str) -> None:
-        """The entry takes effect, at its `seq`; `rec` is the record that holds its text."""
+        """Put an entry into effect, at its `seq`; `rec` is the record that holds its text."""
         nid, aid = (
             self._number("namespace", entry.namespace),
             self._number("author", entry.author),
@@ -158,7 +158,7 @@ class Projector:
             self._judge(entry, nid, olds)
 
     def _inherit(self, entry: Entry, seq: int) -> None:
-        """What is made of an entry that is tainted is tainted, too."""
+        """Taint an entry that is made of a tainted one."""
         if taint.sources_of(entry):
             self.flush()
             taint.inherit(self.db, entry, seq)
@@ -396,8 +396,8 @@ class Projector:
             self._hide(seq, record.seq, "resolved", NEVER)
 
     def _approve(self, rec: int, record: Record) -> None:
-        """From here on it counts: its place in the order, and the start of its time to live, are
-        the approval's. One that was made of others is trusted as they are, and lives as long.
+        """Put an approved entry into effect: its place in the order, and the start of its time to
+        live, are the approval's. A merged one is trusted as its sources are, and lives as long.
         """
         self.db.run("unstage", (rec,))
         self.db.run("settle_id", (record.seq, rec))

@@ -19,8 +19,8 @@ def sources_of(entry: Entry) -> tuple[str, ...]:
 def inherit(db: Database, entry: Entry, seq: int) -> None:
     """Taint an entry at this place that is made of one that is tainted."""
     at = {"seq": seq, "never": NEVER}
-    taken = [db.run("taint_as_source", at | {"id": id}) for id in sources_of(entry)]
-    if any(cursor.rowcount > 0 for cursor in taken):
+    changes = [db.run("taint_as_source", at | {"id": id}) for id in sources_of(entry)]
+    if any(cursor.rowcount > 0 for cursor in changes):
         db.run("weigh", at)
 
 
@@ -49,4 +49,4 @@ def untaint(db: Database, record: Record) -> list[int]:
 def released_by(db: Database, seq: int) -> list[int]:
     """Return the places of the entries that this one hid, and that are shown."""
     rows = db.run("released_by", {"seq": seq, "never": NEVER})
-    return [place for (place,) in rows.fetchall()]
+    return [number for (number,) in rows.fetchall()]

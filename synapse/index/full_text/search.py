@@ -192,26 +192,26 @@ class Search:
         prios: dict[int, int] = {}
         room = limit
         cut: list[int] = []
-        known = [position for position, term in enumerate(words) if term.entries]
-        for position in known:
-            said, most, rows = f'"{words[position].text}"', max(room, 0), []
+        positions = [position for position, term in enumerate(words) if term.entries]
+        for position in positions:
+            expression, most, rows = f'"{words[position].text}"', max(room, 0), []
             if most:
-                rows = self._saying(self.plainly, said, most)
+                rows = self._saying(self.plainly, expression, most)
                 room -= len(rows)
                 _mark(masks, rows, 1 << position)
             if len(rows) == most:
                 cut.append(position)
             if self.narrow:
-                rows = self._saying("search_within", said, limit)
+                rows = self._saying("search_within", expression, limit)
                 _mark(filtered, rows, 1 << position)
             prios.update(rows)
         for pair in combinations(cut[:PAIRED], 2):
-            said = " ".join(f'"{words[position].text}"' for position in pair)
+            expression = " ".join(f'"{words[position].text}"' for position in pair)
             bits = 1 << pair[0] | 1 << pair[1]
-            rows = self._saying(self.plainly, said, TOGETHER)
+            rows = self._saying(self.plainly, expression, TOGETHER)
             _mark(masks, rows, bits)
             if self.narrow:
-                rows = self._saying("search_within", said, TOGETHER)
+                rows = self._saying("search_within", expression, TOGETHER)
                 _mark(filtered, rows, bits)
             prios.update(rows)
         return Found(words, masks, filtered if self.narrow else masks, prios, room <= 0)

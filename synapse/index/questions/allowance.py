@@ -92,21 +92,21 @@ class Allowances:
         """Count an entry that is about to be written; return the limit that it exceeds, if any. A
         critical one beyond its limit alone is counted as one that is not.
         """
-        left = self._left.get(entry.author)
-        if left is None or not 0 <= now - left.asked < _MINUTE:
-            left = self._left[entry.author] = _count(
+        tokens = self._left.get(entry.author)
+        if tokens is None or not 0 <= now - tokens.asked < _MINUTE:
+            tokens = self._left[entry.author] = _count(
                 entry.author, settings, now, snapshot
             )
-        rooms, size = left.rooms, len(entry.body)
+        rooms, size = tokens.rooms, len(entry.body)
         if rooms["entries"] < 1:
-            return self._exceeded(left, "entries")
+            return self._exceeded(tokens, "entries")
         if rooms["bytes"] < size:
-            return self._exceeded(left, "bytes")
+            return self._exceeded(tokens, "bytes")
         rooms["entries"] -= 1
         rooms["bytes"] -= size
         if entry.priority == "critical":
             if rooms["criticals"] < 1:
-                return self._exceeded(left, "criticals")
+                return self._exceeded(tokens, "criticals")
             rooms["criticals"] -= 1
         return None
 

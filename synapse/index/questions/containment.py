@@ -45,10 +45,10 @@ def reach(
     """Return how far these entries went. What is in `but` is not followed."""
     lineage = _Lineage(snap)
     roots = [lineage.called(id) for id in ids]
-    made = lineage.made_of(roots, but)
-    may = lineage.affected_by(made)
+    derived = lineage.made_of(roots, but)
+    may = lineage.affected_by(derived)
     return Reach(
-        tuple(sorted(made, key=lineage.place)),
+        tuple(sorted(derived, key=lineage.place)),
         tuple(sorted(may, key=lineage.place)),
         tuple(sorted(lineage.exposed)),
         tuple(_shown_to(snap, roots)),
@@ -103,12 +103,12 @@ class _Lineage:
             self.alias |= {fields["alias"]: id} if "alias" in fields else {}
             cited = (fields.get("more") or {}).get("cites", ())
             sources += [
-                (each, id) for each in (*fields.get("derived_from", ()), *cited)
+                (origin, id) for origin in (*fields.get("derived_from", ()), *cited)
             ]
             if run := fields.get("run"):
                 self.of_run[run].append((at, id))
-                for seen in fields.get("saw", ()):
-                    self.saw[seen].append((run, at))
+                for read in fields.get("saw", ()):
+                    self.saw[read].append((run, at))
             if fields.get("topic") == _PLAN:
                 self._plan(fields["namespace"], id, at, last)
         self.runs = {row[0]: _Run(*row) for row in snap.db.run("run_edges")}
@@ -118,8 +118,8 @@ class _Lineage:
             else:
                 self.children[self.called(source)].append(id)
         self.begun_by: dict[str, list[_Run]] = defaultdict(list)
-        for begun in self.runs.values():
-            self.begun_by[begun.parent or ""].append(begun)
+        for child in self.runs.values():
+            self.begun_by[child.parent or ""].append(child)
 
     def _plan(self, place: str, id: str, at: int, last: dict[str, str]) -> None:
         """Note from when to when an entry was the plan of its place."""
@@ -140,40 +140,40 @@ class _Lineage:
 
     def made_of(self, roots: Iterable[str], but: frozenset[str]) -> set[str]:
         """Return the entries with all that was made of them, or of what was made of them."""
-        found: set[str] = set()
+        derived: set[str] = set()
         waiting = [id for id in roots if id not in but]
         while waiting:
             id = waiting.pop()
-            if id not in found and id not in but:
-                found.add(id)
+            if id not in derived and id not in but:
+                derived.add(id)
                 waiting += self.children.get(id, ())
-        return found
+        return derived
 
     def affected_by(self, made: set[str]) -> set[str]:
         """Return what runs wrote after they had one of these in sight, with what was made of
         that.
         """
-        found: set[str] = set()
+        affected: set[str] = set()
         wave = set(made)
         while wave:
             new: set[str] = set()
             for run, at in self._exposed_to(wave):
                 new |= self._expose(run, at)
-            new -= found | made
-            found |= new
-            wave = self.made_of(new, frozenset(made)) - found | new
-            found |= wave
-        return found
+            new -= affected | made
+            affected |= new
+            wave = self.made_of(new, frozenset(made)) - affected | new
+            affected |= wave
+        return affected
 
     def _exposed_to(self, ids: set[str]) -> list[tuple[str, int]]:
         """Return the runs that had one of these entries in sight, and since when."""
         rows = self.snap.db.run("exposed", {"ids": json.dumps([*ids])}).fetchall()
-        found = [(run, at) for _, run, _, at in rows if run]
+        exposures = [(run, at) for _, run, _, at in rows if run]
         for id in ids:
-            found += self.saw.get(id, ())
+            exposures += self.saw.get(id, ())
             if id in self.plans:
-                found += self._planned_by(*self.plans[id])
-        return found
+                exposures += self._planned_by(*self.plans[id])
+        return exposures
 
     def _planned_by(self, place: str, since: int, until: int) -> list[tuple[str, int]]:
         """Return the runs of a project that began while this was its plan."""
@@ -187,18 +187,18 @@ class _Lineage:
         """Note since when a run had something in sight. Return what it may have written by it, and
         what the runs may have that it began since, or gave its result to.
         """
-        found: set[str] = set()
+        exposed: set[str] = set()
         waiting = [(run, at)]
         while waiting:
             run, at = waiting.pop()
             if at >= self.exposed.get(run, NEVER):
                 continue
             self.exposed[run] = at
-            found |= {id for written, id in self.of_run.get(run, ()) if written >= at}
-            known = self.runs.get(run)
-            for begun in self.begun_by.get(run, ()):
-                if begun.at >= at:
-                    waiting.append((begun.id, begun.at))
-            if known is not None and known.parent and (known.ended_at or 0) >= at:
-                waiting.append((known.parent, known.ended_at or at))
-        return found
+            exposed |= {id for written, id in self.of_run.get(run, ()) if written >= at}
+            record = self.runs.get(run)
+            for child in self.begun_by.get(run, ()):
+                if child.at >= at:
+                    waiting.append((child.id, child.at))
+            if record is not None and record.parent and (record.ended_at or 0) >= at:
+                waiting.append((record.parent, record.ended_at or at))
+        return exposed

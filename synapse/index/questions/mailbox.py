@@ -101,7 +101,7 @@ def threads(
 
 
 def thread(snap: Snapshot, agent: Agent | None, id: str) -> Row | None:
-    """One thread; None where there is none that this reader may see anything of."""
+    """Return one thread; None where there is none that this reader may see anything of."""
     row = snap.db.run("thread_of", {"id": id}).fetchone()
     return next(iter(_rows(snap, snap.names.reach(agent), row)), None) if row else None
 

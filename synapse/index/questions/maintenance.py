@@ -121,7 +121,7 @@ def mergeable(
 
 
 def brought_back(snap: Snapshot) -> frozenset[tuple[str, str]]:
-    """Entries with the phase that filed them away, where somebody brought them back from it."""
+    """Return entries that were brought back, each with the phase that had filed it away."""
     acts = _filing_acts(snap.db.run("brought_back"))
     ids = {id for act in acts for id, away in filings(act) if not away}
     return frozenset((id, phase) for id in ids for phase in _undone(snap, id))
@@ -195,8 +195,8 @@ def weights(snap: Snapshot, now: int) -> tuple[Weight, ...]:
     """
     sums: dict[int, tuple[int, int, int]] = {}
     for nid, size, live in snap.db.run("weights", {"now": now}):
-        entries, total, shown = sums.get(nid, (0, 0, 0))
-        sums[nid] = entries + 1, total + size, shown + size * live
+        entries, total, visible = sums.get(nid, (0, 0, 0))
+        sums[nid] = entries + 1, total + size, visible + size * live
     names = snap.db.run("namespaces") if sums else ()
     return tuple(sorted(Weight(name, *sums[nid]) for nid, name in names if nid in sums))
 
@@ -216,7 +216,7 @@ def sized(snap: Snapshot, now: int, globs: tuple[str, ...]) -> tuple[Sized, ...]
 
 
 def long(snap: Snapshot, floor: int, size: int | None) -> tuple[tuple[str, int], ...]:
-    """Entries longer than a size that came after a place in the log and are not filed away."""
+    """Return live entries longer than a size that came after a place in the log."""
     return (
         ()
         if size is None

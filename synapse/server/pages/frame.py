@@ -101,15 +101,15 @@ class Frame:
         return environment
 
     def add_templates(self, folder: Path) -> None:
-        """Have the templates of a folder found, after those that are here."""
+        """Add a folder of templates, searched after the ones before it."""
         self._folders.append(FileSystemLoader(folder))
 
     def add_assets(self, folder: Path) -> None:
-        """Have the files of a folder served under `/static/`."""
+        """Serve the files of a folder under `/static/`."""
         self.assets.add(folder)
 
     def add_script(self, name: str) -> None:
-        """Have every page load a script of the assets."""
+        """Add a script of the assets that every page loads."""
         self._scripts.append(name)
 
     def add_link(self, link: Link) -> None:

@@ -13,12 +13,12 @@ from starlette.responses import RedirectResponse
 
 from synapse.errors import Forbidden
 from synapse.model.agents import OPERATOR
+from synapse.server.announcement import SECRET
 from synapse.server.browsers import COOKIE, LOGIN
 from synapse.server.callers import gate_of, known
 from synapse.server.pages.frame import frame_of
 from synapse.server.pages.route import form, pages
 from synapse.server.problems import Unauthorized
-from synapse.server.running import SECRET
 
 router = pages()
 links = APIRouter(include_in_schema=False)

@@ -37,12 +37,10 @@ def me(request: Request, caller: Known, memory: Reader) -> Response:
 def agents(request: Request, memory: Reader) -> Response:
     """Return the agents: of others what it takes to address them, of itself everything."""
     memory.store.look()
-    found = sorted(
+    rows = sorted(
         memory.store.agents().values(), key=lambda agent: (-agent.rank, agent.id)
     )
-    return conditional(
-        request, {"agents": [_form(agent, memory.id) for agent in found]}
-    )
+    return conditional(request, {"agents": [_form(agent, memory.id) for agent in rows]})
 
 
 def _form(agent: Agent, reader: str) -> dict[str, Any]:

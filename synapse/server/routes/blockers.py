@@ -11,7 +11,7 @@ from synapse.server import shapes
 from synapse.server.answers import conditional, made
 from synapse.server.callers import Reader, Writer
 from synapse.server.problems import responses
-from synapse.server.routes.asked import Body, Limit, Once
+from synapse.server.routes.parameters import Body, Limit, Once
 from synapse.tools import blocker_of
 from synapse.wire.forms import page_wire
 

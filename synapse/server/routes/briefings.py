@@ -13,7 +13,7 @@ from synapse.server import shapes
 from synapse.server.answers import MARKDOWN, conditional, made, tagged
 from synapse.server.callers import Reader, Writer
 from synapse.server.problems import responses
-from synapse.server.routes.asked import Body, Many, Once, Time, moment
+from synapse.server.routes.parameters import Body, Many, Once, Time, moment
 from synapse.wire.forms import entries_json, view_json
 
 router = APIRouter(tags=["briefing"])

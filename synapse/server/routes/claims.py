@@ -8,7 +8,7 @@ from synapse.server import shapes
 from synapse.server.answers import made
 from synapse.server.callers import Writer
 from synapse.server.problems import responses
-from synapse.server.routes.asked import Body, Once, Whole
+from synapse.server.routes.parameters import Body, Once, Whole
 from synapse.wire.forms import fields
 
 router = APIRouter(tags=["claims"], responses=responses(404, 409))
@@ -26,8 +26,10 @@ class Lease(Work):
 @router.post("/claims", response_model=shapes.Claim)
 def claim(lease: Lease, memory: Writer, once: Once = None) -> Response:
     """Lease a piece of work, or extend one's own lease. 409 says who holds it."""
-    taken = memory.claim(lease.work, minutes=lease.minutes, note=lease.note, once=once)
-    return made(fields(taken))
+    claimed = memory.claim(
+        lease.work, minutes=lease.minutes, note=lease.note, once=once
+    )
+    return made(fields(claimed))
 
 
 @router.post("/claims/release", response_model=shapes.Claim)

@@ -15,7 +15,7 @@ from synapse.server import shapes
 from synapse.server.answers import conditional, made
 from synapse.server.callers import Reader, Writer
 from synapse.server.problems import responses
-from synapse.server.routes.asked import (
+from synapse.server.routes.parameters import (
     Body,
     Flag,
     Id,

@@ -16,7 +16,7 @@ from synapse.server import shapes
 from synapse.server.answers import conditional
 from synapse.server.callers import Operator, Reader
 from synapse.server.problems import responses
-from synapse.server.routes.asked import LARGEST, Id, Limit, Many, Time, moment
+from synapse.server.routes.parameters import LARGEST, Id, Limit, Many, Time, moment
 from synapse.wire.forms import fields, record_json
 
 router = APIRouter(tags=["history"], responses=responses(404))

@@ -15,7 +15,7 @@ from synapse.server import shapes
 from synapse.server.answers import conditional, made
 from synapse.server.callers import Reader, Writer
 from synapse.server.problems import responses
-from synapse.server.routes.asked import Body, Id, Number, Once, Texts
+from synapse.server.routes.parameters import Body, Id, Number, Once, Texts
 from synapse.wire.forms import entries_json, fields
 
 router = APIRouter(tags=["knowledge"], responses=responses(404, 409))
@@ -118,11 +118,11 @@ def recall(
     max_capsule_bytes: int = recalls.BYTES,
 ) -> Response:
     """Return the facts, entries and messages that answer best, as text within a limit of bytes."""
-    found = recalls.search(memory, q, scope, top_k, max_capsule_bytes)
+    capsule = recalls.search(memory, q, scope, top_k, max_capsule_bytes)
     form = {
-        "text": found.text,
-        "shown": entries_json(found.shown),
-        "found": found.found,
-        "version": found.version,
+        "text": capsule.text,
+        "shown": entries_json(capsule.shown),
+        "found": capsule.found,
+        "version": capsule.version,
     }
     return conditional(request, form)

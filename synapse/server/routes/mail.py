@@ -18,7 +18,7 @@ from synapse.server import shapes
 from synapse.server.answers import conditional, made
 from synapse.server.callers import Reader, Writer
 from synapse.server.problems import responses
-from synapse.server.routes.asked import Body, Flag, Id, Limit, Once, Texts
+from synapse.server.routes.parameters import Body, Flag, Id, Limit, Once, Texts
 from synapse.wire.forms import message_json
 
 router = APIRouter(tags=["mail"], responses=responses(404, 409))
@@ -144,7 +144,9 @@ def inbox(
 ) -> Response:
     """Return the unread messages, oldest first. `POST /v1/inbox/read` notes what was read."""
     messages = Mail(memory).inbox(limit, agent=agent)
-    return conditional(request, {"messages": [message_json(each) for each in messages]})
+    return conditional(
+        request, {"messages": [message_json(message) for message in messages]}
+    )
 
 
 @router.post("/inbox/read", response_model=shapes.Ids)

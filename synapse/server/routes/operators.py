@@ -14,7 +14,7 @@ from synapse.server import shapes
 from synapse.server.answers import conditional, made
 from synapse.server.callers import Operator
 from synapse.server.problems import responses
-from synapse.server.routes.asked import Body, Flag, Once
+from synapse.server.routes.parameters import Body, Flag, Once
 from synapse.wire.forms import entries_json, fields
 
 router = APIRouter(tags=["operator"], responses=responses(404, 409))
@@ -54,7 +54,7 @@ def nightly_runs(request: Request, memory: Operator) -> Response:
     """Return the figures of the nightly runs, oldest first."""
     history = consolidate.run_history(memory)
     form = {
-        "nights": [measure_json(each) for each in history.runs],
+        "nights": [measure_json(run) for run in history.runs],
         "warnings": [*history.worries, *history.remarks],
     }
     return conditional(request, form)

@@ -16,27 +16,27 @@ from synapse.server import shapes
 from synapse.server.answers import conditional, made
 from synapse.server.callers import Reader, Writer
 from synapse.server.problems import responses
-from synapse.server.routes import asked
-from synapse.server.routes.asked import Id, Once
+from synapse.server.routes import parameters
+from synapse.server.routes.parameters import Id, Once
 from synapse.wire.forms import entries_json
 
 router = APIRouter(tags=["rulings"], responses=responses(404, 409))
 Names = Annotated[list[str], Field(max_length=1_000)]
 
 
-class Note(asked.Body):
+class Note(parameters.Body):
     note: str | None = None
 
 
-class Reason(asked.Body):
+class Reason(parameters.Body):
     reason: str | None = None
 
 
-class Nothing(asked.Body):
+class Nothing(parameters.Body):
     """An empty object, or no body."""
 
 
-class Filing(asked.Body):
+class Filing(parameters.Body):
     ids: Names
     reason: str | None = None
 

@@ -11,7 +11,7 @@ from synapse.server import shapes
 from synapse.server.answers import conditional
 from synapse.server.callers import Reader
 from synapse.server.problems import responses
-from synapse.server.routes.asked import LARGEST, Body, Flag, Many, Time, moment
+from synapse.server.routes.parameters import LARGEST, Body, Flag, Many, Time, moment
 from synapse.wire.forms import hits_json
 
 router = APIRouter(tags=["search"], responses=responses(502))

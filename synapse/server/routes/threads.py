@@ -12,7 +12,7 @@ from synapse.server import shapes
 from synapse.server.answers import conditional, made
 from synapse.server.callers import Reader, Writer
 from synapse.server.problems import responses
-from synapse.server.routes.asked import LARGEST, Body, Flag, Id, Texts
+from synapse.server.routes.parameters import LARGEST, Body, Flag, Id, Texts
 from synapse.wire.forms import message_json
 
 router = APIRouter(tags=["mail"], responses=responses(404, 409))
@@ -48,9 +48,11 @@ def threads(
     limit: Most = 50,
 ) -> Response:
     """Return the threads of a status, or of `all`, most active first."""
-    wanted = None if status == EVERY else status
-    found = Mail(memory).threads(wanted, tag=tag, limit=limit)
-    return conditional(request, {"threads": [thread_columns(each) for each in found]})
+    state = None if status == EVERY else status
+    rows = Mail(memory).threads(state, tag=tag, limit=limit)
+    return conditional(
+        request, {"threads": [thread_columns(thread) for thread in rows]}
+    )
 
 
 @router.get("/threads/{id}", response_model=shapes.Thread)
@@ -68,8 +70,10 @@ def messages(
     before: str | None = None,
 ) -> Response:
     """Return the newest messages of a thread, oldest first, archived ones too."""
-    found = Mail(memory).history(id, limit, before=before)
-    return conditional(request, {"messages": [message_json(each) for each in found]})
+    history = Mail(memory).history(id, limit, before=before)
+    return conditional(
+        request, {"messages": [message_json(message) for message in history]}
+    )
 
 
 @router.post("/threads/{id}/close", response_model=shapes.Thread)

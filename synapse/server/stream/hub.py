@@ -1,8 +1,8 @@
 """The hub of all streams: one thread that follows the log, and tells each subscriber of its events.
 
-It wakes by the log's bell and reads each record once, however many listen. What an agent is told
-of is asked of `synapse.notify`; nothing here decides it. Called by the routes of this package;
-`application` closes it.
+It wakes by the log's notification and reads each record once, however many listen. What an agent
+is told of is asked of `synapse.notify`; nothing here decides it. Called by the routes of this
+package; `application` closes it.
 """
 
 from __future__ import annotations
@@ -87,11 +87,11 @@ class Hub:
         return self._position
 
     def add(self, subscription: Subscription) -> None:
-        """Tell it of what comes. TooMany where so many streams are open already."""
+        """Add a subscription, to be told of what comes; TooMany beyond the limits."""
         if self.closed:
             raise StoreError("the server ends: ask again")
         key = subscription.caller.key
-        of_one = sum(other.caller.key == key for other in self._subscriptions)
+        of_one = sum(present.caller.key == key for present in self._subscriptions)
         if len(self._subscriptions) >= MOST or of_one >= MOST_OF_ONE:
             raise TooMany(
                 "so many streams are open already: end some first",
@@ -190,7 +190,7 @@ class Hub:
             return bool(self._subscriptions)
 
     def _call(self, loop: asyncio.AbstractEventLoop, act: Callable[[], None]) -> None:
-        """Run it on the event loop and wait for that: one chunk at most is on its way."""
+        """Run a call on the event loop, and wait for its end: one chunk at most is on its way."""
         done = Flag()
 
         def run() -> None:
@@ -212,9 +212,9 @@ class Hub:
         with self._lock:
             groups = Groups(tuple(self._subscriptions))
         if groups.gone or groups.differ:
-            here = follower.cursor
-            ended = {name: (end, here) for name, end in groups.gone.items()}
-            yield Chunk(here, here, False, groups.news((), {}), ended)
+            position = follower.cursor
+            ended = {name: (end, position) for name, end in groups.gone.items()}
+            yield Chunk(position, position, False, groups.news((), {}), ended)
         with closing(follower.poll()) as events:
             while True:
                 start, follower.fork = follower.cursor, None
@@ -247,7 +247,7 @@ class Groups:
                 self.differ = True
 
     def drop(self, declared: Mapping[str, int]) -> dict[str, tuple[End, int]]:
-        """Tell these agents of nothing more, and return that their streams end, and where."""
+        """Remove these agents; return where and why their streams end."""
         return {
             name: (CHANGED, seq)
             for name, seq in declared.items()
@@ -268,12 +268,12 @@ class Groups:
             for name, (access, agent) in self._agents.items():
                 if name in declared or not is_news(event.entry, agent):
                     continue
-                (shown,) = access.following(iter((event,)))
-                if shown == event:
+                (opened,) = access.following(iter((event,)))
+                if opened == event:
                     plain = frame = plain or frame_of(event)
                 else:
-                    frame = frame_of(shown)
-                news[name][1].append((shown.entry, frame))
+                    frame = frame_of(opened)
+                news[name][1].append((opened.entry, frame))
         return news
 
 

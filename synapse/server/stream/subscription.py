@@ -147,7 +147,7 @@ class Subscription:
             self._news.set()
 
     def _take(self, news: list[tuple[Entry, Frame]]) -> bool:
-        """Have the frames wait to be sent, each once; return whether there was room for all."""
+        """Queue the frames to be sent, each once; return whether there was room for all."""
         for entry, frame in news:
             if frame.cursor <= self.cursor:
                 continue
@@ -244,10 +244,10 @@ class Subscription:
         if not self._current:
             self._current = True
             self._put(control(CURRENT, self.cursor))
-        there = position()
-        if there is not None and self.cursor >= there:
+        end = position()
+        if end is not None and self.cursor >= end:
             self._behind = False
-        elif there is None and not self._waiting:
+        elif end is None and not self._waiting:
             await self._pause(asyncio.get_running_loop().time() + 0.05)
 
     def _read(self) -> tuple[list[Frame], bool]:

@@ -540,7 +540,10 @@ def test_resume_returns_what_came_of_what_it_went_on_with(world):
 
 @pytest.mark.parametrize(
     ("act", "instead"),
-    [("run", r"await boss\.spawn\(task\)"), ("resume", r"await boss\.take_over\(\)")],
+    [
+        ("run", r"await supervisor\.spawn\(task\)"),
+        ("resume", r"await supervisor\.take_over\(\)"),
+    ],
 )
 def test_in_a_coroutine_they_say_what_to_write(tmp_path, act, instead):
     async def main(supervisor):

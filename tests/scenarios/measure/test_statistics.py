@@ -15,7 +15,6 @@ from scenarios.measure.statistics import (
     non_inferior,
     p_value,
     proportion,
-    quantile,
     saving,
     slope,
 )
@@ -84,12 +83,6 @@ def test_a_slope_is_not_moved_by_outliers() -> None:
     assert found.value == pytest.approx(2.0)
     assert found.lo <= 2 <= found.hi
     assert slope([1], [1]) == (0, 0, 0)
-
-
-def test_quantiles_are_values() -> None:
-    assert quantile([3, 1, 2], 0.5) == 2
-    assert quantile(range(1, 101), 0.95) == 95
-    assert math.isnan(quantile([], 0.5))
 
 
 def test_a_conclusion_that_flips() -> None:

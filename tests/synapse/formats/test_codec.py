@@ -153,6 +153,12 @@ def drafted(entry: Entry) -> Draft:
     )
 
 
+def parse_reference(text):
+    """Return what `codec.parse` returns, always by way of python-frontmatter and YAML."""
+    decoded = codec._decoded(text, "")
+    return codec._parsed(decoded, *codec._reference(decoded, ""), "", None)
+
+
 # -- round trips -----------------------------------------------------------------------
 
 
@@ -164,7 +170,7 @@ def test_what_is_written_is_read_back(entry):
     assert parsed.draft == drafted(entry)
     assert parsed.generation == "A"
     assert canonical_body(text[parsed.start :]) == entry.body
-    assert codec.parse_reference(text) == parsed == codec.parse(text.encode())
+    assert parse_reference(text) == parsed == codec.parse(text.encode())
 
 
 @examples(150)
@@ -195,12 +201,15 @@ def test_the_white_papers_form_keeps_what_it_can_say(entry):
 @examples(150)
 @given(entries)
 def test_the_hosted_form_keeps_what_it_can_say(entry):
-    parsed = codec.parse_json(codec.render_as(entry, "C"))
+    fields = json.loads(codec.render_as(entry, "C"))
+    body = fields.pop("content")
+    front = yaml.safe_dump(fields, allow_unicode=True)
+    parsed = codec.parse(f"---\n{front}---\n{body}")
     kept = "id author timestamp namespace priority body ttl tags".split()
     assert {name: getattr(parsed.draft, name) for name in kept} == {
         name: getattr(entry, name) for name in kept
     }
-    assert (parsed.generation, parsed.start) == ("C", 0)
+    assert parsed.generation == "C"
 
 
 @examples(100)
@@ -217,12 +226,7 @@ def test_json_names_every_field(entry):
         "body",
     } < seen.keys()
     assert len(seen) == len(Entry._fields)
-    back = codec.parse_json(json.dumps(codec.entry_json(entry))).draft
-    assert (back.author, back.body, back.replaces) == (
-        entry.author,
-        entry.body,
-        entry.replaces,
-    )
+    assert (seen["from"], seen["body"]) == (entry.author, entry.body)
 
 
 def test_expiry_in_json():
@@ -491,7 +495,7 @@ def test_hostile_front_matter_is_refused(problem, text):
     with pytest.raises(InvalidEntry, match=problem):
         codec.parse(text)
     with pytest.raises(InvalidEntry, match=problem):
-        codec.parse_reference(text)
+        parse_reference(text)
 
 
 def test_bytes_that_are_not_text_are_refused():
@@ -518,7 +522,7 @@ def test_other_peoples_line_ends_are_tolerated(text):
     parsed = codec.parse(text)
     assert parsed.draft.body == "Hello" == canonical_body(text[parsed.start :])
     assert parsed.draft.author == "eng-frontend"
-    assert codec.parse(text.encode()) == parsed == codec.parse_reference(text)
+    assert codec.parse(text.encode()) == parsed == parse_reference(text)
 
 
 @pytest.mark.parametrize(
@@ -640,7 +644,7 @@ def agree(text):
     found = front_matter.flat(text, codec._KEYS)
     if found is not None:
         assert found == front_matter.reference(text)
-    assert answer(codec.parse, text) == answer(codec.parse_reference, text)
+    assert answer(codec.parse, text) == answer(parse_reference, text)
     return found is not None
 
 
@@ -705,7 +709,6 @@ def test_the_limit_of_length_is_the_same_for_both():
 @given(st.text(max_size=200) | fronts.map("---\n{}\n---\nx".format))
 def test_nothing_else_escapes_from_text(text):
     answer(codec.parse, text)
-    answer(codec.parse_json, text)
 
 
 @examples(300)
@@ -727,21 +730,3 @@ def test_every_optional_text_is_written_read_and_printed(name, field):
     for text in ("a\0b", "\udfff"):
         with pytest.raises(InvalidEntry, match=f"the {name} holds"):
             check_form(draft._replace(**{field: text}))
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "[" * 100_000,
-        '{"a":' * 100_000,
-        '{"id": 1, "id": 2}',
-        "[]",
-        '"x"',
-        "{",
-        '{"content": {"a": 1}}',
-        "9" * 10_000,
-    ],
-)
-def test_hostile_json_is_refused(text):
-    with pytest.raises(InvalidEntry):
-        codec.parse_json(text)

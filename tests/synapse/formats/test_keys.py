@@ -127,7 +127,7 @@ def test_extensions_never_reach_a_reader():
     found, problems = read_settings(text, "synapse.yaml", Settings())
     assert problems == ()
     assert dict(found.other) == {"x-mine": {"a": 1}, "limits": {"run": {"usd": 1}}}
-    assert (found.ttls, found.semantic.embedder) == ({"x-files/*": "2d"}, "local")
+    assert (dict(found.ttl), found.semantic.embedder) == ({"x-files/*": "2d"}, "local")
     assert parse_settings(text) == found
     assert parse_agent("agent: {id: a, x-mail: b}\nx-more: [1]\n").id == "a"
 

@@ -399,7 +399,7 @@ def test_its_examples_are_read_as_it_says():
         75,
     )
     read = declared.parse_settings(settings)
-    assert (read.ttls, dict(read.users), read.other) == (
+    assert (dict(read.ttl), dict(read.users), read.other) == (
         {"api/*": "30d"},
         {"alice": "eng-backend"},
         (),

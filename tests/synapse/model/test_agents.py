@@ -182,7 +182,7 @@ def test_authority_in_a_namespace():
 def test_settings_are_checked():
     good = Settings(ttl=(("api/*", "1d"),), staging_ttl="never")
     assert settled_settings(good) is good
-    assert good.ttls == {"api/*": "1d"}
+    assert dict(good.ttl) == {"api/*": "1d"}
     for wrong in (
         Settings(ttl=(("API", "1d"),)),
         Settings(ttl=(("api", "soon"),)),

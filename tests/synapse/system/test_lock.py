@@ -8,7 +8,7 @@ import time
 import pytest
 
 from synapse.errors import StoreBusy
-from synapse.system.lock import Lock
+from synapse.system.lock import Lock, hold
 from synapse.testing import together
 
 # Adds to a number in a file, so that two at once would lose one; prints how often it did.
@@ -182,3 +182,14 @@ def test_a_child_is_another_process(path):
         timeout=30,
     )
     assert (done.stdout, done.stderr) == ("StoreBusy again\n", "")
+
+
+def test_a_lock_that_is_held_goes_to_one(tmp_path):
+    path = str(tmp_path / "lock")
+    held = hold(path)
+    assert held is not None
+    assert hold(path) is None
+    os.close(held)
+    again = hold(path)
+    assert again is not None
+    os.close(again)

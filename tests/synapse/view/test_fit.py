@@ -7,7 +7,7 @@ import pytest
 from synapse.model.agents import Agent
 from synapse.model.entry import SECOND, Entry
 from synapse.view.block import POINTER, WHOLE, Block
-from synapse.view.sheet import Offer, Page, Scale
+from synapse.view.layout import Offer, Page, Scale
 from synapse.view.view import (
     KEPT,
     _criticals,

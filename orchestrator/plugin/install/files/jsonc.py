@@ -74,7 +74,7 @@ class Node(NamedTuple):
 
     @property
     def value(self) -> Any:
-        """The value in Python. Numbers stay text; of a name used twice the last counts."""
+        """Return the value in Python. Numbers stay text; of a name used twice the last counts."""
         if self.kind == "object":
             return {name: node.value for name, node in self.items}
         if self.kind == "list":
@@ -83,7 +83,7 @@ class Node(NamedTuple):
 
     @property
     def whole(self) -> Any:
-        """The value with names used twice, in their order: for comparing two texts."""
+        """Return the value with names used twice, in their order: for comparing two texts."""
         if self.kind == "object":
             return ("object", [(name, node.whole) for name, node in self.items])
         if self.kind == "list":

@@ -60,7 +60,6 @@ def test_overhead_bills_what_is_sent_again():
     )
     assert found.billed == 25 / 300
     assert found.unique == 0.1
-    assert found.with_planning == 45 / 300
 
 
 def test_nothing_was_spent_on_nothing():

@@ -15,9 +15,9 @@ import synapse
 from synapse import Agent
 from synapse.bearer import TokenFile, new_token, place
 from synapse.errors import NotFound
+from synapse.server.announcement import Running, announce, find, link, withdraw
 from synapse.server.application import Serving
 from synapse.server.run import introduction
-from synapse.server.running import Running, announce, find, link, withdraw
 
 
 @pytest.fixture

@@ -31,12 +31,12 @@ class Running(NamedTuple):
 
 
 def announce(root: str, running: Running) -> None:
-    """Leave word of a server; of several for one workspace, the newest is found."""
+    """Record where a server runs; of several for one workspace, the newest is found."""
     home.write(_name(root), json.dumps(running._asdict()).encode())
 
 
 def withdraw(root: str, running: Running) -> None:
-    """Take the word back, where it is this server's."""
+    """Remove the record of a server, where it is this one's."""
     if find(root) == running:
         home.remove(_name(root))
 
@@ -68,7 +68,7 @@ def near(address: str) -> str:
 
 
 def find(root: str) -> Running | None:
-    """Return the server of a workspace; None where none left word."""
+    """Return the server of a workspace; None where none is recorded."""
     raw = home.read(_name(root))
     try:
         fields = json.loads(raw or b"{}")

@@ -12,7 +12,7 @@ import pytest
 import synapse
 from orchestrator.daemon import ask, is_up
 from synapse.bearer import new_token
-from synapse.server.running import find
+from synapse.server.announcement import find
 
 
 @pytest.fixture

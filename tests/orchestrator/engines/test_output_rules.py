@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.engines import clients, reading
+from orchestrator.engines import clients, output_rules
+from orchestrator.engines.output_rules import Rule, Said, understand
 from orchestrator.engines.protocol import Usage
-from orchestrator.engines.reading import Rule, Said, understand
 
 TRANSCRIPTS = Path(__file__).with_name("transcripts")
 PRESETS = {
@@ -25,7 +25,8 @@ def understood(name, what):
     ends = "json" if client.form == "json" else "jsonl"
     with open(TRANSCRIPTS / f"{name}-{client.verified}-{what}.{ends}", "rb") as file:
         return understand(
-            getattr(reading, "whole" if ends == "json" else "lines")(file), client.rules
+            getattr(output_rules, "whole" if ends == "json" else "lines")(file),
+            client.rules,
         )
 
 
@@ -62,7 +63,7 @@ def test_an_error_is_understood(name):
 
 @pytest.mark.parametrize("name", ["claude-code", "codex"])
 def test_a_structured_result_is_understood(name):
-    assert reading.reported(understood(name, "blocked")) == (
+    assert output_rules.reported(understood(name, "blocked")) == (
         "Half of it.",
         "There is no schema.",
     )
@@ -121,23 +122,26 @@ def test_later_pieces_override_and_some_continue():
     ],
 )
 def test_what_is_no_message_is_passed_over(data):
-    assert list(reading.lines(io.BytesIO(data))) == []
-    assert list(reading.whole(io.BytesIO(data))) == []
+    assert list(output_rules.lines(io.BytesIO(data))) == []
+    assert list(output_rules.whole(io.BytesIO(data))) == []
 
 
 def test_a_json_text_after_chatter():
-    assert list(reading.whole(io.BytesIO(b'Loading ...\n{\n "a": 1\n}\n'))) == [
+    assert list(output_rules.whole(io.BytesIO(b'Loading ...\n{\n "a": 1\n}\n'))) == [
         {"a": 1}
     ]
-    assert list(reading.lines(io.BytesIO(b'Loading ...\n{"a": 1}\n{"b": 2}'))) == [
+    assert list(output_rules.lines(io.BytesIO(b'Loading ...\n{"a": 1}\n{"b": 2}'))) == [
         {"a": 1},
         {"b": 2},
     ]
 
 
 def test_a_report_that_is_none():
-    assert reading.reported(Said("plain words", blocked="why")) == (
+    assert output_rules.reported(Said("plain words", blocked="why")) == (
         "plain words",
         "why",
     )
-    assert reading.reported(Said('{"summary": "s", "blocked": null}')) == ("s", None)
+    assert output_rules.reported(Said('{"summary": "s", "blocked": null}')) == (
+        "s",
+        None,
+    )

@@ -1,15 +1,16 @@
-"""The keeper of a client's process: nothing of the client outlives the supervisor, nor its own end.
+"""The watchdog of a client's process: nothing of the client outlives the supervisor, nor its end.
 A program of its own, started by `child`.
 
-python -I -S lifeline.py LIFE GRACE COMMAND...
+python -I -S watchdog.py LIFE GRACE COMMAND...
 
 LIFE is the descriptor of one end of a pair of sockets, or the path of a named pipe; only the
 supervisor holds the other end. A byte from there asks for the end: SIGTERM, and SIGKILL after GRACE
 seconds. If it closes, the supervisor is dead, and there is only HASTE. When the command ends by
 itself, whatever it left behind ends at once. Its exit code is passed on as a shell would.
 
-On Linux the keeper is a subreaper: an orphan below it becomes its child, whatever group or session
-it made for itself, and nothing can hide. Elsewhere it knows the command's process group, no more.
+On Linux the watchdog is a subreaper: an orphan below it becomes its child, whatever group or
+session it made for itself, and nothing can hide. Elsewhere it knows the command's process group, no
+more.
 
 A bare interpreter runs this file where it lies: it imports nothing of ours, and only what loads
 fast.
@@ -50,11 +51,11 @@ class Keeper:
     def keep(self, command: list[str]) -> int:
         prctl = _prctl()
         prctl(PR_SET_CHILD_SUBREAPER, 1)
-        keeper = os.getpid()
+        watchdog = os.getpid()
         self._child = os.fork()
         if not self._child:
             prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-            _become(command, keeper)
+            _become(command, watchdog)
         _let_go_of_the_files()
         if self._until_its_end_is_asked():
             self._end()
@@ -143,7 +144,7 @@ def _prctl() -> Callable[[int, int], int]:
     return prctl
 
 
-def _become(command: list[str], keeper: int) -> None:
+def _become(command: list[str], watchdog: int) -> None:
     """Run the command in the forked child, in a session of its own, with the signals as they were.
     Never return.
     """
@@ -152,7 +153,7 @@ def _become(command: list[str], keeper: int) -> None:
         os.setsid()
         for number in (signal.SIGCHLD, signal.SIGPIPE, *ENDING):
             signal.signal(number, signal.SIG_DFL)
-        if os.getppid() == keeper:
+        if os.getppid() == watchdog:
             os.execvp(command[0], command)
     except OSError as error:
         code = NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_RUNNABLE

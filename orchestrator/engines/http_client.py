@@ -55,9 +55,9 @@ def _transport() -> Any:
             except (
                 Forbidden
             ) as error:  # asking again is of no use, and the SDK is told so
-                said = {"error": {"type": "not_trusted", "message": str(error)}}
+                body = {"error": {"type": "not_trusted", "message": str(error)}}
                 headers = {"x-should-retry": "false"}
-                return httpx2.Response(403, headers=headers, json=said, request=request)
+                return httpx2.Response(403, headers=headers, json=body, request=request)
             except OSError as error:
                 raise httpx2.ConnectError(str(error), request=request) from error
             failed: httpx2.ConnectError | None = None

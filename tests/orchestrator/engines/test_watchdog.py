@@ -189,8 +189,8 @@ def test_a_command_that_is_not_there():
     )
 
 
-def test_the_keeper_imports_nothing_of_ours():
-    source = (Path(__file__).parents[3] / "orchestrator/engines/lifeline.py").read_text(
+def test_the_watchdog_imports_nothing_of_ours():
+    source = (Path(__file__).parents[3] / "orchestrator/engines/watchdog.py").read_text(
         encoding="utf-8"
     )
     assert "orchestrator" not in source

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from synapse.errors import StoreError
+from synapse.server.announcement import Running, announce, near, withdraw
 from synapse.server.application import Serving, build
 from synapse.server.run import introduction
 from synapse.server.run import server as server_of
-from synapse.server.running import Running, announce, near, withdraw
 from synapse.system import listening
 
 WITHIN = 20.0  # seconds that it has to come up, and to end
