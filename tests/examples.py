@@ -10,13 +10,15 @@ PART, LEAST = 4, 25
 whole = False  # whether this is `make soak`
 
 
-def examples(many, **how):
-    """Return a decorator: so many examples in the soak, a quarter of them in the suite."""
+def examples(many, part=PART, **how):
+    """Return a decorator: so many examples in the soak, a quarter of them in the suite, or this
+    part.
+    """
 
     def decorate(test):
         if whole:
             return pytest.mark.soak(settings(max_examples=many, **how)(test))
-        few = min(many, max(LEAST, many // PART))
+        few = min(many, max(LEAST, many // part))
         return settings(max_examples=few, **how)(test)
 
     return decorate

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import cache
+from ssl import SSLContext
 from typing import Any
 
 from orchestrator.engines.stream import HOOKS
@@ -22,13 +23,23 @@ def options_of(trusted: str) -> dict[str, Any]:
     empty for an address that no workspace names.
     """
     if not trusted:
-        return {"event_hooks": HOOKS}
+        return {"event_hooks": HOOKS, "verify": _tls()}
     return {
         "event_hooks": HOOKS,
         "transport": _transport()(trusted),
         "follow_redirects": False,
         "trust_env": False,
     }
+
+
+@cache
+def _tls() -> SSLContext:
+    """Return what certificates are checked with. Reading the system's takes longer than a request,
+    and is done once for all engines of a process.
+    """
+    import httpx2
+
+    return httpx2.create_ssl_context()
 
 
 @cache
@@ -40,7 +51,7 @@ def _transport() -> Any:
         """Sends each request to a checked number of its host."""
 
         def __init__(self, trusted: str) -> None:
-            super().__init__()
+            super().__init__(verify=_tls())
             self.trusted = trusted
 
         async def handle_async_request(

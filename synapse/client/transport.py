@@ -21,6 +21,8 @@ from synapse.system.quoting import inline
 from synapse.system.typed import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
+    from ssl import SSLContext
+
     import httpx2
 
 KEY = "Idempotency-Key"
@@ -47,6 +49,13 @@ class Request(NamedTuple):
         return self.method == "GET" or self.key is not None
 
 
+def _without_certificates() -> SSLContext:
+    """Return a context that trusts no server, for an address that needs none."""
+    from ssl import PROTOCOL_TLS_CLIENT, SSLContext
+
+    return SSLContext(PROTOCOL_TLS_CLIENT)
+
+
 class Transport:
     """The way to one server. Thread-safe."""
 
@@ -64,6 +73,8 @@ class Transport:
             follow_redirects=False,
             # A proxy of the environment carries what is encrypted, and is shown no token.
             trust_env=secure,
+            # Reading the system's certificates takes long, and nothing else is asked for them.
+            verify=secure or _without_certificates(),
             headers={"Accept": "application/json"},
             limits=httpx2.Limits(max_connections=32, max_keepalive_connections=8),
         )

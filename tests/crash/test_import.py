@@ -72,6 +72,16 @@ def _is_half(root, source, digest):
 
 
 def test_a_killed_import_is_whole_or_nothing(source, tmp_path):
+    """Every second call up to the rename and those right behind it, then every tenth."""
+    killed_at(source, tmp_path, lambda n: [*range(0, min(n, 40), 2), *range(40, n, 10)])
+
+
+@pytest.mark.soak
+def test_an_import_killed_at_any_call_is_whole_or_nothing(source, tmp_path):
+    killed_at(source, tmp_path, range)
+
+
+def killed_at(source, tmp_path, chosen):
     export, digest = source
     empty = tmp_path / "empty"
     synapse.init(str(empty)).close()
@@ -79,8 +89,7 @@ def test_a_killed_import_is_whole_or_nothing(source, tmp_path):
     assert done.returncode == 0, done.stderr
     calls = int(done.stdout)
     states = set()
-    # every call up to the rename and those right behind it, then every fifth
-    for limit in [*range(min(calls, 40)), *range(40, calls, 5)]:
+    for limit in chosen(calls):
         root = str(shutil.copytree(empty, tmp_path / f"cut{limit}"))
         assert _imported(root, export, limit).returncode == -9
         states.add(os.path.exists(f"{root}/journal/{1:012d}.jsonl"))

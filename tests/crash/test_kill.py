@@ -22,6 +22,7 @@ import pytest
 
 import synapse
 
+SHORT = 60  # kills in every run; a thousand in the soak
 WRITERS = 8
 AGENTS = [f"eng-{n}" for n in range(WRITERS)]
 
@@ -214,12 +215,12 @@ def check_ours(root, folder, kills):
 
 
 def test_killed_writers_lose_nothing(tmp_path):
-    check_ours(tmp_path / "memory", tmp_path / "seen", 150)
+    check_ours(tmp_path / "memory", tmp_path / "seen", SHORT)
 
 
 def test_the_checker_catches_the_naive_writer(tmp_path):
     (tmp_path / "memory").mkdir()
-    verdict = run("naive", tmp_path / "memory", tmp_path / "seen", 60)
+    verdict = run("naive", tmp_path / "memory", tmp_path / "seen", SHORT)
     assert verdict.failed == 0
     assert verdict.lost > 0
     assert verdict.torn > 0

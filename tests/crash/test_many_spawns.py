@@ -163,7 +163,7 @@ FULL = 1_100  # spawns that fill them: four texts of each are kept, of the newes
 
 
 def test_thirty_at_once_leave_nothing_behind(tmp_path):
-    leaked, files, threads, most = measured(str(tmp_path / "ws"), 30, 60)
+    leaked, files, threads, most = measured(str(tmp_path / "ws"), 30, 30)
     assert most > AT_ONCE // 2
     assert leaked < LEAK
     assert (files <= 2, threads <= 0) == (True, True), (files, threads)

@@ -6,8 +6,6 @@ server on loopback.
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
@@ -16,6 +14,7 @@ import synapse
 from orchestrator.daemon import ask
 from orchestrator.engines.scripted import Move
 from orchestrator.testing.model_server import ModelServer
+from tests.crash.lives import begin
 
 PROGRAM = """
 import os, sys, time
@@ -103,11 +102,7 @@ class Place:
         return kept | about | ({"OPENAI_API_KEY": "secret-of-mine"} if key else {})
 
     def starts(self, *words, **env):
-        out = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        words = [sys.executable, *words]
-        self.processes.append(
-            subprocess.Popen(words, cwd=self.path, env=self.env(**env), **out)
-        )
+        self.processes.append(begin(*words, cwd=self.path, env=self.env(**env)))
         return self.processes[-1]
 
     def program(self, *words, **env):
@@ -141,7 +136,7 @@ def until(what, process=None, seconds=30.0):
     end = time.monotonic() + seconds
     while not what():
         assert time.monotonic() < end
-        assert process is None or process.poll() is None, process.stderr.read()
+        assert process is None or process.poll() is None, process.communicate()
         time.sleep(0.02)
 
 

@@ -143,7 +143,10 @@ def test_everything_that_reads_works_and_writes_nothing(root, way):
         )  # which the index has yet to take in
     time.sleep(0.1)
     before = tree(root)
-    answers = run(way, root, *(("synapse", line.format(id=id)) for line in READS))
+    lines = [("synapse", line.format(id=id)) for line in (*READS, *WRITES)]
+    answers = run(way, root, *lines)
+    refused = answers[len(READS) :]
+    answers = answers[: len(READS)]
     for line, (code, out, err) in zip(READS, answers, strict=True):
         assert (code, err) == (0, ""), f"{line}: {out}{err}"
     shown = dict(zip(READS, (out for _, out, _ in answers), strict=True))
@@ -152,8 +155,7 @@ def test_everything_that_reads_works_and_writes_nothing(root, way):
     assert shown["unread --agent eng-b"] == "2\n"
     assert "cannot be written here; reading works" in shown["doctor"]
     assert "fail" not in shown["doctor"]
-    answers = run(way, root, *(("synapse", line.format(id=id)) for line in WRITES))
-    for line, (code, _, err) in zip(WRITES, answers, strict=True):
+    for line, (code, _, err) in zip(WRITES, refused, strict=True):
         assert code == 6, f"{line}: {err}"
         assert f"this workspace cannot be written here: {root}/journal/lock: " in err
         assert err.endswith("; reading works\n")
@@ -162,21 +164,21 @@ def test_everything_that_reads_works_and_writes_nothing(root, way):
 
 def test_some_way_of_confinement_is_tried_here(root):
     """A check that every machine skips checks nothing."""
-    tried = []
-    for way in ways():
-        try:
-            run(way, root, ("synapse", "read"))
-            tried.append(way)
-        except pytest.skip.Exception:
-            continue
-    assert tried
+    assert any(is_here(way, root) for way in ways())
 
 
-@pytest.mark.parametrize("way", ways())
-@pytest.mark.parametrize(
-    "index", ["none", "another version", "damaged", "in use", "left behind"]
-)
-def test_whatever_index_there_is_the_read_is_right(root, way, index):
+def is_here(way, root):
+    try:
+        return bool(run(way, root, ("synapse", "where")))
+    except pytest.skip.Exception:
+        return False
+
+
+INDEXES = ("none", "another version", "damaged", "in use", "left behind")
+
+
+def with_index(root, index):
+    """Give a workspace such an index; what holds it open, if anything."""
     db = root / ".index/brain.db"
     with synapse.open(str(root)) as mem:
         mem.store.refresh(look=True)
@@ -198,31 +200,42 @@ def test_whatever_index_there_is_the_read_is_right(root, way, index):
         assert (root / ".index/brain.db-wal").stat().st_size
     if index == "left behind":  # as by a copy, or a crash and a hand that tidied
         os.unlink(root / ".index/brain.db-shm")
+    return held
+
+
+@pytest.mark.parametrize("way", ways())
+def test_whatever_index_there_is_the_read_is_right(place, root, way):
+    """One process reads a workspace with each of them: all lie in the folder that it may read."""
+    lines, held = ("read", "search after", "verify"), []
+    for index in INDEXES:
+        copy = shutil.copytree(root, place / "all" / index)
+        held.append(with_index(copy, index))
     time.sleep(0.1)
+    commands = [
+        ["synapse", "--root", str(place / "all" / index), *line.split()]
+        for index in INDEXES
+        for line in lines
+    ]
     try:
-        shown = run(
-            way,
-            root,
-            ("synapse", "read"),
-            ("synapse", "search after"),
-            ("synapse", "verify"),
-        )
-        assert [code for code, _, _ in shown] == [0, 0, 0], shown
-        assert "the first endpoint" in shown[0][1]
-        assert "after the index" in shown[0][1]
-        assert "1 found" in shown[1][1]
+        shown = confine(way, place / "all", "lines", given=json.dumps(commands))
     finally:
-        if held is not None:
-            held.close()
+        for connection in filter(None, held):
+            connection.close()
+    for number, index in enumerate(INDEXES):
+        read, found, verified = shown[3 * number : 3 * number + 3]
+        assert [code for code, _, _ in (read, found, verified)] == [0, 0, 0], index
+        assert "the first endpoint" in read[1], index
+        assert "after the index" in read[1], index
+        assert "1 found" in found[1], index
 
 
 @pytest.mark.parametrize(
     "way", ["landlock", "user" if os.geteuid() == 0 else "landlock"]
 )
 def test_no_read_misses_what_was_acknowledged_before_it_began(place, root, way):
-    done = watched(place, root, way, 120)
+    done = watched(place, root, way, 60)
     assert (done["missed"], done["torn"]) == (0, 0)
-    assert done["most"] > 50
+    assert done["most"] > 25
 
 
 def test_a_reader_that_serves_a_stale_index_is_caught(place, root):

@@ -15,10 +15,11 @@ import pytest
 
 import synapse
 from synapse.bearer import new_token
-from tests.synapse.server.stream.listeners import FORMS, eventually, heard
+from tests.synapse.server.stream.listeners import FORMS, UNSEALED, eventually, heard
 
 WRITERS = ("eng-0", "eng-1", "eng-2")
 LISTENERS = ("websocket", "sse", "websocket")
+SHORT = 3  # kills in every run; two hundred in the soak
 PAUSE = 0.02  # seconds between two entries of one writer
 
 
@@ -53,7 +54,7 @@ def test_what_is_wrong_is_found(acknowledged, logged, stream):
 
 
 def test_a_killed_server_loses_nothing(tmp_path):
-    assert killed(tmp_path, 5) == []
+    assert killed(tmp_path, SHORT) == []
 
 
 @pytest.mark.soak
@@ -132,7 +133,9 @@ class Team:
             assert not thread.is_alive()
         own = {"authorization": f"Bearer {self.tokens['reader']}"}
         url = f"{self.address}/v1/entries?limit=1"
-        self.end = httpx2.get(url, headers=own, trust_env=False).json()["cursor"]
+        self.end = httpx2.get(
+            url, headers=own, trust_env=False, verify=UNSEALED
+        ).json()["cursor"]
         for thread in self.listeners:
             thread.join(60)
             assert not thread.is_alive()
@@ -153,8 +156,14 @@ class Team:
         draft = {"body": f"{name} {number}", "namespace": "api/x"}
         while True:
             try:
-                with httpx2.Client(headers=own, timeout=5, trust_env=False) as client:
-                    answer = client.post(f"{self.address}/v1/entries", json=draft)
+                answer = httpx2.post(
+                    f"{self.address}/v1/entries",
+                    json=draft,
+                    headers=own,
+                    timeout=5,
+                    trust_env=False,
+                    verify=UNSEALED,
+                )
                 if answer.status_code == 201:
                     return answer.json()["id"]
                 assert answer.status_code == 503, answer.text

@@ -4,8 +4,6 @@ agent gets what it wanted, no result is written twice, no claim outlives its run
 
 import random
 import signal
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -13,6 +11,7 @@ import pytest
 
 import synapse
 from synapse.claims import Claim
+from tests.crash.lives import begin
 
 SCRIPT = Path(__file__).with_name("sharing.py")
 SUBJECTS = ("the retry limit", "the time limit")
@@ -30,13 +29,11 @@ def workspace(root):
 
 def live(root, *options):
     """A life of a supervisor: whether it came to its end; not where it was killed."""
-    command = [sys.executable, str(SCRIPT), str(root), str(root / "log"), *options]
-    life = subprocess.run(
-        command, capture_output=True, text=True, timeout=300, check=False
-    )
+    life = begin(SCRIPT, root, root / "log", *options)
+    _, err = life.communicate(timeout=300)
     if life.returncode == -signal.SIGKILL:
         return False
-    assert life.returncode == 0, life.stderr
+    assert life.returncode == 0, err
     return True
 
 

@@ -7,7 +7,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from collections import Counter
 from contextlib import redirect_stdout
@@ -21,6 +20,7 @@ from orchestrator.cli import main
 from orchestrator.runs.files import ledger, steps
 from orchestrator.runs.files.folder import LEDGER, OUTPUT, STEPS, Folder
 from orchestrator.runs.files.lease import CONFIRM
+from tests.crash.lives import begin
 
 SCRIPT = Path(__file__).with_name("supervised.py")
 ENGINEERS = ("eng-a", "eng-b", "eng-c")
@@ -42,18 +42,15 @@ def live(root, log, *options, after=300.0):
     """A life of a supervisor; killed so many seconds after it began, unless it came to its end. How
     it ended; None where it died.
     """
-    command = [sys.executable, str(SCRIPT), str(root), str(log), *options]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as life:
-        began = life.stdout.readline()
-        try:
-            out, err = life.communicate(timeout=after)
-        except subprocess.TimeoutExpired:
-            assert after < 300, "it never came to its end"
-            life.kill()
-            life.communicate()
-            return None
+    life = begin(SCRIPT, root, log, *options)
+    began = life.stdout.readline()
+    try:
+        out, err = life.communicate(timeout=after)
+    except subprocess.TimeoutExpired:
+        assert after < 300, "it never came to its end"
+        life.kill()
+        life.communicate()
+        return None
     if life.returncode == -signal.SIGKILL:
         return None
     assert life.returncode == 0, began + err
@@ -265,10 +262,7 @@ def test_a_team_survives_two_hundred_deaths(tmp_path, capsys):
 
 
 def begun(root, *options):
-    command = [sys.executable, str(SCRIPT), str(root), str(root / "log"), *options]
-    return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    return begin(SCRIPT, root, root / "log", *options)
 
 
 def until(what, seconds=120.0):

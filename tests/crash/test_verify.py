@@ -102,14 +102,14 @@ def every_byte(path, flips):
 
 def some_bytes(path):
     """Return fewer changes: each byte of a page in one of two ways; of the journal, each byte of
-    its first line and of its last, and every seventh between.
+    its first line and of its last, and every thirteenth between.
     """
     raw = path.read_bytes()
     first, last = raw.find(b"\n") + 1, raw.rfind(b"\n", 0, -1) + 1
     return [
         (offset, COARSE[offset % 2])
         for offset in range(len(raw))
-        if path.suffix != ".jsonl" or not first <= offset < last or offset % 7 == 0
+        if path.suffix != ".jsonl" or not first <= offset < last or offset % 13 == 0
     ]
 
 
@@ -204,11 +204,24 @@ def check_seen(memory, path, raw, head=None):
 
 def test_a_cut_journal_is_seen(memory, root):
     """Wherever it is cut: within a line by itself, between lines by the index or a head kept
-    elsewhere.
+    elsewhere. At each place around the ends of lines, and at every eleventh within one.
     """
+    raw = journal(root).read_bytes()
+    ends = {0, len(raw), *(at + 1 for at, byte in enumerate(raw) if byte == 10)}
+    near = {end + by for end in ends for by in (-2, -1, 0, 1)}
+    cut_at(memory, root, sorted(near & {*range(len(raw))} | {*range(0, len(raw), 11)}))
+
+
+@pytest.mark.soak
+def test_a_journal_that_is_cut_anywhere_is_seen(memory, root):
+    cut_at(memory, root, range(len(journal(root).read_bytes())))
+
+
+def cut_at(memory, root, sizes):
+    """Check that a journal of any of these sizes is seen."""
     path = journal(root)
     raw, head = path.read_bytes(), memory.verify().head
-    for size in range(len(raw)):
+    for size in sizes:
         check_seen(memory, path, raw[:size])
         if size and raw[size - 1 : size] == b"\n":
             assert not memory.verify(head).ok

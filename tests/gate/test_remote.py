@@ -26,7 +26,9 @@ SUPPORTED = sorted(
 ACTS = sorted({*SUPPORTED} & {*WRITERS})
 READS = sorted({*SUPPORTED} - {*WRITERS})
 MADE = re.compile(r'("at": )\d+(?=, "unfit")')  # when a view was made: now, each time
-PART = 5  # of the lines about one entry, so many are walked once in every run
+# Of the lines about one entry, each agent walks one in so many in every run, all agents
+# together walk all; in the soak each agent walks all.
+PART = len(READERS)
 FOLDER = ("--write",)  # options that need the folder
 
 
