@@ -52,6 +52,8 @@ class Transport:
     def __init__(
         self, address: str, token: Callable[[], str], timeout: float = TIMEOUT
     ) -> None:
+        import ssl
+
         import httpx2
 
         self.address = address
@@ -62,6 +64,8 @@ class Transport:
             follow_redirects=False,
             # A proxy of the environment carries what is encrypted, and is shown no token.
             trust_env=secure,
+            # The certificates of the system are read (in 30 ms) where there is TLS.
+            verify=secure or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
             headers={"Accept": "application/json"},
             limits=httpx2.Limits(max_connections=32, max_keepalive_connections=8),
         )

@@ -33,6 +33,7 @@ from synapse.model.agents import Agent
 from synapse.model.records import Record
 from synapse.system.tokens import Tokens
 from synapse.testing import FrozenClock
+from tests.synapse.served import PLAIN
 
 WARM = str(Path(__file__).with_name("warm.py"))
 MODES = {"2026-07-28": "auto", "2025-11-25": "legacy"}
@@ -150,7 +151,7 @@ async def served(words, **env):
 async def over_http(address, token=None, mode="auto", handler=None):
     headers = {"authorization": f"Bearer {token}"} if token else {}
     async with (
-        httpx2.AsyncClient(headers=headers, timeout=30) as http,
+        httpx2.AsyncClient(headers=headers, timeout=30, verify=PLAIN) as http,
         Client(
             streamable_http_client(address, http_client=http),
             mode=mode,
@@ -616,7 +617,7 @@ def test_who_has_no_token_is_turned_away(command, root, tmp_path):
 
     async def body():
         words = command(root, "--http", "0", "--token-file", str(path), agent=None)
-        async with served(words) as address, httpx2.AsyncClient() as http:
+        async with served(words) as address, httpx2.AsyncClient(verify=PLAIN) as http:
 
             async def status(token, body=HELLO, **headers):
                 bearer = {} if token is None else {"authorization": f"Bearer {token}"}
@@ -659,7 +660,7 @@ def test_without_tokens_the_host_is_checked_too(command, root):
     async def body():
         async with (
             served(command(root, "--http", "127.0.0.1:0")) as address,
-            httpx2.AsyncClient() as http,
+            httpx2.AsyncClient(verify=PLAIN) as http,
         ):
             assert address.startswith("http://127.0.0.1:")
             assert (
