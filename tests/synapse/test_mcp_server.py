@@ -298,9 +298,11 @@ def test_whose_memory_it_is_must_be_said(command, root):
 
 
 @pytest.mark.parametrize("revision", MODES)
-def test_every_tool_is_called(root, revision):
+def test_every_tool_is_called(command, root, revision):
+    begin = cold if MODES[revision] == "auto" else command
+
     async def body():
-        async with client(cold(root), MODES[revision]) as me:
+        async with client(begin(root), MODES[revision]) as me:
             assert me.protocol_version == revision
             assert me.server_info.name == "synapse"
             assert me.instructions.startswith("Synapse is the memory")
@@ -852,10 +854,13 @@ async def listening(me, heard):
         task.cancel()
 
 
+@pytest.mark.parametrize("many", [12, pytest.param(50, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("revision", MODES)
 @pytest.mark.parametrize("transport", ["stdio", "http"])
-def test_what_another_process_writes_is_told(command, root, transport, revision):
-    """Fifty times; and of fifty at once, whoever reads after the last word of it has them all."""
+def test_what_another_process_writes_is_told(command, root, transport, revision, many):
+    """Each time; and of many at once, whoever reads after the last word of it has them all. Twelve
+    in every run, fifty in the soak.
+    """
 
     async def body():
         heard = asyncio.Queue()
@@ -869,18 +874,18 @@ def test_what_another_process_writes_is_told(command, root, transport, revision)
             connected(command, root, transport, MODES[revision], handler) as me,
             listening(me, heard),
         ):
-            for number in range(50):
+            for number in range(many):
                 await write("api/x", f"entry {number}")
                 assert await asyncio.wait_for(heard.get(), 20) == VIEW
-            for number in range(50):
-                await write("api/y", f"burst {number} ")
+            for number in range(many):
+                await write("api/y", f"burst {number}.")
             seen = ""
-            while "burst 49" not in seen:
+            while f"burst {many - 1}." not in seen:
                 assert await asyncio.wait_for(heard.get(), 20) == VIEW
                 seen = (
                     (await me.read_resource(VIEW, cache_mode="bypass")).contents[0].text
                 )
-            assert all(f"burst {number}" in seen for number in range(50))
+            assert all(f"burst {number}." in seen for number in range(many))
 
     run(body())
 
