@@ -9,13 +9,16 @@ names, the SDK's own client stays as it is. Knows no provider.
 from __future__ import annotations
 
 import asyncio
+import os
 from functools import cache
-from ssl import SSLContext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from orchestrator.engines.stream import HOOKS
 from synapse.errors import Forbidden
 from synapse.system import addresses
+
+if TYPE_CHECKING:
+    import ssl
 
 
 def options_of(trusted: str) -> dict[str, Any]:
@@ -23,7 +26,7 @@ def options_of(trusted: str) -> dict[str, Any]:
     empty for an address that no workspace names.
     """
     if not trusted:
-        return {"event_hooks": HOOKS, "verify": _tls()}
+        return {"event_hooks": HOOKS, "verify": _certificates()}
     return {
         "event_hooks": HOOKS,
         "transport": _transport()(trusted),
@@ -32,11 +35,16 @@ def options_of(trusted: str) -> dict[str, Any]:
     }
 
 
-@cache
-def _tls() -> SSLContext:
-    """Return what certificates are checked with. Reading the system's takes longer than a request,
-    and is done once for all engines of a process.
+def _certificates() -> ssl.SSLContext:
+    """Return what servers are checked against; all clients of a process share it, since reading
+    the certificates of a system takes 30 ms.
     """
+    return _read(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
+
+
+@cache
+def _read(file: str | None, folder: str | None) -> ssl.SSLContext:
+    """Read the certificates that these variables of the environment name, or the system's."""
     import httpx2
 
     return httpx2.create_ssl_context()
@@ -51,7 +59,7 @@ def _transport() -> Any:
         """Sends each request to a checked number of its host."""
 
         def __init__(self, trusted: str) -> None:
-            super().__init__(verify=_tls())
+            super().__init__(verify=_certificates())
             self.trusted = trusted
 
         async def handle_async_request(

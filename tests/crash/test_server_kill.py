@@ -15,7 +15,8 @@ import pytest
 
 import synapse
 from synapse.bearer import new_token
-from tests.synapse.server.stream.listeners import FORMS, UNSEALED, eventually, heard
+from tests.synapse.served import PLAIN
+from tests.synapse.server.stream.listeners import FORMS, eventually, heard
 
 WRITERS = ("eng-0", "eng-1", "eng-2")
 LISTENERS = ("websocket", "sse", "websocket")
@@ -133,9 +134,9 @@ class Team:
             assert not thread.is_alive()
         own = {"authorization": f"Bearer {self.tokens['reader']}"}
         url = f"{self.address}/v1/entries?limit=1"
-        self.end = httpx2.get(
-            url, headers=own, trust_env=False, verify=UNSEALED
-        ).json()["cursor"]
+        self.end = httpx2.get(url, headers=own, trust_env=False, verify=PLAIN).json()[
+            "cursor"
+        ]
         for thread in self.listeners:
             thread.join(60)
             assert not thread.is_alive()
@@ -162,7 +163,7 @@ class Team:
                     headers=own,
                     timeout=5,
                     trust_env=False,
-                    verify=UNSEALED,
+                    verify=PLAIN,
                 )
                 if answer.status_code == 201:
                     return answer.json()["id"]

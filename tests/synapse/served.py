@@ -4,6 +4,7 @@ implementations.
 Holds no test.
 """
 
+import ssl
 import threading
 import time
 from contextlib import contextmanager
@@ -15,6 +16,10 @@ from synapse import Mail
 from synapse.bearer import TokenFile, new_token
 from synapse.server.application import Serving, build
 from synapse.system import listening
+
+PLAIN = ssl.SSLContext(
+    ssl.PROTOCOL_TLS_CLIENT
+)  # for HTTP clients: reads no certificates
 
 
 @contextmanager

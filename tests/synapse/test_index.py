@@ -264,7 +264,7 @@ def test_counts_that_are_kept_are_what_a_look_at_every_entry_finds(acts, step, h
 
 
 @given(EVERYTHING, st.lists(VOID, min_size=1, max_size=2), EVERYTHING)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_a_void_reaches_back(before, voids, after):
     """An index that had taken the record in and one that learns of the void first come to the
     same.

@@ -33,6 +33,7 @@ from synapse.model.agents import Agent
 from synapse.model.records import Record
 from synapse.system.tokens import Tokens
 from synapse.testing import FrozenClock
+from tests.synapse.served import PLAIN
 
 WARM = str(Path(__file__).with_name("warm.py"))
 MODES = {"2026-07-28": "auto", "2025-11-25": "legacy"}
@@ -150,7 +151,7 @@ async def served(words, **env):
 async def over_http(address, token=None, mode="auto", handler=None):
     headers = {"authorization": f"Bearer {token}"} if token else {}
     async with (
-        httpx2.AsyncClient(headers=headers, timeout=30) as http,
+        httpx2.AsyncClient(headers=headers, timeout=30, verify=PLAIN) as http,
         Client(
             streamable_http_client(address, http_client=http),
             mode=mode,
@@ -297,9 +298,11 @@ def test_whose_memory_it_is_must_be_said(command, root):
 
 
 @pytest.mark.parametrize("revision", MODES)
-def test_every_tool_is_called(root, revision):
+def test_every_tool_is_called(command, root, revision):
+    begin = cold if MODES[revision] == "auto" else command
+
     async def body():
-        async with client(cold(root), MODES[revision]) as me:
+        async with client(begin(root), MODES[revision]) as me:
             assert me.protocol_version == revision
             assert me.server_info.name == "synapse"
             assert me.instructions.startswith("Synapse is the memory")
@@ -616,7 +619,7 @@ def test_who_has_no_token_is_turned_away(command, root, tmp_path):
 
     async def body():
         words = command(root, "--http", "0", "--token-file", str(path), agent=None)
-        async with served(words) as address, httpx2.AsyncClient() as http:
+        async with served(words) as address, httpx2.AsyncClient(verify=PLAIN) as http:
 
             async def status(token, body=HELLO, **headers):
                 bearer = {} if token is None else {"authorization": f"Bearer {token}"}
@@ -659,7 +662,7 @@ def test_without_tokens_the_host_is_checked_too(command, root):
     async def body():
         async with (
             served(command(root, "--http", "127.0.0.1:0")) as address,
-            httpx2.AsyncClient() as http,
+            httpx2.AsyncClient(verify=PLAIN) as http,
         ):
             assert address.startswith("http://127.0.0.1:")
             assert (
@@ -851,10 +854,13 @@ async def listening(me, heard):
         task.cancel()
 
 
+@pytest.mark.parametrize("many", [12, pytest.param(50, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("revision", MODES)
 @pytest.mark.parametrize("transport", ["stdio", "http"])
-def test_what_another_process_writes_is_told(command, root, transport, revision):
-    """Fifty times; and of fifty at once, whoever reads after the last word of it has them all."""
+def test_what_another_process_writes_is_told(command, root, transport, revision, many):
+    """Each time; and of many at once, whoever reads after the last word of it has them all. Twelve
+    in every run, fifty in the soak.
+    """
 
     async def body():
         heard = asyncio.Queue()
@@ -868,18 +874,18 @@ def test_what_another_process_writes_is_told(command, root, transport, revision)
             connected(command, root, transport, MODES[revision], handler) as me,
             listening(me, heard),
         ):
-            for number in range(50):
+            for number in range(many):
                 await write("api/x", f"entry {number}")
                 assert await asyncio.wait_for(heard.get(), 20) == VIEW
-            for number in range(50):
-                await write("api/y", f"burst {number} ")
+            for number in range(many):
+                await write("api/y", f"burst {number}.")
             seen = ""
-            while "burst 49" not in seen:
+            while f"burst {many - 1}." not in seen:
                 assert await asyncio.wait_for(heard.get(), 20) == VIEW
                 seen = (
                     (await me.read_resource(VIEW, cache_mode="bypass")).contents[0].text
                 )
-            assert all(f"burst {number}" in seen for number in range(50))
+            assert all(f"burst {number}." in seen for number in range(many))
 
     run(body())
 

@@ -3,7 +3,7 @@ import threading
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import synapse
@@ -14,6 +14,7 @@ from synapse.model.entry import Entry
 from synapse.model.records import Record
 from synapse.notify import Delivery, Follower, route
 from synapse.testing import FrozenClock
+from tests.examples import examples
 
 AGENTS = [
     settled(Agent("eng-a", read=("api/*",), notify=("critical",))),
@@ -134,7 +135,7 @@ def test_a_follower_is_told_of_each_once(mem):
     st.lists(st.sampled_from(("tell", "own", "hide", "mark", "look")), max_size=25),
     st.data(),
 )
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_a_follower_that_comes_back_misses_nothing(story, data):
     with synapse.open("memory:", clock=FrozenClock()) as mem:
         for id in ("eng-a", "eng-b"):

@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import synapse
@@ -274,7 +274,7 @@ steps = st.lists(
 
 
 @given(steps)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_unread_after_any_marks(story):
     clock = FrozenClock()
     with synapse.open("memory:", clock=clock) as mem:

@@ -5,7 +5,7 @@ by definition.
 import threading
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import synapse
@@ -543,7 +543,7 @@ BODIES = st.lists(
 
 
 @given(BODIES, st.integers(60, 700))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_a_budget_is_exact_and_page_by_page_everything_comes_once(bodies, budget):
     with synapse.open("memory:", clock=FrozenClock()) as mem:
         mem.register(Agent("eng-a", read=("api/*",)))

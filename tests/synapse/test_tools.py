@@ -15,6 +15,7 @@ from synapse.model.records import Record
 from synapse.system.tokens import Tokens
 from synapse.testing import FrozenClock
 from synapse.tools import CAPSULE, TOOLS, ToolProblem, offered
+from tests.examples import examples
 
 BY_NAME = {tool.name: tool for tool in TOOLS}
 
@@ -413,6 +414,7 @@ def test_no_text_is_too_strange(me, text):
     st.sampled_from(TOOLS),
     ANY | st.dictionaries(st.sampled_from(NAMES), ANY | st.text()),
 )
+@examples(100)
 def test_nothing_that_a_model_writes_raises(tool, arguments):
     with synapse.open("memory:", clock=FrozenClock()) as mem:
         mem.register(Agent("eng", write=["*"], read=["*"]))

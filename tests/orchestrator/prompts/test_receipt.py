@@ -1,7 +1,7 @@
 """Receipts: the budget is kept, everything is accounted for, and the prompt can be made again."""
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import synapse
@@ -22,6 +22,7 @@ from orchestrator.spend.counting import Counter
 from synapse.errors import OverBudget
 from synapse.model.agents import Agent
 from synapse.model.clock import micros
+from tests.examples import examples
 
 TASK = Assignment("Fix the navigation.", "landing", "pl-landing")
 KEY = bytes(range(32))
@@ -150,11 +151,7 @@ def test_it_is_pleasant_to_read(mem, golden):
 # -- The budget ------------------------------------------------------------------------
 
 
-@settings(
-    max_examples=60,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(
         st.tuples(st.sampled_from(["critical", "important", "info"]), TEXTS),

@@ -30,6 +30,7 @@ from orchestrator.runs.files.ledger import Line, Segment
 from synapse.errors import InvalidQuery
 from synapse.model.worth import IMPORTANT, KINDS, NAMED, NEAR
 from synapse.view.view import Included, LeftOut, View
+from tests.examples import examples
 
 ROLES = ("cto", "project-lead", "engineer", "specialist", "qa", "one-of-our-own")
 runs = st.lists(
@@ -66,6 +67,7 @@ def test_an_entry_is_worth_the_turns_in_which_it_would_be_found_out():
 
 
 @given(runs)
+@examples(100)
 def test_no_history_lowers_what_is_kept_for_criticals(history):
     assert worth(expected("engineer", history)).criticals == CRITICALS
 

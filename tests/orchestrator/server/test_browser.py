@@ -24,9 +24,8 @@ PAGES = (
 )
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1280])
-def test_every_page_of_runs_lies_well(worked, browser, width, theme):
+def check(worked, browser, looks):
+    """Look at the pages of each width and theme: how they lie, and what axe says of them."""
     from axe_playwright_python.sync_playwright import Axe
 
     long = "an-agent-with-a-name-that-is-long-" * 3
@@ -36,20 +35,36 @@ def test_every_page_of_runs_lies_well(worked, browser, width, theme):
     asks.append(
         "Which port do the pages of users have?", "status/web", to="agent:operator"
     )
-    axe, wrong = Axe(), {}
-    window = dashboard.Window(browser, worked, width=width, theme=theme)
-    for path in PAGES:
-        page = window.goto(path)
-        found = page.evaluate(dashboard.LAYOUT)
-        found += [
-            f"{one['id']}: {one['nodes'][0]['html'][:160]}"
-            for one in axe.run(page).response["violations"]
-        ]
-        if found:
-            wrong[path] = found
-    assert wrong == {}
-    assert window.errors() == []
-    assert window.strangers() == set()
+    axe, options = Axe(), {"resultTypes": ["violations"]}
+    for (width, theme), pages in looks.items():
+        wrong, window = {}, dashboard.Window(browser, worked, width=width, theme=theme)
+        for path in pages:
+            page = window.goto(path)
+            found = page.evaluate(dashboard.LAYOUT)
+            found += [
+                f"{one['id']}: {one['nodes'][0]['html'][:160]}"
+                for one in axe.run(page, options=options).response["violations"]
+            ]
+            if found:
+                wrong[path] = found
+        assert wrong == {}
+        assert window.errors() == []
+        assert window.strangers() == set()
+        window.context.close()
+
+
+def test_every_page_of_runs_lies_well(worked, browser):
+    """Each page once, at the widths and in the themes by turns; all of them in the soak."""
+    looks = dashboard.LOOKS
+    check(worked, browser, {look: PAGES[n::4] for n, look in enumerate(looks)})
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("look", dashboard.LOOKS, ids=str)
+def test_every_page_of_runs_lies_well_at_each_width_in_each_theme(
+    worked, browser, look
+):
+    check(worked, browser, {look: PAGES})
 
 
 def test_trees_fold_by_the_keyboard(worked, browser):

@@ -12,23 +12,40 @@ OURS = r"^/v1/(runs|tree|stats|debts|wakes|limits)"
 # What the library refuses of well-formed requests no schema can say; 422 is documented.
 OPTIONS = (
     *("--exclude-checks", "positive_data_acceptance", "--continue-on-failure"),
-    *("--phases", "examples,coverage,fuzzing", "--max-examples", "12", "--seed", "1"),
-    *("--include-path-regex", OURS, "--no-color"),
+    *("--include-path-regex", OURS, "--no-color", "--seed", "1"),
 )
+SHORT = ("--phases", "examples,fuzzing", "--max-examples", "3")
+WHOLE = ("--phases", "examples,coverage,fuzzing", "--max-examples", "60")
+
+
+@pytest.fixture
+def open_site(serve, fill):
+    """A server without limits of rate, with runs."""
+    site = serve(limits=Limits(rate=0, wrong=0))
+    fill(site)
+    return site
 
 
 @pytest.mark.parametrize("agent", ["operator", "lead"])
-def test_every_answer_is_documented(serve, fill, agent, tmp_path):
-    site = serve(limits=Limits(rate=0, wrong=0))
-    fill(site)
+def test_every_answer_is_documented(open_site, agent, tmp_path):
+    check(open_site, agent, tmp_path, SHORT)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("agent", ["operator", "lead"])
+def test_every_answer_is_documented_in_many_requests(open_site, agent, tmp_path):
+    check(open_site, agent, tmp_path, WHOLE)
+
+
+def check(site, agent, tmp_path, how):
     token = site.token(agent)
     line = [sys.executable, "-m", "schemathesis.cli", "run"]
     line += [f"{site.address}/openapi.json", "-H", f"Authorization: Bearer {token}"]
     made = subprocess.run(
-        [*line, *OPTIONS],
+        [*line, *OPTIONS, *how],
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=3_000,
         cwd=tmp_path,
         env={**os.environ, "PYTHONWARNINGS": "ignore"},
         check=False,

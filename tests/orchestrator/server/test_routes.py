@@ -18,13 +18,14 @@ PATHS = (
 )
 
 
-@pytest.mark.parametrize("path", PATHS)
-def test_runs_are_the_operators(worked, path):
-    assert worked.client("operator").get(path).status_code == 200
-    refused = worked.client("lead").get(path)
-    assert refused.status_code == 403
-    assert refused.json()["error"] == "Forbidden"
-    assert worked.client().get(path).status_code == 401
+def test_runs_are_the_operators(worked, operator):
+    lead, nobody = worked.client("lead"), worked.client()
+    for path in PATHS:
+        assert operator.get(path).status_code == 200, path
+        refused = lead.get(path)
+        assert refused.status_code == 403, path
+        assert refused.json()["error"] == "Forbidden", path
+        assert nobody.get(path).status_code == 401, path
 
 
 def test_runs_are_found_by_their_fields(worked, operator):

@@ -20,6 +20,7 @@ from orchestrator.tools.calls import (
 from orchestrator.tools.functions import NoTool, Partial, tool_of
 from synapse.claims import named
 from synapse.errors import InvalidEntry
+from tests.examples import examples
 
 PLAIN = st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=40)
 VALUES = st.recursive(
@@ -39,6 +40,7 @@ def act(arguments, name="look", schema=None, **shares):
 
 
 @given(ARGUMENTS)
+@examples(100)
 def test_the_order_of_arguments_and_a_way_through_json_make_no_difference(arguments):
     again = dict(reversed(list(json.loads(json.dumps(arguments)).items())))
     assert act(again)[:2] == act(arguments)[:2]
@@ -72,6 +74,7 @@ def test_what_may_mean_something_makes_a_difference(one, other):
 
 
 @given(ARGUMENTS, ARGUMENTS)
+@examples(100)
 def test_acts_have_one_name_each(one, other):
     """Two with one key have one name, and two names come of two keys."""
     assert (act(one).key == act(other).key) == (act(one).work == act(other).work)
@@ -80,6 +83,7 @@ def test_acts_have_one_name_each(one, other):
 @given(
     st.dictionaries(st.from_regex(r"[a-z]{1,6}", fullmatch=True), st.text(), max_size=4)
 )
+@examples(100)
 def test_every_name_can_be_claimed(arguments):
     work = act(arguments).work
     assert len(named(work)) <= 200

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from synapse.consolidate.fidelity import unfaithful
+from tests.examples import examples
 
 _SPEC = importlib.util.spec_from_file_location(
     "proposals", Path(__file__).with_name("proposals.py")
@@ -181,6 +182,7 @@ def test_texts_put_together_whole_are_faithful_unless_they_hang_on_others(texts)
 
 
 @given(st.lists(SENTENCE, min_size=1, max_size=5), st.data())
+@examples(100)
 def test_one_strange_word_is_always_found(texts, data):
     words = " ".join(texts).split(" ")
     place = data.draw(st.integers(0, len(words) - 1))

@@ -21,6 +21,7 @@ from synapse.index.questions.maintenance import Sized
 from synapse.model.agents import Agent
 from synapse.model.settings import Settings, parse_size
 from synapse.testing import FrozenClock
+from tests.examples import examples
 
 LIMITS = "size_limits: {per_namespace: 5KB, total_shared: 20KB}\n"
 TEXT = "x" * 800
@@ -263,6 +264,7 @@ rows = st.builds(
 @given(
     st.lists(rows, max_size=30, unique_by=lambda row: row.id), st.integers(-100, 60_000)
 )
+@examples(100)
 def test_no_more_goes_than_has_to_and_nothing_that_must_stay(found, excess):
     gone = entries_to_archive(found, excess)
     freed = sum(row.bytes for row in gone)

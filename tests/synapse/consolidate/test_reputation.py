@@ -16,6 +16,7 @@ from synapse.consolidate.reputation import (
     steps,
     total_move,
 )
+from tests.examples import examples
 
 AGENTS = ("a", "b", "c", "puppet")
 
@@ -88,6 +89,7 @@ RULES = (
 
 
 @given(many)
+@examples(100)
 def test_no_deeds_break_a_rule(found):
     judged = steps(found, 0, PERIOD)
     assert [rule.__name__ for rule in RULES if not rule(judged)] == []
@@ -107,6 +109,7 @@ def test_the_rules_catch_a_sum_that_forgets_them():
 
 
 @given(many, st.randoms())
+@examples(100)
 def test_the_order_of_deeds_makes_no_difference(found, chance):
     judged = steps(found, 0, PERIOD)
     again = [*found, *found[:3]]
@@ -115,6 +118,7 @@ def test_the_order_of_deeds_makes_no_difference(found, chance):
 
 
 @given(many, st.integers(0, 100))
+@examples(100)
 def test_a_standing_stays_within_its_bounds(found, standing):
     for agent in AGENTS:
         own = [step for step in steps(found, 0, PERIOD) if step.deed.agent == agent]
@@ -125,6 +129,7 @@ def test_a_standing_stays_within_its_bounds(found, standing):
 
 
 @given(many, many)
+@examples(100)
 def test_what_counted_once_never_counts_again(first, second):
     before = steps(first, 0, PERIOD)
     counted = {

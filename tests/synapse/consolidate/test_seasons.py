@@ -59,7 +59,7 @@ class Season(NamedTuple):
     asks: int  # days between two rounds of questions
 
 
-SHORT = Season(40, (30, 80), ("2d", "4d", "8d", "20d"), 8)
+SHORT = Season(24, (20, 44), ("1d", "3d", "6d", "12d"), 4)
 FULL = Season(150, (30, 80), ("7d", "14d", "30d", "90d"), 10)
 
 

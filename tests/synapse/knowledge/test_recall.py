@@ -13,6 +13,7 @@ from synapse.model import kinds
 from synapse.model.agents import Agent
 from synapse.model.records import Record, unchanged
 from synapse.testing import FrozenClock
+from tests.examples import examples
 
 AGENTS = (
     Agent("ann", teams=("red",)),
@@ -276,6 +277,7 @@ def test_a_query_is_only_words(agent_memories, query, scope):
     st.integers(LEAST, 4_000),
     st.integers(1, 30),
 )
+@examples(100)
 def test_a_capsule_keeps_to_its_limit_whatever_it_holds(query, body, limit, top):
     with synapse.open("memory:", clock=FrozenClock()) as mem:
         mem.register(AGENTS[0])

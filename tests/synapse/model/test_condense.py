@@ -1,9 +1,10 @@
 """A long conversation for who joins it: what is kept, what is not, and within which bounds."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from synapse.model.condense import Condensed, Shape, Turn, condense, lines, specifics
+from tests.examples import examples
 
 
 def bytes_of(text: str) -> int:
@@ -96,7 +97,7 @@ def test_what_is_specific() -> None:
 words = st.text(alphabet="ab Z19.\n-", max_size=600)
 
 
-@settings(deadline=None, max_examples=150)
+@examples(150)
 @given(
     st.lists(st.tuples(words, st.booleans()), max_size=12),
     words,

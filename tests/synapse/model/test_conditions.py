@@ -12,6 +12,7 @@ from synapse.log.adopt import SETTLED
 from synapse.model.conditions import check, is_due, is_for_a_moment, parse
 from synapse.model.entry import Draft, Entry
 from synapse.model.kinds import FACT
+from tests.examples import examples
 
 
 def entry(when, priority="info", kind="entry"):
@@ -109,6 +110,7 @@ def test_what_names_no_moment_says_what_to_write(mem, when):
     st.text(max_size=40),
     st.dictionaries(st.sampled_from(["cmd", "path", "x"]), st.text() | st.none()),
 )
+@examples(100)
 def test_no_text_does_harm(when, call, arguments):
     found = entry(when)
     assert is_due(found, call, arguments) in (True, False)

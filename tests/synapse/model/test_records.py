@@ -20,6 +20,7 @@ from synapse.model.records import (
 )
 from synapse.store import Store
 from synapse.testing import FrozenClock, draft_entry
+from tests.examples import examples
 
 names = st.lists(
     st.text(st.characters(exclude_categories=["Cs"]), max_size=8), max_size=3
@@ -60,6 +61,7 @@ def kept(*fields):
 
 
 @given(entries)
+@examples(100)
 def test_an_entry_comes_back_from_its_record(entry):
     fields = json.loads(json.dumps(fields_of(entry) | {"body": entry.body}))
     found = entry_of(Record(7, 1_000, "entry", entry.author, entry.id, fields))

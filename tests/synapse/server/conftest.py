@@ -12,6 +12,7 @@ from synapse.bearer import TokenFile, new_token
 from synapse.server import run
 from synapse.server.application import Serving, build
 from synapse.system import listening
+from tests.synapse.served import PLAIN
 
 
 class Site:
@@ -28,7 +29,9 @@ class Site:
         """Return an HTTP client with a token of the agent, or with none."""
         text = token or (self.token(agent, **options) if agent else None)
         headers = {"authorization": f"Bearer {text}"} if text else {}
-        client = httpx2.Client(base_url=self.address, headers=headers, timeout=30)
+        client = httpx2.Client(
+            base_url=self.address, headers=headers, timeout=30, verify=PLAIN
+        )
         self._clients.append(client)
         return client
 

@@ -18,6 +18,7 @@ from synapse.errors import NotFound
 from synapse.server.announcement import Running, announce, find, link, withdraw
 from synapse.server.application import Serving
 from synapse.server.run import introduction
+from tests.synapse.served import PLAIN
 
 
 @pytest.fixture
@@ -51,7 +52,9 @@ def test_a_served_workspace_is_found_until_its_server_ends(root, tmp_path):
             printed = cli(root, "dashboard", *words).stdout.strip()
             parts = urlsplit(printed)
             code = parts.query.removeprefix("code=")
-            with httpx2.Client(base_url=f"http://{parts.netloc}") as client:
+            with httpx2.Client(
+                base_url=f"http://{parts.netloc}", verify=PLAIN
+            ) as client:
                 assert client.post("/login", data={"code": code}).status_code == 303
                 page = client.get("/").text
             assert re.search(rf"<bdi>{agent}</bdi>", page)

@@ -21,6 +21,7 @@ FLAGS = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
     " --disable-component-update --disable-sync"
 ).split()
+LOOKS = ((390, "light"), (1280, "dark"), (1280, "light"), (390, "dark"))
 LAYOUT = (Path(__file__).parent / "layout.js").read_text()
 PAGES = (
     "/", "/timeline", "/entries", "/entries?q=checkout", "/entries?priority=nothing", "/entries?author=nobody",
@@ -102,14 +103,13 @@ def every_page(site):
     )
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1280])
-def test_every_page_lies_well_and_loads_nothing_of_others(team, browser, width, theme):
+def check(site, browser, pages, width, theme):
+    """Look at these pages: how they lie, what axe says of them, what they load and complain of."""
     from axe_playwright_python.sync_playwright import Axe
 
     axe, wrong = Axe(), {}
-    window = Window(browser, team, width=width, theme=theme)
-    for path in every_page(team):
+    window = Window(browser, site, width=width, theme=theme)
+    for path in pages:
         page = window.goto(path)
         found = page.evaluate(LAYOUT)
         results = axe.run(page, options={"resultTypes": ["violations"]}).response
@@ -124,6 +124,19 @@ def test_every_page_lies_well_and_loads_nothing_of_others(team, browser, width, 
     assert not window.errors()
     assert not window.strangers()
     window.context.close()
+
+
+def test_every_page_lies_well_and_loads_nothing_of_others(team, browser):
+    """Each page once, at the widths and in the themes by turns; all of them in the soak."""
+    pages = every_page(team)
+    for turn, (width, theme) in enumerate(LOOKS):
+        check(team, browser, pages[turn :: len(LOOKS)], width, theme)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("width", "theme"), LOOKS)
+def test_every_page_lies_well_at_each_width_in_each_theme(team, browser, width, theme):
+    check(team, browser, every_page(team), width, theme)
 
 
 def test_the_checks_find_what_is_wrong(team, browser):

@@ -12,7 +12,7 @@ from synapse.server.limits import Limits
 # What the library refuses of well-formed requests no schema can say; 422 is documented.
 CHECKS = (*("--exclude-checks", "positive_data_acceptance"),)
 ENDLESS = ("--exclude-path", "/v1/events")  # walked by the tests of live events
-SHORT = ("--phases", "examples,fuzzing,stateful", "--max-examples", "2")
+SHORT = ("--phases", "fuzzing,stateful", "--max-examples", "1")
 WHOLE = ("--max-examples", "60")
 RIGHTS = {
     "engineer": ("lead", {}),
@@ -47,8 +47,9 @@ def open_site(serve, tmp_path):
     return start
 
 
-@pytest.mark.parametrize("right", RIGHTS)
+@pytest.mark.parametrize("right", ["engineer", "operator"])
 def test_every_answer_is_documented(open_site, right):
+    """One request of each kind, and what leads from its answer to others; sixty in the soak."""
     status, told = open_site(right, *SHORT)
     assert status == 0, told[-6_000:]
 

@@ -1,11 +1,12 @@
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import synapse
 from synapse import InvalidQuery, OverBudget
 from synapse.model.agents import Agent
 from synapse.testing import FrozenClock
+from tests.examples import examples
 
 
 def team(clock):
@@ -127,7 +128,7 @@ acts = st.lists(
 
 
 @given(acts)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_as_of_is_what_it_was(story):
     """Every view that was given is given again, byte for byte, for its time; whatever came
     since.

@@ -13,6 +13,7 @@ from orchestrator.nightly.notebook.notes import (
     overlap,
     tidied,
 )
+from tests.examples import examples
 
 TODAY = date(2026, 2, 10)
 MEMORY = """\
@@ -141,6 +142,7 @@ TEXT = st.lists(LINE, max_size=12).map(lambda lines: "\n".join(lines))
 
 
 @given(TEXT, TEXT, TEXT, st.integers(2, 12))
+@examples(100)
 def test_nothing_is_lost_whatever_the_texts(memory, old, new, lines):
     book = Notebook(memory, {date(2026, 1, 5): old, TODAY: new}, {})
     plan = tidied(book, TODAY, lines)

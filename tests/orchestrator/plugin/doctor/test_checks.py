@@ -8,7 +8,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,12 +24,16 @@ from orchestrator.plugin.sessions.state import hold_session
 from synapse.mcp import installation
 from synapse.model.agents import Agent
 
-Doctor = Callable[[], dict[str, Finding]]
+Examined = tuple[Target, dict[str, Finding]]
 CLIENT = "claude-code"
 
 
 @pytest.fixture
 def target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Target:
+    return installed(tmp_path, monkeypatch)
+
+
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Target:
     """A repository with the plugin for Claude Code in it, and a client that says its version."""
     for name in [name for name in os.environ if name.startswith("SYNAPSE_")]:
         monkeypatch.delenv(name)
@@ -54,13 +58,18 @@ def say_version(folder: Path, version: str) -> None:
     program.chmod(0o755)
 
 
-@pytest.fixture
-def doctor(target: Target) -> Doctor:
-    return lambda: {finding.check: finding for finding in examine(target, False)}
+@pytest.fixture(scope="module")
+def examined(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Examined]:
+    """An installation that all is well with, and what the doctor found there."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        target = installed(tmp_path_factory.mktemp("well"), monkeypatch)
+        yield target, {finding.check: finding for finding in examine(target, False)}
 
 
-def test_what_is_well_is_said_to_be(doctor: Doctor, target: Target) -> None:
-    findings = doctor()
+def test_what_is_well_is_said_to_be(examined: Examined) -> None:
+    _, findings = examined
     for check in (
         "client",
         "configuration",
@@ -78,8 +87,8 @@ def test_what_is_well_is_said_to_be(doctor: Doctor, target: Target) -> None:
     )
 
 
-def test_asking_leaves_no_run_and_no_entry(doctor: Doctor, target: Target) -> None:
-    doctor()
+def test_asking_leaves_no_run_and_no_entry(examined: Examined) -> None:
+    target, _ = examined
     with synapse.open(target.root or "") as memory:
         assert memory.store.index.current.runs() == []
         assert [
@@ -190,24 +199,26 @@ def test_faults_of_the_hook_are_told(target: Target) -> None:
     assert (finding.verdict, "a bad thing" in finding.detail) == ("warn", True)
 
 
-def test_settings_that_cannot_be_are_named(doctor: Doctor, target: Target) -> None:
+def test_settings_that_cannot_be_are_named(target: Target) -> None:
     with open(
         os.path.join(target.root or "", "synapse.yaml"), "a", encoding="utf-8"
     ) as file:
         file.write("clients:\n  leed: boss\n")
-    finding = doctor()["workspace"]
+    finding = next(checks.workspace(target))
     assert finding.verdict == "fail"
     assert "did you mean lead?" in finding.detail
 
 
-def test_the_view_is_counted(doctor: Doctor, target: Target) -> None:
-    assert doctor()["view"].detail == "none: the memory has nothing to say yet"
+def test_the_view_is_counted(target: Target) -> None:
+    *_, view = checks.cost(target, load(CLIENT))
+    assert view.detail == "none: the memory has nothing to say yet"
     with synapse.open(target.root or "") as memory:
         memory.register(Agent("boss", role="cto"))
         memory.as_agent("boss").append(
             "the login is broken " * 20, namespace="blockers/all", priority="critical"
         )
-    count = int(doctor()["view"].detail.split()[0])
+    *_, view = checks.cost(target, load(CLIENT))
+    count = int(view.detail.split()[0])
     assert count > 80
 
 

@@ -17,6 +17,7 @@ from orchestrator.plugin.install.change import Block, File, Json
 from orchestrator.plugin.install.files import jsonc
 from orchestrator.plugin.install.files.merge import merge, undo
 from synapse.errors import Conflict
+from tests.examples import examples
 
 MARK = "/w/runs/.plugins/claude-code"
 GROUP = {
@@ -226,12 +227,7 @@ def test_random_documents_come_back_to_the_byte() -> None:
     check(put_in, take_out)
 
 
-@settings(
-    max_examples=80,
-    deadline=None,
-    database=None,
-    suppress_health_check=list(HealthCheck),
-)
+@examples(80, database=None, suppress_health_check=list(HealthCheck))
 @given(documents(), EDITS)
 def test_a_second_installation_changes_nothing(
     data: bytes, edits: list[tuple[int, str]]
@@ -244,12 +240,7 @@ def test_a_second_installation_changes_nothing(
     assert take_out(again, more) == edited(data, edits, names)
 
 
-@settings(
-    max_examples=80,
-    deadline=None,
-    database=None,
-    suppress_health_check=list(HealthCheck),
-)
+@examples(80, database=None, suppress_health_check=list(HealthCheck))
 @given(documents(), EDITS)
 def test_another_version_takes_the_place_of_ours(
     data: bytes, edits: list[tuple[int, str]]

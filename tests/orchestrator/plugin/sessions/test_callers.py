@@ -21,8 +21,21 @@ from orchestrator.runs.task import Task
 from synapse.mcp.caller import Caller
 from tests.orchestrator.plugin.conftest import Client
 
+SERVED = {  # whether clients that make tools of them are offered resources, and prompts
+    "claude-code": (True, True),
+    "codex": (True, True),
+    "gemini": (False, True),
+    "openclaw": (False, False),
+}
 TOOL = "mcp__plugin_synapse_synapse__append"
 SERVER = os.path.join(os.path.dirname(plugin.__file__), "mcp.py")
+
+
+def served(protocol):
+    """Return whether resources and prompts are served; never the view, which hooks have given."""
+    assert "briefing" not in protocol.instructions
+    capabilities = protocol.server_capabilities
+    return capabilities.resources is not None, capabilities.prompts is not None
 
 
 @pytest.fixture
@@ -107,6 +120,7 @@ def test_the_server_writes_as_who_calls_and_no_argument_changes_that(session, me
             wrong = await protocol.call_tool(
                 "append", told, meta={"claudecode/toolUseId": call}
             )
+            assert served(protocol) == SERVED["claude-code"]
             told.pop("from")
             right = await protocol.call_tool(
                 "append", told, meta={"claudecode/toolUseId": call}
@@ -159,6 +173,7 @@ def test_the_environment_says_who_a_server_acts_as(session, memory, env, author)
 
     async def story():
         async with Protocol(stdio_client(parameters)) as protocol:
+            assert served(protocol) == SERVED["codex"]
             return await protocol.call_tool(
                 "append", {"namespace": "status/shop", "body": "It works."}
             )
@@ -172,15 +187,7 @@ def test_the_environment_says_who_a_server_acts_as(session, memory, env, author)
     )
 
 
-CAPABILITIES = {
-    "claude-code": (True, True),
-    "codex": (True, True),
-    "gemini": (False, True),
-    "openclaw": (False, False),
-}
-
-
-@pytest.mark.parametrize("name", CAPABILITIES)
+@pytest.mark.parametrize("name", ["gemini", "openclaw"])
 def test_what_a_client_would_make_tools_of_is_not_served(memory, name):
     words = ["-P", SERVER, name, "--root", memory.store.root, "--agent", "lead"]
 
@@ -190,12 +197,7 @@ def test_what_a_client_would_make_tools_of_is_not_served(memory, name):
         )
         async with Protocol(stdio_client(started)) as protocol:
             names = [tool.name for tool in (await protocol.list_tools()).tools]
-            return protocol.server_capabilities, protocol.instructions, names
+            assert {"read", "briefing", "memory_search"} <= set(names)
+            assert served(protocol) == SERVED[name]
 
-    capabilities, instructions, names = anyio.run(story)
-    assert (
-        capabilities.resources is not None,
-        capabilities.prompts is not None,
-    ) == CAPABILITIES[name]
-    assert "briefing" not in instructions  # the hooks have given it
-    assert {"read", "briefing", "memory_search"} <= set(names)
+    anyio.run(story)

@@ -4,7 +4,7 @@ import random
 import uuid
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import synapse
@@ -15,6 +15,7 @@ from synapse.index.snapshot import Filter, Snapshot
 from synapse.model import kinds
 from synapse.model.entry import Draft
 from synapse.testing.tools import FrozenClock
+from tests.examples import examples
 
 START = "2026-02-03T09:00:00Z"
 
@@ -224,7 +225,7 @@ def test_whatever_is_typed_is_answered(mem, query):
             assert all(0 <= start < end <= len(hit.excerpt) for start, end in hit.marks)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(text=st.text(max_size=80))
 def test_any_text_finds_itself(text):
     with synapse.open("memory:") as mem:

@@ -5,14 +5,13 @@ import random
 import time
 from contextlib import suppress
 from socket import SHUT_RDWR
-from ssl import PROTOCOL_TLS_CLIENT, SSLContext
 
 import httpx2
 from websockets.exceptions import ConnectionClosed, WebSocketException
 from websockets.sync.client import connect
 
-# For addresses without TLS: reading the system's certificates takes longer than a request.
-UNSEALED = SSLContext(PROTOCOL_TLS_CLIENT)
+from tests.synapse.served import PLAIN
+
 CONTROL = ("start", "current", "alive", "problem")
 
 
@@ -45,7 +44,7 @@ def over_sse(address, token=None, *, last=None, headers=None, receive=60, **aske
         headers=own | (headers or {}),
         timeout=receive,
         trust_env=False,
-        verify=UNSEALED,
+        verify=PLAIN,
     ) as response:
         if response.status_code != 200:
             response.read()

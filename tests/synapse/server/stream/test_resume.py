@@ -108,7 +108,7 @@ def streamed(site, form, entries, chance, *, proxied, seed=7):
 @pytest.mark.parametrize("form", FORMS)
 def test_nothing_is_missed_or_twice(site, form, proxied):
     chance = 0.0 if proxied else 0.25
-    missed, twice, kept, cuts = streamed(site, form, 400, chance, proxied=proxied)
+    missed, twice, kept, cuts = streamed(site, form, 200, chance, proxied=proxied)
     assert (missed, twice, kept) == (set(), 0, True)
     assert cuts >= 20
 
@@ -163,5 +163,5 @@ class FromTheCursor(Subscription):
 @pytest.mark.parametrize("form", FORMS)
 def test_a_wrong_cursor_is_found_out(site, form, bug, monkeypatch):
     monkeypatch.setattr(routes, "Subscription", bug)
-    missed, twice, _, _ = streamed(site, form, 200, 0.25, proxied=False)
+    missed, twice, _, _ = streamed(site, form, 100, 0.25, proxied=False)
     assert missed or twice
