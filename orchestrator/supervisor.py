@@ -379,14 +379,9 @@ class Supervisor:
         parts = await self.memory_thread(
             self.run_store.prepare_session, run, engine, not self.sessions
         )
-        session = Session(
-            run,
-            engine,
-            parts.folder,
-            parts.config,
-            parts.recorded,
-            self.run_store.memory.store.clock,
-        )
+        clock = self.run_store.memory.store.clock
+        folder, config, recorded = parts.folder, parts.config, parts.recorded
+        session = Session(run, engine, folder, config, recorded, clock)
         handlers: dict[str, Handler] = {}
         if engine.takes_tools:
             context = ToolContext(
@@ -500,7 +495,5 @@ class Supervisor:
                 await asyncio.wait_for(session.changed.wait(), LOOK_EVERY)
 
     async def _unread(self, run: str, read: frozenset[str]) -> list[Run]:
-        children: list[Run] = await self.memory_thread(
-            self.run_store.runs.children, run
-        )
-        return [child for child in reversed(children) if child.id not in read]
+        runs: list[Run] = await self.memory_thread(self.run_store.runs.children, run)
+        return [child for child in reversed(runs) if child.id not in read]

@@ -204,7 +204,7 @@ class Access:
         ]
         if doubtful:
             note = lineage.note(self.id, self.writer.run, doubtful)
-            self.store.index.afterwards(lambda: self._note(note))
+            self.store.afterwards(lambda: self._note(note))
 
     def _note(self, note: Record) -> None:
         with suppress(ReadOnly):

@@ -63,9 +63,7 @@ class Store:
         self.draw = draw  # so many random bytes, for ids
         self.root = log.root if isinstance(log, FilesLog) else None
         self.readonly = isinstance(log, FilesLog) and log.readonly
-        path = (
-            os.path.join(self.root, ".index", "brain.db") if self.root else ":memory:"
-        )
+        path = f"{self.root}/.index/brain.db" if self.root else ":memory:"
         if self.readonly:
             from synapse.index.replay import index_in_memory
 
@@ -73,6 +71,7 @@ class Store:
         else:
             self.index = Index(log, path)
         log.state = self.index
+        self.afterwards = self.index.afterwards  # runs what writes, behind a snapshot
         self.held: dict[str, int] = {}  # files that are locked while this is open
         self.mutex = allocate_lock()
         self.looked = self.glanced = self.tidied = -LOOK_EVERY

@@ -48,20 +48,19 @@ def serve_options(parser: Options) -> None:
 def serve(call: Call) -> None:
     host, port = checked_address(call)
     demand_packages()
+    from synapse.server import run
     from synapse.server.announcement import announced
     from synapse.server.application import build
-    from synapse.server.run import introduction
-    from synapse.server.run import serve as run
 
     serving = serving_of(call, call.memory, host)
     with announced(call.root, serving.secret) as leave:
 
         def ready(address: str) -> None:
             leave(address)
-            for line in introduction(serving, call.root, address):
+            for line in run.introduction(serving, call.root, address):
                 call.note(line)
 
-        run(build(serving), host, port, ready)
+        run.serve(build(serving), host, port, ready)
 
 
 def dashboard_options(parser: Options) -> None:

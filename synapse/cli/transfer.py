@@ -106,23 +106,15 @@ def merge_options(parser: Options) -> None:
 def merge(call: Call) -> None:
     from synapse.exchange import merge_in
 
-    source = call.args.source
-    merged = merge_in(
-        call.memory.store,
-        os.path.expanduser(source) if source else None,
-        believe=call.args.believe,
-    )
-    count = f"{merged.records} record{'s' * (merged.records != 1)}"
-    summary = (
-        f"{count} of the other history appended"
-        if merged.records
-        else "nothing to merge"
-    )
-    ids = [f"  {old} is {new} now" for old, new in merged.ids.items()]
-    call.show(
-        {"records": merged.records, "ids": merged.ids},
-        clean("\n".join([summary, *ids])),
-    )
+    source = os.path.expanduser(call.args.source) if call.args.source else None
+    merged = merge_in(call.memory.store, source, believe=call.args.believe)
+    lines = ["nothing to merge"]
+    if merged.records:
+        count = f"{merged.records} record{'s' * (merged.records != 1)}"
+        lines = [f"{count} of the other history appended"]
+    lines += [f"  {old} is {new} now" for old, new in merged.ids.items()]
+    fields = {"records": merged.records, "ids": merged.ids}
+    call.show(fields, clean("\n".join(lines)))
 
 
 def import_options(parser: Options) -> None:

@@ -21,7 +21,7 @@ from tests.examples import examples
 from tests.privacy import made
 
 KEY = "AKIA" + "Q7" * 8
-STARTS = sorted({text for form in personal._FORMS for text in form.starts})
+STARTS = sorted({text for form in personal.FORMS for text in form.starts})
 # Words that go on after how they begin, are glued to what follows, or have other letters for small
 # ones.
 WORDS = [
@@ -68,7 +68,7 @@ def plainly_found(text):
     """Return what the patterns of personal data find where all are tried at every place."""
     found = []
     if personal.hinted(text, words_of(text)):
-        for form in personal._FORMS:
+        for form in personal.FORMS:
             check = personal._CHECKS.get(form.kind, lambda value: True)
             for match in re.finditer(form.pattern, text):
                 if check(match["value"]):
@@ -95,11 +95,11 @@ def test_each_word_with_each_value(word, link, value):
 
 
 def test_the_check_finds_a_word_that_is_missing(monkeypatch):
-    forms = list(personal._FORMS)
+    forms = list(personal.FORMS)
     place = next(i for i, form in enumerate(forms) if form.kind == "salary")
     words = forms[place].words - {"salaire"}
     forms[place] = forms[place]._replace(words=words)
-    monkeypatch.setattr(personal, "_FORMS", tuple(forms))
+    monkeypatch.setattr(personal, "FORMS", tuple(forms))
     text = "the salaire is 85.000 EUR"
     assert plainly_found(text)
     assert not [*personal.found(text)]

@@ -29,6 +29,7 @@ PAGES = (
     "/departments",
     "/departments/backend",
     "/as-of?at=2h",
+    "/as-of/view?at=2h",
     "/nights",
     "/pulse",
     "/review",
@@ -45,7 +46,7 @@ REVIEWS = (
     *(f"/agents/{name}" for name in READERS[:-1]),
 )
 # Those with nothing of an entry: the login, and acts that are the operator's to undo.
-NO_ENTRY = {"/login", "/nights/{seq}", "/undo/{what}"}
+NO_ENTRY = {"/login", "/nights/{seq}", "/nights/remarks", "/undo/{what}"}
 
 
 @pytest.fixture(scope="module")

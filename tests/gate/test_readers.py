@@ -117,6 +117,9 @@ UNGATED = {
     "fate": PICKED,
     "id_of": PICKED,
     "every": "for export, the operator's",
+    **dict.fromkeys(
+        ("criticals", "tellings"), "for the report on wakes, the operator's"
+    ),
     "acts": "for audit, the operator's; `log` asks the seat for each entry",
     "staged": "asked of the seat one by one",
     "made_of": "for containment: whoever taints is asked of each entry whether it may rule on it",

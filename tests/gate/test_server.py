@@ -176,7 +176,7 @@ def is_walked(path, walked):
 
 def test_every_route_that_reads_is_walked(told, tokens):
     app = build(Serving(told.mem, TokenFile(tokens[0])), ())
-    threads = ("/mail/threads/{id}", "/mail/threads/{id}/messages")
+    threads = ("/threads/{id}", "/threads/{id}/messages")
     walked = {
         f"/v1{place.partition('?')[0]}"
         for place in (*READS, *threads, *(of[1] for of in OF_ONE if of[0] == "GET"))
