@@ -18,7 +18,7 @@ from synapse.store import Store
 from synapse.system.quoting import escaped
 from synapse.trust import lineage
 from synapse.trust.spread import Brake, Braked
-from synapse.writer import Writer
+from synapse.writer import Writer, incarnation
 
 WITHHELD = "(tainted: its text is shown to the operator alone)"
 _PLACES = ("thread", "parent", "urgency", "importance", "confidence", "cites")
@@ -92,7 +92,9 @@ class Access:
             return Braked(entry, sight, None)
         now = self.store.clock()
         with self.store.snapshot() as snap:
-            return Brake(snap, self.store.sights, now).apply(run, entry, sight)
+            command = incarnation()[0] is not None
+            brake = Brake(snap, self.store.sights, now, self.agent(), command)
+            return brake.apply(run, entry, sight)
 
     def known(self, id: str) -> Entry | None:
         """Return an entry that this agent may see; None where nothing has this id."""

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import re
 
+from synapse.index.pages import Filter
 from synapse.index.snapshot import Snapshot
+from synapse.model.agents import Agent
 from synapse.model.clock import DAY
 from synapse.model.entry import Entry
 from synapse.privacy.personal import texts_of
@@ -23,6 +25,9 @@ PASSAGE = 20  # rows of another text that make a copy, however much stands besid
 WORDS = 4  # in a row
 LEAST = 6  # words that a text has which can ask for something
 LATEST = 200  # entries that a run was shown, at most
+RECENT = (
+    50  # newest entries that a run may have read by a command, a process of its own
+)
 CACHED = 4_096  # texts whose words in a row are kept
 _WORD = re.compile(r"\w+")
 _QUOTED = re.compile(r"^[^\S\n]*>.*$", re.MULTILINE)  # on one line, or it is quadratic
@@ -44,6 +49,8 @@ class Brake(NamedTuple):
     snap: Snapshot
     sights: Sights
     now: int
+    agent: Agent | None
+    command: bool = False  # whether this process is one of many of its run
 
     def apply(self, run: str, entry: Entry, sight: dict[str, Any]) -> Braked:
         """Return an entry of a run as it may be written: one copy too many waits for review."""
@@ -64,6 +71,13 @@ class Brake(NamedTuple):
         """
         shown = [row["entry"] for row in self.snap.deliveries(run=run, limit=LATEST)]
         own = _rows_of_entry(entry)
+        if not saw and (
+            self.command or not shown
+        ):  # it may have read in another process
+            recent = Filter(since=self.now - DAY, limit=RECENT, mail=True)
+            shown += [
+                other.id for other in self.snap.page(self.agent, recent, self.now)
+            ]
         for id in dict.fromkeys((*saw, *shown)):
             author, rows = self._known(id)
             if author != entry.author and _is_copy(own, rows):

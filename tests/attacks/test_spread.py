@@ -122,6 +122,36 @@ def test_a_text_in_another_field_stays_rare(field):
     assert team.mem.as_agent("operator").staged()
 
 
+@pytest.mark.parametrize("prompted", [False, True])
+def test_it_stays_rare_where_each_command_is_a_process_of_its_own(
+    tmp_path, monkeypatch, prompted
+):
+    """A coding client reads by one command and writes by another."""
+    root = str(tmp_path / "memory")
+    with synapse.init(root) as mem:
+        for id in ("cto", *TEAM):
+            mem.register(Agent(id, "engineer", read=("*",), write=("*",)))
+        mem.as_agent("cto").append(WORM, "deep/x")
+        other = mem.as_agent("cto").append("What stands in the prompt.", "status/x")
+        held = []
+        for number in range(8):
+            who, run = TEAM[number % 3], f"run-{number}"
+            fields = {"run": run, "agent": who, "state": "running", "epoch": 1}
+            mem.store.write(Record.new("run", who, fields, key=f"run:{run}"))
+            with monkeypatch.context() as environment:
+                if prompted:
+                    mine = mem.as_agent(who, run, 1)
+                    mine.writer.delivery("rendered", [other.id], "prompt")
+                    environment.setenv("SYNAPSE_RUN", f"{run}:1")
+                    environment.setenv("SYNAPSE_AGENT", who)
+                with synapse.open(root) as command:
+                    command.as_agent(who, run, 1).read()
+                with synapse.open(root) as command:
+                    written = command.as_agent(who, run, 1).append(WORM, "deep/x")
+            held.append(written.staged)
+    assert held == [False] * 3 + [True] * 5
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("way", WAYS)
 def test_a_text_that_asks_to_be_copied_stays_rare_for_long(way, capsys):

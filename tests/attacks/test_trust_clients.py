@@ -70,7 +70,7 @@ def test_a_session_may_remember_a_run_that_is_no_more(client, memory):
     with state.hold_session(memory.store.root, "claude-code", "s1") as session:
         session.workers[state.MAIN].run = "lead-gone"
     client("SessionStart", source="resume")
-    assert trust_of(memory, "lead-2") == "local"
+    assert trust_of(memory, "lead") == "local"
 
 
 @pytest.mark.parametrize("allowed", [False, True])
