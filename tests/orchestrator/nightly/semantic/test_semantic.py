@@ -232,6 +232,15 @@ def test_no_fault_of_a_provider_touches_the_night(mem, fault):
     assert mem.verify().ok
 
 
+def test_no_model_is_shown_personal_data_from_before(mem):
+    kept = write(mem, A, B)
+    write(mem, f"{A} Ask EMP-004711.", f"{B} Ask EMP-004711.")
+    assert len(portions(mem.store)[0][0]) == 4
+    configured(mem, "privacy: {patterns: {employee number: 'EMP-######'}}\n")
+    (portion,) = portions(mem.store)[0]
+    assert [entry.id for entry in portion] == [entry.id for entry in kept]
+
+
 def test_what_a_fault_cut_off_is_gone_on_with_the_next_night(mem):
     for number in range(3):
         write(mem, A, B, namespace=f"api/x{number}")
