@@ -379,14 +379,8 @@ class Supervisor:
         parts = await self.memory_thread(
             self.run_store.prepare_session, run, engine, not self.sessions
         )
-        session = Session(
-            run,
-            engine,
-            parts.folder,
-            parts.config,
-            parts.recorded,
-            self.run_store.memory.store.clock,
-        )
+        about = parts.folder, parts.config, parts.recorded
+        session = Session(run, engine, *about, self.run_store.memory.store.clock)
         handlers: dict[str, Handler] = {}
         if engine.takes_tools:
             context = ToolContext(
