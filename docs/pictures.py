@@ -30,7 +30,7 @@ FLAGS = (
 )
 SETTLE = 1_000  # milliseconds until charts are drawn
 PACE = 1.0
-BUSY = (34.0, 60.0)  # seconds: a picture is taken then, once three are at work
+BUSY = (38.5, 60.0)  # seconds: a picture is taken then, once three are at work
 LARGEST = 200_000  # bytes
 
 
