@@ -379,9 +379,8 @@ class Supervisor:
         parts = await self.memory_thread(
             self.run_store.prepare_session, run, engine, not self.sessions
         )
-        clock = self.run_store.memory.store.clock
-        folder, config, recorded = parts.folder, parts.config, parts.recorded
-        session = Session(run, engine, folder, config, recorded, clock)
+        about = parts.folder, parts.config, parts.recorded
+        session = Session(run, engine, *about, self.run_store.memory.store.clock)
         handlers: dict[str, Handler] = {}
         if engine.takes_tools:
             context = ToolContext(
