@@ -7,6 +7,7 @@ life ended. It opens nothing itself: a life begins as in a new interpreter, but 
 
 import atexit
 import contextlib
+import fcntl
 import functools
 import gc
 import importlib
@@ -27,18 +28,20 @@ from pathlib import Path
 
 from synapse.system import tokens
 
+ROOM = 1 << 20  # bytes that a life may print before anybody reads them
 PACKAGES = ("synapse", "orchestrator")
 # What no life of these checks imports, or what it may lack.
 NOT = re.compile(r"__main__|testing|embedders|conformance|mcp|plugin|server|compat")
-LATER = "jinja2.loaders jinja2.sandbox openai httpx multiprocessing.connection".split()
+LATER = "pytest jinja2.loaders jinja2.sandbox openai httpx multiprocessing.connection".split()
 
 
 class Life:
     """A process as `subprocess.Popen` has it, whose parent is the nursery."""
 
-    def __init__(self, pid, over, out, err):
+    def __init__(self, pid, over, given, out, err):
         self.pid, self.returncode = pid, None
         self._over, self._err = over, err
+        self.stdin = os.fdopen(given, "w", encoding="utf-8")
         self.stdout = os.fdopen(out, encoding="utf-8")
 
     def poll(self):
@@ -51,6 +54,8 @@ class Life:
 
     def communicate(self, timeout=None):
         """Return all that it said, once it has ended; what it prints has to fit a pipe."""
+        with contextlib.suppress(BrokenPipeError):
+            self.stdin.close()
         self.wait(timeout)
         if self.stdout.closed:
             return "", ""
@@ -75,7 +80,10 @@ class Life:
 def begin(*words, cwd=None, env=None):
     """Begin a life: the words are those behind the interpreter, a script or `-m` or `-c`."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    source, given = os.pipe()
     out, into = os.pipe()
+    if hasattr(fcntl, "F_SETPIPE_SZ"):
+        fcntl.fcntl(into, fcntl.F_SETPIPE_SZ, ROOM)
     err = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115
     asked = {
         "words": [str(word) for word in words],
@@ -84,9 +92,12 @@ def begin(*words, cwd=None, env=None):
     }
     raw = json.dumps(asked).encode()
     with theirs:
-        socket.send_fds(_nursery(), [raw], [theirs.fileno(), into, err.fileno()])
+        socket.send_fds(
+            _nursery(), [raw], [theirs.fileno(), source, into, err.fileno()]
+        )
+    os.close(source)
     os.close(into)
-    return Life(int(ours.recv(99)), ours, out, err)
+    return Life(int(ours.recv(99)), ours, given, out, err)
 
 
 @functools.cache
@@ -130,21 +141,21 @@ def forked(listener):
     lives = {}
     while True:
         if select.select([listener], [], [], 0.01 if lives else None)[0]:
-            raw, fds, *_ = socket.recv_fds(listener, 1 << 20, 3)
+            raw, fds, *_ = socket.recv_fds(listener, 1 << 20, 4)
             if not raw:
                 return None
-            over, out, err = fds
+            over, *files = fds
             pid = os.fork()
             if pid == 0:
                 for each in lives.values():
                     each.close()
                 listener.close()
                 os.close(over)
-                return json.loads(raw), out, err
+                return json.loads(raw), files
             lives[pid] = socket.socket(fileno=over)
             lives[pid].send(str(pid).encode())
-            os.close(out)
-            os.close(err)
+            for each in files:
+                os.close(each)
         for pid in [*lives]:
             found, status = os.waitpid(pid, os.WNOHANG)
             if found:
@@ -152,10 +163,10 @@ def forked(listener):
                     over.send(str(os.waitstatus_to_exitcode(status)).encode())
 
 
-def lived(asked, out, err):
+def lived(asked, files):
     """Live, and end as an interpreter does, but leave the memory to the system."""
     try:
-        run(asked, out, err)
+        run(asked, files)
         code = 0
     except SystemExit as error:
         code = (
@@ -170,14 +181,15 @@ def lived(asked, out, err):
     os._exit(code)
 
 
-def run(asked, out, err):
+def run(asked, files):
     """Become a new interpreter with these words, as far as one can tell."""
     os.chdir(asked["cwd"])
     os.environ.clear()
     os.environ.update(asked["env"])
-    for fd, number in ((os.open(os.devnull, os.O_RDONLY), 0), (out, 1), (err, 2)):
+    for number, fd in enumerate(files):
         os.dup2(fd, number)
         os.close(fd)
+    sys.stdin = sys.__stdin__ = os.fdopen(0)
     sys.stdout = sys.__stdout__ = os.fdopen(1, "w")
     sys.stderr = sys.__stderr__ = os.fdopen(2, "w", 1, errors="backslashreplace")
     kind, *words = asked["words"]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import sys
 
 import pytest
 
@@ -13,6 +11,7 @@ import synapse
 from synapse.log import unite
 from synapse.log.disk import sync, write_all
 from tests.crash.killed import KILLED
+from tests.crash.lives import begin
 
 _IMPORT = (
     KILLED
@@ -42,12 +41,8 @@ def source(tmp_path_factory):
 
 
 def _imported(root, source, limit):
-    return subprocess.run(
-        [sys.executable, "-c", _IMPORT, root, source, str(limit), _CALLS],
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    life = begin("-c", _IMPORT, root, source, limit, _CALLS)
+    return *life.communicate(timeout=60), life.returncode
 
 
 def _is_half(root, source, digest):
@@ -85,13 +80,14 @@ def killed_at(source, tmp_path, chosen):
     export, digest = source
     empty = tmp_path / "empty"
     synapse.init(str(empty)).close()
-    done = _imported(shutil.copytree(empty, tmp_path / "whole"), export, 1 << 30)
-    assert done.returncode == 0, done.stderr
-    calls = int(done.stdout)
+    whole = shutil.copytree(empty, tmp_path / "whole")
+    told, err, code = _imported(whole, export, 1 << 30)
+    assert code == 0, err
+    calls = int(told)
     states = set()
     for limit in chosen(calls):
         root = str(shutil.copytree(empty, tmp_path / f"cut{limit}"))
-        assert _imported(root, export, limit).returncode == -9
+        assert _imported(root, export, limit)[2] == -9
         states.add(os.path.exists(f"{root}/journal/{1:012d}.jsonl"))
         assert _is_half(root, export, digest) is None, limit
         shutil.rmtree(root)

@@ -8,7 +8,6 @@ at a system call, the n-th that it begins or ends, by an implementation that may
 import os
 import random
 import signal
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -20,6 +19,7 @@ from synapse.log import adopt, intake
 from synapse.model import clock
 from synapse.model.entry import SECOND
 from synapse.model.records import Record
+from tests.crash.lives import begin
 
 FILES = 200
 CALLS = 9_000  # about as many as it takes to find them all and to take them in
@@ -164,10 +164,10 @@ def run(root, seed, wrong=""):
 
 
 def child(root, number, batch, wrong):
-    words = [sys.executable, __file__, root, str(number), str(batch), wrong]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    killed = number and done.returncode == -signal.SIGKILL
-    assert killed or done.returncode == 0, done.stderr
+    life = begin(__file__, root, number, batch, wrong)
+    _, err = life.communicate()
+    killed = number and life.returncode == -signal.SIGKILL
+    assert killed or life.returncode == 0, err
 
 
 def faults(root, tokens):

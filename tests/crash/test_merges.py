@@ -10,7 +10,6 @@ import os
 import random
 import shutil
 import subprocess
-import sys
 import time
 from collections import Counter
 
@@ -24,6 +23,7 @@ from synapse.log import merge as merging
 from synapse.mail.mailbox import Mail
 from synapse.model.records import filings
 from synapse.testing import FrozenClock
+from tests.crash.lives import begin
 
 GIT = (
     "git",
@@ -46,7 +46,7 @@ ENVIRON = os.environ | {
 AGENTS = ("ann", "bob")
 PLACES = ("api/x", "api/y", "team/z")
 CLONES = 2
-SHORT = 25  # histories in every run; `make soak` plays five hundred longer ones
+SHORT, TURNS = 10, 8  # histories in every run; the soak plays five hundred longer ones
 
 
 def git(root, *words):
@@ -353,7 +353,7 @@ def many(clones, folder, count, turns):
 
 
 def test_random_histories_are_merged_whole(clones, tmp_path):
-    many(clones, tmp_path, SHORT, 8)
+    many(clones, tmp_path, SHORT, TURNS)
 
 
 @pytest.mark.soak
@@ -391,7 +391,7 @@ def misdirecting(monkeypatch):
 def test_a_wrong_merge_is_found(clones, tmp_path, monkeypatch, wrong):
     wrong(monkeypatch)
     with pytest.raises(AssertionError, match=r"lost|twice|altered|misdirected|related"):
-        many(clones, tmp_path, 12, 20)
+        many(clones, tmp_path, SHORT, TURNS)
 
 
 # -- two sides -------------------------------------------------------------------------------------
@@ -692,12 +692,10 @@ def test_a_killed_process_leaves_no_half_merge(two, tmp_path):
     for number in range(6):
         place = tmp_path / f"killed{number}"
         shutil.copytree(root, place)
-        process = subprocess.Popen(
-            [sys.executable, "-c", code, str(place)], stderr=subprocess.DEVNULL
-        )
-        time.sleep(0.05 * number)
-        process.kill()
-        process.wait()
+        life = begin("-c", code, place)
+        time.sleep(0.01 * number)
+        life.kill()
+        life.communicate()
         with opened(place) as mem:
             merge_in(mem.store, None)
             assert len(everything(mem.store)) == 4

@@ -4,14 +4,14 @@ Each racer is a process of its own. They wait at a gate, so that they truly begi
 """
 
 import json
-import subprocess
-import sys
+import os
 import time
 
 import pytest
 
 import synapse
 from synapse.testing import FrozenClock
+from tests.crash.lives import begin
 
 RACERS = 8
 RACER = """
@@ -50,16 +50,7 @@ def root(tmp_path):
 def race(root, code, names=None):
     """What each of the racers got, in a list each."""
     names = names or ["eng-0"] * RACERS
-    command = [sys.executable, "-c", RACER, root]
-    racers = [
-        subprocess.Popen(
-            [*command, name, code],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for name in names
-    ]
+    racers = [begin("-c", RACER, root, name, code) for name in names]
     for racer in racers:
         assert racer.stdout.readline() == "ready\n"
     for racer in racers:
@@ -256,7 +247,7 @@ attempt(lambda: len(me.read()))
     for n in range(40):
         for place in ("entries/api/x", "inbox/eng-1/new"):
             path = f"{root}/{place}"
-            subprocess.run(["mkdir", "-p", path], check=True)
+            os.makedirs(path, exist_ok=True)
             with open(f"{path}/drop-{n}.md", "w") as file:
                 file.write(
                     text.format(f"{place[0]}{n}").replace(
@@ -300,7 +291,7 @@ def test_who_reads_while_the_index_is_derived_anew_sees_all_of_it(root, monkeypa
         ]
         reader = memory.as_agent("eng-1")
         assert reader.unread() == len(reader.read()) == count
-        process = subprocess.Popen([sys.executable, "-c", REBUILD, root])
+        process = begin("-c", REBUILD, root)
         looks = 0
         while process.poll() is None:
             with synapse.open(root) as other:
@@ -316,6 +307,7 @@ def test_who_reads_while_the_index_is_derived_anew_sees_all_of_it(root, monkeypa
             )
             assert reader.get(ids[0]).body == "0"
             looks += 1
+        process.communicate()
         assert process.returncode == 0
         assert looks > 3
 
@@ -329,13 +321,7 @@ for n in range(120):
     if n % 20 == 19:
         me.archive(ids[-5:])
 """
-    command = [sys.executable, "-c", RACER, root, "eng-0", code]
-    racers = [
-        subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        for _ in range(3)
-    ]
+    racers = [begin("-c", RACER, root, "eng-0", code) for _ in range(3)]
     for racer in racers:
         racer.stdin.write("go\n")
         racer.stdin.flush()

@@ -14,6 +14,7 @@ import pytest
 
 import synapse
 from synapse.index import copy
+from tests.crash.lives import begin
 
 PROGRAM = str(Path(__file__).with_name("confined.py"))
 SKIPPED = 77
@@ -76,33 +77,41 @@ def root(place):
 
 def confine(way, root, *words, given=""):
     """Run the program for tests in this way; skip where the system has it not."""
-    before = mounted(root) if way == "mount" else []
     if way == "chmod":
         subprocess.run(["chmod", "-R", "a-w", str(root)], check=True)
     if way == "user":  # whom the owner lets read
         subprocess.run(["chmod", "-R", "a+rX", str(root)], check=True)
     name = way if way in ("landlock", "user") else "none"
-    done = subprocess.run(
-        [*before, sys.executable, PROGRAM, name, *map(str, words)],
-        cwd="/",
-        env={
-            key: value
-            for key, value in os.environ.items()
-            if not key.startswith("SYNAPSE_")
-        }
-        | {"HOME": str(Path(root).parent)},
-        input=given,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    if done.returncode == SKIPPED or (way == "mount" and "unshare:" in done.stderr):
-        pytest.skip(f"no {way} here: {done.stderr}")
-    if way == "user" and "PermissionError" in done.stderr:
+    words = [PROGRAM, name, *map(str, words)]
+    env = {
+        key: value
+        for key, value in os.environ.items()
+        if not key.startswith("SYNAPSE_")
+    }
+    env["HOME"] = str(Path(root).parent)
+    if way == "mount":
+        done = subprocess.run(
+            [*mounted(root), sys.executable, *words],
+            cwd="/",
+            env=env,
+            input=given,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        code, out, err = done.returncode, done.stdout, done.stderr
+    else:
+        life = begin(*words, cwd="/", env=env)
+        life.stdin.write(given)
+        out, err = life.communicate(timeout=300)
+        code = life.returncode
+    if code == SKIPPED or (way == "mount" and "unshare:" in err):
+        pytest.skip(f"no {way} here: {err}")
+    if way == "user" and "PermissionError" in err:
         pytest.skip("the checkout cannot be read by another user")
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    assert code == 0, err
+    return json.loads(out)
 
 
 def run(way, root, *commands):

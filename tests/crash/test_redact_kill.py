@@ -2,9 +2,6 @@
 command, given again, finishes it; once it is done nothing brings the text back.
 """
 
-import subprocess
-import sys
-
 import pytest
 
 import synapse
@@ -12,6 +9,7 @@ from synapse import cli
 from synapse.log import redact as in_log
 from synapse.model.agents import Agent
 from tests.crash.killed import KILLED
+from tests.crash.lives import begin
 from tests.privacy.made import plain_in
 
 SAID = (
@@ -56,8 +54,9 @@ def command(root, id):
 
 
 def killed_at(root, id, call):
-    word = [sys.executable, "-c", PROGRAM, str(call), *command(root, id)]
-    return subprocess.run(word, capture_output=True, check=False, timeout=60).returncode
+    life = begin("-c", PROGRAM, call, *command(root, id))
+    life.communicate(timeout=60)
+    return life.returncode
 
 
 def what_is_wrong(root, id, text, before):

@@ -5,17 +5,15 @@ A sender whose cursor moves before a delivery was taken loses entries, and is fo
 """
 
 import json
-import os
 import random
 import signal
-import subprocess
-import sys
 import threading
 import time
 
 import pytest
 
 import synapse
+from tests.crash.lives import begin
 from tests.synapse.webhooks.conftest import declare, receiver, root, wait_for
 
 __all__ = ["receiver", "root"]  # fixtures
@@ -98,14 +96,12 @@ def ids_taken(receiver):
 
 
 def started(root, program):
-    return subprocess.Popen(
-        [sys.executable, "-c", program, str(root)], env=dict(os.environ)
-    )
+    return begin("-c", program, root)
 
 
 def stop(process):
     process.send_signal(signal.SIGKILL)
-    process.wait()
+    process.communicate()
 
 
 def test_killed_senders_lose_nothing(root, receiver):
