@@ -15,7 +15,7 @@ BOUNDS = {
     "children": 5,
     "live": 5,
     "turns": 20,
-    "tokens": 40_000,
+    "tokens": 20_000,
     "usd": 0.3,
     "seconds": 7.0,
 }

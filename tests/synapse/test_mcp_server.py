@@ -181,7 +181,7 @@ async def writer(root):
         await process.wait()
 
 
-def gone(pid, seconds=10):
+def gone(pid, seconds=60):
     end = time.monotonic() + seconds
     while alive(pid) and time.monotonic() < end:
         time.sleep(0.02)

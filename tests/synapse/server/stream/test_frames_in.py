@@ -158,5 +158,5 @@ def test_ten_thousand_frames_do_no_harm(site, caplog):
 
 def test_a_protocol_that_logs_what_it_is_sent_is_found_out(serve, caplog, monkeypatch):
     monkeypatch.setattr(run, "Sockets", WebSocketsSansIOProtocol)
-    errors, _ = played(serve(), 1_500, caplog)
+    errors, _ = played(serve(), 400, caplog)
     assert errors != []
