@@ -415,9 +415,12 @@ def test_what_a_slow_daemon_did_not_answer_in_time_is_given_once(folder, memory)
         daemon.wait(20)
 
 
-def test_many_hooks_at_once_give_each_conversation_everything_once(folder, memory):
+@pytest.mark.parametrize("many", [4, pytest.param(12, marks=pytest.mark.soak)])
+def test_many_hooks_at_once_give_each_conversation_everything_once(
+    folder, memory, many
+):
     run(folder, event(folder))
-    agents = [f"a{n}" for n in range(4)]
+    agents = [f"a{n}" for n in range(many)]
 
     def one(agent):
         more = {"agent_id": agent, "agent_type": "general-purpose"}
@@ -432,7 +435,7 @@ def test_many_hooks_at_once_give_each_conversation_everything_once(folder, memor
             texts.append(run(folder, event(folder, "PostToolUse", **more, **call)))
         return agent, texts
 
-    with ThreadPoolExecutor(4) as pool:
+    with ThreadPoolExecutor(many) as pool:
         futures = [pool.submit(one, agent) for agent in agents]
         ids = [
             memory.as_agent("boss")
@@ -443,7 +446,7 @@ def test_many_hooks_at_once_give_each_conversation_everything_once(folder, memor
         told = dict(future.result() for future in futures)
     assert {code for texts in told.values() for code, _, _ in texts} == {0}
     found = Runs(memory.store).all(state="running")
-    assert len({each.agent for each in found}) == len(found) == 5
+    assert len({each.agent for each in found}) == len(found) == many + 1
     for agent in agents:
         call = {
             "tool_name": "Bash",
@@ -465,16 +468,17 @@ def test_many_hooks_at_once_give_each_conversation_everything_once(folder, memor
     assert log(folder) == ""
 
 
-def test_a_killed_hook_leaves_a_workspace_that_works(folder, memory):
+@pytest.mark.parametrize("kills", [6, pytest.param(24, marks=pytest.mark.soak)])
+def test_a_killed_hook_leaves_a_workspace_that_works(folder, memory, kills):
     run(folder, event(folder))
-    for n in range(6):
+    for n in range(kills):
         process = started(folder)
         agent = {"agent_id": f"k{n}", "agent_type": "general-purpose"}
         process.stdin.write(
             json.dumps(event(folder, "SubagentStart", **agent)).encode()
         )
         process.stdin.close()
-        time.sleep(0.02 + n * 0.02)
+        time.sleep(0.02 + 0.12 * n / kills)
         process.send_signal(signal.SIGKILL)
         process.wait()
         process.stdout.close()

@@ -26,9 +26,9 @@ def open_site(serve, fill):
     return site
 
 
-@pytest.mark.parametrize("agent", ["operator", "lead"])
-def test_every_answer_is_documented(open_site, agent, tmp_path):
-    check(open_site, agent, tmp_path, SHORT)
+def test_every_answer_is_documented(open_site, tmp_path):
+    """Three requests of each kind by whom all is answered; sixty, and whom it is not, in the soak."""
+    check(open_site, "operator", tmp_path, SHORT)
 
 
 @pytest.mark.soak

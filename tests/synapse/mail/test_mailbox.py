@@ -460,8 +460,9 @@ def test_every_column_of_the_document_is_there(post, mem):
 # -- counts ----------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("acts", [100, pytest.param(300, marks=pytest.mark.soak)])
 @IN_FOLDER
-def test_a_count_is_what_looking_gives_whatever_happens(mem, post):
+def test_a_count_is_what_looking_gives_whatever_happens(mem, post, acts):
     """Poll reads a sum that triggers keep; here it is held against looking at every message, act by
     act.
     """
@@ -471,7 +472,7 @@ def test_a_count_is_what_looking_gives_whatever_happens(mem, post):
         id = dice.choice(sent)
         return act(post[mem.store.current(id).author], id)
 
-    acts = {
+    deeds = {
         "send": lambda mail: sent.append(
             mail.send(dice.choice(["all", "nova", "team:ops", "rook,nova"]), "x").id
         ),
@@ -487,12 +488,12 @@ def test_a_count_is_what_looking_gives_whatever_happens(mem, post):
         "resolve": lambda mail: by_author(lambda own, id: own.agent_memory.resolve(id)),
         "wait": lambda mail: mem.store.clock.advance("10m"),
     }
-    done = dict.fromkeys(acts, 0)
+    done = dict.fromkeys(deeds, 0)
     sent.append(post["helios"].send("all", "first").id)
-    for _ in range(100):
-        name = dice.choice([*acts, "send", "read", "archive", "restore"])
+    for _ in range(acts):
+        name = dice.choice([*deeds, "send", "read", "archive", "restore"])
         try:
-            acts[name](dice.choice([*post.values()]))
+            deeds[name](dice.choice([*post.values()]))
             done[name] += 1
         except synapse.SynapseError:
             pass

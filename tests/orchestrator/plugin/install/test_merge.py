@@ -177,7 +177,7 @@ def names_in(data: bytes) -> list[bytes]:
     return sorted(set(re.findall(rb'"u\d+"', data)))
 
 
-def check(install: Install, uninstall: Uninstall, examples: int = 150) -> None:
+def check(install: Install, uninstall: Uninstall, examples: int = 40) -> None:
     """Play install, edit, uninstall on random documents: what is left is what the edits alone would
     have left."""
 
@@ -223,8 +223,9 @@ def user_values(data: bytes) -> Any:
     }
 
 
-def test_random_documents_come_back_to_the_byte() -> None:
-    check(put_in, take_out)
+@pytest.mark.parametrize("many", [40, pytest.param(150, marks=pytest.mark.soak)])
+def test_random_documents_come_back_to_the_byte(many: int) -> None:
+    check(put_in, take_out, many)
 
 
 @examples(80, database=None, suppress_health_check=list(HealthCheck))
