@@ -341,7 +341,7 @@ KINDS = {
     "pipe": lambda path, away: os.mkfifo(path),
     "device": lambda path, away: os.mknod(path, 0o600 | stat.S_IFCHR, os.makedev(1, 5)),
 }
-SECONDS = 8  # after which a process that waits for a pipe is killed
+SECONDS = 60  # after which a process that waits for a pipe is killed
 
 
 # Every verb meets these, and these verbs every kind.

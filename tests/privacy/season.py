@@ -88,8 +88,10 @@ class Season:
         self.other.close()
         self.memory.close()
 
-    def play(self):
-        """Play all days and nights; return what was found where nothing may be."""
+    def play(self, until=None):
+        """Play all days and nights; return what was found where nothing may be. Ends with the
+        night that finds it at this place, if one is named.
+        """
         for night in range(self.size.nights):
             self._write(night)
             self._redact(night)
@@ -100,6 +102,8 @@ class Season:
             self._look(night, self.redacted.values())
             self._again()
             self.clock.advance("8h")
+            if until and any(until in str(what) for what in self.found):
+                return self.found
         self._look("the end", self._all())
         report = self.memory.verify()
         self.found += [("verify", problem) for problem in report.problems]

@@ -114,7 +114,7 @@ def test_what_forgets_a_place_is_found_out(
     begun, capsys, monkeypatch, owner, name, wrong, where
 ):
     monkeypatch.setattr(owner, name, wrong)
-    found = begun(LEAST).play()
+    found = begun(LEAST).play(where)
     while OPEN:
         os.close(OPEN.pop())
     assert any(where in str(what) for what in found)
