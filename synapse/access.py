@@ -128,7 +128,7 @@ class Access:
         shown. Forbidden where that is limited and the namespace is beyond its project.
         """
         trusts = ["local", *(self.entry(id).trust for id in sources)]
-        if any(map(self._doubts_of, runs)):
+        if any(self._doubts_of(run) for run in runs if isinstance(run, str)):
             trusts.append("unverified")
         if not (ids := self.doubts()):
             return passed_on(trusts)

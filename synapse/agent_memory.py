@@ -16,6 +16,7 @@ from synapse.errors import (
     QueueFull,
 )
 from synapse.index.reading import asks_again
+from synapse.model import kinds
 from synapse.model.agents import Agent
 from synapse.model.dates import When
 from synapse.model.dates import since as parse_since
@@ -142,7 +143,7 @@ class AgentMemory:
                 f"ttl {draft.ttl!r} is over at once: write a longer one, such as 30m or 7d",
                 ttl=draft.ttl,
             )
-        runs = draft.more.get("cites") or ()
+        runs = kinds.items_of(draft.more.get("cites") or ())
         trust = self.access.trust(draft.namespace, draft.derived_from, runs)
         entry = admit(draft, agent, self.store.settings, trust=trust)
         for id in entry.replaces:

@@ -7,13 +7,17 @@ from __future__ import annotations
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options, Usage
 from synapse.cli.frame.table import draw_table
+from synapse.system.quoting import clean
 from synapse.system.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from synapse.webhooks.status import State
 
 ACTS = ("list", "status", "test", "resend", "run")
 FAILED = 1
+READY = "ready"  # what a webhook is that sends
 
 
 def webhooks_options(parser: Options) -> None:
@@ -48,19 +52,27 @@ def _list(call: Call) -> int:
     rows = status.states(call.memory.store)
     call.show(
         lambda: {"webhooks": [row.listed() for row in rows]},
-        lambda: (
-            draw_table(
-                ("name", "state", "reads as", "address"),
-                [
-                    (row.name, row.state, row.reader or "public", row.url)
-                    for row in rows
-                ],
-            )
-            if rows
-            else "no webhook is declared in synapse.yaml"
-        ),
+        lambda: _table(rows) if rows else "no webhook is declared in synapse.yaml",
     )
     return 0
+
+
+def _table(rows: Sequence[State]) -> str:
+    """Return webhooks as a table, and below it why some of them send nothing."""
+    table = draw_table(
+        ("name", "state", "reads as", "address"),
+        [
+            (
+                row.name,
+                READY if row.state == READY else "sends nothing",
+                row.reader or "public",
+                row.url,
+            )
+            for row in rows
+        ],
+    )
+    idle = [f"{row.name}: {row.state}" for row in rows if row.state != READY]
+    return "\n".join([table, *(clean(line) for line in idle)])
 
 
 def _status(call: Call) -> int:
@@ -84,9 +96,10 @@ def _format(row: State) -> str:
     error = (
         f"; last error: {row.error['text']} ({row.error['time']})" if row.error else ""
     )
+    cursor = "not begun" if row.cursor is None else f"cursor {row.cursor}"
     lines = [
         f"{row.name}: {row.state}; {row.sent} sent, {row.pending} waiting,"
-        f" {len(row.dead)} dead; cursor {row.cursor}{error}"
+        f" {len(row.dead)} dead; {cursor}{error}"
     ]
     for letter in row.dead:
         lines.append(

@@ -259,12 +259,17 @@ def _checked(name: str, form: str, value: Any) -> Any:
         return value
     if form == "json":
         return _json(name, value)
-    items = list(value) if form == "list" and not isinstance(value, str) else [value]
+    items = items_of(value) if form == "list" else [value]
     for item in items:
         _text(name, item)
         if form == "id" and not is_id(item):
             raise InvalidEntry(f"{name} {item!r} is not the id of an entry", field=name)
     return tuple(items) if form == "list" else value
+
+
+def items_of(value: Any) -> list[Any]:
+    """Return the items of a field that is a list: a value that is none is its one item."""
+    return [*value] if isinstance(value, list | tuple | set | frozenset) else [value]
 
 
 def text(name: str, value: Any) -> str:

@@ -18,7 +18,7 @@ import synapse
 from orchestrator import Supervisor, Task, Team
 from orchestrator.engines.clients import CODEX, WRITTEN
 from orchestrator.engines.scripted import Move, Scripted
-from synapse import Agent, Forbidden, tools
+from synapse import Agent, Forbidden, InvalidEntry, tools
 from synapse.brain import UnifiedBrain
 from synapse.compat.migrate import migrate
 from synapse.exchange import merge_in
@@ -586,6 +586,14 @@ def test_what_comes_out_of_a_limited_run_is_believed_no_more(memory):
         me.read()
         fact = knowledge.remember(lead, "after", cites=(me.writer.run,))
         assert (fact.trust, fact.authority) == ("unverified", 0)
+        draft = Draft("as one", fact.namespace, "lead", kind="fact")
+        for n, cites in enumerate((me.writer.run, {me.writer.run}, [me.writer.run])):
+            more = {"cites": cites}
+            one = draft._replace(id=f"fact_{n:012x}", more=more)
+            assert lead.write(one).trust == "unverified", cites
+        for cites in (5, [5], {"run": 1}):
+            with pytest.raises(InvalidEntry):
+                lead.write(draft._replace(id="fact_" + "f" * 12, more={"cites": cites}))
         memory.as_agent("operator").vouch(entry.id)
         fact = knowledge.remember(lead, "vouched for", cites=(me.writer.run,))
         assert fact.trust == "local"
