@@ -12,7 +12,6 @@ import re
 import socket
 import ssl
 from collections.abc import Mapping
-from functools import cache
 from urllib.parse import urlsplit
 
 from synapse.errors import Forbidden
@@ -91,12 +90,6 @@ async def _post(
         writer.transport.abort()
 
 
-@cache
-def _certificates() -> ssl.SSLContext:
-    """Return what receivers are checked against: read when one is https, and once."""
-    return ssl.create_default_context()
-
-
 async def _connected(
     place: Place, numbers: list[str], wire: Wire
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -104,7 +97,7 @@ async def _connected(
     failed: OSError | None = None
     tls = None
     if place.scheme == "https":
-        tls = wire.tls or _certificates()
+        tls = wire.tls or ssl.create_default_context()
     for number in numbers:
         try:
             return await asyncio.open_connection(

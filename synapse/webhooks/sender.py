@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import ssl
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -98,6 +99,8 @@ class Sender:
     async def run(self, stop: asyncio.Event) -> None:
         """Send until told to stop. What is on its way then is sent again by the next sender."""
         loop, changed = asyncio.get_running_loop(), asyncio.Event()
+        if self.wire.tls is None:
+            self.wire = self.wire._replace(tls=ssl.create_default_context())
         under_way: set[asyncio.Task[None]] = set()
         ended = Flag()
         listener = Thread(target=self._listen, args=(loop, changed, ended), daemon=True)
