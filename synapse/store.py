@@ -256,7 +256,7 @@ class Store:
 
     @declared_settings.setter
     def declared_settings(self, settings: Settings | None) -> None:
-        self.operator_files.declared_settings = settings
+        self.operator_files.declare(settings)
 
     @property
     def signed(self) -> Signatures | None:

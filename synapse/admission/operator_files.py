@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+from _thread import allocate_lock
 from collections.abc import Iterable
 
 from synapse.errors import InvalidEntry, StoreError, SynapseError
@@ -38,6 +39,8 @@ class OperatorFiles:
         self.index = index
         self.signed: Signatures | None = None
         self.turn = -1  # which log they were noticed for, where that is known
+        self.guard = allocate_lock()
+        self.editions = 0  # how often the settings were found to be others
         self.declared_settings: Settings | None = None
         self._complaints: dict[str, list[str]] | None = None
         if not isinstance(log, FilesLog):
@@ -143,7 +146,7 @@ class OperatorFiles:
         was = _settings_from(stored) if stored else None
         assert self.log is not None
         settings, strays = self.log.read_settings(was)
-        self.declared_settings = settings
+        self.declare(settings)
         self._complain(strays)
         if was is not None and was != settings:
             fields = {
@@ -162,7 +165,8 @@ class OperatorFiles:
         assert self.log is not None
         now = self.log.signatures()
         if now != self.signed:
-            self.signed, self.declared_settings = now, None
+            self.signed = now
+            self.declare(None)
 
     def sign(self, *paths: str) -> None:
         """Note these files of the operator's as they are: they were just written through this
@@ -209,9 +213,22 @@ class OperatorFiles:
 
     @property
     def settings(self) -> Settings:
-        if self.declared_settings is None:
-            self.declared_settings = self._kept_settings() or self._read_settings()
-        return self.declared_settings
+        """Return the settings as they were last noticed, which are read where nobody has. What
+        another thread notices meanwhile stands.
+        """
+        while (settings := self.declared_settings) is None:
+            edition = self.editions
+            read = self._kept_settings() or self._read_settings()
+            with self.guard:
+                if edition == self.editions:
+                    self.declared_settings = read
+        return settings
+
+    def declare(self, settings: Settings | None) -> None:
+        """Set what the settings are from now on; None where their file is to be read again."""
+        with self.guard:
+            self.editions += 1
+            self.declared_settings = settings
 
     @property
     def complaints(self) -> dict[str, list[str]]:
