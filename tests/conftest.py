@@ -49,6 +49,7 @@ def pytest_configure(config):
     if in_memory:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY)
     place = tempfile.mkdtemp(prefix="synapse-", dir=MEMORY if in_memory else None)
+    os.chmod(place, 0o755)  # tests that act as other users work below it
     atexit.register(shutil.rmtree, place, ignore_errors=True)
     # of the product's own temporary folders, also in processes that tests start
     os.environ["TMPDIR"] = tempfile.tempdir = place

@@ -548,12 +548,15 @@ def test_another_workspace_is_merged_without_git(two, tmp_path):
 
 
 def test_a_stranger_workspace_is_merged_whole(two, tmp_path):
-    """It shares no record: its agents come along."""
+    """It shares no record: who believes it has its agents come along."""
     with synapse.init(str(tmp_path / "other")) as mem:
         mem.register(synapse.Agent("cyd", read=["*"], write=["*"]))
         mem.as_agent("cyd").append("from outside", "api/x")
     with opened(two.roots[0]) as mem:
-        assert merge_in(mem.store, str(tmp_path / "other")).records == 2
+        with pytest.raises(synapse.Conflict, match="cyd"):
+            merge_in(mem.store, str(tmp_path / "other"))
+        merged = merge_in(mem.store, str(tmp_path / "other"), believe=True)
+        assert merged.records == 2
         mem.store.refresh(force=True)
         assert {"from outside", "first of 0"} <= {
             entry.body for entry in everything(mem.store)
@@ -746,7 +749,7 @@ def test_a_torn_line_is_sealed_before_another_history_follows_it(tmp_path):
     with open(ours / "journal" / "000000000001.jsonl", "ab") as file:
         file.write(b'{"chain":"half a li')
     with opened(ours) as mem:
-        merge_in(mem.store, str(theirs))
+        merge_in(mem.store, str(theirs), believe=True)
         assert mem.verify().problems == ()
         assert sorted(entry.body for entry in mem.as_agent("ann").read()) == [
             "of ours",

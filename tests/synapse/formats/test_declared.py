@@ -272,7 +272,7 @@ def test_a_time_to_live_may_stand_with_its_namespace():
     found = declared.parse_settings(
         "namespaces:\n  api/*: 30d\nttl:\n  team/*: 14d\nusers: {1000: eng-a}\n"
     )
-    assert (found.ttls, found.users) == (
+    assert (dict(found.ttl), found.users) == (
         {"api/*": "30d", "team/*": "14d"},
         (("1000", "eng-a"),),
     )

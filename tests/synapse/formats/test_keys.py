@@ -140,7 +140,7 @@ def test_a_bad_value_leaves_the_last_good_one_and_the_rest():
     )
     text += "quota: 5\n"
     found, problems = read_settings(text, "synapse.yaml", last)
-    assert (found.reputation, found.ttls, found.staging_limit) == (
+    assert (found.reputation, dict(found.ttl), found.staging_limit) == (
         "on",
         {"api/*": "5d"},
         7,

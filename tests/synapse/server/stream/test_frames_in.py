@@ -142,7 +142,8 @@ def played(site, count, caplog, seed=3):
 def test_no_frame_does_harm(site, caplog):
     errors, growth = played(site, 1_000, caplog)
     assert errors == []
-    assert growth < 400_000
+    # what is closed is forgotten only after some seconds; frames that are kept take 10 MB
+    assert growth < 3_000_000
     frames = over_websocket(site.address, site.token("eng"), since=0)
     assert current(frames) == []
     frames.close()
