@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from synapse.cli.frame.call import Call
@@ -89,18 +88,26 @@ def open_supervisor(call: Call, engine: str) -> Supervisor:
 async def with_servers(
     supervisor: Supervisor, servers: list[str] | None, work: Work[T]
 ) -> T:
-    """Return what comes of the work, done while the servers of its tools run."""
+    """Return what comes of the work, done while the servers of its tools run. One that ends fails
+    the calls of its tools, and no run.
+    """
     if not servers:
         return await work()
+    import asyncio
     import shlex
 
-    from orchestrator.tools.mcp import mcp_tools
+    from orchestrator.tools.mcp import connect
 
-    async with AsyncExitStack() as stack:
+    connections: list[asyncio.Task[None]] = []
+    try:
         for server in servers:
             names = [tool.tool.name for tool in supervisor.user_tools]
             address = server if "://" in server else shlex.split(server)
-            supervisor.user_tools += await stack.enter_async_context(
-                mcp_tools(address, taken=names)
-            )
+            connection, tools = await connect(address, names)
+            connections.append(connection)
+            supervisor.user_tools += tools
         return await work()
+    finally:
+        for connection in connections:
+            connection.cancel()
+        await asyncio.gather(*connections, return_exceptions=True)

@@ -13,7 +13,7 @@ import pytest
 
 from orchestrator.tools import functions
 from orchestrator.tools.functions import ToolFailed
-from orchestrator.tools.mcp import mcp_tools
+from orchestrator.tools.mcp import connect, mcp_tools
 
 SERVER = """
 import os, sys
@@ -240,6 +240,23 @@ def test_nothing_of_a_server_outlives_its_block(tmp_path):
     assert [pid for pid in pids if not gone(pid)] == []
 
 
+async def outlived(address):
+    """Return the calls that fail when a server dies in one of them; nothing else ends with it."""
+    connection, tools = await connect(address, ())
+    tool, failed = {tool.tool.name: tool for tool in tools}, []
+    for name in ("die", "find", "find"):
+        try:
+            async with asyncio.timeout(20):
+                await functions.carry_out(
+                    tool[name], {"title": "Ulysses"} if name == "find" else {}
+                )
+        except ToolFailed:
+            failed.append(name)
+    connection.cancel()
+    await asyncio.gather(connection, return_exceptions=True)
+    return failed
+
+
 def test_a_server_is_reached_by_its_address(server, free_port):
     with subprocess.Popen(
         [*server, str(free_port)], stderr=subprocess.PIPE, text=True
@@ -256,6 +273,7 @@ def test_a_server_is_reached_by_its_address(server, free_port):
                     break
             address = f"http://127.0.0.1:{free_port}/mcp"
             assert within(address, body) == "Ulysses 1"
+            assert asyncio.run(outlived(address)) == ["die", "find", "find"]
         finally:
             running.kill()
             running.wait(10)

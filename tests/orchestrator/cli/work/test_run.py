@@ -599,7 +599,7 @@ def test_resume_with_the_tools_of_a_server(here, run, tmp_path):
     process = subprocess.Popen(
         line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while not (runs := run("ps", "--json").json["runs"]) and time.monotonic() < end:
         time.sleep(0.05)
     process.send_signal(signal.SIGKILL)
