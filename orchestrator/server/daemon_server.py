@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from synapse.errors import StoreError
 from synapse.server.announcement import Running, announce, near, withdraw
 from synapse.server.application import Serving, build
-from synapse.server.run import introduction
+from synapse.server.run import introduction, spare_collector
 from synapse.server.run import server as server_of
 from synapse.system import listening
 
@@ -40,6 +40,7 @@ def served(
     try:
         thread.start()
         _await(thread, lambda: server.started)
+        spare_collector()
         announce(root, running)
         for line in introduction(serving, root, address):
             note(line)

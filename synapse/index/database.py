@@ -17,10 +17,10 @@ from synapse.system.typed import TYPE_CHECKING, Any, T
 if TYPE_CHECKING:
     from synapse.system.lock import Lock
 
-VERSION = "19"
+VERSION = "20"
 INDEX = ("schema.sql", "queries.sql", VERSION)
 KEPT = 500
-_FOR_SPEED = frozenset(("meta", "tokens", "words", "long", "lanes", "swept"))
+_FOR_SPEED = frozenset(("meta", "tokens", "words", "long", "lanes", "swept", "taking"))
 _HERE = os.path.dirname(__file__)
 _LOADED: dict[str, dict[str, str]] = {}
 _EMPTY: dict[tuple[str, str, str], bytes] = {}  # of each kind, as it begins in memory

@@ -41,7 +41,7 @@ class Filter(NamedTuple):
     kinds: tuple[str, ...] = ()
 
 
-class Pages:
+class Loaded:
     """What every answer needs: the file, the names, and the entries that were built."""
 
     __slots__ = ("cursor", "db", "entries", "mark", "names", "turn")
@@ -66,6 +66,83 @@ class Pages:
     def declared(self) -> Declared:
         """Return the agents that are declared, as of this moment."""
         return self.names.declared
+
+    # -- entries -----------------------------------------------------------------------------------
+
+    def load(
+        self, rows: Sequence[tuple[int, int, int]], now: int, reach: Reach
+    ) -> list[Entry]:
+        """Return the entries of these rows (seq, rec, rev), in their order, with the disputes that
+        this reader sees now.
+        """
+        if not rows:
+            return []
+        cached = self.entries.get
+        loaded = [cached((seq, rev)) for seq, _, rev in rows]
+        result = [entry for entry in loaded if entry is not None]
+        if len(result) < len(rows):
+            result = self._load(rows)
+        seqs = [row[0] for row in rows]
+        ends = {"first": min(seqs), "last": max(seqs)}
+        disputed = self._disputed(ends)
+        if disputed:
+            return [
+                self._with_peers(entry, now, reach) if entry.seq in disputed else entry
+                for entry in result
+            ]
+        return result
+
+    def _load(self, rows: Sequence[tuple[int, int, int]]) -> list[Entry]:
+        """Return the entries of these rows, some of which were not built yet."""
+        entries = self.entries
+        missing = [row for row in rows if (row[0], row[2]) not in entries]
+        if len(entries) + len(missing) > CACHED:
+            entries = self.entries = {}  # another thread may be reading the old one
+            missing = list(rows)
+        revs = {seq: rev for seq, _, rev in missing}
+        seqs = list(revs)
+        for start in range(0, len(seqs), 500):
+            for row in self._rows(seqs[start : start + 500]):
+                entries[row[0], revs[row[0]]] = entry_from(row)
+        return [entries[seq, rev] for seq, _, rev in rows]
+
+    def _rows(self, seqs: Sequence[int]) -> Iterable[Any]:
+        return self.db.run("rows", seqs=seqs)
+
+    def _disputed(self, ends: dict[str, int]) -> set[int]:
+        return {seq for (seq,) in self.db.run("disputed_between", ends)}
+
+    def _with_peers(self, entry: Entry, now: int, reach: Reach) -> Entry:
+        values = {"seq": entry.seq, "now": now, "me": reach.me}
+        peers = tuple(
+            id
+            for (id,) in self.db.run(
+                "peers", values, nids=reach.nids, audiences=reach.audiences
+            )
+        )
+        return entry._replace(disputed=peers)
+
+    # -- places ------------------------------------------------------------------------------------
+
+    def floor(self, since: int | None) -> int:
+        """Return the seq after which everything was received since this microsecond."""
+        if since is None:
+            return 0
+        row = self.db.run("floor_of", {"at": since}).fetchone()
+        return _ALL if row is None else row[0]
+
+    def ceiling(self, until: int | None) -> int:
+        """Return the seq of the last entry that was received before this microsecond."""
+        if until is None:
+            return _ALL
+        row = self.db.run("ceiling_of", {"at": until}).fetchone()
+        return 0 if row is None else row[0]
+
+
+class Pages(Loaded):
+    """The pages of the index as it is."""
+
+    __slots__ = ()
 
     # -- pages -------------------------------------------------------------------------------------
 
@@ -282,71 +359,6 @@ class Pages:
         """Return when the next hidden entry comes back because the one that outranked it lapses."""
         row = self.db.run("next_release", {"now": now}).fetchone()
         return NEVER if row is None else int(row[0])
-
-    # -- entries -----------------------------------------------------------------------------------
-
-    def load(
-        self, rows: Sequence[tuple[int, int, int]], now: int, reach: Reach
-    ) -> list[Entry]:
-        """Return the entries of these rows (seq, rec, rev), in their order, with the disputes that
-        this reader sees now.
-        """
-        if not rows:
-            return []
-        cached = self.entries.get
-        loaded = [cached((seq, rev)) for seq, _, rev in rows]
-        result = [entry for entry in loaded if entry is not None]
-        if len(result) < len(rows):
-            result = self._load(rows)
-        seqs = [row[0] for row in rows]
-        ends = {"first": min(seqs), "last": max(seqs)}
-        disputed = {seq for (seq,) in self.db.run("disputed_between", ends)}
-        if disputed:
-            return [
-                self._with_peers(entry, now, reach) if entry.seq in disputed else entry
-                for entry in result
-            ]
-        return result
-
-    def _load(self, rows: Sequence[tuple[int, int, int]]) -> list[Entry]:
-        """Return the entries of these rows, some of which were not built yet."""
-        entries = self.entries
-        missing = [row for row in rows if (row[0], row[2]) not in entries]
-        if len(entries) + len(missing) > CACHED:
-            entries = self.entries = {}  # another thread may be reading the old one
-            missing = list(rows)
-        revs = {seq: rev for seq, _, rev in missing}
-        seqs = list(revs)
-        for start in range(0, len(seqs), 500):
-            for row in self.db.run("rows", seqs=seqs[start : start + 500]):
-                entries[row[0], revs[row[0]]] = entry_from(row)
-        return [entries[seq, rev] for seq, _, rev in rows]
-
-    def _with_peers(self, entry: Entry, now: int, reach: Reach) -> Entry:
-        values = {"seq": entry.seq, "now": now, "me": reach.me}
-        peers = tuple(
-            id
-            for (id,) in self.db.run(
-                "peers", values, nids=reach.nids, audiences=reach.audiences
-            )
-        )
-        return entry._replace(disputed=peers)
-
-    # -- places ------------------------------------------------------------------------------------
-
-    def floor(self, since: int | None) -> int:
-        """Return the seq after which everything was received since this microsecond."""
-        if since is None:
-            return 0
-        row = self.db.run("floor_of", {"at": since}).fetchone()
-        return _ALL if row is None else row[0]
-
-    def ceiling(self, until: int | None) -> int:
-        """Return the seq of the last entry that was received before this microsecond."""
-        if until is None:
-            return _ALL
-        row = self.db.run("ceiling_of", {"at": until}).fetchone()
-        return 0 if row is None else row[0]
 
 
 def priority_numbers(names: tuple[str, ...]) -> tuple[int, ...]:

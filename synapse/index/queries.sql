@@ -443,6 +443,9 @@ on conflict do update set live = live + excluded.live
 -- name: swept
 select at from swept
 
+-- name: put_taking
+update taking set seq = ?
+
 -- name: put_swept
 update swept set at = :at
 
@@ -920,3 +923,55 @@ delete from reactions where aid = :aid and sign = :sign
 -- name: put_thread_act
 update threads set closed = coalesce(:closed, closed), subject = coalesce(:subject, subject), tags = coalesce(:tags, tags)
 where id = :id
+
+-- fragment: changed_since
+exists (select 1 from entries_before b where b.seq = e.seq and b.record > :cursor)
+
+-- fragment: then
+(select n.seq, n.nid, n.aid, n.audience, n.at, n.expires, n.rec, n.kind, coalesce(b.hidden, n.hidden) as hidden,
+  coalesce(b.archived, n.archived) as archived, coalesce(b.prio, n.prio) as prio, coalesce(b.rev, n.rev) as rev
+  from entries n left join entries_before b on b.seq = n.seq
+    and b.record = (select min(record) from entries_before where seq = n.seq and record > :cursor))
+
+-- name: past_page
+select seq, rec, rev from (
+  select * from (select e.seq, e.rec, e.rev from entries e not indexed
+    where e.seq > :floor and e.seq <= :cursor and e.prio in ({prios}) and {live} and {seen} and e.kind <> :unless
+      and not {changed_since}
+    order by e.seq desc limit :limit)
+  union all
+  select e.seq, e.rec, e.rev from (select distinct seq from entries_before where record > :cursor) c
+    cross join {then} e on e.seq = c.seq
+  where e.seq > :floor and e.seq <= :cursor and e.prio in ({prios}) and {live} and {seen} and e.kind <> :unless)
+order by seq desc limit :limit
+
+-- name: past_rows
+select e.seq, e.at, e.expires, e.archived, t.id,
+  coalesce((select head from heads_before where rec = e.rec and record > :cursor order by record limit 1), t.head), t.body
+from {then} e join texts t on t.rec = e.rec where e.seq in ({seqs})
+
+-- name: past_disputed
+select seq from disputes where seq between :first and :last
+union select seq from disputes_before where seq between :first and :last and record > :cursor and stood
+
+-- name: past_peers
+select t.id from (
+  select peer from disputes d where seq = :seq and not exists (
+    select 1 from disputes_before where seq = d.seq and peer = d.peer and record > :cursor)
+  union
+  select peer from disputes_before d where seq = :seq and stood and record = (
+    select min(record) from disputes_before where seq = d.seq and peer = d.peer and record > :cursor)) d
+cross join {then} e on e.seq = d.peer join texts t on t.rec = e.rec
+where {live} and {seen} order by d.peer
+
+-- name: past_agents
+select seq, fields from acts indexed by acts_of_rulings where kind in
+  ('archive', 'restore', 'resolve', 'approve', 'reject', 'vouch', 'undo', 'review', 'agent', 'settings', 'taint')
+  and kind = 'agent' and seq <= :cursor order by seq
+
+-- name: entries_around
+select coalesce((select seq from entries where at <= :at order by at desc, seq desc limit 1), 0),
+  coalesce((select seq from entries where at > :at order by at, seq limit 1), 4611686018427387904)
+
+-- name: last_act_at
+select seq from acts where seq > :floor and seq < :end and at <= :at order by seq desc limit 1

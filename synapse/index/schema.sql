@@ -1,5 +1,5 @@
 -- The projection. Everything here is derived from the log and may be deleted at any time.
--- Change anything, raise VERSION in db.py: an older index is dropped and built again.
+-- Change anything, raise VERSION in database.py: an older index is dropped and built again.
 
 create table meta(key text primary key, value text not null) without rowid;
 create table namespaces(nid integer primary key, name text not null unique);
@@ -99,6 +99,31 @@ create index fates_hider on fates(hider);
 create table disputes(seq integer, peer integer, primary key(seq, peer)) without rowid;
 create index disputes_peer on disputes(peer);
 create table staged(rec integer primary key, at integer not null);
+
+-- What a later record changed, as it was before that record: how an entry stands, its head, a dispute. By it the index
+-- answers as of an earlier record, and nobody pays for it but who changes something.
+create table taking(seq integer not null);  -- the record that is being taken in
+insert into taking values(0);
+create table entries_before(seq integer, record integer, hidden integer not null, archived integer not null,
+  prio integer not null, rev integer not null, primary key(seq, record)) without rowid;
+create index entries_before_record on entries_before(record);
+create table heads_before(rec integer, record integer, head text not null, primary key(rec, record)) without rowid;
+create table disputes_before(seq integer, peer integer, record integer, stood integer not null,
+  primary key(seq, peer, record)) without rowid;
+create trigger entry_changes after update of hidden, archived, prio, rev on entries
+when old.hidden <> new.hidden or old.archived <> new.archived or old.prio <> new.prio or old.rev <> new.rev begin
+  insert or ignore into entries_before
+    select old.seq, t.seq, old.hidden, old.archived, old.prio, old.rev from taking t;
+end;
+create trigger head_changes after update of head on texts when old.head <> new.head begin
+  insert or ignore into heads_before select old.rec, t.seq, old.head from taking t;
+end;
+create trigger dispute_begins after insert on disputes begin
+  insert or ignore into disputes_before select new.seq, new.peer, t.seq, 0 from taking t;
+end;
+create trigger dispute_ends after delete on disputes begin
+  insert or ignore into disputes_before select old.seq, old.peer, t.seq, 1 from taking t;
+end;
 
 -- Every record that is not an entry, and what it speaks of.
 create table acts(seq integer primary key, at integer not null, kind text not null, by text not null, fields text not null);

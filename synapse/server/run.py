@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
@@ -30,6 +31,7 @@ def serve(
     """Serve until a signal; `ready` is given the address."""
     listener = listening.listen(host, port)
     ready(listening.address(host, listener.getsockname()[1]))
+    spare_collector()
     server(app).run(sockets=[listener])
 
 
@@ -44,6 +46,14 @@ def server(app: FastAPI) -> uvicorn.Server:
         ws_ping_timeout=PING,
         ws_per_message_deflate=False,  # costs each idle WebSocket 40 KB
     )
+
+
+def spare_collector() -> None:
+    """Leave what the program is made of out of the rounds of the garbage collector: a full one took
+    30 to 40 ms, within whichever request it fell. For a process that serves from now on.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def introduction(serving: Serving, root: str, address: str) -> Iterator[str]:

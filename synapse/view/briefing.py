@@ -9,6 +9,7 @@ from operator import attrgetter
 from synapse.authority import visible
 from synapse.errors import InvalidQuery
 from synapse.index.derive.corrections import corrected, steps_of
+from synapse.index.past import Past, past_of
 from synapse.index.replay import snapshot_of
 from synapse.index.snapshot import Filter, Snapshot
 from synapse.model.agents import Agent
@@ -65,17 +66,20 @@ def brief(
             f"worth is {worth!r:.60}: write what synapse.model.worth.Worth gives, or none",
             worth=str(worth),
         )
-    with store.snapshot(look=True, words=bool(about)) as snap:
-        now, live = store.clock(), snap
+    with store.snapshot(look=True, words=bool(about)) as live:
+        now = store.clock()
+        snap: Snapshot | Past = live
         if as_of is not None:
             now = _moment(as_of, now)
-            snap = past(store, now, until, words=bool(about))
+            then = None if about or worth else past_of(live, agent, now, until)
+            snap = then or past(store, now, until, words=bool(about))
             agent = (
                 snap.declared.get(agent.id, agent).joined(project) if agent else None
             )
         entries = chosen(snap, agent, now)
         matches: About = {}
         if agent is not None and department is None and (about or worth):
+            assert isinstance(snap, Snapshot)  # a past one is for views about nothing
             entries, matches = _for_task(snap, agent, about, entries, now)
         if as_of is not None and until is None and live.names.contained:
             # what was tainted since is in no later view, of whichever moment that is
@@ -132,7 +136,7 @@ def _shut(entries: Iterable[Entry]) -> list[Entry]:
     return [shut(entry) for entry in entries]
 
 
-def chosen(snap: Snapshot, agent: Agent | None, now: int) -> list[Entry]:
+def chosen(snap: Snapshot | Past, agent: Agent | None, now: int) -> list[Entry]:
     """Return what a view is made of, in the order of the log: all that is critical or important,
     and the info of the last day. The day ends on a whole hour, so that entries leave together and a
     prompt's beginning lasts.
@@ -161,7 +165,9 @@ def _for_task(
     return sorted(unique.values(), key=_BY_SEQ), by_seq
 
 
-def _shown(snap: Snapshot, agent: Agent, entries: Sequence[Entry]) -> frozenset[int]:
+def _shown(
+    snap: Snapshot | Past, agent: Agent, entries: Sequence[Entry]
+) -> frozenset[int]:
     """Return the places of those of these entries that the agent wrote, or was shown as of a
     cursor.
     """
@@ -206,7 +212,7 @@ def _moment(as_of: str | int, now: int) -> int:
 
 
 def _common(
-    snap: Snapshot, entries: list[Entry], members: list[Agent], now: int
+    snap: Snapshot | Past, entries: list[Entry], members: list[Agent], now: int
 ) -> list[Entry]:
     """Return those of the entries, and of their disputes, that every one of these agents may
     see.
@@ -227,7 +233,7 @@ def _common(
     ]
 
 
-def _members(snap: Snapshot, department: str) -> list[Agent]:
+def _members(snap: Snapshot | Past, department: str) -> list[Agent]:
     if not is_component(department):
         raise InvalidQuery(
             f"department {department!r} is not a valid name", department=department

@@ -47,6 +47,7 @@ class Projector:
         self.active: dict[str, int] = {}
         # How many entries came into each, and how many of them had not expired yet.
         self.lanes: dict[tuple[int, int, int], tuple[int, int]] = {}
+        self.taking = 0  # the record whose effects are being written
         self.swept = 0  # what had expired by then has been counted out
         self.numbers: dict[tuple[str, str], int] = {}
         self.restart = False
@@ -77,13 +78,15 @@ class Projector:
 
     def flush(self) -> None:
         """Put the waiting rows in, so that a judgement finds them. Sums follow at the end of the
-        batch.
+        batch. What changes from here on is changed by this record.
         """
+        self.db.run("put_taking", (self.taking,))
         for name, rows in self.waiting.items():
             self.db.many(name, rows)
         self.waiting.clear()
 
     def _take(self, record: Record) -> None:
+        self.taking = record.seq
         if record.once is not None:
             self._put("put_once", record.by, record.once, record.seq)
         if record.key is not None:

@@ -46,20 +46,20 @@ def as_of(request: Request, memory: Reader, at: str = "", agent: str = "") -> Re
 @router.get("/as-of/view")
 def view(request: Request, memory: Reader, at: str = "", agent: str = "") -> Response:
     """Show what an agent would have been told at a moment, the reader, or for the operator any: a
-    part, for the memory of then is worked out from the log.
+    part, for where the log alone can say it, that takes a while.
     """
     _, chosen = _agents(request, memory, agent)
     is_operator = known(request).operator
     mine = gate_of(request).memory.as_agent(chosen) if is_operator else memory
     shown = mine.briefing(as_of=at or "now", commands=False, quick=True)
-    later = mine.later(at or "now")
+    later = mine.read(since=shown.at + 1, limit=LATER)
     return frame_of(request).answer(
         request,
         "moment_view.html",
         chosen=chosen,
         view=shown,
-        later=later[::-1][:LATER],
-        total=len(later),
+        later=list(later),
+        total=later.visible,
     )
 
 
