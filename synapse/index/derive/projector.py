@@ -31,11 +31,8 @@ _NOT_HEAD = frozenset(("start", "body", "staged"))
 
 def voids_of(records: Iterable[Record]) -> list[tuple[object, ...]]:
     """Return the seqs of the records that were taken back."""
-    return [
-        (record.fields["seq"],)
-        for record in records
-        if record.kind == "void" and "seq" in record.fields
-    ]
+    voids = [record.fields for record in records if record.kind == "void"]
+    return [(fields["seq"],) for fields in voids if "seq" in fields]
 
 
 class Projector:
@@ -77,9 +74,7 @@ class Projector:
         return last
 
     def flush(self) -> None:
-        """Put the waiting rows in, so that a judgement finds them. Sums follow at the end of the
-        batch. What changes from here on is changed by this record.
-        """
+        """Put the waiting rows in, as changes of this record; sums follow at the batch's end."""
         self.db.run("put_taking", (self.taking,))
         for name, rows in self.waiting.items():
             self.db.many(name, rows)
