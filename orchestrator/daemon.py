@@ -22,6 +22,8 @@ from orchestrator.plugin.hooks.answer import answer
 from orchestrator.plugin.sessions.sweep import sweep
 from orchestrator.plugin.wakes.idle import Wake, Wakes
 from orchestrator.run_store.recovery import Recovery
+from orchestrator.runs.records import Run
+from orchestrator.runs.task import Task
 from orchestrator.supervisor import Supervisor
 from synapse.errors import Conflict, NotFound, StoreBusy, StoreError, SynapseError
 from synapse.system.lock import hold
@@ -56,6 +58,7 @@ class Daemon:
         self.socket = os.path.join(_folder(root), ".daemon.sock")
         self.wakes = Wakes(supervisor.run_store.memory)
         self.down = asyncio.Event()
+        self.open = asyncio.Event()  # whether runs can be begun
         self.taken: list[str] = []
         self.began = time.monotonic()
         self._lock = _locked(root)
@@ -71,6 +74,7 @@ class Daemon:
         )
         try:
             async with server, self.supervisor, self.alarm or nullcontext():
+                self.open.set()
                 sending = asyncio.create_task(keep_sending(store, self.note, self.down))
                 while not self.down.is_set():
                     with suppress(
@@ -87,6 +91,13 @@ class Daemon:
         finally:
             os.unlink(self.socket)
             os.close(self._lock)
+
+    async def begin(self, task: Task) -> Run:
+        """Begin a run, for whoever asks in this process; Conflict on the way down."""
+        await self.open.wait()
+        if self.down.is_set():
+            raise Conflict("the daemon is going down: nothing is begun any more")
+        return await self.supervisor.start(task)
 
     def _looked(self, found: Recovery) -> None:
         """Keep what a look came to. What is left alone is noted once, and again for a new

@@ -23,9 +23,10 @@ from orchestrator.reports.unread import unread_runs
 from orchestrator.reports.wakes import find_wakes
 from orchestrator.server import cards
 from orchestrator.server.drawing import draw
-from orchestrator.server.source import Asked, asked_to_stop, stop
+from orchestrator.server.source import Asked, asked_to_stop, begin_of, question, stop
 from orchestrator.server.texts import FILTERS
-from synapse.errors import NotFound
+from orchestrator.spend.limits import LimitReached
+from synapse.errors import Conflict, InvalidEntry, NotFound
 from synapse.model import clock
 from synapse.model.dates import since as parse_since
 from synapse.server.callers import Operator, gate_of
@@ -124,6 +125,8 @@ def _run_page(request: Request, asked: Source, fields: Fields) -> Response:
         steps=report.steps[-STEPS:],
         receipt=receipt_json(asked, fields),
         stopping=asked_to_stop(asked, str(fields["run"])),
+        begins=begin_of(request) is not None
+        and question(asked, fields, "") is not None,
     )
 
 
@@ -148,15 +151,27 @@ def changed(request: Request, id: str, asked: Asked) -> Response:
 def ask(
     request: Request, id: str, asked: Asked, memory: Operator, fields: Form
 ) -> Response:
-    """Tell the agent of a run something about its result: it stands in its next prompt."""
-    run = find_run(asked, id)
-    memory.tell(
-        f"agent:{run['agent']}",
-        fields.get("body", ""),
-        priority="important",
-        re=run.get("entry"),
-    )
-    return RedirectResponse(f"/runs/{quote(str(run['run']), safe='')}?did=asked", 303)
+    """Begin a run that answers a question about the result of another. Where no supervisor is
+    beside this server, or the run is a client's own, the question stands in the agent's next
+    prompt.
+    """
+    run, text = find_run(asked, id), fields.get("body", "")
+    begin, task = begin_of(request), question(asked, run, text)
+    if begin is None or task is None:
+        memory.tell(
+            f"agent:{run['agent']}", text, priority="important", re=run.get("entry")
+        )
+        name, did = str(run["run"]), "asked"
+    else:
+        if run["state"] == "running":
+            raise Conflict(f"{run['run']} has not ended: tell its agent instead")
+        if not text.strip():
+            raise InvalidEntry("a question has words")
+        try:
+            name, did = begin(task).id, "begun"
+        except LimitReached as limit:
+            raise Conflict(f"no run may begin now: {limit}") from limit
+    return RedirectResponse(f"/runs/{quote(name, safe='')}?did={did}", 303)
 
 
 @router.post("/runs/{id}/stop")

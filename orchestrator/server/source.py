@@ -1,15 +1,19 @@
-"""The workspace of a request, as the reports on runs take it, and the end of a run asked for."""
+"""The workspace of a request, as the reports on runs take it; a run that is to end, or to be asked
+on.
+"""
 
 from __future__ import annotations
 
 import os
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any
 
-from fastapi import Depends
+from fastapi import Depends, Request
 
-from orchestrator.reports.rows import Source, find_run
+from orchestrator.reports.rows import Fields, Source, find_run
 from orchestrator.runs.files.lease import lives
-from orchestrator.runs.records import Runs
+from orchestrator.runs.records import Run, Runs
+from orchestrator.runs.task import Task
 from synapse.errors import Conflict
 from synapse.model.agents import OPERATOR
 from synapse.server.callers import Operator
@@ -23,6 +27,36 @@ def source(memory: Operator) -> Source:
 
 
 Asked = Annotated[Source, Depends(source)]
+Begin = Callable[[Task], Run]
+LIMITS = ("max_tokens", "max_usd", "max_turns", "timeout")
+
+
+def begin_of(request: Request) -> Begin | None:
+    """Return what begins runs, where this server runs beside a supervisor."""
+    begin: Begin | None = getattr(request.app.state, "begin", None)
+    return begin
+
+
+def question(asked: Source, run: Fields, text: str) -> Task | None:
+    """Return the task that asks the agent of a run on: as the run was asked for, within the least
+    of what limited it and the runs above it. None for a client's own run, which nobody begins.
+    """
+    options: dict[str, Any] = dict(run.get("asked") or {})
+    if "agent" not in options:
+        return None
+    line: Fields | None = run
+    with asked.store.snapshot() as snap:
+        while line is not None and line.get("parent"):
+            line = snap.run(str(line["parent"]))
+            above = (line or {}).get("asked") or {}
+            for name in LIMITS:
+                bounds = [options.get(name), above.get(name)]
+                options[name] = min(
+                    (one for one in bounds if one is not None), default=None
+                )
+    result = f", whose result is {run['entry']}" if run.get("entry") else ""
+    text = f"{text}\n\nThe operator asks this about your run {run['run']}{result}."
+    return Task(text, **options | {"intent": None, "force": False})
 
 
 def asked_to_stop(asked: Source, run: str) -> str | None:

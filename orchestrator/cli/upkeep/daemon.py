@@ -24,6 +24,7 @@ from synapse.errors import Conflict, StoreError
 from synapse.system.plain_files import make_folder, open_file
 
 if TYPE_CHECKING:
+    from orchestrator.daemon import Daemon
     from orchestrator.supervisor import Supervisor
 
 PATIENCE = 10.0
@@ -57,17 +58,20 @@ def up(call: Call) -> None:
 
 
 def _server(
-    call: Call, address: tuple[str, int] | None
+    call: Call, address: tuple[str, int] | None, daemon: Daemon
 ) -> AbstractContextManager[object]:
     """Return the server beside the daemon; StoreError where its packages are not installed."""
     if address is None:
         return nullcontext()
     demand_packages()
-    from orchestrator.server.daemon_server import served
+    import asyncio
+
+    from orchestrator.server.daemon_server import begin_on, served
 
     host, port = address
     serving = serving_of(call, call.memory, host)
-    return served(serving, _root(call), port, call.note, host)
+    begin = begin_on(asyncio.get_running_loop(), daemon.begin)
+    return served(serving, _root(call), port, call.note, host, begin)
 
 
 async def _stay(
@@ -90,7 +94,7 @@ async def _stay(
     for which in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(which, daemon.down.set)
     call.note(f"up as process {os.getpid()}; `orchestrator down` ends it")
-    with _server(call, address):
+    with _server(call, address, daemon):
         await daemon.run()
 
 

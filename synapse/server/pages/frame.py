@@ -30,6 +30,7 @@ NOTES = {
     "answered": "Your answer was sent, and the question is done.",
     "approved": "Approved: it takes effect now.",
     "asked": "Sent. It stands in the agent's next prompt.",
+    "begun": "Begun: this run answers your question.",
     "archived": "Filed away. It stays readable and can be brought back.",
     "rejected": "Rejected: it is shown to nobody. Its record stays.",
     "resolved": "Resolved: it is no longer shown.",

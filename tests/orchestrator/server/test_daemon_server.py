@@ -1,6 +1,7 @@
 """The server beside the daemon: found by `orchestrator open`, ended with it."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,6 +14,8 @@ import synapse
 from orchestrator.daemon import ask, is_up
 from synapse.bearer import new_token
 from synapse.server.announcement import find
+
+CSRF = re.compile(r'name="synapse-csrf" content="([^"]+)"')
 
 
 @pytest.fixture
@@ -112,3 +115,37 @@ def test_a_port_is_a_number(root, port):
     done = orchestrator(root, "up", "--serve", f"--port={port}")
     assert done.returncode == 64
     assert "write a number up to 65535" in done.stderr
+
+
+def test_a_finished_run_is_asked_on_by_a_run_of_its_agent(root, up):
+    done = orchestrator(root, "run", "--agent", "eng-a", "--engine", "scripted", "Hi")
+    assert done.returncode == 0, done.stderr
+    link = orchestrator(root, "open").stdout.strip()
+    with (
+        httpx2.Client(base_url=find(root).address) as browser,
+        synapse.open(root) as memory,
+    ):
+        browser.post("/login", data={"code": link.partition("code=")[2]})
+        with memory.store.snapshot() as snap:
+            (first,) = snap.runs()
+        page = browser.get(f"/runs/{first['run']}").text
+        assert "begins another run" in page
+        token = CSRF.search(page)[1]
+        browser.headers["x-synapse-csrf"] = token
+        place = f"/runs/{first['run']}/ask"
+        assert browser.post(place, data={"body": " "}).status_code == 422
+        begun = browser.post(place, data={"body": "Which port?"}).headers["location"]
+        assert begun.endswith("?did=begun")
+
+        def answered():
+            with memory.store.snapshot() as snap:
+                return [run for run in snap.runs() if run.get("status") == "done"][1:]
+
+        until(answered)
+        with memory.store.snapshot() as snap:
+            second = snap.run(begun[len("/runs/") : -len("?did=begun")])
+        assert second["agent"] == "eng-a"
+        assert second["task"].startswith("Which port?\n")
+        assert first["run"] in second["task"]
+        again = browser.post(place, data={"body": "Which port?"})
+        assert again.headers["location"] == begun  # it was just answered

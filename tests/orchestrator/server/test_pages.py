@@ -3,7 +3,9 @@
 import re
 
 from orchestrator.prompts.receipt import Receipt
+from orchestrator.reports.rows import Source, find_run
 from orchestrator.runs.files.folder import RECEIPT
+from orchestrator.server.source import question
 
 PAGES = ("/runs", "/lanes", "/costs", "/unread-results", "/wakes")
 
@@ -139,3 +141,28 @@ def since(browser, run):
     answer = browser.get(f"/runs/{run}/since")
     assert answer.status_code == 200
     return answer.text
+
+
+def test_what_asks_a_run_on_is_bound_as_it_was(site):
+    """By the least that limited it and those above it; a client's own run is begun by nobody."""
+    about = {"agent": "eng-a", "project": "web", "intent": "api", "force": True}
+    site.office.begin("lead-1", agent="lead", asked={"agent": "lead", "max_usd": 0.5})
+    for run, limits in (
+        ("eng-1", {"max_usd": 2.0, "max_turns": 3}),
+        ("eng-2", {"tools": {"bash": {"share": False}}}),
+    ):
+        asked = about | limits
+        site.office.begin(run, parent="lead-1", root="lead-1", asked=asked)
+        site.office.end(run)
+    source = Source(site.memory.store, site.memory.store.root)
+    task = question(source, find_run(source, "eng-1"), "Which port?")
+    assert (task.max_usd, task.max_turns, task.max_tokens) == (0.5, 3, None)
+    assert (task.agent, task.project, task.intent, task.force) == (
+        *("eng-a", "web", None, False),
+    )
+    assert task.text.startswith("Which port?\n")
+    assert "eng-1" in task.text
+    other = question(source, find_run(source, "eng-2"), "Which port?")
+    assert (other.max_usd, other.tools) == (0.5, {"bash": {"share": False}})
+    site.office.begin("eng-3")
+    assert question(source, find_run(source, "eng-3"), "Which port?") is None
