@@ -171,7 +171,7 @@ def walk_briefing(me, world):
         named = me.briefing(20_000, **more)
         yield ("about", sorted(more)), [named, named.markdown()], True, False
     for budget in (None, 20_000, 400):
-        for as_of in (None, world.middle, "2h"):
+        for as_of in (None, world.middle, "2h", "1s"):
             found = me.briefing(budget, as_of=as_of)
             ids = {each.id for each in found.included}
             whole = budget is None and as_of is None

@@ -87,7 +87,8 @@ GATED = {
         "history threads_active threads_any thread_rows"
         " page_all page_paged page_weighty page_critical page_filtered lane count"
         " count_since peers search"
-        " search_archived search_within search_together search_author search_rows".split(),
+        " search_archived search_within search_together search_author search_rows"
+        " past_page past_peers".split(),
         SEEN,
     ),
     "lane_own": "e.aid = :me",
@@ -108,6 +109,9 @@ UNGATED = {
         "places and times, for whether the journal is the one that was indexed",
     ),
     "rows": PICKED,
+    "past_rows": PICKED,
+    "past_disputed": PICKED,
+    "past_agents": "declarations, for who an agent was then",
     "texts": PICKED,
     **dict.fromkeys(
         "in_dispute disputed_between receipts_of acks_of reactions_of places".split(),
@@ -127,6 +131,7 @@ UNGATED = {
         ("keyed_entries", "standing"), "for a supervisor, which asks `visible` of each"
     ),
     "conditional": NUMBER,
+    **dict.fromkeys(("entries_around", "last_act_at"), NUMBER),
     **dict.fromkeys(
         "idle outdone lapsed comparable mergeable brought_back filings_of held_by"
         " weights counts_by_author of_night nights"
