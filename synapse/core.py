@@ -41,7 +41,7 @@ from synapse.trust.persons import operators_alone
 from synapse.writer import incarnation
 
 if TYPE_CHECKING:
-    from synapse.integrity.checkpoints import Checkpoints
+    from synapse.integrity.schedule import Schedule
 
 __all__ = [
     "AgentMemory",
@@ -104,18 +104,18 @@ class Memory:
     def __init__(self, store: Store) -> None:
         self.store = store
         self._agent_memories: dict[str, AgentMemory] = {}
-        self._checkpoints: Checkpoints | None = None
+        self._schedule: Schedule | None = None
         if isinstance(store.log, FilesLog):
             store.log.reached = self._reached
 
     def _reached(self, first: int, last: int) -> None:
         """Make a signed checkpoint where one is due, which every tenth record asks for."""
-        if self._checkpoints is None and last // 10 != (first - 1) // 10:
-            from synapse.integrity.checkpoints import Checkpoints
+        if self._schedule is None and last // 10 != (first - 1) // 10:
+            from synapse.integrity.schedule import Schedule
 
-            self._checkpoints = Checkpoints(self.store)
-        if self._checkpoints is not None:
-            self._checkpoints.reached(first, last)
+            self._schedule = Schedule(self.store, _sign)
+        if self._schedule is not None:
+            self._schedule.reached(first, last)
 
     # -- agents ------------------------------------------------------------------------------------
 
@@ -356,8 +356,8 @@ class Memory:
         return exchange.lines_in(self.store, lines)
 
     def close(self) -> None:
-        if self._checkpoints is not None:
-            self._checkpoints.finish()
+        if self._schedule is not None:
+            self._schedule.finish()
         self.store.close()
 
     def __enter__(self) -> Memory:
@@ -391,6 +391,13 @@ def init(
             f"{path} cannot be made a workspace: {error.strerror or error}"
         ) from error
     return open(path, clock=clock, draw=draw)
+
+
+def _sign(store: Store, last: int) -> None:
+    """Sign the journal up to a record, where that is wanted and can be done."""
+    from synapse.integrity import checkpoints
+
+    checkpoints.attempt(store, last)
 
 
 def _forget_checkpoints(path: str) -> None:

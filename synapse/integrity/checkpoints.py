@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from time import monotonic
 
 from synapse.errors import Conflict, InvalidEntry, NoKey, NotFound, SynapseError
 from synapse.formats import note
 from synapse.formats.note import Checkpoint, Key
-from synapse.formats.wants import EVERY, of_checkpoints, place_of_checkpoints
+from synapse.formats.wants import of_checkpoints, place_of_checkpoints
 from synapse.integrity.last_signed import (
     Signed,
     chained,
@@ -23,6 +22,7 @@ from synapse.integrity.last_signed import (
     last_signed,
     missed,
 )
+from synapse.integrity.schedule import every_of
 from synapse.log.chain import chain_of, seq_of
 from synapse.log.disk import write_file
 from synapse.log.files import FilesLog
@@ -33,42 +33,10 @@ from synapse.system.plain_files import open_file
 from synapse.trust import decisions
 from synapse.trust.persons import persons_alone
 
-LEAST = 10  # records from one checkpoint to the next
-PAUSE = 1.0  # seconds from one to the next in a process that writes much
 MOST = 50_000  # records whose chains one note names
 _KEY = "keys/checkpoint"
 _NOTE = ".note"
 _WHOLE = b"}\n"  # how a line ends that is not torn
-
-
-class Checkpoints:
-    """The checkpoints that one process makes of a workspace while it writes: where a record passes
-    the number at which one is due, but not two within a second. The last one waits for the next
-    record, or for the end of the process.
-    """
-
-    def __init__(self, store: Store) -> None:
-        self.store = store
-        self.due, self.last = False, 0
-        self.earliest = 0.0  # by the machine's clock
-
-    def reached(self, first: int, last: int) -> None:
-        """Note that these records were written. Whoever wrote them has been served already: what
-        fails here is found by `doctor`, and made up for by the next.
-        """
-        self.last = last
-        if not self.due and last // LEAST != (first - 1) // LEAST:
-            every = every_of(self.store)
-            self.due = bool(every) and last // every != (first - 1) // every
-        if self.due and (now := monotonic()) >= self.earliest:
-            self.due, self.earliest = False, now + PAUSE
-            attempt(self.store, last)
-
-    def finish(self) -> None:
-        """Make the checkpoint that is still due, of what this process wrote."""
-        if self.due:
-            self.due = False
-            attempt(self.store, self.last)
 
 
 def attempt(store: Store, last: int | None = None) -> None:
@@ -80,14 +48,6 @@ def attempt(store: Store, last: int | None = None) -> None:
         store.say(str(error))
     except (SynapseError, OSError):
         pass
-
-
-def every_of(store: Store) -> int:
-    """Return how many records lie between two checkpoints; 0 where none are made."""
-    block = dict(store.settings.other).get("checkpoints")
-    value = block.get("every", EVERY) if isinstance(block, dict) else EVERY
-    number = int(value) if str(value).isdecimal() else 0
-    return 0 if str(value) == "off" else max(number or EVERY, LEAST)
 
 
 def make(store: Store, last: int | None = None) -> Checkpoint | None:

@@ -52,10 +52,9 @@ _ROBOTS = frozenset(
     " somebody username email mail person alice bob a b x y u foo bar nobody operator service"
     " api docs python-dev distutils-sig privacy conduct maintainers feedback ops oncall".split()
 )
-_EXAMPLES = re.compile(
+_EXAMPLES = (
     r"(?:.*\.)?(?:example|test|invalid|localhost|local|internal|lan)(?:\.(?:com|org|net|edu|de))?"
-    r"|.*\.?(?:noreply\.github\.com|domain\.(?:com|tld)|company\.com|host\.com|host|bots\.\w+)",
-    re.IGNORECASE,
+    r"|.*\.?(?:noreply\.github\.com|domain\.(?:com|tld)|company\.com|host\.com|host|bots\.\w+)"
 )
 _NOT_TLD = frozenset(
     "png jpg jpeg gif svg webp py js ts css html json yaml yml toml md txt sh service socket timer"
@@ -109,15 +108,14 @@ def _matches(form: Form, text: str, small: str) -> Iterator[re.Match[str]]:
     """Yield where a form matches: tried where one of its words stands, or everywhere where it has
     none.
     """
-    pattern = compiled(form.pattern)
     if not form.starts or len(small) != len(text):
-        yield from pattern.finditer(text)
+        yield from compiled(form.pattern).finditer(text)
         return
     if not text.isascii():  # letters that a pattern takes for small ones
         small = small.replace("ı", "i").replace("ſ", "s")
     end = 0
     for start in sorted(_places(small, form.starts)):
-        match = pattern.match(text, start) if start >= end else None
+        match = compiled(form.pattern).match(text, start) if start >= end else None
         if match is not None:
             yield match
             end = match.end()
@@ -253,7 +251,7 @@ def _is_email(text: str) -> bool:
     top = host.rpartition(".")[2].lower()
     return (
         name.lower() not in _ROBOTS
-        and not _EXAMPLES.fullmatch(host)
+        and not compiled(_EXAMPLES, re.IGNORECASE).fullmatch(host)
         and top.isalpha()
         and 2 <= len(top) <= 18
         and top not in _NOT_TLD
