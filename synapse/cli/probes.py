@@ -134,10 +134,10 @@ def syncing(place: str) -> str | None:
     return None
 
 
-def ringing(place: str) -> str | None:
+def named_pipes(place: str) -> str | None:
     """Try whether a named pipe can be made, which notifications need."""
     with _folder(place) as folder:
-        os.mkfifo(os.path.join(folder, "bell"))
+        os.mkfifo(os.path.join(folder, "pipe"))
     return None
 
 
@@ -145,8 +145,8 @@ PROBES: dict[str, Callable[[str], str | None]] = {
     "link": linking,
     "lock": locking,
     "sync": syncing,
-    "bell": ringing,
+    "notify": named_pipes,
 }
 
-# What is only faster with it: without a bell, news comes at the next look.
-HELPFUL = frozenset(("bell",))
+# What is only faster with it: without notifications, news comes at the next look.
+HELPFUL = frozenset(("notify",))

@@ -31,7 +31,7 @@ def test_a_sound_workspace_is_healthy(wrote, run):
         "link",
         "lock",
         "sync",
-        "bell",
+        "notify",
     }
     assert checks >= {"workspace", "index", "journal", "agents"}
     assert (
@@ -78,11 +78,11 @@ def test_a_probe_that_fails_is_told(tmp_path, monkeypatch):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setitem(probes.PROBES, "link", fail)
-    monkeypatch.setitem(probes.PROBES, "bell", lambda place: "no pipes")
+    monkeypatch.setitem(probes.PROBES, "notify", lambda place: "no pipes")
     found = {finding.check: finding for finding in doctor.file_system(str(tmp_path))}
     assert found["link"].verdict == "fail"
     assert "Permission denied" in found["link"].detail
-    assert found["bell"].verdict == "warn"
+    assert found["notify"].verdict == "warn"
 
 
 def test_a_workspace_open_to_all_is_warned_of(team, run):
