@@ -360,8 +360,8 @@ def unplaced(record: Record) -> str | None:
     """
     try:
         if record.kind == "entry":
-            path_of(record)
-            live_path(record)
+            if path_of(record).startswith("staging/"):
+                live_path(record)
         elif record.kind == "agent" and not is_component(record.fields["agent"]["id"]):
             return f"{record.fields['agent']['id']!r} is no name of an agent"
     except InvalidEntry as error:
