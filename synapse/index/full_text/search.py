@@ -40,7 +40,7 @@ COUNTED = 10_000
 SETTLED = 40  # of those of one rank, so many are put in order by authority
 SEEDS = 64  # of the entries found, those that are scored, with their neighbours in the thread
 COMMON = 1_000  # a word in so many entries is common, and is not counted again
-STEP = 4_096  # until so many have come
+STEP = 4_096  # until so many have come, or a quarter as many as there are
 KEPT = 8_192  # words whose counts are kept
 BATCH = 5_000
 EXCERPT = 160  # characters
@@ -157,7 +157,8 @@ class Search:
         """Return how many entries hold a word. Of a common one that is as it was when the store
         last had a round size, the same for whoever asks: it hardly changes, and is counted once.
         """
-        end = self.size - self.size % STEP
+        most = min(STEP, max(1, self.size // 4))
+        end = self.size - self.size % (1 << most.bit_length() - 1)  # a power of two
         common = self.snap.names.common
         if (end, word) in common:
             return common[end, word]
