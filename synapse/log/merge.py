@@ -165,14 +165,12 @@ class _Merge:
         ways = {chain_of(raw): _Way(_seq(raw)) for raw in self.found.ours} | {
             GENESIS: _Way(0)
         }
-        ours = frozenset(ways)
         followers = Counter(before for before, _ in self.found.others)
         voided = self._voided()
         for before, raw in self.found.others:
             # What one way learns is not the other's.
-            forks = before in ours or followers[before] > 1
-            branch, chain = ways[before], chain_of(raw)
-            ways[chain] = branch = branch.copy() if forks else branch
+            way, chain = ways[before], chain_of(raw)
+            ways[chain] = branch = way.copy() if followers[before] > 1 else way
             record = _decoded(raw)
             if chain not in voided:
                 self._take(raw, record, branch)

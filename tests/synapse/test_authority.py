@@ -17,6 +17,8 @@ from synapse.authority import (
     may_overrule,
     may_replace,
     may_rule,
+    may_steer,
+    sees_work,
     visible,
     wakes,
 )
@@ -308,6 +310,32 @@ def test_visible(more, seen):
     target = entry(**({"author": "lead"} | more))
     assert visible(target, ENG) is seen
     assert visible(target, None)
+
+
+@pytest.mark.parametrize(
+    ("whose", "project", "seen"),
+    [
+        ("eng-a", None, True),  # its own
+        ("eng-a", "vault", True),
+        ("eng-b", None, False),
+        ("eng-b", "shop", True),
+        ("eng-b", "vault", False),
+    ],
+)
+def test_who_may_know_of_work(whose, project, seen):
+    agent = settled(Agent("eng-a", read=("projects/shop",)))
+    assert sees_work(agent, whose, project) is seen
+    assert sees_work(None, whose, project)
+
+
+def test_a_thread_is_its_author_s_and_the_operator_s():
+    first = entry(more=More(thread="th-1"))
+    may_steer(ENG, first, "close")
+    may_steer(None, first, "close")
+    with pytest.raises(Forbidden, match="agent lead may not close thread th-1"):
+        may_steer(LEAD, first, "close")
+    with pytest.raises(Forbidden):
+        may_steer(ENG, first._replace(trust="unverified"), "close")
 
 
 def test_wakes():

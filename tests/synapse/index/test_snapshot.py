@@ -150,3 +150,11 @@ def test_the_bytes_of_an_entry_are_those_of_its_fields_and_its_text(mem):
         (one, other) = weights(snap, mem.store.clock())
     assert (one.entries, one.bytes) == (3, sum(row[0] for row in rows[:3]))
     assert (other.entries, other.bytes) == (1, rows[3][0])
+
+
+def test_a_page_of_no_entries_is_empty(mem):
+    mem.as_agent("eng").append("one", "api/x")
+    now = mem.store.clock()
+    with mem.store.snapshot() as snap:
+        for namespaces in ((), ("api/x",)):
+            assert snap.page(None, Filter(namespaces=namespaces, limit=0), now) == []

@@ -312,3 +312,13 @@ def test_files_of_other_names_are_no_segments(filled, name):
     assert look.last() == COUNT
     look.close()
     assert path.read_text() == "of somebody else\n"
+
+
+@pytest.mark.parametrize("journal", [SEGMENT], indirect=True)
+def test_a_segment_that_is_gone_is_not_made_by_who_reads_on_from_it(filled):
+    proof, gone = filled.proof(COUNT), files(filled)[-1]
+    look = JournalReader(filled.directory, readonly=False)
+    gone.unlink()
+    assert look.batch(COUNT, 9, proof) == ([], "")
+    look.close()
+    assert not gone.exists()

@@ -183,3 +183,15 @@ def test_only_one_process_at_a_time_puts_files(memory, root, clock):
     assert finish(memory) == 0
     os.close(lock)
     assert finish(memory) == 1
+
+
+def test_a_record_that_names_no_place_holds_up_no_file(memory, root, clock):
+    (entry,) = entries(memory, 1)
+    journal = memory.store.log.journal
+    record = journal.at(entry.seq)
+    fields = {**record.fields, "namespace": "../x"}
+    journal.append([record._replace(seq=0, id="syn-2026-02-01-900", fields=fields)])
+    file_of(root, entry).unlink()
+    clock.advance("1m")
+    finish(memory)
+    assert file_of(root, entry).exists()

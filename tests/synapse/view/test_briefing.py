@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 import synapse
 from synapse import InvalidQuery, OverBudget
 from synapse.model.agents import Agent
+from synapse.model.worth import Worth
 from synapse.testing import FrozenClock
 from tests.examples import examples
 
@@ -53,6 +54,23 @@ def test_a_view_is_all_that_weighs_and_the_info_of_a_day(mem, clock):
     ]
     lead.append("hidden", "vault/x", priority="critical")
     assert sorted(ids(me.briefing())) == sorted([*old[:2], *new])
+
+
+def test_a_day_of_info_begins_on_a_quarter_of_a_day(mem, clock):
+    lead = mem.as_agent("lead")
+    clock.set("2026-02-02T11:59:59Z")
+    lead.append("before", "api/x", ttl="30d")
+    clock.set("2026-02-02T12:00:00Z")
+    first = lead.append("first", "api/x", ttl="30d")
+    for now in ("2026-02-03T12:00:00Z", "2026-02-03T17:59:59Z"):
+        clock.set(now)
+        assert ids(mem.as_agent("eng-a").briefing()) == [first.id]
+
+
+def test_what_is_critical_has_room_of_its_own_without_a_budget(mem):
+    critical = mem.as_agent("lead").append("stop", "api/x", priority="critical")
+    worth = Worth(1_000, 1, {}, criticals=300, most=500, least=100)
+    assert ids(mem.as_agent("eng-a").briefing(worth=worth)) == [critical.id]
 
 
 def test_a_view_counts_every_token_of_its_budget(mem):

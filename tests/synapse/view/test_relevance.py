@@ -44,6 +44,20 @@ def test_a_text_concerns_a_task_by_one_of_its_clauses(text, concerned):
     assert concerns(TASK, text) is concerned
 
 
+@pytest.mark.parametrize(
+    ("task", "text"),
+    [
+        # two words of many
+        ("The invoice of a customer lists shipping, tax and discount", "invoice tax"),
+        # one word, which weighs most of the clause
+        ("restart build7", "build7 passed"),
+    ],
+)
+def test_a_text_that_is_near_in_one_way_alone_is_of_something_else(task, text):
+    assert clauses(task) == (task,)
+    assert not concerns(task, text)
+
+
 def test_coverage_is_by_weight():
     wanted = forms("retry limit of service 3")
     assert coverage(wanted, wanted) == 1

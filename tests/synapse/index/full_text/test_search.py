@@ -89,6 +89,15 @@ def test_one_ranking_over_every_kind(mem):
     assert len(me.search("gateway", kind="fact,atom")) == 2
 
 
+@pytest.mark.parametrize("space", [" ", "\n"])
+def test_a_short_text_is_found_before_a_long_one(mem, space):
+    me = mem.as_agent("ana")
+    me.append("gateway", "api/x")
+    long = space.join(["gateway", *(f"w{number}" for number in range(200))])
+    me.append(long, "api/x")
+    assert found(me.search("gateway")) == ["gateway", long]
+
+
 def test_the_answer_is_found_by_the_question_before_it(mem):
     other, talk = thread(), thread()
     say(mem, "ana", "where do we keep the signing certificates?", talk)
