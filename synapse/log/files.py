@@ -215,21 +215,20 @@ class FilesLog(OperatorFiles):
 
     # -- adoption and finishing --------------------------------------------------------------------
 
-    def look(self, admit: Admit, *, whole: bool = False) -> int:
-        """Adopt what was dropped since the last look, oldest first; how many records that made. Of
-        thousands of quiet threads a part, unless the whole tree is to be looked at.
+    def look(self, admit: Admit, *, whole: bool = False) -> None:
+        """Adopt what was dropped since the last look, oldest first. Of thousands of quiet threads a
+        part, unless the whole tree is to be looked at.
         """
         state, now = self._derived(), time.time()
         try:
             items = list(self.scanner.look(self._known, now, whole=whole))
         except OSError:
-            return 0  # a folder vanished or cannot be listed: the next look sees it
+            return  # a folder vanished or cannot be listed: the next look sees it
         if self.journal.view is not None:
-            return 0  # a file of the other side is no drop
+            return  # a file of the other side is no drop
         intake = Intake(self, self.mirror, state, admit)
-        count = intake.take(items)
+        intake.take(items)
         self.scanner.done(intake.waiting, now)
-        return count
 
     def finish(self, limit: int | None = None) -> int:
         """Redo what writers that died left undone: the files of committed lines; how many records

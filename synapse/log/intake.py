@@ -37,15 +37,12 @@ class Intake:
         self.mirror = mirror
         self.state = state
         self.admit = admit
-        self.count = 0  # records that were made
         self.batch: dict[str, Record] = {}  # to be written, each under its `once`
         self.away: list[str] = []  # dropped where they cannot stay once they are in
         self.waiting: list[str] = []  # there is no room for them now
 
-    def take(self, items: Iterable[Drop | Rejected]) -> int:
-        """Adopt these files, the oldest first, or put them aside; return how many records that
-        made.
-        """
+    def take(self, items: Iterable[Drop | Rejected]) -> None:
+        """Adopt these files, the oldest first, or put them aside."""
         items = list(items)
         for item in items:
             if isinstance(item, Rejected):
@@ -63,7 +60,6 @@ class Intake:
             if len(self.batch) >= BATCH:
                 self._write()
         self._write()
-        return self.count
 
     def _adopt(self, found: Drop) -> None:
         if self._left_behind(found):
@@ -122,7 +118,6 @@ class Intake:
         if not batch:
             return
         self.log.append_all(batch)
-        self.count += len(batch)
         for path in away:
             self.mirror.remove(path)
         self.state.catch_up()
@@ -174,8 +169,7 @@ class Intake:
                 unless=None if entry.staged else guard,
             )
         except Conflict:
-            return  # another process took this version in
-        self.count += 1
+            pass  # another process took this version in
 
     def _quarantine(self, found: Rejected) -> None:
         patterns = self.log.settings().patterns
@@ -186,7 +180,6 @@ class Intake:
             )  # another process may move it, or a later look
             return
         self.log.append(record)
-        self.count += 1
 
 
 def _signed(entry: Entry) -> str | None:

@@ -152,3 +152,19 @@ def test_a_run_ends_though_the_queue_for_review_is_full(world):
         == "no entry says so: 1 entries wait for review; approve or reject some first"
     )
     assert not here.run(second).running
+
+
+def test_work_in_a_project_that_the_giver_may_not_write_is_refused(world):
+    here = world(done)
+    shop = ("projects/shop/*",)
+    for who in ("small", "hand"):
+        agent = synapse.Agent(who, authority=20, read=shop, write=shop)
+        here.mem.register(agent)
+    run = here.run(here.spawn("Work", "small", project="shop"))
+    refused = here.supervisor.run_store.refused
+    assert refused(run, "hand", "shop") is None
+    assert refused(run, "hand", "bank").startswith(
+        "you may not give work in bank: you may not write "
+    )
+    assert refused(run, "boss", "shop").startswith("you may not give work to boss: it ")
+    assert "nobody" in refused(run, "nobody", "shop")

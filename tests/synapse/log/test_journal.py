@@ -150,6 +150,15 @@ def test_a_proof_is_of_one_record_at_its_place(filled, other):
     assert other.holds(" ".join(one[:4])) is True  # of an earlier version
 
 
+def test_a_proof_without_a_place_is_of_one_record_of_one_number(filled, other):
+    """It was made while the files held two histories."""
+    for seq in (1, 5, COUNT):
+        chain = other.proof(seq).split(" ")[2]
+        assert other.holds(f"0 {seq} {chain} 0 1") is True
+        assert other.holds(f"0 {seq} {'0' * 64} 0 1") is False
+        assert other.holds(f"0 {seq + 1} {chain} 0 1") is False
+
+
 @pytest.mark.parametrize("damage", ["cut", "zeros", "changed"])
 def test_a_line_that_is_there_in_part_does_not_hold(filled, other, damage):
     proof = other.proof(COUNT)
@@ -174,9 +183,13 @@ def test_a_mark_grows_with_every_line(filled, other):
     assert sorted(set(marks)) == marks
     assert other.doubts == 0
     last = files(filled)[-1]
+    assert marks[-1] == (other.starts[-1], last.stat().st_size)
+    os.utime(last, ns=(1, 1))  # it was written to, and is as long as before
+    assert other.mark() == marks[-1]
+    assert other.doubts == 1
     os.truncate(last, last.stat().st_size - 1)
     other.mark()
-    assert other.doubts == 1
+    assert other.doubts == 2
 
 
 def test_another_file_of_the_same_name_is_noticed(filled, other):
@@ -215,6 +228,7 @@ def test_a_torn_end_is_sealed_by_the_next_writer(filled, other, torn):
     seal = other.at(COUNT + 1)
     sealed = torn if torn.endswith(b"\n") else torn + b"~\n"
     assert seal.kind == "seal"
+    assert seal.at == other.at(COUNT).at + 1  # no clock is asked
     assert seal.fields == {"bytes": len(sealed), "sha": sha256(sealed)}
     assert sealed in path.read_bytes()
     assert filled.stretches() == []

@@ -10,6 +10,7 @@ from synapse.log.chain import GENESIS, Tail, chain_of, decode, encode, follows, 
 from synapse.log.merge import Merged, Sides, merge, sides
 from synapse.model import kinds
 from synapse.model.records import Record
+from synapse.system.digest import sha256
 from synapse.testing import FrozenClock, draft_entry
 
 AT = 10**15  # in 2001-09-09
@@ -326,6 +327,8 @@ def test_a_fact_whose_id_is_taken_gets_one_that_follows_from_its_line():
     (new,) = result.ids.values()
     assert new.startswith("fact_")
     assert new != "fact_0123456789ab"
+    seed = sha256(f"{chain_of(theirs[-1])} 0".encode())
+    assert new == kinds.new_id(kinds.FACT, bytes.fromhex(seed[:12]))
     assert decoded(result.lines)[0].id == new
     assert merge(sides([*ours, *theirs])).ids == result.ids  # not by chance
     # where that is taken as well, it is the next one

@@ -514,6 +514,16 @@ def test_when_nothing_fits_one_line_is_left():
     )
 
 
+def test_the_headings_stand_as_soon_as_they_fit():
+    team = [entry(n, "critical", "x " * 50) for n in range(3)]
+    built = [
+        build(team, READER, NOW, exact, budget)
+        for budget in range(shortest(team, exact), 200)
+    ]
+    headed = next(each for each in built if each.markdown().startswith("# "))
+    assert (headed.included, headed.tokens) == ((), headed.budget)
+
+
 def test_what_is_left_out_has_a_reason():
     team = [
         entry(1, "important", "old", at=NOW - 20 * DAY),

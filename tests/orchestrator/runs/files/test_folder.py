@@ -8,6 +8,8 @@ import pytest
 from orchestrator.runs.files.folder import LEDGER, MARK, STEPS, Folder, Tail
 from synapse.errors import NotFound, StoreError
 
+READ = Path("/proc/thread-self/io")
+
 
 @pytest.fixture
 def folder(tmp_path):
@@ -44,6 +46,20 @@ def test_what_a_power_cut_left_of_lines_is_dropped_by_whoever_goes_on(
     assert Tail(str(tmp_path), "eng-1", "steps.jsonl").lines() == ["one\n"]
     other.record("steps.jsonl", "two\n")
     assert list(other.lines("steps.jsonl")) == ["one\n", "two\n"]
+
+
+@pytest.mark.skipif(not READ.exists(), reason="the system does not count reads")
+def test_what_stands_there_is_looked_through_once(folder):
+    """A line of a long file costs no more than one of a short file."""
+
+    def bytes_read():
+        lines = READ.read_text().splitlines()
+        return int(lines[0].removeprefix("rchar: "))
+
+    folder.record("steps.jsonl", "x" * 100_000 + "\n")
+    before = bytes_read()
+    folder.record("steps.jsonl", "one\n")
+    assert bytes_read() - before < 10_000
 
 
 def test_a_file_with_nothing_but_a_torn_line(folder):
