@@ -43,6 +43,7 @@ TESTS = tuple(
         "orchestrator",
         "histories",
         "crash",
+        "attacks",
     )
 )
 MEMORY = "/dev/shm"
