@@ -118,7 +118,7 @@ def main(words: list[str]) -> None:
     app = _bare(words[1]) if words[0] == "bare" else _library(*words)
     listener = listening.listen("127.0.0.1", 0)
     print(listener.getsockname()[1], flush=True)
-    listening.run(app, listener)
+    listening.server(app).run(sockets=[listener])
 
 
 def _library(what: str, root: str, tokens: str) -> object:

@@ -46,7 +46,7 @@ async def stream(socket: WebSocket):
 
 listener = listening.listen("127.0.0.1", 0)
 print(listening.address("127.0.0.1", listener.getsockname()[1]), file=sys.stderr, flush=True)
-listening.run(app, listener, ws_per_message_deflate=False)
+listening.server(app, ws_per_message_deflate=False).run(sockets=[listener])
 """
 
 

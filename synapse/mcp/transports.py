@@ -50,8 +50,9 @@ def serve_http(
     given the address."""
     _log_to_stderr()
     listener = listening.listen(host, port)
-    ready(listening.address(host, listener.getsockname()[1]) + PATH)
-    listening.run(application(server, host, tokens, names), listener)
+    place = listening.address(host, listener.getsockname()[1]) + PATH
+    served = application(server, host, tokens, names)
+    listening.server(served, ready=lambda: ready(place)).run(sockets=[listener])
 
 
 def application(

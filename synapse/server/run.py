@@ -30,16 +30,17 @@ def serve(
 ) -> None:
     """Serve until a signal; `ready` is given the address."""
     listener = listening.listen(host, port)
-    ready(listening.address(host, listener.getsockname()[1]))
+    place = listening.address(host, listener.getsockname()[1])
     spare_collector()
-    server(app).run(sockets=[listener])
+    server(app, lambda: ready(place)).run(sockets=[listener])
 
 
-def server(app: FastAPI) -> uvicorn.Server:
+def server(app: FastAPI, ready: Callable[[], object] = lambda: None) -> uvicorn.Server:
     """Return the server of the application. Its streams end first, each with a cursor."""
     return listening.server(
         app,
         app.state.hub.close,
+        ready,
         ws=Sockets,
         ws_max_size=MESSAGE,
         ws_ping_interval=PING,

@@ -61,19 +61,24 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def run(app: Any, listener: socket.socket, **options: Any) -> None:
-    """Serve an application until a signal."""
-    server(app, **options).run(sockets=[listener])
-
-
 def server(
-    app: Any, ending: Callable[[], Awaitable[None]] | None = None, **options: Any
+    app: Any,
+    ending: Callable[[], Awaitable[None]] | None = None,
+    ready: Callable[[], object] = lambda: None,
+    **options: Any,
 ) -> uvicorn.Server:
-    """Return a server of an application, which awaits `ending` before it closes what is open."""
+    """Return a server of an application, which awaits `ending` before it closes what is open. It
+    calls `ready` once it answers, and ends in order where a signal comes.
+    """
     import uvicorn  # costs whoever serves standard streams its start
 
     class Bounded(uvicorn.Server):
         """A server that ends in time even where its application does not answer any more."""
+
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            if self.started:
+                ready()
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             with suppress(TimeoutError):

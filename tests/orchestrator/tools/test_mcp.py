@@ -66,7 +66,7 @@ def server(tmp_path):
 
 def within(server, body, **more):
     async def run():
-        async with asyncio.timeout(20), mcp_tools(server, **more) as found:
+        async with asyncio.timeout(60), mcp_tools(server, **more) as found:
             return await body({tool.tool.name: tool for tool in found})
 
     return asyncio.run(run())
