@@ -2,9 +2,10 @@
 
 import pytest
 
+from synapse.bearer import new_token
 from synapse.model.settings import Semantic
 from synapse.search import semantic
-from tests.gate.world import world_at
+from tests.gate.world import READERS, world_at
 
 
 @pytest.fixture(scope="module")
@@ -25,3 +26,10 @@ def fresh():
     found = world_at(None)
     yield found
     found.mem.close()
+
+
+@pytest.fixture(scope="module")
+def tokens(tmp_path_factory):
+    """Return a file of tokens, and the token of each reader."""
+    path = str(tmp_path_factory.mktemp("gate") / "tokens")
+    return path, {reader: new_token(path, reader) for reader in READERS}

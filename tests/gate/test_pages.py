@@ -8,7 +8,7 @@ from importlib import import_module
 import httpx2
 import pytest
 
-from synapse.bearer import TokenFile, new_token
+from synapse.bearer import TokenFile
 from synapse.server import pages
 from synapse.server.application import Serving, build
 from synapse.server.limits import Limits
@@ -54,12 +54,6 @@ def world():
     made = world_at(None)
     yield made
     made.mem.close()
-
-
-@pytest.fixture(scope="module")
-def tokens(tmp_path_factory):
-    path = str(tmp_path_factory.mktemp("gate") / "tokens")
-    return path, {reader: new_token(path, reader) for reader in READERS}
 
 
 async def look(world, tokens, reader, served=None):

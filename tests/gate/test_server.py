@@ -7,7 +7,7 @@ import re
 import httpx2
 import pytest
 
-from synapse.bearer import TokenFile, new_token
+from synapse.bearer import TokenFile
 from synapse.server.application import Serving, build
 from synapse.server.limits import Limits
 from tests.gate.world import (
@@ -103,12 +103,6 @@ def told():
     found = world_at(None)
     yield found
     found.mem.close()
-
-
-@pytest.fixture(scope="module")
-def tokens(tmp_path_factory):
-    path = str(tmp_path_factory.mktemp("gate") / "tokens")
-    return path, {reader: new_token(path, reader) for reader in READERS}
 
 
 async def walk(world, tokens, reader, served=None):

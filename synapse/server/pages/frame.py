@@ -84,7 +84,6 @@ class Frame:
         self._folders = [FileSystemLoader(HERE / "templates")]
         self._links: list[Link] = []
         self._cards: list[Card] = []
-        self._scripts: list[str] = []
         self.runs = ""  # where the page of a run is, for the operator; the name follows
         self.templates = self._environment()
 
@@ -108,10 +107,6 @@ class Frame:
     def add_assets(self, folder: Path) -> None:
         """Serve the files of a folder under `/static/`."""
         self.assets.add(folder)
-
-    def add_script(self, name: str) -> None:
-        """Add a script of the assets that every page loads."""
-        self._scripts.append(name)
 
     def add_link(self, link: Link) -> None:
         self._links.append(link)
@@ -147,7 +142,6 @@ class Frame:
             template,
             visitor=visitor,
             navigation=self.groups(visitor) if visitor else [],
-            scripts=self._scripts,
             here=request.url.path,
             streams=has_stream(request.app),
             runs_at=self.runs if visitor and visitor.operator else "",
