@@ -6,7 +6,7 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 PY := .venv/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check -qq
 UV ?= uv
-WORKERS ?= 3
+WORKERS ?= 4
 
 .PHONY: help setup run demo story pictures check test docs bench soak lock wheel clean
 
@@ -40,7 +40,7 @@ test: setup  ## every check
 	$(PY) -m ruff format --check
 	$(PY) -m mypy
 	.venv/bin/lint-imports --no-logo
-	PYTHONDONTWRITEBYTECODE= $(PY) -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+	PYTHONDONTWRITEBYTECODE= $(PY) -m pytest -q -n $(WORKERS) --dist worksteal
 
 docs: setup  ## the site of docs/ in site/, with its generated parts written anew
 	$(PY) -m docs.generate

@@ -92,7 +92,7 @@ def reached(tree):
 def test_mutants_are_killed_or_survive(tree, reached):
     results = {}
     for one, status, _ in mutants.tried(
-        drawn(["tiny.py"], 100, 1, tree), reached, tree, limit=60, patience=5
+        drawn(["tiny.py"], 100, 1, tree), reached, tree, limit=60, patience=2
     ):
         results.setdefault(one.change, set()).add(status)
     assert results == EXPECTED
