@@ -492,20 +492,9 @@ def _check_texts(draft: Draft, body: str) -> None:
     texts += [(name, getattr(draft, field)) for name, field in TEXTS.items()]
     for name, text in texts:
         if text and ("\0" in text or not text.isascii()):
-            _check_text(name, text)
+            kinds.text(name, text)
     if len(body) > MAX_BODY // 4 and len(body.encode()) > MAX_BODY:
         raise InvalidEntry(
             f"the body is longer than {MAX_BODY >> 10} KiB; store it as a file and"
             f" write where it lies"
         )
-
-
-def _check_text(name: str, text: str) -> None:
-    if "\0" in text:
-        raise InvalidEntry(f"the {name} holds a NUL character")
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise InvalidEntry(
-            f"the {name} holds half a surrogate pair at character {error.start}"
-        ) from error
