@@ -118,16 +118,35 @@ def admit(
                 f"scope: team needs a team, and {draft.author} is in none; name one in `to`"
             )
     unverified = trust == "unverified"
-    ttl = draft.ttl or _ttl(draft, settings)
-    values = draft._asdict()
-    del values["pii"]  # what is marked so is sealed, or refused
-    values |= {"id": draft.id or "", "timestamp": draft.timestamp or ""}
-    values |= {"ttl": ttl, "addressees": to, "trust": trust}
-    if unverified and draft.priority == "critical":
-        values |= {"priority": "important", "claimed": draft.priority}
-    if agent is not None and not unverified:
-        values["authority"] = authority_in(agent, draft.namespace, settings.flat)
-    return Entry(**values, staged=bool(agent and agent.review_required))
+    lowered = unverified and draft.priority == "critical"
+    return Entry(  # `pii` stays behind: what is marked so is sealed, or refused
+        id=draft.id or "",
+        author=draft.author,
+        timestamp=draft.timestamp or "",
+        namespace=draft.namespace,
+        priority="important" if lowered else draft.priority,
+        body=draft.body,
+        ttl=draft.ttl or _ttl(draft, settings),
+        addressees=to,
+        tags=draft.tags,
+        related=draft.related,
+        replaces=draft.replaces,
+        topic=draft.topic,
+        scope=draft.scope,
+        claim=draft.claim,
+        derived_from=draft.derived_from,
+        evidence=draft.evidence,
+        when=draft.when,
+        authority=0
+        if agent is None or unverified
+        else authority_in(agent, draft.namespace, settings.flat),
+        trust=trust,
+        claimed=draft.priority if lowered else None,
+        staged=bool(agent and agent.review_required),
+        kind=draft.kind,
+        more=draft.more,
+        signature=draft.signature,
+    )
 
 
 def passed_on(trusts: Iterable[str]) -> str:
@@ -473,20 +492,9 @@ def _check_texts(draft: Draft, body: str) -> None:
     texts += [(name, getattr(draft, field)) for name, field in TEXTS.items()]
     for name, text in texts:
         if text and ("\0" in text or not text.isascii()):
-            _check_text(name, text)
+            kinds.text(name, text)
     if len(body) > MAX_BODY // 4 and len(body.encode()) > MAX_BODY:
         raise InvalidEntry(
             f"the body is longer than {MAX_BODY >> 10} KiB; store it as a file and"
             f" write where it lies"
         )
-
-
-def _check_text(name: str, text: str) -> None:
-    if "\0" in text:
-        raise InvalidEntry(f"the {name} holds a NUL character")
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise InvalidEntry(
-            f"the {name} holds half a surrogate pair at character {error.start}"
-        ) from error

@@ -93,10 +93,11 @@ class FilesLog(OperatorFiles):
 
         def place(record: Record, tail: Tail, at: int) -> Record:
             if record.once is not None or unless is not None:
-                first = _first(derived(), record)
+                state, once = derived(), record.once
+                first = None if once is None else state.first(record.by, once)
                 if first is not None:
                     return self.at(first)
-                demand(unless, derived().keyed)
+                demand(unless, state.keyed)
             if record.entry is not None:
                 record = self._place_entry(record, tail, at, taken)
                 names.update(names_of(record))
@@ -399,11 +400,6 @@ class FilesLog(OperatorFiles):
         """
         signal.notify(self.pipes)
         settle.follow(self.mirror, records, self.find)
-
-
-def _first(state: Index, record: Record) -> int | None:
-    """Return where the log has what the same author wrote under the same `once`."""
-    return None if record.once is None else state.first(record.by, record.once)
 
 
 def _nothing(first: int, last: int) -> None:

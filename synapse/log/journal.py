@@ -140,7 +140,11 @@ class Journal(JournalReader):
     def _put(self, record: Record, tail: Tail, at: int) -> tuple[Record, bool]:
         fd = self._fd(self.segment)
         if tail.end == 0:
-            self._sync_places(first=tail.seq == 0)
+            # A line is not on the disk before the name of its segment is, nor that before its
+            # directory's.
+            sync_directory(self.directory)
+            if tail.seq == 0:
+                sync_directory(os.path.dirname(self.directory))
         raw, placed, following = encode(tail, at, record)
         try:
             write_all(fd, raw)
@@ -246,14 +250,6 @@ class Journal(JournalReader):
         seal = Record.new("seal", "log", {"bytes": len(torn), "sha": sha256(torn)})
         end = tail.end + len(torn)
         self._put(seal, tail._replace(end=end), tail.at + 1)
-
-    def _sync_places(self, first: bool) -> None:
-        """Sync the folders: a line is not on the disk before the name of its segment is, nor that
-        before its directory's.
-        """
-        sync_directory(self.directory)
-        if first:
-            sync_directory(os.path.dirname(self.directory))
 
     def close(self) -> None:
         """Close every file. Idempotent."""

@@ -143,14 +143,10 @@ def hinted(text: str, words: Words) -> bool:
         return False
     return (
         not WORDS.isdisjoint(words.each)
-        or (_LONG_RUN in raw.translate(_RUNS) and _has_run(text))
+        # a long run of digits and of what stands between them
+        or (_LONG_RUN in raw.translate(_RUNS) and bool(compiled(_RUN).search(text)))
         or "straße" in words.small
     )
-
-
-def _has_run(text: str) -> bool:
-    """Return whether a text has a long run of digits and of what stands between them."""
-    return compiled(_RUN).search(text) is not None
 
 
 def concealed(text: str, patterns: Mapping[str, str] = {}) -> str:

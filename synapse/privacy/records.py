@@ -90,9 +90,12 @@ def _without_persons(record: Record) -> Record:
     if _SPOKEN[record.kind] == "refuse":
         refuse_spoken(record)
         return record
+    fields = _each(record.fields, personal.concealed)
     if record.entry is None:
-        return record._replace(fields=_each(record.fields, personal.concealed))
-    return _with(record, personal.concealed)
+        return record._replace(fields=fields)
+    entry = _changed(record.entry, personal.concealed)
+    text = None if record.text is None else personal.concealed(record.text)
+    return record._replace(entry=entry, text=text, fields=fields)
 
 
 def refuse_spoken(record: Record, patterns: Mapping[str, str] = {}) -> None:
@@ -104,13 +107,6 @@ def refuse_spoken(record: Record, patterns: Mapping[str, str] = {}) -> None:
             for text in strings(value)
         )
         personal.refuse(texts, patterns)
-
-
-def _with(record: Record, change: Callable[[str], str]) -> Record:
-    """Return the record of an entry with every text of it changed."""
-    entry = None if record.entry is None else _changed(record.entry, change)
-    text = None if record.text is None else change(record.text)
-    return record._replace(entry=entry, text=text, fields=_each(record.fields, change))
 
 
 def _each(value: Any, change: Callable[[str], str]) -> Any:

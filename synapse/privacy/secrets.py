@@ -178,7 +178,8 @@ def found(text: str, words: Words | None = None) -> list[Span]:
         spans += _known_elsewhere(text)
     if not spans:
         return spans
-    return apart([span for span in spans if not _is_mark(text, span)])
+    marks = (MARK, "secret: ")  # of what was masked before
+    return apart([span for span in spans if not text.startswith(marks, span[0])])
 
 
 def mask_deep(value: Any, name: str = "") -> Any:
@@ -382,10 +383,6 @@ def _library() -> list[tuple[str, Callable[[str], Any]]]:
             continue  # the forms above do without it
         patterns.append((f"{module.split('_')[0]} key", detector().analyze_string))
     return patterns
-
-
-def _is_mark(text: str, span: Span) -> bool:
-    return text.startswith(MARK, span[0]) or text.startswith("secret: ", span[0])
 
 
 def apart(spans: list[Span]) -> list[Span]:

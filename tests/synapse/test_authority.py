@@ -68,6 +68,34 @@ def entry(seq=1, author="eng-a", authority=60, **more):
 # -- the form --------------------------------------------------------------------------
 
 
+def test_every_field_of_a_draft_stands_in_its_entry():
+    fields = {
+        "body": "text",
+        "namespace": "api/x",
+        "author": "eng-a",
+        "priority": "important",
+        "ttl": "3d",
+        "addressees": ("agent:lead",),
+        "tags": ("one",),
+        "related": ("syn-2026-02-01-001",),
+        "replaces": ("syn-2026-02-01-002",),
+        "topic": "retries",
+        "scope": "team",
+        "claim": "5 %",
+        "derived_from": ("syn-2026-02-01-003",),
+        "evidence": "a test",
+        "when": "run git push",
+        "timestamp": "2026-02-01T01:00:00Z",
+        "id": "fact_0123456789ab",
+        "kind": kinds.FACT,
+        "more": More(confidence=0.5),
+        "signature": "aa",
+    }
+    assert {*fields} == {*Draft._fields} - {"pii"}  # what is marked so is sealed
+    stored = admit(Draft(**fields), ENG, SETTINGS)
+    assert {name: getattr(stored, name) for name in fields} == fields
+
+
 def test_a_draft_takes_its_canonical_form():
     found = check_form(draft("\n\n a\r\nb \n", addressees=("team:b", "a")))
     assert (found.body, found.addressees) == (" a\nb", ("agent:a", "team:b"))
