@@ -226,8 +226,11 @@ def _written(mem: Memory, directory: str) -> Snapshot:
         check(aside)
         for folder, _, _ in os.walk(aside):
             sync_directory(folder)
+        name = mem.store.settings.name
+        moment = f"{time[:10]}T{time[11:19].replace(':', '')}.{time[20:26]}Z"
         final = os.path.join(
-            directory, _named(mem.store.settings.name, time, lines.records)
+            directory,
+            f"{name if is_component(name) else 'workspace'}-{moment}-{lines.records}",
         )
         os.rename(aside, final)
         sync_directory(directory)
@@ -235,13 +238,6 @@ def _written(mem: Memory, directory: str) -> Snapshot:
         shutil.rmtree(aside, ignore_errors=True)
         raise
     return check(final)
-
-
-def _named(name: str, taken: str, records: int) -> str:
-    name = name if is_component(name) else "workspace"
-    return (
-        f"{name}-{taken[:10]}T{taken[11:19].replace(':', '')}.{taken[20:26]}Z-{records}"
-    )
 
 
 def _files(mem: Memory, target: str) -> Iterator[tuple[str, str]]:

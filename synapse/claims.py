@@ -86,7 +86,12 @@ def take(
             if claim is None:
                 continue  # it was given back just now
             if not has_ended(writer.store, claim.run):
-                raise _held(claim) from error
+                run = "" if claim.run is None else f" (run {claim.run})"
+                raise Conflict(
+                    f"{claim.agent}{run} holds {claim.work!r} until {seconds(claim.until)}",
+                    # what it says of its work is no one else's
+                    **claim._replace(note=None)._asdict(),
+                ) from error
             over.add(claim.run)
         else:
             return _claim(record.fields)
@@ -95,9 +100,12 @@ def take(
 def release(writer: Writer, work: str, once: str | None, now: int) -> Claim:
     """Give the work back; NotFound where it is not one's own."""
     work = named(work)
-    if once and _was_done(writer, once):
-        record = Record.new("claim", writer.id, {"work": work}, key=key(work))
-        return _claim(writer.write(record, once=once).fields)
+    if once:
+        with writer.store.snapshot(late=True) as snap:
+            was_done = snap.first(writer.id, once) is not None
+        if was_done:  # the log returns the first record
+            record = Record.new("claim", writer.id, {"work": work}, key=key(work))
+            return _claim(writer.write(record, once=once).fields)
     mine = holder(writer.store, work, now)
     if mine is None or (mine.agent, mine.run) != (writer.id, writer.run):
         raise NotFound(
@@ -128,12 +136,6 @@ def key(work: str) -> str:
     return f"claim:{work}"
 
 
-def _was_done(writer: Writer, once: str) -> bool:
-    """Return whether this agent used the key before: the log then returns the first record."""
-    with writer.store.snapshot(late=True) as snap:
-        return snap.first(writer.id, once) is not None
-
-
 def _claim(fields: Mapping[str, Any]) -> Claim:
     return Claim(
         fields["work"],
@@ -153,13 +155,3 @@ def has_ended(store: Store, run: str | None) -> bool:
     with store.snapshot(late=True) as snap:
         row = snap.run(run)
     return row is not None and row["state"] == "ended"
-
-
-def _held(claim: Claim) -> Conflict:
-    who = claim.agent if claim.run is None else f"{claim.agent} (run {claim.run})"
-    return Conflict(
-        f"{who} holds {claim.work!r} until {seconds(claim.until)}",
-        **claim._replace(
-            note=None
-        )._asdict(),  # what it says of its work is no one else's
-    )

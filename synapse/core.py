@@ -444,7 +444,9 @@ def _make(root: str) -> None:
     _share(root)
     path = os.path.join(root, "synapse.yaml")
     if not os.path.exists(path):
-        write_file(path, _SETTINGS.format(name=_name(root)).encode(), 0o644)
+        name = os.path.basename(root).lower()
+        name = name if is_component(name) else "shared-memory"
+        write_file(path, _SETTINGS.format(name=name).encode(), 0o644)
     sync_directory(root)
 
 
@@ -462,8 +464,3 @@ def _share(root: str) -> None:
             path = os.path.join(root, name)
             if not os.path.lexists(path):
                 write_file(path, text.encode())
-
-
-def _name(root: str) -> str:
-    name = os.path.basename(root).lower()
-    return name if is_component(name) else "shared-memory"

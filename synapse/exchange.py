@@ -16,7 +16,6 @@ from synapse.log.mirror import unplaced
 from synapse.log.unite import lines_of
 from synapse.model import kinds
 from synapse.model.entry import NEVER, Entry
-from synapse.model.records import Record
 from synapse.store import Store
 from synapse.system.quoting import one_line
 
@@ -67,18 +66,6 @@ def lines_in(store: Store, lines: Iterable[str]) -> int:
         )
     raws = list(proven(lines))
     records = [record for record in map(decode, raws) if record is not None]
-    _demand_signed(records)
-    if isinstance(store.log, FilesLog):
-        store.log.recover(raws, records)
-        store.operator_files.write_missing()
-    else:
-        store.log.recover(records)
-    store.look(force=True)
-    store.refresh()
-    return len(records)
-
-
-def _demand_signed(records: list[Record]) -> None:
     from synapse.keys.keyring import unproven
 
     for record, why in unproven(records):
@@ -87,6 +74,14 @@ def _demand_signed(records: list[Record]) -> None:
             " imported",
             line=record.seq,
         )
+    if isinstance(store.log, FilesLog):
+        store.log.recover(raws, records)
+        store.operator_files.write_missing()
+    else:
+        store.log.recover(records)
+    store.look(force=True)
+    store.refresh()
+    return len(records)
 
 
 def merge_in(store: Store, source: str | None, *, believe: bool = False) -> Merged:

@@ -33,10 +33,7 @@ def main(
     """Run one command line, by default the process's own; the exit code. Prints every error, raises
     none.
     """
-    return _main(sys.argv[1:] if argv is None else list(argv), prog, program)
-
-
-def _main(words: list[str], prog: str | None, program: Program) -> int:
+    words = sys.argv[1:] if argv is None else list(argv)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
@@ -91,8 +88,15 @@ def _run(words: Sequence[str], prog: str | None, program: Program) -> int:
         if name is None:
             print(program.overview(), end="")
             return 0
+    if name is None and "--version" in arguments:
+        from importlib.metadata import version
+
+        from synapse.model.settings import PROTOCOL
+
+        print(f"{program.name} {version('synapse-orchestrator')}, protocol {PROTOCOL}")
+        return 0
     if name is None:
-        return _without_verb(arguments, program)
+        raise Usage(f"no verb given; `{program.name} --help` lists them")
     verb = parse.find_verb(name, program)
     try:
         args = parse.arguments(verb, arguments, prog or f"{program.name} {name}")
@@ -104,58 +108,32 @@ def _run(words: Sequence[str], prog: str | None, program: Program) -> int:
         return parse.function_of(verb)(call) or 0
 
 
-def _without_verb(arguments: Sequence[str], program: Program) -> int:
-    if "--version" in arguments:
-        from importlib.metadata import version
-
-        from synapse.model.settings import PROTOCOL
-
-        print(f"{program.name} {version('synapse-orchestrator')}, protocol {PROTOCOL}")
-        return 0
-    raise Usage(f"no verb given; `{program.name} --help` lists them")
-
-
 def _fail(error: Exception, words: Sequence[str], program: Program) -> int:
-    is_expected = isinstance(error, SynapseError | OSError)
-    _hush_if_dead()
+    """Print an error, behind what was printed before it, and return its exit code."""
+    from synapse.cli.frame.show import clean, to_json
+
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError, AttributeError):
+        hush()  # nobody reads it
     if "--debug" in words:
         import traceback
 
         traceback.print_exception(error)
-    message = (
-        _error_text(error)
-        if is_expected
-        else f"this is a bug: {type(error).__name__}: {error}; --debug shows where"
-    )
-    _complain(error, message, program.name, as_json="--json" in words)
+    is_expected = isinstance(error, SynapseError | OSError)
+    message = str(error)
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        message = f"{error.filename}: {error.strerror}"
+    elif not is_expected:
+        message = f"this is a bug: {type(error).__name__}: {error}; --debug shows where"
+    if "--json" in words:
+        details = getattr(error, "details", {})
+        about = {"type": type(error).__name__, "message": message, **details}
+        text = to_json({"error": about})
+    else:
+        further = clean(message).replace("\n", "\n  ")
+        text = f"{program.name}: {further}"
+    print(text, file=sys.stderr)
     if isinstance(error, SynapseError):
         return error.exit_code
     return StoreError.exit_code if is_expected else SynapseError.exit_code
-
-
-def _error_text(error: Exception) -> str:
-    if isinstance(error, OSError) and error.filename and error.strerror:
-        return f"{error.filename}: {error.strerror}"
-    return str(error)
-
-
-def _complain(error: Exception, message: str, program: str, *, as_json: bool) -> None:
-    from synapse.cli.frame.show import clean, to_json
-
-    if as_json:
-        details = getattr(error, "details", {})
-        text = to_json(
-            {"error": {"type": type(error).__name__, "message": message, **details}}
-        )
-    else:
-        further = clean(message).replace("\n", "\n  ")
-        text = f"{program}: {further}"
-    print(text, file=sys.stderr)
-
-
-def _hush_if_dead() -> None:
-    """Write out what is buffered before an error is printed; drop it where nobody reads it."""
-    try:
-        sys.stdout.flush()
-    except (OSError, ValueError, AttributeError):
-        hush()

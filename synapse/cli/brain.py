@@ -42,15 +42,13 @@ _MORE = {
 }  # fmt: skip
 
 
-def _verb(name: str, group: str) -> Verb:
-    row = _MORE.get(name) or VERBS[name]
-    return row._replace(
+_VERBS = {
+    name: row._replace(
         group=group, example=row.example.replace("synapse ", "brain ", 1)
     )
-
-
-_VERBS = {
-    name: _verb(name, group) for group, names in _OURS.items() for name in names.split()
+    for group, names in _OURS.items()
+    for name in names.split()
+    for row in (_MORE.get(name) or VERBS[name],)
 }
 
 

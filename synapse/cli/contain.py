@@ -104,13 +104,7 @@ def _actor(call: Call) -> AgentMemory:
 
 
 def _show(call: Call, what: str, done: Tainted) -> None:
-    call.show(
-        lambda: {"tainted": fields(done)}, lambda: clean("\n".join(_lines(what, done)))
-    )
-
-
-def _lines(what: str, done: Tainted) -> list[str]:
-    """Return what was tainted, what may be affected, and who had it in sight."""
+    """Print what was tainted, what may be affected, and who had it in sight."""
     verb = "would taint" if done.seq is None else "tainted"
     lines = [
         f"{verb} {what}: {len(done.ids)} shown to nobody any more: {_some(done.ids)}"
@@ -128,7 +122,7 @@ def _lines(what: str, done: Tainted) -> list[str]:
         lines.append(f"agents that were shown it: {_some(done.agents)}")
     if done.seq is not None:
         lines.append(f"`synapse undo {done.seq}` takes it back")
-    return lines
+    call.show(lambda: {"tainted": fields(done)}, lambda: clean("\n".join(lines)))
 
 
 def _some(names: Sequence[str]) -> str:

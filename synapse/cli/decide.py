@@ -31,8 +31,14 @@ def approve_options(parser: Options) -> None:
 def approve(call: Call) -> None:
     if call.args.ids:
         _rule(call, "approved", lambda me, id: me.approve(id))
-    else:
-        _show_staged(call)
+        return
+    from synapse.formats import codec
+
+    staged = call.reader().staged()
+    call.show(
+        lambda: {"entries": [codec.entry_json(entry) for entry in staged]},
+        lambda: listing(staged) or "nothing waits for review",
+    )
 
 
 def reject_options(parser: Options) -> None:
@@ -87,13 +93,3 @@ def _rule(call: Call, what: str, act: Callable[[AgentMemory, str], Any]) -> None
     for id in call.args.ids:
         act(me, id)
         call.show_done(what, [id])
-
-
-def _show_staged(call: Call) -> None:
-    from synapse.formats import codec
-
-    staged = call.reader().staged()
-    call.show(
-        lambda: {"entries": [codec.entry_json(entry) for entry in staged]},
-        lambda: listing(staged) or "nothing waits for review",
-    )

@@ -73,7 +73,9 @@ def machine(platform: str = sys.platform) -> Iterator[Finding]:
 
 def file_system(root: str, readonly: bool = False) -> Iterator[Finding]:
     """Check what the files log needs of the disk, by trying it out where writing is allowed."""
-    folder = _existing(root)
+    folder = os.path.abspath(root)
+    while not os.path.isdir(folder):
+        folder = os.path.dirname(folder)
     kind = probes.file_system_of(folder)
     if kind in probes.NETWORK:
         yield Finding(
@@ -424,22 +426,18 @@ def _nightly_runs(root: str, memory: Memory) -> Iterator[Finding]:
 def _set_aside(root: str, memory: Memory) -> Iterator[Finding]:
     folder = os.path.join(root, "quarantine")
     names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
-    reasons = [
-        _reason(os.path.join(folder, name))
-        for name in names
-        if name.endswith(".reason.txt")
-    ]
+    reasons = []
+    for name in names:
+        if name.endswith(".reason.txt"):
+            path = os.path.join(folder, name)
+            try:
+                text = read_file(path, 2000).decode(errors="replace").strip()
+                reasons.append(": ".join(text.split("\n", 1)).replace("\n", "; "))
+            except OSError as error:
+                reasons.append(f"{path}: {error.strerror}")
     yield from some(
         "quarantine", "warn", reasons, "mend and drop them again, or delete them"
     )
-
-
-def _reason(path: str) -> str:
-    try:
-        text = read_file(path, 2000).decode(errors="replace")
-        return ": ".join(text.strip().split("\n", 1)).replace("\n", "; ")
-    except OSError as error:
-        return f"{path}: {error.strerror}"
 
 
 def some(
@@ -453,11 +451,3 @@ def some(
         yield Finding(
             check, verdict, "; ".join([*remainder, *([advice] if advice else [])])
         )
-
-
-def _existing(path: str) -> str:
-    """Return the path, or the nearest directory above it that exists."""
-    path = os.path.abspath(path)
-    while not os.path.isdir(path):
-        path = os.path.dirname(path)
-    return path

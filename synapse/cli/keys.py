@@ -12,10 +12,6 @@ from synapse.cli.frame.table import table
 from synapse.keys.workspace import WorkspaceKeys
 from synapse.model.keys import WORKSPACE
 from synapse.rulings.sharing import share
-from synapse.system.typed import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from synapse.keys.workspace import KeyState
 
 ACTS = ("list", "new", "rotate", "revoke", "share", "export-public", "import-public")
 
@@ -51,7 +47,20 @@ def keys(call: Call) -> None:
 
 def _list(call: Call, held: WorkspaceKeys) -> None:
     keys = [key for key in held.list() if call.args.whose in (None, key.owner)]
-    call.show(lambda: {"keys": [key._asdict() for key in keys]}, _format(keys))
+    text = "there are no keys; `synapse keys new AGENT` makes one"
+    if keys:
+        rows = [
+            (
+                key.owner,
+                key.id,
+                key.state,
+                key.since[:10],
+                "here" if key.here else "not here",
+            )
+            for key in keys
+        ]
+        text = table(("owner", "key", "state", "since", "private half"), rows)
+    call.show(lambda: {"keys": [key._asdict() for key in keys]}, text)
 
 
 def _export(call: Call, held: WorkspaceKeys) -> None:
@@ -60,9 +69,15 @@ def _export(call: Call, held: WorkspaceKeys) -> None:
 
 
 def _import(call: Call, held: WorkspaceKeys) -> None:
-    if not call.args.whose:
+    path = call.args.whose
+    if not path:
         raise Usage("keys import-public: which file? - is standard input")
-    key = held.import_public(_text(call.args.whose))
+    if path == "-":
+        text = sys.stdin.read(1 << 16)
+    else:
+        with open(path, encoding="utf-8") as file:
+            text = file.read(1 << 16)
+    key = held.import_public(text)
     _done(call, key.owner, key.id, "has the key")
 
 
@@ -90,29 +105,6 @@ def _share(call: Call, held: WorkspaceKeys) -> None:
 def _done(call: Call, whose: str | None, id: str, what: str) -> None:
     owner = whose or WORKSPACE
     call.show({"owner": owner, "key": id}, f"{owner} {what} {id}")
-
-
-def _text(path: str) -> str:
-    if path == "-":
-        return sys.stdin.read(1 << 16)
-    with open(path, encoding="utf-8") as file:
-        return file.read(1 << 16)
-
-
-def _format(found: list[KeyState]) -> str:
-    if not found:
-        return "there are no keys; `synapse keys new AGENT` makes one"
-    rows = [
-        (
-            key.owner,
-            key.id,
-            key.state,
-            key.since[:10],
-            "here" if key.here else "not here",
-        )
-        for key in found
-    ]
-    return table(("owner", "key", "state", "since", "private half"), rows)
 
 
 _ACTS = dict(

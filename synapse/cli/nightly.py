@@ -122,12 +122,16 @@ def undo(call: Call) -> None:
     from synapse.consolidate.undo import undo_json
 
     who = call.who(call.args.agent) or OPERATOR
-    if _must_confirm(call) and not _confirmed(
-        call, undo_act(call.memory, "last", by=who, plan=True)
-    ):
-        return
+    if _must_confirm(call):
+        planned = undo_act(call.memory, "last", by=who, plan=True)
+        call.say("\n".join(_undo_lines(planned)))
+        answer = call.ask("Take this back? [y/N] ").strip().lower()
+        if answer not in ("y", "yes"):
+            return call.note("nothing was changed")
     done = undo_act(call.memory, call.args.what, by=who, plan=call.args.plan)
-    call.show(lambda: {"undo": undo_json(done)}, lambda: "\n".join(_undo_lines(done)))
+    return call.show(
+        lambda: {"undo": undo_json(done)}, lambda: "\n".join(_undo_lines(done))
+    )
 
 
 def _must_confirm(call: Call) -> bool:
@@ -138,15 +142,6 @@ def _must_confirm(call: Call) -> bool:
         and not (args.plan or args.yes or call.json)
         and call.interactive
     )
-
-
-def _confirmed(call: Call, planned: UndoResult) -> bool:
-    """Print what would be undone, ask, and return whether the answer is yes."""
-    call.say("\n".join(_undo_lines(planned)))
-    confirmed = call.ask("Take this back? [y/N] ").strip().lower() in ("y", "yes")
-    if not confirmed:
-        call.note("nothing was changed")
-    return confirmed
 
 
 def _undo_lines(done: UndoResult) -> list[str]:

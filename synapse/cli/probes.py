@@ -23,7 +23,11 @@ def file_system_of(path: str) -> str | None:
     """Return the kind of file system that a path is on; None if the system does not say."""
     real = os.path.realpath(path)
     mounts = _linux_mounts() if sys.platform.startswith("linux") else _bsd_mounts()
-    around = [(len(point), kind) for point, kind in mounts if _inside(real, point)]
+    around = [
+        (len(point), kind)
+        for point, kind in mounts
+        if real == point or real.startswith(f"{point.rstrip('/')}/")
+    ]
     return max(around, default=(0, None), key=lambda pair: pair[0])[1]
 
 
@@ -73,10 +77,6 @@ def _bsd_mounts() -> list[tuple[str, str]]:
     except (OSError, subprocess.SubprocessError):
         return []
     return parse_mount(done.stdout.splitlines())
-
-
-def _inside(path: str, point: str) -> bool:
-    return point == "/" or path == point or path.startswith(f"{point}/")
 
 
 @contextlib.contextmanager

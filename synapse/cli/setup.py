@@ -297,12 +297,7 @@ def write_scripts(root: str) -> list[str]:
     folder = os.path.join(root, "bin")
     os.makedirs(root, exist_ok=True)
     make_folder(folder, 0o755)
-    return [
-        _write(os.path.join(folder, f"{command}.sh"), text_of(command))
-        for command in COMMANDS
-    ]
-
-
-def _write(path: str, text: str) -> str:
-    replace_file(path, text.encode("ascii"), 0o755)
-    return path
+    paths = [os.path.join(folder, f"{command}.sh") for command in COMMANDS]
+    for command, path in zip(COMMANDS, paths, strict=True):
+        replace_file(path, text_of(command).encode("ascii"), 0o755)
+    return paths

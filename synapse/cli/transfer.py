@@ -143,20 +143,20 @@ def import_(call: Call) -> None:
 
 
 def _import_file(call: Call, path: str) -> tuple[int, str]:
-    """Import a file. Return the number of records and the last line."""
-    last = [""]
+    """Import a file. Return the number of records and the last line that is not empty."""
+    last = ""
+
+    def read(lines: Iterable[str]) -> Iterator[str]:
+        nonlocal last
+        for line in lines:
+            last = line if line.strip() else last
+            yield line
+
     with _open_input(path) as lines:
         try:
-            return call.memory.import_(_remember_last(lines, last)), last[0]
+            return call.memory.import_(read(lines)), last
         except UnicodeDecodeError as error:
             raise InvalidEntry(f"{path} is not an export: it is not UTF-8") from error
-
-
-def _remember_last(lines: Iterable[str], last: list[str]) -> Iterator[str]:
-    """Yield the lines, and keep the last one that is not empty in `last`."""
-    for line in lines:
-        last[0] = line if line.strip() else last[0]
-        yield line
 
 
 def _head(line: str) -> str:

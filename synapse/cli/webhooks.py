@@ -81,32 +81,28 @@ def _status(call: Call) -> int:
     store, name = call.memory.store, call.args.which
     rows = [row for row in status.states(store) if name in (None, row.name)]
     up = status.is_up(store)
+    lines = [_sender(up)]
+    for row in rows:
+        error = row.error and f"; last error: {row.error['text']} ({row.error['time']})"
+        cursor = "not begun" if row.cursor is None else f"cursor {row.cursor}"
+        lines.append(
+            f"{row.name}: {row.state}; {row.sent} sent, {row.pending} waiting,"
+            f" {len(row.dead)} dead; {cursor}{error or ''}"
+        )
+        lines += [
+            f"  {letter['id']}  {letter['entry']}  {letter['attempts']} attempts:"
+            f" {letter['error']}"
+            for letter in row.dead
+        ]
     call.show(
         lambda: {"sender": up, "webhooks": [row._asdict() for row in rows]},
-        lambda: "\n".join([_sender(up), *(_format(row) for row in rows)]),
+        lambda: "\n".join(lines),
     )
     return 0
 
 
 def _sender(up: bool) -> str:
     return "a sender is up" if up else "no sender is up: `synapse webhooks run` is one"
-
-
-def _format(row: State) -> str:
-    error = (
-        f"; last error: {row.error['text']} ({row.error['time']})" if row.error else ""
-    )
-    cursor = "not begun" if row.cursor is None else f"cursor {row.cursor}"
-    lines = [
-        f"{row.name}: {row.state}; {row.sent} sent, {row.pending} waiting,"
-        f" {len(row.dead)} dead; {cursor}{error}"
-    ]
-    for letter in row.dead:
-        lines.append(
-            f"  {letter['id']}  {letter['entry']}  {letter['attempts']} attempts:"
-            f" {letter['error']}"
-        )
-    return "\n".join(lines)
 
 
 def _test(call: Call) -> int:

@@ -27,20 +27,16 @@ def checked(address: str) -> str:
             f" is given as token=, or in ${TOKEN}"
         )
     origin = place_of(address)
-    if origin.scheme == "http" and not _is_here(origin.host):
+    try:
+        is_here = origin.host == "localhost" or ip_address(origin.host).is_loopback
+    except ValueError:
+        is_here = False
+    if origin.scheme == "http" and not is_here:
         raise InvalidEntry(
             f"http://{origin.host} would send the token unprotected: write https://;"
             " http:// is for this machine alone"
         )
     return address.rstrip("/")
-
-
-def _is_here(host: str) -> bool:
-    """Return whether only this machine is reached under the host."""
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def secret(token: Token) -> Callable[[], str]:

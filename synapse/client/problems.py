@@ -38,22 +38,15 @@ def error_of(status: int, document: object, server: str) -> SynapseError:
         kind = _BY_STATUS.get(status, errors.StoreError)
         return kind(f"{server} answered with {status} and no reason", status=status)
     details: Mapping[str, Any] = document.get("details") or {}
-    kind = _kind(str(document["error"]), status)
+    name = str(document["error"])
+    kind = _OF_SERVER.get(name) or _BY_STATUS.get(status, errors.StoreError)
+    ours = getattr(errors, name, None)
+    if isinstance(ours, type) and issubclass(ours, SynapseError):
+        kind = ours if ours is not errors.Refused or status == 502 else kind
     return kind(
         str(document.get("detail") or ""),
         **{str(name): value for name, value in details.items()},
     )
-
-
-def _kind(name: str, status: int) -> type[SynapseError]:
-    kind = getattr(errors, name, None)
-    if (
-        isinstance(kind, type)
-        and issubclass(kind, SynapseError)
-        and (kind is not errors.Refused or status == 502)
-    ):
-        return kind
-    return _OF_SERVER.get(name) or _BY_STATUS.get(status, errors.StoreError)
 
 
 def redirected(server: str, to: str) -> SynapseError:

@@ -38,7 +38,13 @@ def follow(
     """Yield events from a cursor or a time on, each once; those that were there already whatever
     the timeout.
     """
-    _demand_package()
+    try:
+        import websockets.sync.client  # noqa: F401
+    except ImportError as error:
+        raise StoreError(
+            f"following a server needs the package {error.name}: in the clone of"
+            " Synapse, python3 -m pip install '.[client]'"
+        ) from error
     return _Stream(transport, since, critical, timeout).events()
 
 
@@ -184,13 +190,3 @@ def _direct() -> type[ClientConnection]:
                 raise _Answered(error.response) from None
 
     return Direct
-
-
-def _demand_package() -> None:
-    try:
-        import websockets.sync.client  # noqa: F401
-    except ImportError as error:
-        raise StoreError(
-            f"following a server needs the package {error.name}: in the clone of"
-            " Synapse, python3 -m pip install '.[client]'"
-        ) from error

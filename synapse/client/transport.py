@@ -21,8 +21,6 @@ from synapse.system.quoting import inline
 from synapse.system.typed import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from ssl import SSLContext
-
     import httpx2
 
 KEY = "Idempotency-Key"
@@ -49,19 +47,14 @@ class Request(NamedTuple):
         return self.method == "GET" or self.key is not None
 
 
-def _without_certificates() -> SSLContext:
-    """Return a context that trusts no server, for an address that needs none."""
-    from ssl import PROTOCOL_TLS_CLIENT, SSLContext
-
-    return SSLContext(PROTOCOL_TLS_CLIENT)
-
-
 class Transport:
     """The way to one server. Thread-safe."""
 
     def __init__(
         self, address: str, token: Callable[[], str], timeout: float = TIMEOUT
     ) -> None:
+        from ssl import PROTOCOL_TLS_CLIENT, SSLContext
+
         import httpx2
 
         self.address = address
@@ -74,7 +67,7 @@ class Transport:
             # A proxy of the environment carries what is encrypted, and is shown no token.
             trust_env=secure,
             # Reading the system's certificates takes long, and nothing else is asked for them.
-            verify=secure or _without_certificates(),
+            verify=secure or SSLContext(PROTOCOL_TLS_CLIENT),
             headers={"Accept": "application/json"},
             limits=httpx2.Limits(max_connections=32, max_keepalive_connections=8),
         )
@@ -175,7 +168,9 @@ class Transport:
         retry = name in AGAIN or (
             name is None and response.status_code in problems.LATER
         )
-        after = _seconds(response.headers.get("retry-after", ""))
+        text = response.headers.get("retry-after", "")
+        is_seconds = text.isascii() and text.isdigit() and len(text) < 6
+        after = float(text) if is_seconds else 0.0
         return _Fault(error, retry and (request.repeatable or name in UNDONE), after)
 
 
@@ -211,7 +206,3 @@ def _encoded(body: Mapping[str, Any]) -> bytes:
         return dumps(body).encode()
     except (TypeError, ValueError) as error:
         raise InvalidEntry(f"this cannot be sent as JSON: {error}") from None
-
-
-def _seconds(text: str) -> float:
-    return float(text) if text.isascii() and text.isdigit() and len(text) < 6 else 0.0

@@ -25,7 +25,7 @@ from synapse.model.agents import OPERATOR, Agent
 from synapse.model.clock import iso
 from synapse.model.entry import Entry, words
 from synapse.model.message import Message, columns, said_at, thread_columns
-from synapse.model.results import Hit, Problem
+from synapse.model.results import Problem
 from synapse.system.checks import checked
 from synapse.system.typed import TYPE_CHECKING, Any
 from synapse.trust.persons import operators_alone
@@ -57,7 +57,10 @@ class UnifiedBrain:
     ) -> None:
         self.db_path = os.path.abspath(os.path.expanduser(db_path))
         self.agent = agent or os.environ.get("SYNAPSE_AGENT") or HELIOS
-        self.memory = _open_memory(f"{self.db_path}.log", clock, draw)
+        root = f"{self.db_path}.log"
+        is_there = os.path.isdir(os.path.join(root, ".index"))
+        begin = core.open if is_there else core.init
+        self.memory = begin(root, clock=clock, draw=draw)
         try:
             self.tables = Tables(self.memory.store, self.db_path)
             self._ensure_agent((self.agent,))
@@ -222,7 +225,12 @@ class UnifiedBrain:
         and by meaning too if an embedder is set up."""
         hits = self.me.search(query, limit=limit, kind=_kinds(types))
         memory.used(self.me, [hit.id for hit in hits])
-        return [_hit_item(hit) for hit in hits]
+        return [
+            _item(hit.entry)
+            | {"score": hit.score, "excerpt": hit.excerpt, "trust": hit.entry.trust}
+            | {"archived": hit.entry.archived}
+            for hit in hits
+        ]
 
     def find_provenance(self, knowledge_id: str) -> dict[str, Any]:
         """Return the messages that an item was made from, and its whole trail (`synapse why`)."""
@@ -341,14 +349,6 @@ class UnifiedBrain:
         return Mail(self.memory.as_agent(str(agent_id)))
 
 
-def _open_memory(
-    root: str, clock: Callable[[], int], draw: Callable[[int], bytes]
-) -> core.Memory:
-    if os.path.isdir(os.path.join(root, ".index")):
-        return core.open(root, clock=clock, draw=draw)
-    return core.init(root, clock=clock, draw=draw)
-
-
 def _names(to: str | Iterable[str] | None) -> list[str]:
     """Return the addressees of a message; none means everybody."""
     addressees = [to] if isinstance(to, str) else list(to or ())
@@ -383,14 +383,6 @@ def _item(entry: Entry) -> dict[str, Any]:
         "importance": extra.get("importance"),
         "source_message_id": from_messages[0] if from_messages else None,
     }
-
-
-def _hit_item(hit: Hit) -> dict[str, Any]:
-    return (
-        _item(hit.entry)
-        | {"score": hit.score, "excerpt": hit.excerpt, "trust": hit.entry.trust}
-        | {"archived": hit.entry.archived}
-    )
 
 
 def _trail(step: provenance.Step) -> dict[str, Any]:

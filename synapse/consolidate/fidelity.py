@@ -171,7 +171,9 @@ class _Search:
 
     def _runs(self, start: int, last: Run | None) -> Iterator[Run]:
         for source in self.sources:
-            if _needs_context(source) and not _follows(source, last):
+            # one that cannot be understood without the sentence before it
+            in_context = any(word.key in CONTEXT for word in source.words)
+            if in_context and not _follows(source, last):
                 continue
             yield from self._whole(start, source, last)
             yield from self._beginning(start, source)
@@ -241,11 +243,6 @@ def _pays_what_is_owed(last: Run, run: Run) -> bool:
     return not owed or (
         run.source.loose[-len(owed) :] == owed and run.owed in ((), owed)
     )
-
-
-def _needs_context(source: Source) -> bool:
-    """Return whether a sentence cannot be understood without the one before it."""
-    return any(word.key in CONTEXT for word in source.words)
 
 
 def _follows(source: Source, last: Run | None) -> bool:

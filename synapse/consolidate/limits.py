@@ -113,7 +113,11 @@ def enforce(
             going = entries_to_archive(inside, excess)
             for row in going:
                 del remaining[row.id]
-            yield from _archive_oldest(subject, excess + limit, limit, going)
+            sizes = f"{format_size(excess + limit)} of {format_size(limit)}"
+            reason = f"{subject} held {sizes}: oldest and least used first"
+            notes = tuple(f"of {day(row.at)}, in {row.uses} prompts" for row in going)
+            ids = [(row.id, "") for row in going]
+            yield from archive_acts("enforce", reason, ids, notes)
             if sum(row.bytes for row in going) >= excess:
                 yield Act("enforce", "archive", (notice.id,), "within its limit again")
         elif excess <= 0 and notice is not None:
@@ -145,15 +149,6 @@ def _is_protected(row: Sized) -> bool:
     return row.namespace in OWN or (
         row.rank == 0 and ns.matches("blockers/*", row.namespace)
     )
-
-
-def _archive_oldest(
-    subject: str, size: int, limit: int, going: Sequence[Sized]
-) -> Iterator[Act]:
-    sizes = f"{format_size(size)} of {format_size(limit)}"
-    reason = f"{subject} held {sizes}: oldest and least used first"
-    notes = tuple(f"of {day(row.at)}, in {row.uses} prompts" for row in going)
-    yield from archive_acts("enforce", reason, [(row.id, "") for row in going], notes)
 
 
 def _warning(subject: str, size: int, limit: int) -> Act:

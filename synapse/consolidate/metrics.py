@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from synapse.consolidate.acts import AppliedAct
 from synapse.index.questions.maintenance import Weight
 from synapse.model.clock import DAY, day
-from synapse.system.typed import TYPE_CHECKING, Any, NamedTuple
+from synapse.system.typed import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from synapse.model.records import Record
@@ -95,23 +95,18 @@ def measure_fields(
 
 def measures(records: Iterable[Record]) -> list[Measure]:
     """Return the figures of each finished run, oldest first."""
-    finished = (
-        (record, record.fields) for record in records if "namespaces" in record.fields
-    )
-    return [_measure(record, fields) for record, fields in finished]
-
-
-def _measure(record: Record, fields: Any) -> Measure:
-    values = {name: fields[name] for name in Measure._fields if name in fields}
-    return Measure(
-        **(
-            values
-            | {
-                "at": record.at,
-                "namespaces": tuple(tuple(row) for row in fields["namespaces"]),
+    finished = []
+    for record in records:
+        if "namespaces" in record.fields:
+            values = {
+                name: record.fields[name]
+                for name in Measure._fields
+                if name in record.fields
             }
-        )
-    )
+            namespaces = tuple(tuple(row) for row in record.fields["namespaces"])
+            values |= {"at": record.at, "namespaces": namespaces}
+            finished.append(Measure(**values))
+    return finished
 
 
 def shape(namespaces: Iterable[str]) -> Iterator[str]:

@@ -129,11 +129,18 @@ def near_duplicates(entries: Iterable[Entry]) -> list[list[Entry]]:
                 repr((merge_key(entry), fingerprint(entry.body).words)).encode()
             )
             groups.setdefault(key, []).append(entry)
-    candidates = (
-        _close_to_newest(sorted(group, key=lambda entry: entry.seq))
-        for group in groups.values()
-        if len(group) > 1
-    )
+    candidates = []
+    for group in groups.values():
+        if len(group) > 1:
+            group.sort(key=lambda entry: entry.seq)
+            newest = fingerprint(group[-1].body)
+            candidates.append(
+                [
+                    entry
+                    for entry in group
+                    if similarity(fingerprint(entry.body), newest) >= THRESHOLD
+                ]
+            )
     return sorted(
         (alike for alike in candidates if len(alike) > 1),
         key=lambda alike: alike[0].seq,
@@ -188,16 +195,6 @@ def merge_key(entry: Entry) -> tuple[object, ...]:
         entry.evidence,
         entry.when,
     )
-
-
-def _close_to_newest(group: list[Entry]) -> list[Entry]:
-    """Return those entries of one fingerprint that are close to the newest of them."""
-    newest = fingerprint(group[-1].body)
-    return [
-        entry
-        for entry in group
-        if similarity(fingerprint(entry.body), newest) >= THRESHOLD
-    ]
 
 
 # -- archive ---------------------------------------------------------------------------------------

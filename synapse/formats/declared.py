@@ -136,11 +136,14 @@ def render_settings(settings: Settings) -> str:
         if settings.global_write != Settings().global_write
         else {}
     )
-    fields |= (
-        {"semantic": _semantic_fields(settings.semantic)}
-        if settings.semantic != Semantic()
-        else {}
-    )
+    if settings.semantic != Semantic():
+        semantic: Fields = {
+            name: value
+            for name, value in settings.semantic._asdict().items()
+            if value and name != "search"
+        }
+        semantic |= {} if settings.semantic.search else {"search": False}
+        fields["semantic"] = semantic
     fields |= (
         {}
         if settings.reputation == REPUTATION[0]
@@ -239,8 +242,10 @@ def _settings(
             last.semantic,
         ),
         reputation=read_key("reputation", _reputation, last.reputation),
-        other=tuple(
-            (key, value) for key, value in fields.items() if _is_other(key, value)
+        other=tuple(  # only kept; a plain list of namespaces declares nothing here
+            (key, value)
+            for key, value in fields.items()
+            if key not in _SETTINGS or (key == "namespaces" and isinstance(value, list))
         ),
     )
     return settings, list(dict.fromkeys(problems))
@@ -307,21 +312,6 @@ def _semantic(value: Value, above: FieldReader) -> Semantic:
         **names,
         search=reader.fields.get("search") is None or reader.flag("search"),
     )
-
-
-def _semantic_fields(semantic: Semantic) -> Fields:
-    fields: Fields = {
-        name: value
-        for name, value in semantic._asdict().items()
-        if value and name != "search"
-    }
-    return fields if semantic.search else {**fields, "search": False}
-
-
-def _is_other(key: str, value: Value) -> bool:
-    """Return whether a setting is only kept; a plain list of namespaces declares nothing that is
-    used here."""
-    return key not in _SETTINGS or (key == "namespaces" and isinstance(value, list))
 
 
 def _sizes(reader: FieldReader) -> tuple[tuple[str, str], ...]:

@@ -245,16 +245,15 @@ def _strays(fields: Mapping[str, Any], tree: Tree, prefix: str) -> Iterator[Stra
         if is_extension(key, tree):
             continue
         if subtree is None or (close is not None and "/" not in key and names):
-            yield Stray(f"{prefix}{key}", _unknown(f"{prefix}{key}", close, names))
+            path = f"{prefix}{key}"
+            advice = f"it is one of {', '.join(names)}"
+            advice = f"did you mean {close}?" if close else advice
+            own = f"a key of your own begins with {EXTENSION}"
+            yield Stray(path, f"{path} is not known: {advice} ({own})")
             continue
         for inner in value if isinstance(value, list) else [value]:
             if subtree and isinstance(inner, Mapping):
                 yield from _strays(inner, subtree, f"{prefix}{key}.")
-
-
-def _unknown(path: str, close: str | None, names: list[str]) -> str:
-    advice = f"did you mean {close}?" if close else f"it is one of {', '.join(names)}"
-    return f"{path} is not known: {advice} (a key of your own begins with {EXTENSION})"
 
 
 def _tree(table: Mapping[str, str]) -> Tree:

@@ -179,8 +179,15 @@ class Keyring:
 
         header = crypto.header(entry)
         id = crypto.signer_of(entry.body)
-        signer = self._author(entry, id) if id else None
-        if not id and entry.author in self.keys.current and entry.scope == "encrypted":
+        signer = None
+        if id:
+            signing = self.keys.by_id.get(id)
+            if signing is None or signing.owner != entry.author:
+                raise SealError(
+                    f"it is signed by {id}, which is no key of {entry.author}'s"
+                )
+            signer = public(signing)
+        elif entry.author in self.keys.current and entry.scope == "encrypted":
             raise SealError(f"{entry.author} did not sign it")
         key, share = self._way_in(entry, reader)
         if share:
@@ -241,15 +248,6 @@ class Keyring:
         header = crypto.header(entry)
         wrapped = crypto.share(entry.body, header, key, public(recipient), earlier)
         return {"entry": entry.id, "with": to, "to": recipient.id, "wrapped": wrapped}
-
-    def _author(self, entry: Entry, id: str) -> PublicKey:
-        """Return the key that signed, which has to be one of the author's."""
-        key = self.keys.by_id.get(id)
-        if key is None or key.owner != entry.author:
-            raise SealError(
-                f"it is signed by {id}, which is no key of {entry.author}'s"
-            )
-        return public(key)
 
 
 def proves(keys: Keys, entry: Entry) -> bool:

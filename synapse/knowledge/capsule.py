@@ -58,7 +58,11 @@ def capsule(
             f"Nothing that you may see here matches these words (version {version}).\n",
             version=version,
         )
-    common, query_words = _common_values(hits), frozenset(sought(query))
+    common = Common(
+        Counter(_where(hit.entry) for hit in hits).most_common(1)[0][0],
+        Counter(seconds(hit.entry.at)[:4] for hit in hits).most_common(1)[0][0],
+    )
+    query_words = frozenset(sought(query))
     head = f"(version {version}; {', '.join(common.where)}; {common.year} UTC)\n"
     texts = [_item(hit.entry, common, _quote(hit, query_words)) for hit in hits]
     room, foot = limit - len(head.encode()), _foot(len(hits), found)
@@ -80,8 +84,9 @@ def _fitting(texts: Sequence[str], room: int) -> dict[int, str]:
     """Return the texts that fit, by their position."""
     included: dict[int, str] = {}
     for position, text in enumerate(texts):
-        if not included:
-            text = _cut(text, room)
+        raw = text.encode()
+        if not included and raw.index(b"\n") + 40 <= room < len(raw):
+            text = raw[: room - 4].decode("utf-8", "ignore") + "…\n"
         if (size := len(text.encode())) <= room:
             included[position] = text
             room -= size
@@ -106,14 +111,6 @@ def digest(entry: Entry) -> str:
     return sha256(entry.body.encode())
 
 
-def _common_values(hits: Sequence[Hit]) -> Common:
-    namespace = Counter(_where(hit.entry) for hit in hits).most_common(1)[0][0]
-    return Common(
-        namespace,
-        Counter(seconds(hit.entry.at)[:4] for hit in hits).most_common(1)[0][0],
-    )
-
-
 def _where(entry: Entry) -> tuple[str, ...]:
     confidence = entry.more.get("confidence", 1)
     return (
@@ -133,17 +130,14 @@ def _item(entry: Entry, common: Common, quote: str) -> str:
     disputed = f" disputed with {', '.join(entry.disputed)}" if entry.disputed else ""
     own += ["archived"] if entry.archived else []
     apart = f" ({', '.join(own)})" if own else ""
+    # to the minute; without the day if the id has it, without the year of most hits
+    at, day = seconds(entry.at)[:16], minted(entry.id)
+    in_id = day and day[0] == at[:10]
+    time = at[11:] if in_id else at.removeprefix(f"{common.year}-")
     return (
         f"- {short(entry)} {block.named(entry.author)}"
-        f" {_time(entry, common.year)}{apart}{disputed}\n  > {quote}\n"
+        f" {time}{apart}{disputed}\n  > {quote}\n"
     )
-
-
-def _time(entry: Entry, year: str) -> str:
-    """Return the time to the minute; without the day if the id has it, without the year that most
-    hits have."""
-    at, day = seconds(entry.at)[:16], minted(entry.id)
-    return at[11:] if day and day[0] == at[:10] else at.removeprefix(f"{year}-")
 
 
 def _quote(hit: Hit, words: frozenset[str]) -> str:
@@ -151,14 +145,6 @@ def _quote(hit: Hit, words: frozenset[str]) -> str:
     if len(flat) > QUOTED:
         flat, _ = excerpt(hit.body, words, QUOTED)
     return inline(flat)
-
-
-def _cut(text: str, room: int) -> str:
-    """Return the text, or its beginning if it does not fit."""
-    raw = text.encode()
-    if len(raw) <= room or raw.index(b"\n") + 40 > room:
-        return text
-    return raw[: room - 4].decode("utf-8", "ignore") + "…\n"
 
 
 def _foot(shown: int, found: int) -> str:

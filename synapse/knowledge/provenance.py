@@ -72,16 +72,19 @@ class _Trail:
         run = self.snap.run(id)
         if run is None:
             return Step(how, "run", id)
+        text = ""
+        if self.me.id in (run["agent"], OPERATOR):
+            task = run.get("task")
+            text = task.get("text", "") if isinstance(task, dict) else str(task or "")
         head = Step(
-            how, "run", id, run["agent"], clock.seconds(run["at"]), self._task_of(run)
+            how,
+            "run",
+            id,
+            run["agent"],
+            clock.seconds(run["at"]),
+            text.partition("\n")[0],
         )
         return self._walk(head, depth, lambda: self._prompt_of(run, id, depth - 1))
-
-    def _task_of(self, run: dict[str, Any]) -> str:
-        """Return the task of a run, which only its agent and the operator may see."""
-        task = run.get("task")
-        text = task.get("text", "") if isinstance(task, dict) else str(task or "")
-        return text.partition("\n")[0] if self.me.id in (run["agent"], OPERATOR) else ""
 
     def _walk(self, head: Step, depth: int, sources: Any) -> Step:
         if head.id in self.been or depth <= 0:

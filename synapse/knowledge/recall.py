@@ -182,20 +182,17 @@ def _change_conflict(me: AgentMemory, seen: Seen) -> Conflict:
         if fate.reason == "resolved"
         else fate.reason
     )
-    by = f" by {_name(me, fate.by)}" if fate and fate.by else ""
+    by = ""
+    if fate and fate.by:
+        try:
+            by = f" by {short(me.get(fate.by))}"
+        except NotFound:
+            by = f" by {fate.by}"  # an agent
     message = (
         f"{short(entry)} was {change}{by} since: nothing was written;"
         f" it is at version {version}"
     )
     return Conflict(message, id=entry.id, version=version)
-
-
-def _name(me: AgentMemory, by: str) -> str:
-    """Return an item's short reference, or the name of an agent."""
-    try:
-        return short(me.get(by))
-    except NotFound:
-        return by
 
 
 def _was_done(me: AgentMemory, once: str | None) -> bool:

@@ -45,9 +45,15 @@ def text(store: Store, thread: str | None = None) -> str:
     )
     if thread is not None and not messages:
         raise NotFound(f"there is no thread {thread}", id=thread)
-    return (
-        mail_json.written(messages, None if thread else _imported_extras(store)) + "\n"
-    )
+    if thread:
+        return mail_json.written(messages, None) + "\n"
+    extra: dict[str, Any] = {}  # what the imported file held beside its messages
+    with store.snapshot() as snap:
+        acts = snap.acts(None, None, 0, None)
+    for record in reversed(acts):
+        if record.kind == "migrated":
+            extra |= record.fields.get("rest", {})
+    return mail_json.written(messages, extra) + "\n"
 
 
 def mirror_of(settings: Settings, root: str | None) -> Mirror | None:
@@ -131,14 +137,3 @@ def _write_file(path: str, raw: bytes) -> None:
         replace_file(path, raw)
     except OSError as error:
         raise StoreError(f"{path} could not be written: {error}") from error
-
-
-def _imported_extras(store: Store) -> dict[str, Any]:
-    """Return what the imported file held beside its messages."""
-    extra: dict[str, Any] = {}
-    with store.snapshot() as snap:
-        acts = snap.acts(None, None, 0, None)
-    for record in reversed(acts):
-        if record.kind == "migrated":
-            extra |= record.fields.get("rest", {})
-    return extra

@@ -18,7 +18,7 @@ from synapse.authority import (
     may_vouch,
 )
 from synapse.errors import Conflict, InvalidEntry
-from synapse.model.agents import OPERATOR, Agent, authority_in
+from synapse.model.agents import OPERATOR, authority_in
 from synapse.model.entry import Entry
 from synapse.model.records import filings
 from synapse.rulings import successors
@@ -90,7 +90,17 @@ def file(access: Access, ids: Sequence[str], kind: str, reason: str) -> list[Ent
             if reason not in (FILED, BROUGHT_BACK):
                 may_say(agent, f"give a reason of its own to {kind}")
             if kind == "restore" and entry.archived:
-                _may_restore(access, agent, entry)
+                with access.store.snapshot() as snap:
+                    by = next(
+                        (
+                            record.by
+                            for record in snap.acts(None, entry.id, 0, None)
+                            if (entry.id, True) in filings(record)
+                        ),
+                        OPERATOR,
+                    )
+                filer = access.store.agent(by)
+                may_restore(agent, entry, by, filer, access.store.settings)
         refuse_staged(entry, kind)
     if not ids:
         raise InvalidEntry(f"nothing to {kind}: name at least one entry")
@@ -105,20 +115,6 @@ def file(access: Access, ids: Sequence[str], kind: str, reason: str) -> list[Ent
         )
         for entry in entries
     ]
-
-
-def _may_restore(access: Access, agent: Agent, entry: Entry) -> None:
-    """Refuse to bring back what somebody of more authority filed away."""
-    with access.store.snapshot() as snap:
-        by = next(
-            (
-                record.by
-                for record in snap.acts(None, entry.id, 0, None)
-                if (entry.id, True) in filings(record)
-            ),
-            OPERATOR,
-        )
-    may_restore(agent, entry, by, access.store.agent(by), access.store.settings)
 
 
 def refuse_staged(entry: Entry, action: str) -> None:

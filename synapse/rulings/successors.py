@@ -43,9 +43,13 @@ def approve(store: Store, writer: Writer, agent: Agent, entry: Entry) -> None:
     until, now = max(source.expires for source in sources), store.clock()
     ttl = "never" if until == NEVER else f"{max(-((now - until) // SECOND), 1)}s"
     writer.act("approve", entry=entry.id, trust=entry.trust, ttl=ttl)
+    try:
+        nightly_run = str(store.log.get(entry.id).fields.get("night", ""))
+    except (KeyError, NotFound):
+        nightly_run = ""
     fields = {
         "phase": "merge",
-        "night": _run_of(store, entry),
+        "night": nightly_run,
         "reason": "merged",
         "heirs": [entry.id],
     }
@@ -53,11 +57,3 @@ def approve(store: Store, writer: Writer, agent: Agent, entry: Entry) -> None:
         "archive", CONSOLIDATOR, fields | {"ids": list(entry.derived_from)}
     )
     store.write(filed, once=f"approved:{entry.id}")
-
-
-def _run_of(store: Store, entry: Entry) -> str:
-    """Return the nightly run that proposed the entry."""
-    try:
-        return str(store.log.get(entry.id).fields.get("night", ""))
-    except (KeyError, NotFound):
-        return ""

@@ -100,19 +100,16 @@ def link(root: str, agent: str) -> str:
             f"the server at {running.address} does not answer"
             f" ({type(error).__name__}); start it again: `synapse serve`"
         ) from error
-    fields = _fields(answer.text)
+    try:
+        fields = json.loads(answer.text)
+    except ValueError:
+        fields = {}
+    if not isinstance(fields, dict):
+        fields = {}
     if answer.status_code != 200:
         kind = NotFound if answer.status_code == 404 else Forbidden
         raise kind(str(fields.get("detail", "the server refused")))
     return f"{running.address}/login?code={fields['code']}"
-
-
-def _fields(text: str) -> dict[str, object]:
-    try:
-        fields = json.loads(text)
-    except ValueError:
-        return {}
-    return fields if isinstance(fields, dict) else {}
 
 
 def _name(root: str) -> str:

@@ -103,7 +103,11 @@ def build(serving: Serving, extensions: Iterable[Extension] | None = None) -> Fa
     app.state.hub = Hub(serving.memory.store)
     problems.install(app)
     document.install(app)
-    _surround(app, serving)
+    # around the routes; the last one added is the first that a request passes
+    measures = app.state.measures = Measures()
+    app.add_middleware(Limited, limits=serving.limits, refused=measures.limited.inc)
+    app.add_middleware(Origins, names=serving.names)
+    app.add_middleware(Measured, measures=measures)
     for part in NOUNS:
         app.include_router(
             part.router,
@@ -129,14 +133,6 @@ async def _running(app: FastAPI) -> AsyncIterator[None]:
     stop.set()
     await app.state.hub.close()
     await sending
-
-
-def _surround(app: FastAPI, serving: Serving) -> None:
-    """Put around the routes what every request passes: the last one added is the first."""
-    measures = app.state.measures = Measures()
-    app.add_middleware(Limited, limits=serving.limits, refused=measures.limited.inc)
-    app.add_middleware(Origins, names=serving.names)
-    app.add_middleware(Measured, measures=measures)
 
 
 def installed() -> list[Extension]:

@@ -125,7 +125,8 @@ class Limited:
     async def _body(self, scope: Scope, receive: Receive) -> list[Message] | None:
         """Return the messages of a body; None where it is too large."""
         for name, value in scope["headers"]:
-            if name == b"content-length" and _size(value) > self.limits.body:
+            is_length = name == b"content-length" and value.isdigit()
+            if is_length and int(value) > self.limits.body:
                 return None
         parts: list[Message] = []
         size = 0
@@ -194,10 +195,6 @@ def _replayed(messages: list[Message], receive: Receive) -> Receive:
         return await receive() if message is None else message
 
     return again
-
-
-def _size(value: bytes) -> int:
-    return int(value) if value.isdigit() else 0
 
 
 async def _nothing() -> Any:

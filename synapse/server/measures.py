@@ -85,13 +85,11 @@ class Measured:
             nonlocal status
             if message["type"] == "http.response.start" and not status:
                 status = message["status"]
-                self._note(scope, status, time.perf_counter() - began)
+                seconds = time.perf_counter() - began
+                route = template(scope) or OTHER
+                method = scope["method"] if scope["method"] in _METHODS else OTHER
+                self.measures.requests.labels(method, route, str(status)).inc()
+                self.measures.seconds.labels(method, route).observe(seconds)
             await send(message)
 
         await self.app(scope, receive, noted)
-
-    def _note(self, scope: Scope, status: int, seconds: float) -> None:
-        route = template(scope) or OTHER
-        method = scope["method"] if scope["method"] in _METHODS else OTHER
-        self.measures.requests.labels(method, route, str(status)).inc()
-        self.measures.seconds.labels(method, route).observe(seconds)

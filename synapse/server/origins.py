@@ -29,7 +29,8 @@ class Origins:
         headers = {name.lower(): value for name, value in scope["headers"]}
         host = headers.get(b"host", b"").decode("latin-1")
         origin = headers.get(b"origin", b"").decode("latin-1")
-        if _name(host) not in self.names:
+        name, colon, port = host.lower().rpartition(":")
+        if (name if colon and port.isdigit() else host.lower()) not in self.names:
             why = (
                 f"this server does not answer for the host {host[:80]!r}; `synapse serve"
                 " --hosts NAME` names the hosts that it answers for"
@@ -43,9 +44,3 @@ class Origins:
             await send({"type": "websocket.close", "code": 1008, "reason": why[:120]})
             return
         await answer(Forbidden(why, action="ask"))(scope, receive, send)
-
-
-def _name(host: str) -> str:
-    """Return the name in a Host header, without its port."""
-    name, colon, port = host.lower().rpartition(":")
-    return name if colon and port.isdigit() else host.lower()

@@ -114,7 +114,8 @@ def _wrapped(function: Any, skip: int = 0) -> Any:
     names = code.co_varnames[skip : code.co_argcount]
     annotations = function.__annotations__
     checks = {
-        name: _check_named(name, text)
+        # whatever is typed into a search is looked for
+        name: _is_text if name == "query" else _check_of(text)
         for name, text in annotations.items()
         if name != "return"
     }
@@ -141,11 +142,6 @@ def _wrapped(function: Any, skip: int = 0) -> Any:
         return await call(*args, **named)
 
     return later if code.co_flags & COROUTINE else call
-
-
-def _check_named(name: str, annotation: str) -> Check:
-    """Return the check of an argument: whatever is typed into a search is looked for."""
-    return _is_text if name == "query" else _check_of(annotation)
 
 
 def _check_of(annotation: str) -> Check:
@@ -198,7 +194,9 @@ def _part(annotation: str) -> Check:
         return lambda value: isinstance(value, list | tuple) and all(map(check, value))
     if name in ("Iterable", "Sequence", "list", "Collection"):
         return _list_of(_check_of(inside.removesuffix(", ..."))) if inside else _is_list
-    return _SIMPLE.get(name) or (_named(name) if name in BY_NAME else _anything)
+    if name in BY_NAME and name not in _SIMPLE:
+        return lambda value: any(kind.__name__ == name for kind in type(value).__mro__)
+    return _SIMPLE.get(name) or _anything
 
 
 def _list_of(check: Check) -> Check:
@@ -217,10 +215,6 @@ def _is_list(value: object) -> bool:
     return isinstance(value, _LISTS) or (
         isinstance(value, Iterable) and not isinstance(value, _NO_LISTS)
     )
-
-
-def _named(name: str) -> Check:
-    return lambda value: any(kind.__name__ == name for kind in type(value).__mro__)
 
 
 def _anything(value: object) -> bool:

@@ -99,9 +99,13 @@ def read(agent_memory: AgentMemory, arguments: Arguments, once: str | None) -> s
         agent = agent_memory.agent
         reads = ", ".join(agent.reads) if agent else "*"
         return f"Nothing here for you, up to record {page.cursor}: you may see {reads}."
-    return fit(
-        [_short(entry) for entry in page], page.visible, "name a namespace or since"
-    )
+    texts = []
+    for entry in page:
+        text = block.natural(entry).text
+        # what would take half of the answer is a pointer
+        is_long = len(text.encode()) > CAPSULE // 2
+        texts.append(block.pointer(entry).text if is_long else text)
+    return fit(texts, page.visible, "name a namespace or since")
 
 
 def _news(agent_memory: AgentMemory, once: str | None) -> str:
@@ -168,12 +172,6 @@ def _mark(note: Callable[[], object]) -> None:
         note()
     except ReadOnly:
         pass
-
-
-def _short(entry: Entry) -> str:
-    """Return an entry in full, or a pointer if it would take half of the answer."""
-    text = block.natural(entry).text
-    return text if len(text.encode()) <= CAPSULE // 2 else block.pointer(entry).text
 
 
 def _read_one(agent_memory: AgentMemory, id: str, offset: int, once: str | None) -> str:

@@ -67,16 +67,19 @@ def page(form: Form) -> Page:
 
 def hits(form: Form) -> Hits:
     return Hits(
-        [_hit(row) for row in form["entries"]],
+        [
+            Hit(
+                entry(row),
+                row["score"],
+                row["excerpt"],
+                tuple((start, end) for start, end in row["marks"]),
+            )
+            for row in form["entries"]
+        ],
         form["partial"],
         form["ranked"],
         form["note"],
     )
-
-
-def _hit(form: Form) -> Hit:
-    marks = tuple((start, end) for start, end in form["marks"])
-    return Hit(entry(form), form["score"], form["excerpt"], marks)
 
 
 def view(form: Form) -> View:

@@ -50,8 +50,16 @@ class Call:
         self._env = env
         self._memory: Memory | None = None
         self._server: RemoteMemory | None = None
-        if self.remote:
-            self._demand_remote(verb, program)
+        if self.remote and verb.name not in program.remote:
+            raise Usage(
+                f"`{verb.program} {verb.name}` needs the folder of the workspace, and {self.root}"
+                " is a server: run it where the folder is"
+            )
+        if self.remote and self.run:
+            raise Forbidden(
+                "SYNAPSE_RUN is set: a spawned run works in the folder of its workspace",
+                action=verb.name,
+            )
         if self.run and verb.name in program.operators:
             raise Forbidden(
                 (
@@ -59,19 +67,6 @@ class Call:
                     f" {verb.name}`, the operator may"
                 ),
                 agent=env.get("SYNAPSE_AGENT"),
-                action=verb.name,
-            )
-
-    def _demand_remote(self, verb: Verb, program: Program) -> None:
-        """Refuse what needs the folder, where a server is meant."""
-        if verb.name not in program.remote:
-            raise Usage(
-                f"`{verb.program} {verb.name}` needs the folder of the workspace, and {self.root}"
-                " is a server: run it where the folder is"
-            )
-        if self.run:
-            raise Forbidden(
-                "SYNAPSE_RUN is set: a spawned run works in the folder of its workspace",
                 action=verb.name,
             )
 
@@ -177,21 +172,17 @@ class Call:
     def open(self) -> Memory:
         from synapse import core
 
-        self._memory = core.open(self.root)
-        self._memory.store.hear(self.note)
-        if not self.run and (warned := self._older(self._memory)):
-            self.note(warned)
-        return self._memory
+        self._memory = memory = core.open(self.root)
+        memory.store.hear(self.note)
+        if not self.run:
+            from synapse.integrity.last_signed import missed
 
-    def _older(self, memory: Memory) -> str | None:
-        """Return a line for people where the journal does not hold what was signed."""
-        from synapse.integrity.last_signed import missed
+            if missed(memory.store) is not None:
+                from synapse.integrity import checkpoints
 
-        if missed(memory.store) is None:
-            return None
-        from synapse.integrity import checkpoints
-
-        return checkpoints.warning(memory.store)
+                if warning := checkpoints.warning(memory.store):
+                    self.note(warning)
+        return memory
 
     def who(self, named: str | None) -> str | None:
         """Return the agent that the call acts as: `named`, else $SYNAPSE_AGENT, else None."""

@@ -8,7 +8,6 @@ from fastapi import Request, Response
 
 from synapse.agent_memory import AgentMemory
 from synapse.consolidate.reviews import accounts
-from synapse.core import Memory
 from synapse.errors import NotFound
 from synapse.history.sentences import visible_acts
 from synapse.model.agents import Agent
@@ -28,12 +27,15 @@ def agents(request: Request, memory: Reader) -> Response:
     last_seen = workspace.last_seen()
     if memory.agent is not None:  # of others an agent is told how to address them
         last_seen = {id: at for id, at in last_seen.items() if id == memory.id}
+    moved = {}  # by how much reviews moved each authority, the operator's to know
+    if known(request).operator:
+        moved = {id: memory.store.shift(id) for id in memory.store.agents()}
     return frame_of(request).answer(
         request,
         "agents.html",
         agents=sorted(workspace.agents(), key=lambda agent: (-agent.rank, agent.id)),
         seen=last_seen,
-        moved=_moved(request, memory),
+        moved=moved,
     )
 
 
@@ -41,7 +43,9 @@ def agents(request: Request, memory: Reader) -> Response:
 def one(request: Request, id: str, memory: Reader) -> Response:
     """Show one agent: its rights where the reader may know them, and what it did."""
     workspace = gate_of(request).memory
-    agent = _agent(workspace, id)
+    agent = next((agent for agent in workspace.agents() if agent.id == id), None)
+    if agent is None:
+        raise NotFound(f"there is no agent {id}", id=id)
     own = memory.agent is None or memory.id == id
     acts = visible_acts(
         lambda size: memory.store.acts(id, None, None, size), memory, ACTS
@@ -98,17 +102,3 @@ def _departments(memory: AgentMemory) -> dict[str, list[Agent]]:
         if agent.department:
             departments.setdefault(agent.department, []).append(agent)
     return dict(sorted(departments.items()))
-
-
-def _agent(workspace: Memory, id: str) -> Agent:
-    for agent in workspace.agents():
-        if agent.id == id:
-            return agent
-    raise NotFound(f"there is no agent {id}", id=id)
-
-
-def _moved(request: Request, memory: AgentMemory) -> dict[str, int]:
-    """Return by how much reviews moved each authority, which is the operator's to know."""
-    if not known(request).operator:
-        return {}
-    return {id: memory.store.shift(id) for id in memory.store.agents()}

@@ -85,10 +85,7 @@ class Frame:
         self._links: list[Link] = []
         self._cards: list[Card] = []
         self.runs = ""  # where the page of a run is, for the operator; the name follows
-        self.templates = self._environment()
-
-    def _environment(self) -> Environment:
-        environment = Environment(
+        self.templates = Environment(
             loader=ChoiceLoader(self._folders),
             autoescape=True,
             finalize=texts.shown,
@@ -96,9 +93,8 @@ class Frame:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        environment.filters.update(texts.FILTERS)
-        environment.globals["asset"] = self.assets.address
-        return environment
+        self.templates.filters.update(texts.FILTERS)
+        self.templates.globals["asset"] = self.assets.address
 
     def add_templates(self, folder: Path) -> None:
         """Add a folder of templates, searched after the ones before it."""

@@ -7,10 +7,8 @@ from typing import Annotated
 from fastapi import Depends, Request, Response
 
 from synapse.agent_memory import AgentMemory
-from synapse.core import Memory
 from synapse.errors import NotFound
 from synapse.model import clock
-from synapse.model.entry import Entry
 from synapse.server.callers import Operator, Reader, gate_of, known
 from synapse.server.pages.frame import frame_of
 from synapse.server.pages.route import back, form, pages
@@ -28,6 +26,11 @@ def overview(request: Request, memory: Reader) -> Response:
     critical = memory.read(priority="critical", limit=LISTED)
     blockers = memory.read(namespace="blockers/*", limit=LISTED)
     waiting = memory.staged()
+    last_seen = [  # of all agents for the operator, else of the reader alone
+        row
+        for row in workspace.last_seen().items()
+        if memory.agent is None or row[0] == memory.id
+    ]
     return frame.answer(
         request,
         "overview.html",
@@ -37,7 +40,7 @@ def overview(request: Request, memory: Reader) -> Response:
         waiting=waiting,
         questions=workspace.questions() if is_operator else None,
         unread=None if is_operator else memory.unread(),
-        active=_active(workspace, memory),
+        active=sorted(last_seen, key=lambda row: -row[1])[:12],
         names=frozenset(agent.id for agent in workspace.agents()),
         cards=frame.cards(request),
     )
@@ -57,23 +60,12 @@ def answer(
     fields: Annotated[dict[str, str], Depends(form)],
 ) -> Response:
     """Answer a question to the operator; it is done with that."""
-    question = _question(memory, id)
+    questions = {question.id: question for question in memory.questions()}
+    if id not in questions:
+        raise NotFound(f"{id} is no open question to the operator", id=id)
+    question = questions[id]
     memory.tell(f"agent:{question.author}", fields.get("body", ""), re=question.id)
     return back(fields, "/", "answered")
-
-
-def _question(memory: Memory, id: str) -> Entry:
-    for question in memory.questions():
-        if question.id == id:
-            return question
-    raise NotFound(f"{id} is no open question to the operator", id=id)
-
-
-def _active(workspace: Memory, memory: AgentMemory) -> list[tuple[str, int]]:
-    """Return when agents were last active: all of them for the operator, else itself."""
-    last_seen = workspace.last_seen().items()
-    rows = [row for row in last_seen if memory.agent is None or row[0] == memory.id]
-    return sorted(rows, key=lambda row: -row[1])[:12]
 
 
 def _days(memory: AgentMemory) -> list[tuple[int, int]]:

@@ -64,7 +64,13 @@ def story(request: Request, id: str, memory: Reader) -> Response:
 @router.get("/entries/{id}/acts")
 def happened(request: Request, id: str, memory: Reader) -> Response:
     """Show what was done to an entry: a part, for the acts of a long log take a moment."""
-    acts = _acts(request, memory, memory.get(id).id)
+    id, store = memory.get(id).id, memory.store
+    if known(request).operator:
+        records = gate_of(request).memory.audit(entry=id, limit=ACTS)
+        acts = [Act(record) for record in reversed(records)]
+    else:
+        store.look()
+        acts = visible_acts(lambda size: store.acts(None, id, None, size), memory, ACTS)
     return frame_of(request).answer(request, "acts.html", acts=acts)
 
 
@@ -111,16 +117,6 @@ def rule(request: Request, id: str, verb: str, fields: Form) -> Response:
         raise InvalidEntry("a note is at most 10,000 characters long")
     acts[verb]()
     return back(fields, f"/entries/{id}", DONE[verb])
-
-
-def _acts(request: Request, memory: AgentMemory, id: str) -> list[Act]:
-    """Return what was done to an entry, as far as the reader may know it, oldest first."""
-    if known(request).operator:
-        records = gate_of(request).memory.audit(entry=id, limit=ACTS)
-        return [Act(record) for record in reversed(records)]
-    store = memory.store
-    store.look()
-    return visible_acts(lambda size: store.acts(None, id, None, size), memory, ACTS)
 
 
 def _visible(memory: AgentMemory, ids: list[str]) -> list[Entry]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import Request, Response
 
 from synapse.mail.mailbox import Mail
-from synapse.model.message import ACTIVE, STATUSES, Message
+from synapse.model.message import ACTIVE, STATUSES
 from synapse.server.callers import Reader
 from synapse.server.pages.frame import frame_of
 from synapse.server.pages.route import pages
@@ -35,20 +35,15 @@ def thread(request: Request, id: str, memory: Reader, before: str = "") -> Respo
     mail = Mail(memory)
     shared = mail.thread(id)
     messages = mail.history(shared.id, MESSAGES + 1, before=before or None)
+    depths: dict[str, int] = {}  # how deep each stands below what it answers
+    for message in messages:
+        depth = depths.get(message.parent or "", -1)
+        depths[message.id] = min(depth + 1, 4)
     return frame_of(request).answer(
         request,
         "thread.html",
         thread=shared,
         messages=messages[-MESSAGES:],
         older=len(messages) > MESSAGES,
-        depths=_depths(messages),
+        depths=depths,
     )
-
-
-def _depths(messages: list[Message]) -> dict[str, int]:
-    """Return how deep each message stands below what it answers; at most four."""
-    depths: dict[str, int] = {}
-    for message in messages:
-        depth = depths.get(message.parent or "", -1)
-        depths[message.id] = min(depth + 1, 4)
-    return depths
