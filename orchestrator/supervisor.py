@@ -22,7 +22,7 @@ from orchestrator.run_store.store import RunStore
 from orchestrator.runs import requirements
 from orchestrator.runs.files.lease import BEAT, CONFIRM, LEASE
 from orchestrator.runs.records import ATTEMPTS, Run, name
-from orchestrator.runs.task import Outcome, Result, Task, check, check_mode
+from orchestrator.runs.task import Result, Task, check, check_mode
 from orchestrator.sessions.config import Handler
 from orchestrator.sessions.loop_runner import LoopRunner
 from orchestrator.sessions.memory_thread import MemoryThread
@@ -345,7 +345,18 @@ class Supervisor:
         try:
             session, turns = await self._session(run)
             self.sessions[run.id] = session
-            outcome = await self._outcome(session, turns)
+            news, end_reason = await self.memory_thread(
+                self.run_store.deliveries.missed_news, session
+            )
+            for item in news:
+                session.offer(item)
+            if reason := end_reason or self._ending:
+                session.stop(reason)
+            provider, model = session.engine.name, session.config.model
+            with run_span(run.id, run.agent, provider=provider, model=model) as span:
+                outcome = await turns.run()
+                if outcome.status != "done":
+                    span.failed(outcome.status)
         except Exception as error:
             outcome = await self.memory_thread(self.run_store.failed, run, error)
         result: Result = await self.memory_thread(
@@ -355,23 +366,6 @@ class Supervisor:
         if parent is not None and result.status == "blocked":
             parent.child_blocked(result)
         return result
-
-    async def _outcome(self, session: Session, turns: TurnLoop) -> Outcome:
-        news, end_reason = await self.memory_thread(
-            self.run_store.deliveries.missed_news, session
-        )
-        for item in news:
-            session.offer(item)
-        if reason := end_reason or self._ending:
-            session.stop(reason)
-        run, model = session.run, session.config.model
-        with run_span(
-            run.id, run.agent, provider=session.engine.name, model=model
-        ) as span:
-            outcome = await turns.run()
-            if outcome.status != "done":
-                span.failed(outcome.status)
-        return outcome
 
     async def _session(self, run: Run) -> tuple[Session, TurnLoop]:
         """Return a run's session, and what takes its turns."""
@@ -480,18 +474,12 @@ class Supervisor:
             if session.due:
                 return [], [child.id for child in running]
             session.waiting = True
-            await self._wait_for_child(
-                session, all(child.id in self._lives for child in running)
-            )
+            if all(child.id in self._lives for child in running):
+                await session.changed.wait()
+            elif not (await self.recover(session.run.root)).runs:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(session.changed.wait(), LOOK_EVERY)
             session.waiting = False
-
-    async def _wait_for_child(self, session: Session, here: bool) -> None:
-        """Wait for the end of a child; look for that of one which another supervisor holds."""
-        if here:
-            await session.changed.wait()
-        elif not (await self.recover(session.run.root)).runs:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(session.changed.wait(), LOOK_EVERY)
 
     async def _unread(self, run: str, read: frozenset[str]) -> list[Run]:
         runs: list[Run] = await self.memory_thread(self.run_store.runs.children, run)

@@ -207,7 +207,10 @@ def fenced(
     the body apart, say it twice or show it without its fence. One that a workspace has spoiled is
     an error.
     """
-    mark = _mark(fence)
+    from hashlib import blake2b
+
+    # nobody guesses it, and it is the same for the same prompt
+    mark = blake2b(b"mark", key=fence.encode(), digest_size=16).hexdigest()
     marks = {part: f"[{mark} {part}]" for part in ("opening", value, "closing")}
     rendered = templates.render(name, {**more, **marks})
     before, marker, after = rendered.partition("".join(marks.values()))
@@ -222,14 +225,6 @@ def fenced(
         raise BrokenTemplate(f"{path} has to have {kind}", file=path, line=1)
     opening, closing = tags(fence)
     return f"{before}{opening}{body}{closing}{after}"
-
-
-def _mark(fence: str) -> str:
-    """Return what the marks of a template begin with: nobody guesses it, and it is the same for the
-    same prompt."""
-    from hashlib import blake2b
-
-    return blake2b(b"mark", key=fence.encode(), digest_size=16).hexdigest()
 
 
 def shown(agent: Agent) -> Agent:

@@ -149,25 +149,18 @@ class Admission:
             "model": model,
             "needs": needed,
         }
-        if alike := self._similar_runs(task):
-            fields["warnings"] = alike
+        with self.store.snapshot(late=True) as snap:
+            running = snap.runs(project=task.project, state="running", limit=NEIGHBOURS)
+        warnings = [
+            f"{row['run']} ({row['agent']}) is at something that sounds like it"
+            for row in running
+            if similar(str(row["task"]), task.text) >= ALIKE
+        ]
+        if warnings:
+            fields["warnings"] = warnings
         if not engine.takes_tools:
             fields["folder"] = os.path.abspath(task.folder or os.curdir)
         return fields
-
-    def _similar_runs(self, task: Task) -> list[str]:
-        """Return warnings about running work of this project that sounds similar: perhaps the same,
-        perhaps not.
-        """
-        with self.store.snapshot(late=True) as snap:
-            running = snap.runs(project=task.project, state="running", limit=NEIGHBOURS)
-        similar_runs = [
-            row for row in running if similar(str(row["task"]), task.text) >= ALIKE
-        ]
-        return [
-            f"{row['run']} ({row['agent']}) is at something that sounds like it"
-            for row in similar_runs
-        ]
 
     def _is_answer(self, run: Run) -> bool:
         ended = run.fields.get("ended_at")

@@ -275,21 +275,17 @@ def budget_of(runs: Runs, root: str, policy: Policy) -> Budget:
             lease_name = run.holder if run.running else None
             department = run.fields.get("department")
             yield Past(run.id, run.parent, run.root, department, run.at, lease_name)
-        yield from _others(root)
+        # the consolidation of each date that has a ledger
+        folder = os.path.join(root, "runs")
+        for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
+            kind, _, day = name.partition("-")
+            if kind == CONSOLIDATION and day:
+                yield Past(
+                    name, None, name, None, micros(f"{day}T12:00:00Z"), spawned=False
+                )
 
     path = os.path.join(root, "runs", "spend.db")
     return Budget(path, policy=policy, refill=lambda: ledgers(root, pasts()))
-
-
-def _others(root: str) -> Iterator[Past]:
-    """Yield the consolidation of each date that has a ledger."""
-    folder = os.path.join(root, "runs")
-    for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
-        kind, _, day = name.partition("-")
-        if kind == CONSOLIDATION and day:
-            yield Past(
-                name, None, name, None, micros(f"{day}T12:00:00Z"), spawned=False
-            )
 
 
 def asked(task: Task) -> Limits:

@@ -76,6 +76,7 @@ def _left(run_store: RunStore, orphans: list[Run], asked_for: bool) -> dict[str,
 
 
 def _take_over(run_store: RunStore, run: Run, taken: list[Run]) -> None:
+    """Take a run over; end one that died again and again, with a blocker that says so."""
     try:
         mine = run_store.runs.take(run, run_store.lease.name, _progress(run_store, run))
     except Conflict:
@@ -84,7 +85,13 @@ def _take_over(run_store: RunStore, run: Run, taken: list[Run]) -> None:
     run_store.costs.recover(mine)
     _repair(run_store.folder(mine))
     if mine.attempts > run_store.attempts:
-        _give_up(run_store, mine)
+        note = writeback.dead_letter(mine.id, mine.project, mine.attempts - 1)
+        entry, untold = run_store.write_notes(mine, [note])
+        why = "; ".join(
+            filter(None, (f"it died {mine.attempts - 1} times without moving", untold))
+        )
+        run_store.runs.end(mine, "failed", entry=entry, why=why, summary="")
+        run_store.costs.budget.leave(mine.id)
         taken.remove(mine)
 
 
@@ -107,14 +114,3 @@ def _repair(folder: Folder) -> None:
     for step in steps.read_known(folder.lines(STEPS)):
         if step.kind == "turn" and step.fields["ledger"] not in booked:
             folder.record(LEDGER, step.fields["ledger"], sync=False)
-
-
-def _give_up(run_store: RunStore, run: Run) -> None:
-    """End a run that died again and again, with a blocker that says so."""
-    note = writeback.dead_letter(run.id, run.project, run.attempts - 1)
-    entry, untold = run_store.write_notes(run, [note])
-    why = "; ".join(
-        filter(None, (f"it died {run.attempts - 1} times without moving", untold))
-    )
-    run_store.runs.end(run, "failed", entry=entry, why=why, summary="")
-    run_store.costs.budget.leave(run.id)

@@ -178,7 +178,11 @@ def signatures(tools: Iterable[Tool]) -> dict[str, str]:
     result = {}
     for tool in tools:
         parameters = ", ".join(tool.schema.get("properties", ()))
-        result[f"{tool.name}({parameters})"] = _digest(tool)
+        text = json.dumps(
+            [tool.name, tool.schema], sort_keys=True, separators=(",", ":"), default=str
+        )
+        digest = sha256(text.encode("utf-8", "surrogatepass"))[:16]
+        result[f"{tool.name}({parameters})"] = digest
     return result
 
 
@@ -268,10 +272,3 @@ def _lacking_tools(needed: Signatures, here: Signatures) -> Iterator[str]:
                 if current != signature
                 else " with the types that it had"
             )
-
-
-def _digest(tool: Tool) -> str:
-    text = json.dumps(
-        [tool.name, tool.schema], sort_keys=True, separators=(",", ":"), default=str
-    )
-    return sha256(text.encode("utf-8", "surrogatepass"))[:16]

@@ -278,8 +278,13 @@ class Listener:
         self._thread.join(2.0)
 
     def _listen(self) -> None:
-        if self._pipe is None:
-            self._watch()
+        if self._pipe is None:  # in memory nothing notifies: poll the log's mark
+            mark = self._store.log.mark()
+            while not self._over.wait(0.005):
+                now = self._store.log.mark()
+                if now != mark:
+                    mark = now
+                    self._called()
             return
         try:
             while not self._over.is_set():
@@ -288,15 +293,6 @@ class Listener:
                     self._called()
         finally:
             self._pipe.close()
-
-    def _watch(self) -> None:
-        """Poll the log's mark: in memory nothing notifies."""
-        mark = self._store.log.mark()
-        while not self._over.wait(0.005):
-            now = self._store.log.mark()
-            if now != mark:
-                mark = now
-                self._called()
 
 
 def soon(loop: AbstractEventLoop, act: Callable[[], None]) -> None:

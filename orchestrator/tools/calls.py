@@ -65,24 +65,19 @@ def shares_of(value: bool | str | Shares) -> Shares | None:
         raise InvalidEntry(
             f"shares is {value!r:.40}: write True, 'whole' or Shares(lifetime='1h')"
         )
-    _check_lifetime(value.lifetime)
-    files = (value.files,) if isinstance(value.files, str) else tuple(value.files)
-    return value._replace(files=files)
-
-
-def _check_lifetime(lifetime: object) -> None:
-    """Refuse what is no time to live, or one of nothing."""
-    wrong = f"lifetime is {lifetime!r:.40}: write one such as 30m"
-    if not isinstance(lifetime, str):
+    wrong = f"lifetime is {value.lifetime!r:.40}: write one such as 30m"
+    if not isinstance(value.lifetime, str):
         raise InvalidEntry(wrong)
     try:
-        span = parse_ttl(lifetime)
+        span = parse_ttl(value.lifetime)
     except InvalidEntry:
         raise InvalidEntry(wrong) from None
     if span == 0:
         raise InvalidEntry(
-            f"lifetime {lifetime!r} is over at once: write one such as 30m or 7d"
+            f"lifetime {value.lifetime!r} is over at once: write one such as 30m or 7d"
         )
+    files = (value.files,) if isinstance(value.files, str) else tuple(value.files)
+    return value._replace(files=files)
 
 
 def declared(settings: Mapping[str, Any]) -> dict[str, Shares | None]:

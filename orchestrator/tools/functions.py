@@ -9,7 +9,7 @@ ToolFailed that says in a line what was wrong. The orchestrator's own tools, `sp
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextvars import copy_context
 from typing import Any, NamedTuple
 
@@ -115,20 +115,13 @@ def tool_of(
     text = description or inspect.getdoc(function) or called
     tool = Tool(called, text, _schema(called, described))
     run = _runner(function, called, described, keyed=KEY in parameters)
-    return UserTool(tool, run, idempotent, seconds, _shares(shares, called, described))
-
-
-def _shares(
-    value: bool | str | Shares, name: str, takes: Collection[str]
-) -> Shares | None:
-    """Return what is shared of a tool; NoTool where that cannot be meant."""
     try:
-        shares = shares_of(value)
+        shared = shares_of(shares)
     except InvalidEntry as error:
-        raise NoTool(f"the tool {name}: {error}") from error
-    if problem := misnamed(shares, takes):
-        raise NoTool(f"the tool {name}: {problem}")
-    return shares
+        raise NoTool(f"the tool {called}: {error}") from error
+    if problem := misnamed(shared, described):
+        raise NoTool(f"the tool {called}: {problem}")
+    return UserTool(tool, run, idempotent, seconds, shared)
 
 
 async def carry_out(

@@ -56,7 +56,12 @@ class ModelCalls:
         if not session.config.resumes and not is_first:
             sent = segments.begun_again(sent)
         counted = sum(segment.tokens for segment in sent)
-        weight = await self._weight(request, counted)
+        weight = session.config.counter.theirs(counted)
+        if session.config.bounded:
+            # a limit depends on it: the provider's own count, where it gives one
+            with contextlib.suppress(EngineError):
+                theirs = await session.engine.count(request)
+                weight = weight if theirs is None else theirs
         reservation = await self._reserve(weight)
         noted = None
         if is_first:
@@ -89,16 +94,6 @@ class ModelCalls:
             await self.memory_thread(costs.forget_the_dead)
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
-
-    async def _weight(self, request: Request, counted: int) -> int:
-        """Return the tokens of a request as its provider counts them: by its own count where a
-        limit depends on it and it gives one, else by ours, scaled by earlier differences.
-        """
-        theirs = None
-        if self.session.config.bounded:
-            with contextlib.suppress(EngineError):
-                theirs = await self.session.engine.count(request)
-        return self.session.config.counter.theirs(counted) if theirs is None else theirs
 
     async def _step(self, request: Request) -> Turn:
         run, provider = self.session.run, self.session.engine.name

@@ -113,7 +113,13 @@ class TurnLoop:
         elif conversation.last == "turn":
             return await self._after_reply(conversation.turns[-1])
         else:
-            await self._take_turn()
+            self.session.interrupt.clear()
+            await self.hear()
+            await self._send_news()
+            await self._send_blocked_children()
+            if self.session.stop_reason is None:
+                await self._calls.take_turn(self._request())
+                await self._acknowledge()
         return None
 
     async def _after_reply(self, turn: Turn) -> Outcome | None:
@@ -179,19 +185,6 @@ class TurnLoop:
             if session.run.fields["role"] in segments.COORDINATORS
         ]
 
-    def _may_be_answered(self, blocker: str) -> bool:
-        """Return whether one who was told of the blocker is at work or will be, and so may
-        answer.
-        """
-        informed = (
-            session for session in self._coordinators() if blocker in session.seen
-        )
-        return any(
-            session.due or not session.waiting
-            for session in informed
-            if not session.closing
-        )
-
     async def _wait_for_answer(self, question: str, blocker: str) -> bool:
         """Return whether news came that answers, within the time and as long as somebody may."""
         with contextlib.suppress(TimeoutError):
@@ -209,7 +202,16 @@ class TurnLoop:
                         self.run_store.blockers.stands, blocker
                     ):
                         return True
-                    if not self._may_be_answered(blocker):
+                    informed = (
+                        session
+                        for session in self._coordinators()
+                        if blocker in session.seen
+                    )
+                    if not any(
+                        session.due or not session.waiting
+                        for session in informed
+                        if not session.closing
+                    ):
                         return False
                     with contextlib.suppress(TimeoutError):
                         await asyncio.wait_for(self.session.changed.wait(), LOOK_EVERY)
@@ -282,15 +284,6 @@ class TurnLoop:
         return Outcome(status, texts[-1] if texts else "", why, operational=operational)
 
     # -- a turn ------------------------------------------------------------------------------------
-
-    async def _take_turn(self) -> None:
-        self.session.interrupt.clear()
-        await self.hear()
-        await self._send_news()
-        await self._send_blocked_children()
-        if self.session.stop_reason is None:
-            await self._calls.take_turn(self._request())
-            await self._acknowledge()
 
     def _request(self) -> Request:
         conversation = self.session.conversation

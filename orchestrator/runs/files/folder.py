@@ -64,7 +64,12 @@ class Folder:
             try:
                 size = os.fstat(descriptor).st_size
                 if size and name not in self._mended:
-                    os.ftruncate(descriptor, _whole_in(descriptor, size))
+                    # a power cut may have left parts of its last lines
+                    parts = (
+                        os.pread(descriptor, 1 << 20, start)
+                        for start in range(0, size, 1 << 20)
+                    )
+                    os.ftruncate(descriptor, _end(b"".join(parts)))
                 elif size and os.pread(descriptor, 1, size - 1) != b"\n":
                     os.ftruncate(descriptor, _whole(descriptor, size))
                 self._mended.add(name)
@@ -217,12 +222,6 @@ def _end(data: bytes) -> int:
 
 def _whole_lines(data: bytes) -> str:
     return data[: _end(data)].decode("utf-8", "surrogatepass")
-
-
-def _whole_in(descriptor: int, size: int) -> int:
-    """Return the length of the file without what a power cut left of its last lines."""
-    parts = (os.pread(descriptor, 1 << 20, start) for start in range(0, size, 1 << 20))
-    return _end(b"".join(parts))
 
 
 def _split(text: str) -> Iterator[str]:
