@@ -9,6 +9,7 @@ import os
 import sqlite3
 from _thread import _local, get_ident
 from collections.abc import Callable, Iterable, Mapping
+from time import monotonic, sleep
 
 from synapse.errors import IndexDamaged, StoreBusy, StoreError
 from synapse.system.plain_files import demand_file, open_file
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 VERSION = "20"
 INDEX = ("schema.sql", "queries.sql", VERSION)
 KEPT = 500
+BUSY = 10.0  # seconds that a connection waits for another one's lock
 _FOR_SPEED = frozenset(("meta", "tokens", "words", "long", "lanes", "swept", "taking"))
 _HERE = os.path.dirname(__file__)
 _LOADED: dict[str, dict[str, str]] = {}
@@ -306,12 +308,12 @@ class Database:
             connection = copy or sqlite3.connect(
                 self.path,
                 isolation_level=None,
-                timeout=10,
+                timeout=BUSY,
                 cached_statements=256,
                 check_same_thread=False,
             )
             if self.path != ":memory:":
-                connection.execute("pragma journal_mode = wal")
+                _keep_wal(connection)
                 # Folding the WAL back syncs twice: at SQLite's own 1,000 pages that is one small
                 # commit in eighty.
                 connection.execute("pragma wal_autocheckpoint = 3000")
@@ -403,6 +405,24 @@ def _make_private(path: str) -> None:
         os.close(open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
     except OSError:
         pass  # it is there, or SQLite says what is wrong
+
+
+def _keep_wal(connection: sqlite3.Connection) -> None:
+    """Switch the file to a write-ahead log. On a new file that several processes open at once,
+    SQLite answers that it is locked without waiting: the waiting is done here.
+    """
+    until = monotonic() + BUSY
+    while True:
+        try:
+            connection.execute("pragma journal_mode = wal")
+            return
+        except sqlite3.OperationalError as error:
+            if (
+                error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY
+                or monotonic() > until
+            ):
+                raise
+            sleep(0.002)
 
 
 def set_aside(path: str, kind: tuple[str, str, str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import random
 import sqlite3
@@ -11,6 +12,7 @@ import sys
 import pytest
 
 import synapse
+from synapse.index.database import Database
 from synapse.index.index import Index
 from synapse.mail.mailbox import Mail
 from synapse.model.agents import Agent
@@ -229,3 +231,27 @@ def test_many_processes_find_it_damaged_at_once(root):
         mine = [entry.body for entry in entries if entry.body.startswith("from ")]
         assert len(mine) == len(set(mine)) == 60
         assert memory.digest() == memory.rebuild().digest
+
+
+def _opens(folder, together, failures):
+    for n in range(40):
+        together.wait(timeout=60)
+        try:
+            Database(os.path.join(folder, f"{n}.db")).close()
+        except Exception as error:
+            failures.put(str(error))
+
+
+def test_many_processes_open_a_new_file_at_once(tmp_path):
+    forks = multiprocessing.get_context("fork")
+    together, failures = forks.Barrier(6), forks.SimpleQueue()
+    children = [
+        forks.Process(target=_opens, args=(str(tmp_path), together, failures))
+        for _ in range(6)
+    ]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join(timeout=120)
+        assert child.exitcode == 0
+    assert failures.empty(), failures.get()
