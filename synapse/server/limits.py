@@ -120,7 +120,7 @@ class Limited:
                 receive = _replayed(body, receive)
             await self.app(scope, receive, timed.send)
         finally:
-            timed.stop()
+            await timed.end()
 
     async def _body(self, scope: Scope, receive: Receive) -> list[Message] | None:
         """Return the messages of a body; None where it is too large."""
@@ -153,12 +153,15 @@ class _Timed:
         if self._late:
             return
         if not self._begun:
-            self.stop()
+            self._timer.cancel()
             self._begun = True
         await self._send(message)
 
-    def stop(self) -> None:
+    async def end(self) -> None:
+        """Wait until what is being sent is sent: the server takes nothing after that."""
         self._timer.cancel()
+        if self._sending is not None:
+            await self._sending
 
     def _give_up(self) -> None:
         if not self._begun:

@@ -139,7 +139,7 @@ def test_a_cancelled_block_leaves_no_server(server):
                 await asyncio.sleep(60)
 
         task = asyncio.create_task(body())
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not pids:
                 await asyncio.sleep(0.01)
             task.cancel()

@@ -1,6 +1,8 @@
 """Requests are bounded: their size, their number, and how long an answer may take."""
 
+import asyncio
 import socket
+import threading
 import time
 
 import pytest
@@ -64,18 +66,39 @@ def test_a_bucket_fills_as_time_goes_by_and_there_are_so_many():
 
 
 def test_an_answer_that_comes_too_late_is_told_so(serve):
+    answered = threading.Event()
+
     def slow(app):
         @app.get("/v1/slow")
         def wait() -> str:
-            time.sleep(1)
+            answered.wait(60)
             return "late"
 
-    site = serve(extensions=(slow,), limits=Limits(seconds=0.2))
+    site = serve(extensions=(slow,), limits=Limits(seconds=1.0))
     eng = site.client("eng")
     answer = eng.get("/v1/slow")
+    answered.set()
     assert (answer.status_code, answer.json()["error"]) == (503, "TooSlow")
     assert "retry-after" in answer.headers
     assert [eng.get("/v1/me").status_code for _ in range(3)] == [200] * 3
+
+
+@pytest.mark.parametrize("steps", range(5))
+def test_an_answer_at_the_moment_of_its_limit_is_whole(serve, steps):
+    async def slow(scope, receive, send):
+        time.sleep(0.3)  # nothing else goes on meanwhile, so the limit passes unnoticed
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"late"})
+
+    site = serve(
+        extensions=(lambda app: app.mount("/v1/slow", slow),),
+        limits=Limits(seconds=0.2),
+    )
+    answer = site.client("eng").get("/v1/slow/")
+    assert answer.status_code in (200, 503)
+    assert answer.text == "late" or answer.json()["error"] == "TooSlow"
 
 
 @pytest.mark.parametrize("key", ["a" * 201, ""])
