@@ -10,13 +10,13 @@ import synapse
 from bench.figures import Goal, Row, once
 from bench.ground import Ground, declared_lines, fill, team
 from bench.workload import DAY, DAYS, Item, items
+from synapse.access import containment
 from synapse.authority import admit
 from synapse.log.line import entry_record
 from synapse.model.agents import OPERATOR
 from synapse.model.entry import Draft
 from synapse.model.records import Record
 from synapse.model.settings import Settings
-from synapse.rulings import containment
 
 PART = 10  # one of so many is made of the poisoned one
 GOAL = 1.0  # s

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from bench.figures import Beside, Goal, Row, Timing, timed
 from bench.ground import Ground
 from bench.workload import READER, WRITERS
-from synapse.bearer import TokenFile, new_token
+from synapse.trust.bearer import TokenFile, new_token
 
 ROUNDS, EACH = 6, 50
 HALF = Goal("ratio", 2.0)  # of the bare application's speed, at least

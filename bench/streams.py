@@ -24,8 +24,8 @@ from websockets.exceptions import WebSocketException
 
 import synapse
 from bench.figures import duration
-from synapse.bearer import new_token
 from synapse.core import Memory
+from synapse.trust.bearer import new_token
 
 IDLE, CRITICALS, SUBSCRIBERS, ENTRIES = 200, 300, 30, 20_000
 BODY = "use /v2/users " * 28

@@ -15,8 +15,8 @@ from __future__ import annotations
 from synapse.system.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from synapse.access.claims import Claim
     from synapse.agent_memory import AgentMemory, Seat
-    from synapse.claims import Claim
     from synapse.client.memory import RemoteMemory, connect
     from synapse.compat.shared import SharedMemoryStore
     from synapse.core import Memory, init, open
@@ -108,7 +108,7 @@ __all__ = [
 
 _HOMES = {
     "agent_memory": ("AgentMemory", "Seat"),
-    "claims": ("Claim",),
+    "access.claims": ("Claim",),
     "client.memory": ("RemoteMemory", "connect"),
     "compat.shared": ("SharedMemoryStore",),
     "core": ("Memory", "init", "open"),

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from functools import partial
 
-from synapse.access import Access, after
+from synapse.access import review
+from synapse.access.gate import Access, after
+from synapse.access.writer import Writer
 from synapse.authority import admit, check_when, may_close, may_replace, may_say
 from synapse.errors import (
     Conflict,
@@ -30,15 +32,13 @@ from synapse.model.entry import (
 )
 from synapse.model.records import Guard, Record, all_of, entry_of
 from synapse.model.results import Event, Fate, Hits, Page, UnreadPage
-from synapse.rulings import review
 from synapse.search import pages
 from synapse.store import Store
 from synapse.system.checks import checked, fields_fit
 from synapse.system.typed import TYPE_CHECKING, Any
-from synapse.writer import Writer
 
 if TYPE_CHECKING:
-    from synapse.claims import Claim
+    from synapse.access.claims import Claim
     from synapse.model.worth import Worth
     from synapse.view.view import View
 
@@ -224,7 +224,7 @@ class AgentMemory:
         """Lease a piece of work, or extend one's own lease: nobody else gets it until it ends.
         Conflict says who holds it and until when. A lease ends with the run that took it.
         """
-        from synapse import claims
+        from synapse.access import claims
 
         agent = self.access.writing_agent()
         if note:
@@ -233,7 +233,7 @@ class AgentMemory:
 
     def release(self, work: str, *, once: str | None = None) -> Claim:
         """Give a piece of work back before its time."""
-        from synapse import claims
+        from synapse.access import claims
 
         self.access.writing_agent()
         return claims.release(self.writer, work, once, self.store.clock())

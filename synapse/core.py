@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from types import TracebackType
 
+from synapse.access.writer import incarnation
 from synapse.agent_memory import AgentMemory
 from synapse.authority import admit
 from synapse.errors import (
@@ -38,7 +39,6 @@ from synapse.system.checks import checked, fields_fit
 from synapse.system.text import encodes
 from synapse.system.typed import TYPE_CHECKING
 from synapse.trust.persons import operators_alone
-from synapse.writer import incarnation
 
 if TYPE_CHECKING:
     from synapse.integrity.schedule import Schedule

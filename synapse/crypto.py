@@ -2,7 +2,7 @@
 
 Bytes and texts in, bytes and texts out: PROTOCOL.md has the format, to the byte. Every primitive
 is the `cryptography` package's, which is imported when the first key is used and not before. Knows
-no workspace, no agents and no files; called by `synapse.keys.keyring`.
+no workspace, no agents and no files; called by `synapse.trust.keyring`.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ def lines_in(store: Store, lines: Iterable[str]) -> int:
         )
     raws = list(proven(lines))
     records = [record for record in map(decode, raws) if record is not None]
-    from synapse.keys.keyring import unproven
+    from synapse.trust.keyring import unproven
 
     for record, why in unproven(records):
         raise InvalidEntry(

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 
-from synapse.admission.operator_files import OperatorFiles, Signatures
 from synapse.errors import (
     Conflict,
     EmbedderError,
@@ -34,14 +33,15 @@ from synapse.model.records import Guard, Record, act_of, all_of, sum_below
 from synapse.model.settings import Semantic, Settings
 from synapse.system.typed import TYPE_CHECKING
 from synapse.trust.lineage import Sights
+from synapse.trust.operator_files import OperatorFiles, Signatures
 
 if TYPE_CHECKING:
     from synapse.index.vectors.vectors import Vectors
-    from synapse.keys.keyring import Keyring
     from synapse.log.memory import MemoryLog
     from synapse.model.keys import Keys
     from synapse.model.protocols import Embedder
     from synapse.system.tokens import Tokens
+    from synapse.trust.keyring import Keyring
 
 LOOK_EVERY = 0.2
 LOOK_AT_LEAST_EVERY = 1.0
@@ -339,7 +339,7 @@ class Store:
     def keyring(self) -> Keyring:
         """Return this person's keys for the workspace, loaded when one is first needed."""
         if self._keyring is None:
-            from synapse.keys.keyring import Keyring
+            from synapse.trust.keyring import Keyring
 
             self._keyring = Keyring(self.root, lambda: self.signers, self._acts_on)
         return self._keyring
@@ -409,7 +409,7 @@ class Store:
 
     def admit_drop(self, draft: Draft, channel: Channel) -> Entry:
         """Admit a dropped file. Who it is from is decided by how it came, never by what it says."""
-        from synapse.admission.drops import Drops
+        from synapse.trust.drops import Drops
 
         self.index.catch_up()  # a process that just began has yet to hear who is declared
         drops = Drops(

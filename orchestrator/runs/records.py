@@ -9,10 +9,10 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from orchestrator.runs.task import Task
+from synapse.access.writer import Writer
 from synapse.model.agents import Agent
 from synapse.model.records import Guard, Record, fence
 from synapse.store import Store
-from synapse.writer import Writer
 
 ATTEMPTS = 3  # a run that died so often without moving is a dead letter
 

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 
 from orchestrator.runs.files.folder import Folder
 from orchestrator.tools.calls import LONG, Act, condensed
-from synapse import claims
+from synapse.access import claims
+from synapse.access.claims import Claim
 from synapse.agent_memory import AgentMemory
 from synapse.authority import admit, may_replace, visible
-from synapse.claims import Claim
 from synapse.errors import Conflict, SynapseError
 from synapse.model import namespace as ns
 from synapse.model.agents import OPERATOR, Agent

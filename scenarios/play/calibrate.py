@@ -25,7 +25,7 @@ from scenarios.play.agents.live import Broken, Live, TooDear
 from scenarios.play.harness import Counts
 from scenarios.play.probes import Exchange, Trial
 from scenarios.play.world.truth import said
-from synapse import claims
+from synapse.access import claims
 from synapse.errors import SynapseError
 from synapse.model import clock
 

@@ -19,13 +19,13 @@ import synapse
 from orchestrator import Supervisor, Task
 from orchestrator.engines.scripted import Move, Scripted, Seen
 from orchestrator.server.daemon_server import served
-from synapse.bearer import TokenFile, place
 from synapse.cli.serve import PORT
 from synapse.core import Memory
 from synapse.model.agents import OPERATOR
 from synapse.server.announcement import link
 from synapse.server.application import Serving
 from synapse.system.browser import open_page
+from synapse.trust.bearer import TokenFile, place
 
 MODEL = "scripted-demo"
 SETTINGS = """\

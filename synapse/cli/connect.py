@@ -69,11 +69,11 @@ def _serve(call: Call) -> None:
         raise StoreError(
             f"the MCP server needs the package mcp: {installation()}"
         ) from error
-    from synapse.bearer import TokenFile
     from synapse.mcp.identity import Opened
     from synapse.mcp.offer import offer
     from synapse.mcp.server import build
     from synapse.mcp.transports import serve_http, serve_stdio
+    from synapse.trust.bearer import TokenFile
 
     args, opened = call.args, Opened(lambda: call.memory)
     tokens = (
@@ -158,7 +158,7 @@ def _identify(call: Call, opened: Opened) -> Identify:
 
 
 def _print_token(call: Call) -> None:
-    from synapse.bearer import new_token
+    from synapse.trust.bearer import new_token
     from synapse.trust.persons import operators_alone
 
     operators_alone("make tokens")

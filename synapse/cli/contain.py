@@ -25,7 +25,7 @@ def taint_options(parser: Options) -> None:
 
 
 def taint(call: Call) -> None:
-    from synapse.rulings import containment
+    from synapse.access import containment
 
     me, args = _actor(call), call.args
     for id in args.ids:
@@ -41,7 +41,7 @@ def untaint_options(parser: Options) -> None:
 
 
 def untaint(call: Call) -> None:
-    from synapse.rulings import containment
+    from synapse.access import containment
 
     me = _actor(call)
     for id in call.args.ids:
@@ -61,7 +61,7 @@ def revoke_options(parser: Options) -> None:
 
 
 def revoke(call: Call) -> None:
-    from synapse.rulings import containment
+    from synapse.access import containment
 
     persons_alone("revoke what another wrote")
     args = call.args

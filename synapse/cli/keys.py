@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import sys
 
+from synapse.access.sharing import share
 from synapse.cli.frame.call import Call
 from synapse.cli.frame.options import Options, Usage
 from synapse.cli.frame.table import table
-from synapse.keys.workspace import WorkspaceKeys
 from synapse.model.keys import WORKSPACE
-from synapse.rulings.sharing import share
+from synapse.trust.workspace_keys import WorkspaceKeys
 
 ACTS = ("list", "new", "rotate", "revoke", "share", "export-public", "import-public")
 

@@ -12,9 +12,9 @@ from synapse.model.agents import OPERATOR
 from synapse.system.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from synapse.bearer import Token
     from synapse.core import Memory
     from synapse.server.application import Serving
+    from synapse.trust.bearer import Token
 
 PORT = 8642
 
@@ -89,9 +89,9 @@ def dashboard(call: Call) -> None:
 
 def serving_of(call: Call, memory: Memory, host: str) -> Serving:
     """Return what is served, and to whom, as the options say."""
-    from synapse.bearer import TokenFile
     from synapse.server.application import Serving
     from synapse.system import listening
+    from synapse.trust.bearer import TokenFile
 
     return Serving(
         memory,
@@ -154,9 +154,9 @@ def token(call: Call) -> None:
 
 
 def _new(call: Call) -> None:
-    from synapse import bearer
     from synapse.model import clock
     from synapse.model.entry import parse_ttl
+    from synapse.trust import bearer
 
     agent, expires = call.args.name, None
     call.memory.as_agent(agent)
@@ -171,8 +171,8 @@ def _new(call: Call) -> None:
 
 
 def _list(call: Call) -> None:
-    from synapse.bearer import TokenFile
     from synapse.errors import NotFound
+    from synapse.trust.bearer import TokenFile
 
     try:
         tokens = list(TokenFile(_file(call)).load().values())
@@ -188,7 +188,7 @@ def _list(call: Call) -> None:
 
 
 def _revoke(call: Call) -> None:
-    from synapse import bearer
+    from synapse.trust import bearer
 
     ended = bearer.revoke(_file(call), call.args.name)
     call.show(
@@ -224,7 +224,7 @@ def _end(token: Token) -> str | None:
 
 
 def _file(call: Call) -> str:
-    from synapse.bearer import place
+    from synapse.trust.bearer import place
 
     path = call.args.token_file
     return os.path.expanduser(path) if path else place(call.root)

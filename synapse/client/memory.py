@@ -24,7 +24,7 @@ from synapse.system.typed import TYPE_CHECKING, Any
 from synapse.wire import parse
 
 if TYPE_CHECKING:
-    from synapse.claims import Claim
+    from synapse.access.claims import Claim
     from synapse.client.knowledge import RemoteKnowledge
     from synapse.client.mail import RemoteMail
     from synapse.view.view import View

@@ -15,7 +15,6 @@ from synapse.consolidate.heading import fitting, portions, room_beside
 from synapse.consolidate.limits import Room, enforce, remarks
 from synapse.consolidate.similarity import fingerprint, similarity
 from synapse.index.questions.maintenance import Lapsed, Superseded
-from synapse.keys.keyring import shut
 from synapse.model.agents import CONSOLIDATOR, OPERATOR, Agent, authority_in
 from synapse.model.clock import DAY, seconds
 from synapse.model.entry import NEVER, RANK, SEALED, SECOND, Draft, Entry
@@ -23,6 +22,7 @@ from synapse.model.settings import Settings
 from synapse.privacy.personal import concealed, is_in
 from synapse.system.digest import sha256
 from synapse.system.typed import NamedTuple
+from synapse.trust.keyring import shut
 
 PHASES = ("scan", "merge", "archive", "enforce", "changelog", "metrics")
 THRESHOLD = 0.85

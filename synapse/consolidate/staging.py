@@ -3,6 +3,7 @@ above its sources."""
 
 from __future__ import annotations
 
+from synapse.access import successors
 from synapse.authority import is_merged
 from synapse.consolidate.apply import admit_new_entry
 from synapse.consolidate.proposal import Verdict
@@ -10,7 +11,6 @@ from synapse.errors import Conflict, QueueFull
 from synapse.model.agents import CONSOLIDATOR
 from synapse.model.entry import Entry
 from synapse.model.records import Guard, Record, all_of, entry_of
-from synapse.rulings import successors
 from synapse.system.typed import TYPE_CHECKING
 from synapse.trust.persons import operators_alone
 

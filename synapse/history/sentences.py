@@ -131,7 +131,7 @@ def _shut(reader: AgentMemory, id: str) -> Entry:
     entry = reader.access.entry(id)
     if entry.scope not in SEALED:
         return entry
-    from synapse.keys.keyring import shut
+    from synapse.trust.keyring import shut
 
     return shut(entry)
 

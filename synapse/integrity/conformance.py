@@ -11,7 +11,6 @@ import os
 import stat
 from collections.abc import Iterator
 
-from synapse.admission.drops import demand_envelope
 from synapse.authority import MAX_BODY, check_form, may_write
 from synapse.errors import Forbidden, NewerProtocol, SynapseError
 from synapse.formats import codec, declared
@@ -27,6 +26,7 @@ from synapse.model.records import Record
 from synapse.model.settings import Settings, settled_settings
 from synapse.system.digest import sha256
 from synapse.system.typed import NamedTuple
+from synapse.trust.drops import demand_envelope
 
 MAX_FILE = MAX_BODY + (64 << 10)
 MAX_LINE = 16 << 20

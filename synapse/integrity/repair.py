@@ -105,7 +105,7 @@ def _unsigned(store: Store, claimed: bool) -> Iterator[Problem]:
     """
     if store.signers is None and not claimed:
         return
-    from synapse.keys.keyring import unproven
+    from synapse.trust.keyring import unproven
 
     for record, why in unproven(store.log.since(0)):
         yield Problem(f"record {record.seq}", f"{record.id}: {why}")

@@ -20,9 +20,9 @@ from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 from starlette.middleware.authentication import AuthenticationMiddleware
 
-from synapse.bearer import TokenFile
 from synapse.mcp.caller import READ_ONLY
 from synapse.system import listening
+from synapse.trust.bearer import TokenFile
 
 PATH = "/mcp"
 

@@ -18,7 +18,6 @@ from secrets import token_urlsafe
 
 from fastapi import FastAPI
 
-from synapse.bearer import TokenFile
 from synapse.core import Memory
 from synapse.server import document, problems
 from synapse.server.browsers import Browsers
@@ -46,6 +45,7 @@ from synapse.server.routes import (
 from synapse.server.stream import routes as stream
 from synapse.server.stream.hub import Hub
 from synapse.system.listening import LOOPBACK
+from synapse.trust.bearer import TokenFile
 from synapse.webhooks.sender import keep_sending
 
 GROUP = "synapse.server"

@@ -14,12 +14,12 @@ from fastapi import Depends
 from starlette.requests import HTTPConnection
 
 from synapse.agent_memory import AgentMemory
-from synapse.bearer import TokenFile
 from synapse.core import Memory
 from synapse.errors import Forbidden, NotFound
 from synapse.model.agents import OPERATOR
 from synapse.server.browsers import COOKIE, CSRF, Browsers
 from synapse.server.problems import Unauthorized
+from synapse.trust.bearer import TokenFile
 
 AGENT = "synapse-agent"  # the header that names the agent where no token is asked for
 SAFE = frozenset(("GET", "HEAD", "OPTIONS"))

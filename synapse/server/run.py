@@ -10,13 +10,13 @@ from urllib.parse import urlsplit
 import uvicorn
 from fastapi import FastAPI
 
-from synapse.bearer import place
 from synapse.errors import NotFound
 from synapse.model.agents import OPERATOR
 from synapse.server.announcement import near
 from synapse.server.application import Serving
 from synapse.server.sockets import Sockets
 from synapse.system import listening
+from synapse.trust.bearer import place
 
 MESSAGE = 16_384  # bytes of a message over a WebSocket: nothing here takes one
 PING = 20.0  # seconds after which a WebSocket is asked whether it still lives, and has to answer

@@ -1,7 +1,7 @@
 """Whose file it is: whether a file of the operator's may be believed, by its owner and its mode.
 
 Pure, on what `os.stat` said. Readers of `synapse.yaml`, `agents/*.yaml`, `team.yaml` and templates
-call it. What agents and strangers drop as entries has its own rule: `synapse/admission/drops.py`.
+call it. What agents and strangers drop as entries has its own rule: `synapse/trust/drops.py`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 What such a run writes is believed no more than they are, until each of them is vouched for. There
 is a record for each time that a run was first shown some, under a key of the run: whoever asks
 looks up one key, and for most runs finds nothing. Agents outside of runs are not followed.
-`access`, the writer and the admission of drops ask here.
+The gate, the writer and the admission of drops ask here.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 What a run writes is compared with what it was shown by others. A copy is counted under the first
 entry of its kind; from some number on, within a day, one more is not shown: it waits for review.
-`access` asks here before a run writes; agents outside of runs are not looked at.
+The gate of `access` asks here before a run writes; agents outside of runs are not looked at.
 """
 
 from __future__ import annotations

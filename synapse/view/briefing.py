@@ -131,7 +131,7 @@ def brief(
 
 
 def _shut(entries: Iterable[Entry]) -> list[Entry]:
-    from synapse.keys.keyring import shut
+    from synapse.trust.keyring import shut
 
     return [shut(entry) for entry in entries]
 

@@ -17,7 +17,7 @@ from synapse.model.results import Event, Fate, Hit, Hits, Page, UnreadPage
 from synapse.system.typed import TYPE_CHECKING, Any, T
 
 if TYPE_CHECKING:
-    from synapse.claims import Claim
+    from synapse.access.claims import Claim
     from synapse.view.view import View
 
 Form = Mapping[str, Any]
@@ -95,7 +95,7 @@ def view(form: Form) -> View:
 
 
 def claim(form: Form) -> Claim:
-    from synapse.claims import Claim
+    from synapse.access.claims import Claim
 
     return fields(Claim, form)
 

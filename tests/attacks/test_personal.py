@@ -14,13 +14,13 @@ from orchestrator.engines.scripted import Scripted
 from synapse.consolidate import run_nightly
 from synapse.errors import InvalidEntry, PersonalData, SealError
 from synapse.formats import codec
-from synapse.keys.workspace import WorkspaceKeys
 from synapse.mail.mailbox import Mail
 from synapse.model.agents import Agent
 from synapse.model.clock import day
 from synapse.model.entry import Draft, Entry
 from synapse.privacy import personal
 from synapse.testing import FrozenClock
+from synapse.trust.workspace_keys import WorkspaceKeys
 from tests.privacy.made import personal as made
 from tests.privacy.made import plain_in
 from tests.synapse.served import mail_of, served

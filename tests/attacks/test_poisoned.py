@@ -12,7 +12,8 @@ from orchestrator.prompts import render as rendering
 from orchestrator.prompts.fence import tags
 from orchestrator.prompts.render import Assignment, Reach
 from orchestrator.prompts.templates import Templates
-from synapse import access, authority
+from synapse import authority
+from synapse.access import gate
 from synapse.consolidate import run_nightly
 from synapse.model.agents import Agent
 from synapse.model.entry import RANK, TRUST, Draft
@@ -215,7 +216,7 @@ def believing(admit):
     ("owner", "name", "wrong"),
     [
         (authority, "admit", believing(authority.admit)),
-        (access, "passed_on", lambda trusts: "local"),
+        (gate, "passed_on", lambda trusts: "local"),
     ],
     ids=["a stranger is believed", "what is made of it is believed"],
 )

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import synapse
 from synapse import Mail
+from synapse.access import containment as containing
 from synapse.errors import Conflict, Forbidden, NotFound
 from synapse.history import sentences, timeline
 from synapse.index.questions import containment
@@ -18,7 +19,6 @@ from synapse.knowledge import provenance, recall
 from synapse.model.agents import CONSOLIDATOR, Agent
 from synapse.model.entry import Entry
 from synapse.model.records import Record
-from synapse.rulings import containment as containing
 from synapse.testing import FrozenClock
 from synapse.tools.functions import read as read_tool
 from tests.examples import examples

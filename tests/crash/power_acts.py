@@ -12,7 +12,6 @@ from pathlib import Path
 import synapse
 from orchestrator.prompts.fence import secret
 from synapse import Mail, backup
-from synapse.bearer import TokenFile, new_token
 from synapse.compat.migrate import migrate
 from synapse.consolidate.nightly import run_nightly
 from synapse.errors import SynapseError
@@ -22,6 +21,7 @@ from synapse.log import adopt as drop_box
 from synapse.log import journal
 from synapse.model.records import Record
 from synapse.testing import FrozenClock
+from synapse.trust.bearer import TokenFile, new_token
 from tests.crash.power_check import (
     STAFF,
     Act,

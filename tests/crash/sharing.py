@@ -19,8 +19,8 @@ from orchestrator.sharing import findings
 from orchestrator.sharing.calls import Sharing
 from orchestrator.sharing.findings import Findings
 from orchestrator.tools.functions import Partial, tool_of
-from synapse import claims
-from synapse.writer import Writer
+from synapse.access import claims
+from synapse.access.writer import Writer
 
 SUBJECTS = ("the retry limit", "the time limit")
 AGENTS = ("eng-a", "eng-b", "eng-c")

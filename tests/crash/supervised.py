@@ -29,9 +29,9 @@ from orchestrator.runs.files.folder import LEDGER, STEPS, Folder
 from orchestrator.runs.records import Runs
 from orchestrator.tools.functions import tool_of
 from orchestrator.turns.turn_loop import TurnLoop
+from synapse.access.writer import Writer
 from synapse.errors import StoreBusy
 from synapse.system.lock import Lock
-from synapse.writer import Writer
 
 ROOT_RUN = "lead-0000000000"
 ENGINEERS = ("eng-a", "eng-b", "eng-c")

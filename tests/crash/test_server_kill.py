@@ -14,7 +14,7 @@ import httpx2
 import pytest
 
 import synapse
-from synapse.bearer import new_token
+from synapse.trust.bearer import new_token
 from tests.synapse.served import PLAIN
 from tests.synapse.server.stream.listeners import FORMS, eventually, heard
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import synapse
-from synapse.claims import Claim
+from synapse.access.claims import Claim
 from tests.crash.lives import begin
 
 SCRIPT = Path(__file__).with_name("sharing.py")

@@ -2,9 +2,9 @@
 
 import pytest
 
-from synapse.bearer import new_token
 from synapse.model.settings import Semantic
 from synapse.search import semantic
+from synapse.trust.bearer import new_token
 from tests.gate.world import READERS, world_at
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from synapse.access import Access
+from synapse.access.gate import Access
 from synapse.agent_memory import AgentMemory
 from synapse.model import kinds, worth
 from synapse.model.agents import Agent, settled

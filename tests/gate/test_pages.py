@@ -8,10 +8,10 @@ from importlib import import_module
 import httpx2
 import pytest
 
-from synapse.bearer import TokenFile
 from synapse.server import pages
 from synapse.server.application import Serving, build
 from synapse.server.limits import Limits
+from synapse.trust.bearer import TokenFile
 from tests.gate.world import GHOST, GHOST_THREAD, READERS, samples, threads_of, world_at
 
 PAGES = (

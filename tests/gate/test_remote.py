@@ -11,9 +11,9 @@ import pytest
 
 import synapse
 from synapse import cli
-from synapse.bearer import new_token
 from synapse.cli.verbs import REMOTE, VERBS
 from synapse.server.routes import entries as entry_routes
+from synapse.trust.bearer import new_token
 from synapse.wire import forms
 from tests.gate.test_shell import SHELL, WRITERS, disk  # noqa: F401
 from tests.gate.world import GHOST, GHOST_MESSAGE, READERS, samples, threads_of

@@ -7,9 +7,9 @@ import re
 import httpx2
 import pytest
 
-from synapse.bearer import TokenFile
 from synapse.server.application import Serving, build
 from synapse.server.limits import Limits
+from synapse.trust.bearer import TokenFile
 from tests.gate.world import (
     GHOST,
     GHOST_MESSAGE,

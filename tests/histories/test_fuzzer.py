@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from synapse.access import review
 from synapse.index.index import Index
 from synapse.index.questions import mailbox
 from synapse.integrity import repair
 from synapse.log import mirror, proof, settle
 from synapse.log.files import FilesLog
 from synapse.log.journal import Journal
-from synapse.rulings import review
 from tests.histories.elsewhere import Elsewhere
 from tests.histories.play import made_template, play
 

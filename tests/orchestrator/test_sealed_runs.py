@@ -1,7 +1,7 @@
 """Runs and sealed entries: the model is given the text, and no file of the run holds it."""
 
-from synapse.keys.workspace import WorkspaceKeys
-from tests.synapse.keys.test_sealed import SECRET, leaks
+from synapse.trust.workspace_keys import WorkspaceKeys
+from tests.synapse.trust.test_sealed import SECRET, leaks
 
 
 def test_the_model_reads_what_no_file_holds(world):

@@ -24,12 +24,12 @@ from synapse import backup, cli
 from synapse.consolidate import run_nightly
 from synapse.errors import PersonalData
 from synapse.integrity.redaction import redact
-from synapse.keys.workspace import WorkspaceKeys
 from synapse.log import adopt as drop_box
 from synapse.mail.mailbox import Mail
 from synapse.model.agents import Agent
 from synapse.model.clock import day
 from synapse.testing import FrozenClock
+from synapse.trust.workspace_keys import WorkspaceKeys
 from tests.privacy import made
 
 STAFF = ("eng-a", "eng-b", "eng-c")

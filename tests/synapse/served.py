@@ -13,9 +13,9 @@ import uvicorn
 
 import synapse
 from synapse import Mail
-from synapse.bearer import TokenFile, new_token
 from synapse.server.application import Serving, build
 from synapse.system import listening
+from synapse.trust.bearer import TokenFile, new_token
 
 PLAIN = ssl.SSLContext(
     ssl.PROTOCOL_TLS_CLIENT

@@ -22,7 +22,6 @@ from mcp.shared.exceptions import MCPError
 
 import synapse
 from synapse.agent_memory import AgentMemory
-from synapse.bearer import TokenFile, digest, new_token
 from synapse.errors import InvalidEntry
 from synapse.mcp.caller import Caller
 from synapse.mcp.changes import Subscriber, Watch
@@ -33,6 +32,7 @@ from synapse.model.agents import Agent
 from synapse.model.records import Record
 from synapse.system.tokens import Tokens
 from synapse.testing import FrozenClock
+from synapse.trust.bearer import TokenFile, digest, new_token
 from tests.synapse.served import PLAIN
 
 WARM = str(Path(__file__).with_name("warm.py"))

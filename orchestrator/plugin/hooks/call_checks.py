@@ -19,7 +19,7 @@ from orchestrator.runs.intent import ALIKE, similar
 from orchestrator.sessions.wake import AT_ONCE
 from orchestrator.sharing.findings import Findings, Look
 from orchestrator.tools.calls import Act, Shares, act_of
-from synapse import claims
+from synapse.access import claims
 from synapse.authority import visible
 from synapse.errors import Conflict, SynapseError
 from synapse.model.clock import seconds

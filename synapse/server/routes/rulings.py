@@ -10,8 +10,8 @@ from typing import Annotated
 from fastapi import APIRouter, Body, Request, Response
 from pydantic import Field
 
+from synapse.access.review import BROUGHT_BACK, FILED
 from synapse.formats.codec import entry_json
-from synapse.rulings.review import BROUGHT_BACK, FILED
 from synapse.server import shapes
 from synapse.server.answers import conditional, made
 from synapse.server.callers import Reader, Writer

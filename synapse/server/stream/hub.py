@@ -22,7 +22,7 @@ from typing import NamedTuple
 from anyio import CapacityLimiter
 from starlette.requests import HTTPConnection
 
-from synapse.access import Access
+from synapse.access.gate import Access
 from synapse.agent_memory import start_cursor
 from synapse.errors import NotFound, StoreError
 from synapse.model.agents import Agent

@@ -12,8 +12,8 @@ import pytest
 
 import synapse
 from orchestrator.daemon import ask, is_up
-from synapse.bearer import new_token
 from synapse.server.announcement import find
+from synapse.trust.bearer import new_token
 
 CSRF = re.compile(r'name="synapse-csrf" content="([^"]+)"')
 

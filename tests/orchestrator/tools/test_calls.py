@@ -18,7 +18,7 @@ from orchestrator.tools.calls import (
     shares_of,
 )
 from orchestrator.tools.functions import NoTool, Partial, tool_of
-from synapse.claims import named
+from synapse.access.claims import named
 from synapse.errors import InvalidEntry
 from tests.examples import examples
 

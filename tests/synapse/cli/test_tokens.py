@@ -2,8 +2,8 @@
 
 import json
 
-from synapse.bearer import TokenFile, new_token, place
 from synapse.model import clock
+from synapse.trust.bearer import TokenFile, new_token, place
 
 
 def test_a_token_ends_when_it_was_said(run, team):

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import synapse
+from synapse.access import containment
 from synapse.consolidate.undo import undo
 from synapse.errors import SynapseError
 from synapse.index.past import past_of
@@ -12,7 +13,6 @@ from synapse.index.replay import snapshot_of
 from synapse.index.snapshot import Filter
 from synapse.model.agents import Agent
 from synapse.model.records import Record
-from synapse.rulings import containment
 from synapse.testing import FrozenClock
 from synapse.view.briefing import chosen
 from tests.examples import examples

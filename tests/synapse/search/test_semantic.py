@@ -9,12 +9,12 @@ import pytest
 import synapse
 from synapse.errors import EmbedderError, InvalidQuery
 from synapse.index.vectors.embeddable import text_of
-from synapse.keys.workspace import WorkspaceKeys
 from synapse.log.files import FilesLog
 from synapse.model.entry import SEALED
 from synapse.model.settings import Semantic
 from synapse.search import semantic
 from synapse.testing import FrozenClock
+from synapse.trust.workspace_keys import WorkspaceKeys
 from tests.trusted import trust
 
 BODIES = (

@@ -8,10 +8,10 @@ import pytest
 
 import synapse
 from synapse import Agent
-from synapse.bearer import TokenFile, new_token
 from synapse.server import run
 from synapse.server.application import Serving, build
 from synapse.system import listening
+from synapse.trust.bearer import TokenFile, new_token
 from tests.synapse.served import PLAIN
 
 

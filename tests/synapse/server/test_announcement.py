@@ -13,11 +13,11 @@ import pytest
 
 import synapse
 from synapse import Agent
-from synapse.bearer import TokenFile, new_token, place
 from synapse.errors import NotFound
 from synapse.server.announcement import Running, announce, find, link, withdraw
 from synapse.server.application import Serving
 from synapse.server.run import introduction
+from synapse.trust.bearer import TokenFile, new_token, place
 from tests.synapse.served import PLAIN
 
 

@@ -10,9 +10,9 @@ import string
 import pytest
 from fastapi.responses import PlainTextResponse
 
-from synapse.bearer import new_token, revoke
 from synapse.model import clock
 from synapse.server.limits import Limits
+from synapse.trust.bearer import new_token, revoke
 
 ODD = (
     None,

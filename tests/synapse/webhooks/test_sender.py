@@ -8,10 +8,10 @@ import time
 import pytest
 
 import synapse
+from synapse.access import containment
 from synapse.integrity import redaction
 from synapse.model.entry import Entry
 from synapse.model.records import Record
-from synapse.rulings import containment
 from synapse.webhooks import outbox, signatures, status
 from synapse.webhooks.outbox import Backoff
 from tests.synapse.webhooks.conftest import SECRET, VARIABLE, Running, declare, wait_for
@@ -108,7 +108,7 @@ def secrets_written(mem):
 
 def seal(mem):
     pytest.importorskip("cryptography")
-    from synapse.keys.workspace import WorkspaceKeys
+    from synapse.trust.workspace_keys import WorkspaceKeys
 
     held = WorkspaceKeys(mem.store)
     for name in (None, "eng", "cto"):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from synapse.claims import Claim
+from synapse.access.claims import Claim
 from synapse.formats import codec
 from synapse.model.agents import Agent, Skill, settled
 from synapse.model.entry import NEVER, TAINTED, Entry

@@ -2,9 +2,9 @@
 
 import pytest
 
-from synapse.bearer import TokenFile, new_token
 from synapse.notify import is_news
 from synapse.server.stream import hub
+from synapse.trust.bearer import TokenFile, new_token
 from synapse.wire.forms import event_json
 from tests.gate.world import AGENTS, READERS, world_at
 from tests.synapse.server.stream.listeners import FORMS, current, entries, eventually

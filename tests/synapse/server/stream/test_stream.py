@@ -7,8 +7,8 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 from synapse import Agent
-from synapse.bearer import revoke
 from synapse.server.stream.subscription import Pace
+from synapse.trust.bearer import revoke
 from synapse.wire.forms import event_json
 from tests.synapse.server.stream.listeners import (
     FORMS,

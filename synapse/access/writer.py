@@ -87,8 +87,8 @@ class Writer:
         keys, sealed = self.store.signers, entry.scope in SEALED
         if not sealed and (keys is None or entry.author not in keys):
             return record, unless
-        from synapse.keys.keyring import signed_key
         from synapse.privacy.records import safe
+        from synapse.trust.keyring import signed_key
 
         agents = self.store.agents() if sealed else {}
         if sealed:  # its text is for its readers, a secret in it too

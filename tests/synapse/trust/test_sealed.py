@@ -16,18 +16,18 @@ from hypothesis import strategies as st
 
 import synapse
 from synapse import backup, crypto
+from synapse.access.sharing import share
 from synapse.consolidate import nightly
 from synapse.errors import NoKey, SealError
 from synapse.integrity import checkpoints
 from synapse.integrity.redaction import redact
-from synapse.keys import keyring
-from synapse.keys.keyring import unproven
-from synapse.keys.workspace import WorkspaceKeys
 from synapse.mail.mailbox import Mail
 from synapse.model.agents import OPERATOR, Agent
 from synapse.model.entry import Draft
-from synapse.rulings.sharing import share
 from synapse.system import home
+from synapse.trust import keyring
+from synapse.trust.keyring import unproven
+from synapse.trust.workspace_keys import WorkspaceKeys
 from tests.examples import examples
 
 SECRET = "Türcode 4711-xq7-verbatim"

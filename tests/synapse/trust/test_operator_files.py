@@ -3,8 +3,8 @@
 import os
 
 import synapse
-from synapse.admission.operator_files import OperatorFiles
 from synapse.testing.tools import together
+from synapse.trust.operator_files import OperatorFiles
 
 
 def edit(root, n):

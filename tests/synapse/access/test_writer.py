@@ -7,10 +7,10 @@ import pytest
 
 import synapse
 from synapse import Conflict, Forbidden, InvalidEntry, QueueFull
+from synapse.access.writer import incarnation
 from synapse.model.agents import Agent
 from synapse.model.records import Record, fence, unclaimed
 from synapse.testing import FrozenClock
-from synapse.writer import incarnation
 
 
 def keep(mem, run, by="eng", **fields):

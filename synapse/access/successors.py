@@ -7,13 +7,13 @@ the agent memory and by the consolidation's staging.
 
 from __future__ import annotations
 
+from synapse.access.writer import Writer
 from synapse.authority import may_close
 from synapse.errors import Conflict, NotFound
 from synapse.model.agents import CONSOLIDATOR, Agent
 from synapse.model.entry import NEVER, SECOND, Entry
 from synapse.model.records import Record
 from synapse.store import Store
-from synapse.writer import Writer
 
 
 def outdated(store: Store, entry: Entry) -> str | None:

@@ -7,12 +7,12 @@ whoever acts as an agent. Called by programs and the verb `keys`.
 from __future__ import annotations
 
 from synapse.errors import Conflict, InvalidEntry, NoKey
-from synapse.keys import keyring
 from synapse.model import clock
 from synapse.model.agents import OPERATOR
 from synapse.model.keys import WORKSPACE, Keys
 from synapse.model.records import Record, unchanged
 from synapse.system.typed import TYPE_CHECKING, NamedTuple
+from synapse.trust import keyring
 from synapse.trust.persons import persons_alone
 
 if TYPE_CHECKING:

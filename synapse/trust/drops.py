@@ -118,7 +118,7 @@ class Drops:
         """Return whether the current key of its author signed it, as it is stored, and no entry
         of the log is a copy of it.
         """
-        from synapse.keys.keyring import proves, signed_key
+        from synapse.trust.keyring import proves, signed_key
 
         keys = self.index.current.names.keys
         copied = self.index.keyed(signed_key(entry))

@@ -9,13 +9,13 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Collection, Mapping
 
+from synapse.access.writer import Writer
 from synapse.errors import Conflict, InvalidEntry, NotFound
 from synapse.model.clock import seconds
 from synapse.model.entry import SECOND
 from synapse.model.records import Record, unclaimed
 from synapse.store import Store
 from synapse.system.typed import Any, NamedTuple
-from synapse.writer import Writer
 
 LONGEST = 24 * 60  # minutes
 MOST = 200  # characters of the name of a piece of work

@@ -8,9 +8,9 @@ import pytest
 
 import synapse
 from synapse.errors import Conflict, Forbidden, InvalidEntry, NoKey, NotFound, SealError
-from synapse.keys.workspace import WorkspaceKeys
 from synapse.model.agents import Agent
 from synapse.system import home
+from synapse.trust.workspace_keys import WorkspaceKeys
 
 
 @pytest.fixture(params=["files", "memory"])

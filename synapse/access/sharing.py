@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from synapse.access import Access
+from synapse.access.gate import Access
 
 
 def share(access: Access, id: str, to: str) -> str:

@@ -1,6 +1,6 @@
 """Containment: entries that turned out to be poisoned are shown to nobody any more, nor is what was
-made of them. The shell offers these acts; a program
-gives the `access` of an agent's memory, or of the operator's.
+made of them. The shell offers these acts; a program gives the `access` of an agent's memory, or of
+the operator's.
 
 What runs wrote after they had such an entry in sight is named, and stays shown unless that is asked
 for: in a team that reads everything, nearly everything is written after something.
@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Collection
 
-from synapse.access import Access
+from synapse.access.gate import Access
 from synapse.authority import may_rule, visible
 from synapse.errors import Conflict, Forbidden, NotFound, StoreError
 from synapse.index.questions import containment, maintenance

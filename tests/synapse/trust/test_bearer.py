@@ -1,7 +1,7 @@
 import pytest
 
-from synapse.bearer import PREFIX, TokenFile, digest, new_token, revoke
 from synapse.errors import InvalidEntry, NotFound
+from synapse.trust.bearer import PREFIX, TokenFile, digest, new_token, revoke
 
 
 def test_a_token_is_found_by_itself_alone(tmp_path):

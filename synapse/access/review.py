@@ -7,7 +7,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from synapse.access import Access, after
+from synapse.access import successors
+from synapse.access.gate import Access, after
 from synapse.authority import (
     is_merged,
     may_close,
@@ -21,7 +22,6 @@ from synapse.errors import Conflict, InvalidEntry
 from synapse.model.agents import OPERATOR, authority_in
 from synapse.model.entry import Entry
 from synapse.model.records import filings
-from synapse.rulings import successors
 
 FILED, BROUGHT_BACK = "archived by hand", "restored by hand"
 

@@ -6,7 +6,7 @@ import pytest
 
 import synapse
 from synapse import Conflict, Forbidden, InvalidEntry, NotFound
-from synapse.claims import named
+from synapse.access.claims import named
 from synapse.model.agents import Agent
 from synapse.model.records import Record
 from synapse.testing import FrozenClock

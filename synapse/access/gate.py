@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
+from synapse.access.writer import Writer, incarnation
 from synapse.authority import is_merged, may_rule, passed_on, visible
 from synapse.errors import Forbidden, NotFound, ReadOnly, StoreError, SynapseError
 from synapse.model import kinds
@@ -18,7 +19,6 @@ from synapse.store import Store
 from synapse.system.quoting import escaped
 from synapse.trust import lineage
 from synapse.trust.spread import Brake, Braked
-from synapse.writer import Writer, incarnation
 
 WITHHELD = "(tainted: its text is shown to the operator alone)"
 _PLACES = ("thread", "parent", "urgency", "importance", "confidence", "cites")
@@ -161,7 +161,7 @@ class Access:
         """
         if "[sealed " not in text:
             return text
-        from synapse.keys.keyring import revealed
+        from synapse.trust.keyring import revealed
 
         return revealed(text, self._body_of)
 
