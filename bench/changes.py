@@ -137,6 +137,11 @@ def count(source: str) -> int:
     return counter.count
 
 
+def plain(source: str) -> str:
+    """Return a module as mutants are written, without a change."""
+    return ast.unparse(ast.parse(source)) + "\n"
+
+
 def mutant(path: str, source: str, at: int) -> Mutant:
     """Return the module with this change."""
     tree, line, change = changed(source, at)

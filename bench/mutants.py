@@ -3,8 +3,9 @@
 
 It first records which tests reach each statement, in `.mutants.json`; later only what changed
 (`bench.reached`). Each mutant is one change in one module (`bench.changes`), tried in a copy of the
-tree by the tests that reach it, its module's own and the quickest first (`bench.forked`). One that
-no test notices survives: it wants a test, or the code that it changed is not needed.
+tree by the tests that reach it, its module's own and the quickest first (`bench.forked`). What no
+test notices is shown to the type checker (`bench.typed`); what that passes too survives: it wants a
+test, or the code that it changed is not needed.
 """
 
 import argparse
@@ -23,6 +24,7 @@ from bench.affected import ROOT
 from bench.changes import Mutant, drawn, modules
 from bench.forked import JOB, KILLED, PIPE, SURVIVED, TEMP, TIMEOUT, UNPLACED
 from bench.reached import Reached, Statement, statement_at
+from bench.typed import Types
 
 PLACES = (
     "synapse/log",
@@ -46,7 +48,9 @@ TESTS = tuple(
         "attacks",
     )
 )
+TYPES = "types"
 MEMORY = "/dev/shm"
+START = 60.0  # seconds that a process of pytest may take until its first test
 PATIENCE = (
     10.0  # seconds for one test, besides ten times what it took when it was recorded
 )
@@ -75,9 +79,11 @@ def main(words: Sequence[str] | None = None) -> int:
         tree = copied(Path(folder, "tree"))
         files = [] if asked.recorded else test_files()
         reached.record(tree, list(modules(PLACES)), files)
-        results = []
+        types, results = Types(tree), []
         mutants = drawn(asked.places, asked.count, asked.seed)
         for one, status, test in tried(mutants, reached, tree, asked.limit):
+            if status == SURVIVED and types.notice(one):
+                status = TYPES
             results.append((one, status))
             print(f"{status:9} {one.path}:{one.line}: {one.change}  {test}", flush=True)
     _report(results)
@@ -121,7 +127,7 @@ def tried(
         else:
             yield one, status, test
     for one, _, tests in (*unplaced, *outside):
-        seconds = 6 * patience + 3 * sum(reached.seconds[test] for test in tests)
+        seconds = START + patience + 3 * sum(reached.seconds[test] for test in tests)
         yield one, judge(one, tree, tests, seconds), ""
 
 
@@ -227,16 +233,19 @@ def judge(one: Mutant, tree: Path, tests: Sequence[str], limit: float) -> str:
 
 
 def _report(results: Sequence[tuple[Mutant, str]]) -> None:
+    columns = (KILLED, TIMEOUT, TYPES, SURVIVED)
     by_file = Counter((one.path, status) for one, status in results)
-    print("\n| file | killed | survived | timeout |\n| --- | --- | --- | --- |")
+    print(f"\n| file | {' | '.join(columns)} |\n|{' --- |' * (1 + len(columns))}")
     for path in sorted({one.path for one, _ in results}):
-        figures = (str(by_file[path, status]) for status in (KILLED, SURVIVED, TIMEOUT))
+        figures = (str(by_file[path, status]) for status in columns)
         print(f"| {path} | {' | '.join(figures)} |")
     total = Counter(status for _, status in results)
-    share = 100 * (total[KILLED] + total[TIMEOUT]) / max(1, len(results))
-    late = total[TIMEOUT]
+    late, typed = total[TIMEOUT], total[TYPES]
+    tested = 100 * (total[KILLED] + late) / max(1, len(results))
+    share = tested + 100 * typed / max(1, len(results))
     print(
-        f"\n{len(results)} mutants, {share:.0f} % noticed, {late} of them by the time limit"
+        f"\n{len(results)} mutants: tests notice {tested:.0f} % ({late} of them by the"
+        f" time limit), and with the type checker {share:.0f} %"
     )
 
 

@@ -9,6 +9,7 @@ from bench.affected import ROOT
 from bench.changes import count, drawn, mutant
 from bench.forked import KILLED, SURVIVED, TIMEOUT
 from bench.reached import Reached, statement_at
+from bench.typed import Types
 
 TINY = """
 MOST = 40
@@ -92,11 +93,41 @@ def reached(tree):
 def test_mutants_are_killed_or_survive(tree, reached):
     results = {}
     for one, status, _ in mutants.tried(
-        drawn(["tiny.py"], 100, 1, tree), reached, tree, limit=60, patience=2
+        drawn(["tiny.py"], 100, 1, tree), reached, tree, limit=60, patience=5
     ):
         results.setdefault(one.change, set()).add(status)
     assert results == EXPECTED
     assert (tree / "tiny.py").read_text() == TINY
+
+
+TYPED = """\
+import json
+
+
+def longer(a: list[int], b: list[int] | None) -> list[int]:
+    if b is None:
+        return a
+    return a if len(a) > len(b) else b
+
+
+def read(text: str) -> int:
+    return json.loads(text)  # type: ignore[no-any-return]
+"""
+
+
+def test_the_type_checker_notices_what_no_test_does(tmp_path):
+    (tmp_path / "typed.py").write_text(TYPED)
+    (tmp_path / "pyproject.toml").write_text(
+        '[tool.mypy]\nstrict = true\nfiles = ["typed.py"]\n'
+    )
+    types, changes = Types(tmp_path), drawn(["typed.py"], 100, 1, tmp_path)
+    noticed = {
+        (one.line, one.change): types.notice(one)
+        for one in changes
+        if one.change in ("Is -> IsNot", "Gt -> GtE")
+    }
+    assert noticed == {(5, "Is -> IsNot"): True, (7, "Gt -> GtE"): False}
+    assert (tmp_path / "typed.py").read_text() == TYPED
 
 
 @pytest.mark.parametrize(
