@@ -79,7 +79,8 @@ def main(words: Sequence[str] | None = None) -> int:
         tree = copied(Path(folder, "tree"))
         files = [] if asked.recorded else test_files()
         reached.record(tree, list(modules(PLACES)), files)
-        types, results = Types(tree), []
+        # a tree of its own: the tests have the next mutant in theirs already
+        types, results = Types(copied(Path(folder, "types"))), []
         mutants = drawn(asked.places, asked.count, asked.seed)
         for one, status, test in tried(mutants, reached, tree, asked.limit):
             if status == SURVIVED and types.notice(one):

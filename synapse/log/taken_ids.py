@@ -48,7 +48,7 @@ class TakenIds:
         return id in self.ids or state.holder(id) is not None
 
     def _read_on(self, end: int) -> None:
-        while self.own and self.own[0].seq <= self.read + 1:
+        while self.own:
             record = self.own.popleft()
             if record.seq == self.read + 1:
                 self.ids.update(names_of(record))

@@ -2,6 +2,7 @@
 
 import synapse
 from synapse.index.pages import CACHED
+from synapse.testing import FrozenClock
 
 
 def test_a_page_beyond_the_cache_holds_what_was_cached_before():
@@ -38,3 +39,18 @@ def test_a_namespace_of_several_priorities_is_read_in_the_order_of_the_log():
                 :-10:-1
             ]
         )
+
+
+def test_nothing_was_there_until_a_time_before_the_first_entry():
+    clock = FrozenClock()
+    with synapse.open("memory:", clock=clock) as mem:
+        mem.register(synapse.Agent("eng-a", read=["*"], write=["*"]))
+        before = clock()
+        clock.advance("1h")
+        me = mem.as_agent("eng-a")
+        first = me.append("endpoint", "api/x")
+        clock.advance("1h")
+        me.append("endpoint", "api/x")
+        asked = [before, first.at, first.at + 1]
+        assert [len(me.search("endpoint", until=at)) for at in asked] == [0, 0, 1]
+        assert [len(me.search("endpoint", since=at)) for at in asked] == [2, 2, 1]

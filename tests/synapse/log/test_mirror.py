@@ -1,4 +1,4 @@
-"""Folders of threads go with their last message, and come back with the next one."""
+"""The tree of files: folders that go and come back, archive pages, and what a file of the log is."""
 
 import os
 
@@ -135,3 +135,120 @@ def test_a_file_of_any_length_is_read_to_its_end(tmp_path, size):
     mirror = Mirror(str(tmp_path), lambda section: section())
     assert mirror.read("page.md", limit=1 << 30) == raw
     mirror.close()
+
+
+@pytest.fixture
+def mirror(tmp_path):
+    mirror = Mirror(str(tmp_path), lambda section: section())
+    yield mirror
+    mirror.close()
+
+
+def on_page(mirror, page="archive/x.md"):
+    return [entry.id for entry in pages(mirror.read(page)) if entry.whole]
+
+
+def test_an_entry_is_filed_away_once_however_often_that_is_asked(mirror):
+    for texts in ({"syn-1": b"one\n"}, {"syn-1": b"one\n", "syn-2": b"two\n"}):
+        for _ in range(2):
+            mirror.file_away("archive/x.md", texts)
+    assert on_page(mirror) == ["syn-1", "syn-2"]
+
+
+def test_what_others_added_to_a_page_is_seen(tmp_path, mirror):
+    mirror.file_away("archive/x.md", {"syn-1": b"one\n"})
+    with (tmp_path / "archive" / "x.md").open("ab") as file:
+        file.write(block("syn-2", b"two\n"))
+    mirror.file_away("archive/x.md", {"syn-2": b"two\n", "syn-3": b"three\n"})
+    assert on_page(mirror) == ["syn-1", "syn-2", "syn-3"]
+
+
+@pytest.mark.parametrize(
+    "more", [b"", b"a person's line\n" * 90], ids=["shorter", "longer"]
+)
+def test_a_page_that_was_replaced_is_read_anew(tmp_path, mirror, more):
+    mirror.file_away("archive/x.md", {"syn-1": b"one\n", "syn-2": b"two\n"})
+    (tmp_path / "other.md").write_bytes(more + block("syn-3", b"three\n"))
+    os.replace(tmp_path / "other.md", tmp_path / "archive" / "x.md")
+    mirror.file_away("archive/x.md", {"syn-1": b"one\n", "syn-3": b"three\n"})
+    assert on_page(mirror) == ["syn-3", "syn-1"]
+
+
+def test_a_page_that_was_cut_is_read_anew(tmp_path, mirror):
+    mirror.file_away("archive/x.md", {"syn-1": b"one\n", "syn-2": b"two\n"})
+    os.truncate(tmp_path / "archive" / "x.md", len(block("syn-1", b"one\n")))
+    mirror.file_away("archive/x.md", {"syn-2": b"two\n"})
+    assert on_page(mirror) == ["syn-1", "syn-2"]
+
+
+@pytest.mark.parametrize("cut", [1, 5, 20])
+def test_a_torn_end_of_a_page_makes_way(tmp_path, mirror, cut):
+    mirror.file_away("archive/x.md", {"syn-1": b"one\n", "syn-2": b"two\n"})
+    path = tmp_path / "archive" / "x.md"
+    os.truncate(path, path.stat().st_size - cut)
+    mirror.file_away("archive/x.md", {"syn-3": b"three\n"})
+    assert on_page(mirror) == ["syn-1", "syn-3"]
+    assert is_page(path.read_bytes())
+
+
+def test_the_log_knows_which_files_it_put_there(tmp_path, mirror):
+    (tmp_path / ".index").mkdir()
+    assert not mirror.wrote("entries/a.md", b"one")
+    mirror.place("entries/a.md", b"one")
+    assert mirror.wrote("entries/a.md", b"one")
+    assert not mirror.wrote("entries/a.md", b"two")
+    assert not mirror.wrote("entries/b.md", b"one")
+    other = Mirror(str(tmp_path), lambda section: section())
+    other.place("entries/b.md", b"two")
+    other.close()
+    assert mirror.wrote("entries/b.md", b"two")
+    mirror.forget()
+    assert not mirror.wrote("entries/c.md", b"one")
+
+
+def test_a_file_that_stands_is_replaced_only_where_that_is_asked(tmp_path, mirror):
+    assert mirror.place("entries/a.md", b"one") is True
+    assert mirror.place("entries/a.md", b"two") is False
+    assert mirror.read("entries/a.md") == b"one"
+    assert mirror.place("entries/a.md", b"two", replace=True) is True
+    assert mirror.read("entries/a.md") == b"two"
+    assert os.listdir(tmp_path / "entries") == ["a.md"]
+
+
+def test_a_folder_that_is_pruned_is_made_again_for_the_next_file(tmp_path, mirror):
+    mirror.place("entries/x/a.md", b"one")
+    mirror.prune("entries/x")  # there is something in it
+    assert mirror.read("entries/x/a.md") == b"one"
+    mirror.remove("entries/x/a.md")
+    mirror.remove("entries/x/a.md")
+    mirror.prune("entries/x")
+    mirror.prune("entries/y/z")
+    assert os.listdir(tmp_path / "entries") == []
+    assert mirror.place("entries/x/a.md", b"two")
+    assert mirror.read("entries/x/a.md") == b"two"
+
+
+def test_only_a_regular_file_of_bounded_length_is_read(tmp_path, mirror):
+    mirror.place("entries/a.md", b"one")
+    (tmp_path / "entries" / "link.md").symlink_to("a.md")
+    (tmp_path / "entries" / "folder.md").mkdir()
+    os.mkfifo(tmp_path / "entries" / "pipe.md")
+    for name in ("link.md", "folder.md", "pipe.md", "none.md", "none/a.md"):
+        assert mirror.read(f"entries/{name}") is None
+    assert mirror.read("entries/a.md", limit=3) == b"one"
+    assert mirror.read("entries/a.md", limit=2) is None
+
+
+def test_a_moved_file_has_its_new_mode_unless_it_has_other_names(tmp_path, mirror):
+    for name in ("alone", "shared"):
+        mirror.place(f"inbox/{name}.md", b"one", mode=0o644)
+    os.link(tmp_path / "inbox" / "shared.md", tmp_path / "inbox" / "name.md")
+    for name in ("alone", "shared"):
+        mirror.move(f"inbox/{name}.md", f"quarantine/{name}.md", 0o600)
+    modes = [
+        (tmp_path / "quarantine" / f"{name}.md").stat().st_mode & 0o777
+        for name in ("alone", "shared")
+    ]
+    assert modes == [0o600, 0o644]
+    assert mirror.exists("quarantine/alone.md")
+    assert not mirror.exists("inbox/alone.md")

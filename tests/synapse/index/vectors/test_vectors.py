@@ -65,6 +65,7 @@ def test_what_is_missing_is_told_and_what_is_not_wanted_leaves(vectors):
     assert near(vectors, 1, 0) == [9]
     assert near(vectors, 1, 0, name=OTHER) == [1], "its own turn will come"
     assert vectors.amounts(ONE) == (2, 1)
+    assert vectors.amounts("never asked") == (0, 0)
 
 
 def test_rows_and_the_place_reached_are_kept_together(vectors):
