@@ -66,3 +66,17 @@ def test_likeness():
         >= ALIKE
         > similar(long, "Write the parser for dates and times")
     )
+
+
+def test_a_task_has_the_same_key_for_ever():
+    # keys are on the disk: work that is given again is found by them
+    assert key() == "d5314c06a3abcc8419a6379f4821a5b3"
+    assert len(key()) == 32
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "share"),
+    [("a b", "a c", 1 / 5), ("a b", "a b c", 3 / 5), ("a", "a b", 1 / 3), ("a", "", 0)],
+)
+def test_likeness_is_the_share_of_words_and_pairs_in_common(one, other, share):
+    assert similar(one, other) == similar(other, one) == share
