@@ -120,14 +120,10 @@ def _check(call: Call) -> None:
     if args.token_file and args.run:
         raise Usage("--run and --token-file cannot go together")
     if args.http is not None:
-        from ipaddress import ip_address
+        from synapse.system.addresses import is_loopback
 
         host, _ = _address(args.http)
-        try:
-            local = host == "localhost" or ip_address(host).is_loopback
-        except ValueError:
-            local = False
-        if not local and not args.token_file:
+        if not is_loopback(host) and not args.token_file:
             raise Usage(
                 f"{host} can be reached by others: name the tokens that are let in"
                 f" with --token-file"

@@ -115,7 +115,7 @@ def demand_packages() -> None:
 
 def checked_address(call: Call) -> tuple[str, int]:
     """Return the host and the port of the options; Usage where they cannot be served so."""
-    from synapse.system.listening import is_loopback
+    from synapse.system.addresses import is_loopback
 
     host, port = call.args.host.strip("[]"), call.args.port
     if not (port.isascii() and port.isdigit() and int(port) <= 65_535):

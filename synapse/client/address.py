@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from ipaddress import ip_address
 
 from synapse.errors import Forbidden, InvalidEntry
-from synapse.system.addresses import place_of
+from synapse.system.addresses import is_loopback, place_of
 
 TOKEN = "SYNAPSE_TOKEN"
 Token = str | Callable[[], str] | None
@@ -27,11 +26,7 @@ def checked(address: str) -> str:
             f" is given as token=, or in ${TOKEN}"
         )
     origin = place_of(address)
-    try:
-        is_here = origin.host == "localhost" or ip_address(origin.host).is_loopback
-    except ValueError:
-        is_here = False
-    if origin.scheme == "http" and not is_here:
+    if origin.scheme == "http" and not is_loopback(origin.host):
         raise InvalidEntry(
             f"http://{origin.host} would send the token unprotected: write https://;"
             " http:// is for this machine alone"

@@ -16,6 +16,7 @@ from synapse.server.announcement import near
 from synapse.server.application import Serving
 from synapse.server.sockets import Sockets
 from synapse.system import listening
+from synapse.system.addresses import is_loopback
 from synapse.trust.bearer import place
 
 MESSAGE = 16_384  # bytes of a message over a WebSocket: nothing here takes one
@@ -63,7 +64,7 @@ def introduction(serving: Serving, root: str, address: str) -> Iterator[str]:
     link = serving.browsers.link(OPERATOR)
     yield f"to look at it: {near(address)}/login?code={link}  (good once)"
     host = urlsplit(address).hostname or ""
-    open_to_others = not listening.is_loopback(host)
+    open_to_others = not is_loopback(host)
     if open_to_others:
         yield (
             f"{host} can be reached by others: each request needs a token, and tokens need a"

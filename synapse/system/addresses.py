@@ -89,6 +89,14 @@ def place_of(url: str) -> Place:
     return Place(parsed.scheme, host, port or (443 if parsed.scheme == "https" else 80))
 
 
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine reaches the host."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
 def kind_of(address: Address) -> str:
     """Return what kind of place a number is: public, private, loopback, or never to be called."""
     if isinstance(address, ipaddress.IPv6Address):

@@ -51,16 +51,6 @@ def address(host: str, port: int) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
-def is_loopback(host: str) -> bool:
-    """Return whether only this machine reaches the host."""
-    from ipaddress import ip_address
-
-    try:
-        return host == "localhost" or ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
-
-
 def server(
     app: Any,
     ending: Callable[[], Awaitable[None]] | None = None,
