@@ -137,15 +137,15 @@ def count(source: str) -> int:
     return counter.count
 
 
-def plain(source: str) -> str:
-    """Return a module as mutants are written, without a change."""
-    return ast.unparse(ast.parse(source)) + "\n"
+def written(tree: ast.Module) -> str:
+    """Return a module as mutants are written: without its comments and blank lines."""
+    return ast.unparse(tree) + "\n"
 
 
 def mutant(path: str, source: str, at: int) -> Mutant:
     """Return the module with this change."""
     tree, line, change = changed(source, at)
-    return Mutant(path, line, change, ast.unparse(tree) + "\n", at)
+    return Mutant(path, line, change, written(tree), at)
 
 
 def changed(source: str, at: int) -> tuple[ast.Module, int, str]:

@@ -2,6 +2,7 @@
 sees what returns nothing, or is used where it may be nothing.
 """
 
+import ast
 import os
 import re
 import subprocess
@@ -9,7 +10,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from bench.changes import Mutant, plain
+from bench.changes import Mutant, written
 
 _PLACE = re.compile(r":\d+: ")
 
@@ -29,7 +30,7 @@ class Types:
         original = path.read_text(encoding="utf-8")
         try:
             if one.path not in self.before:
-                path.write_text(plain(original), encoding="utf-8")
+                path.write_text(written(ast.parse(original)), encoding="utf-8")
                 self.before[one.path] = self._errors()
             path.write_text(one.source, encoding="utf-8")
             return bool(self._errors() - self.before[one.path])

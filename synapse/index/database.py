@@ -417,10 +417,7 @@ def _keep_wal(connection: sqlite3.Connection) -> None:
             connection.execute("pragma journal_mode = wal")
             return
         except sqlite3.OperationalError as error:
-            if (
-                error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY
-                or monotonic() > until
-            ):
+            if _code(error) != sqlite3.SQLITE_BUSY or monotonic() > until:
                 raise
             sleep(0.002)
 
@@ -451,8 +448,12 @@ def is_damage(error: BaseException | None) -> bool:
     """
     if not isinstance(error, sqlite3.DatabaseError):
         return False
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or (
+    return _code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or (
         isinstance(error, sqlite3.OperationalError)
         and str(error).startswith(("no such table", "no such column", "no such index"))
     )
+
+
+def _code(error: sqlite3.Error) -> int:
+    """Return the primary code of an error; 0 for one that SQLite did not raise itself."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
