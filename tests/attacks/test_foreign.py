@@ -8,7 +8,6 @@ that leave a mark where they run.
 import asyncio
 import json
 import os
-import subprocess
 import sys
 from datetime import date
 from hashlib import sha256
@@ -29,6 +28,7 @@ from synapse.formats import keys
 from synapse.log import git
 from synapse.tools import catalog
 from synapse.trust import decisions
+from tests.git import git as run_git
 
 KEYS = ("AWS_SECRET_ACCESS_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_KEY")
 
@@ -347,18 +347,11 @@ def test_a_script_of_the_persons_takes_the_place_of_no_library(place, shell):
     ],
 )
 def test_git_runs_nothing_that_the_tree_names(config, place, tmp_path):
-    def run(*words):
-        who = ("-c", "user.email=a@b", "-c", "user.name=a")
-        done = subprocess.run(
-            ["git", *who, *words], cwd=place, capture_output=True, text=True, check=True
-        )
-        return done.stdout.strip()
-
     mark = tmp_path / "marked"
-    run("init", "-q")
-    run("add", "-f", "journal")
-    run("commit", "-qm", "x")
-    tree = run("rev-parse", "HEAD^{tree}:journal")
+    run_git(place, "init", "-q")
+    run_git(place, "add", "-f", "journal")
+    run_git(place, "commit", "-qm", "x")
+    tree = run_git(place, "rev-parse", "HEAD^{tree}:journal").strip()
     (place / ".git" / "objects" / tree[:2] / tree[2:]).unlink()
     partial = {
         "remote.o.promisor": "true",
@@ -366,7 +359,7 @@ def test_git_runs_nothing_that_the_tree_names(config, place, tmp_path):
         "core.repositoryformatversion": "1",
     }
     for key, value in (partial | config).items():
-        run("config", key, value.format(mark=mark))
+        run_git(place, "config", key, value.format(mark=mark))
     assert git.is_committed(str(place)) is False
     assert not mark.exists()
 

@@ -2,7 +2,6 @@
 stash, a loss.
 """
 
-import os
 import shutil
 import subprocess
 import sys
@@ -16,36 +15,7 @@ from synapse.cli import main
 from synapse.errors import StoreCorrupt
 from synapse.log import settle, vanished
 from synapse.log.git import IGNORE
-
-GIT = (
-    "git",
-    "-c",
-    "user.name=n",
-    "-c",
-    "user.email=n@localhost",
-    "-c",
-    "init.defaultBranch=main",
-)
-
-
-def git(root, *words):
-    environ = os.environ | {
-        "GIT_CONFIG_GLOBAL": "/dev/null",
-        "GIT_CONFIG_NOSYSTEM": "1",
-    }
-    return subprocess.run(
-        [*GIT, *words],
-        cwd=root,
-        env=environ,
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout
-
-
-def commit(root):
-    git(root, "add", "-A")
-    git(root, "commit", "-qm", "more")
+from tests.git import commit, git
 
 
 def write(root, *bodies):

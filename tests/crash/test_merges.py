@@ -9,7 +9,6 @@ import errno
 import os
 import random
 import shutil
-import subprocess
 import time
 from collections import Counter
 
@@ -24,42 +23,12 @@ from synapse.mail.mailbox import Mail
 from synapse.model.records import filings
 from synapse.testing import FrozenClock
 from tests.crash.lives import begin
+from tests.git import git
 
-GIT = (
-    "git",
-    "-c",
-    "user.name=n",
-    "-c",
-    "user.email=n@localhost",
-    "-c",
-    "gc.auto=0",
-    "-c",
-    "maintenance.auto=false",
-    "-c",
-    "init.defaultBranch=main",
-)
-ENVIRON = os.environ | {
-    "GIT_CONFIG_GLOBAL": "/dev/null",
-    "GIT_CONFIG_NOSYSTEM": "1",
-    "GIT_EDITOR": "true",
-}
 AGENTS = ("ann", "bob")
 PLACES = ("api/x", "api/y", "team/z")
 CLONES = 2
 SHORT, TURNS = 10, 8  # histories in every run; the soak plays five hundred longer ones
-
-
-def git(root, *words):
-    done = subprocess.run(
-        [*GIT, *words],
-        cwd=root,
-        env=ENVIRON,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, (words, done.stdout, done.stderr)
-    return done.stdout
 
 
 def commit(root):

@@ -9,7 +9,7 @@ from orchestrator import Task
 from orchestrator.engines.scripted import Move, Scripted
 from orchestrator.runs import writeback
 from orchestrator.runs.records import name
-from orchestrator.runs.task import Outcome, Result
+from orchestrator.runs.task import Outcome
 from synapse.errors import InvalidEntry
 
 
@@ -168,20 +168,3 @@ def test_work_in_a_project_that_the_giver_may_not_write_is_refused(world):
     )
     assert refused(run, "boss", "shop").startswith("you may not give work to boss: it ")
     assert "nobody" in refused(run, "nobody", "shop")
-
-
-@pytest.mark.parametrize(("length", "whole"), [(4_000, True), (4_001, False)])
-def test_a_parent_is_given_so_much_of_a_result(length, whole):
-    text = "x" * length
-    result = Result("done", text, "r-1")
-    told = writeback.for_parent(result)
-    assert (told == text) is whole
-    assert told[:4_000] == text[:4_000]
-    assert whole or told.endswith("… (all of it: runs/r-1/output.md)")
-
-
-def test_a_parent_is_told_why_where_the_text_does_not_say_so():
-    result = Result("failed", "I tried.", "r-1", why="no key")
-    assert writeback.for_parent(result) == "no key\n\nI tried."
-    said = result._replace(text="I tried, but there is\nno  key for it.")
-    assert writeback.for_parent(said) == said.text

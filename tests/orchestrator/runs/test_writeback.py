@@ -123,6 +123,15 @@ def test_a_parent_is_given_four_thousand_characters_of_a_result():
             Result("failed", "There is no\n key.", "eng-1", why="no key"),
             "There is no\n key.",
         ),
+        (
+            Result(
+                "failed",
+                "I tried, but there is\nno  key for it.",
+                "eng-1",
+                why="no key",
+            ),
+            "I tried, but there is\nno  key for it.",
+        ),
         (Result("failed", "", "eng-1", why="no key"), "no key"),
     ],
 )

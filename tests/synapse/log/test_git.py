@@ -1,35 +1,21 @@
 """What git says of a journal: whether it is, byte for byte, the one that was committed."""
 
 import shutil
-import subprocess
 
 import pytest
 
-from synapse.log import git
+from synapse.log.git import is_committed, is_work_tree
+from tests.git import commit, git
 
 pytestmark = pytest.mark.skipif(
     shutil.which("git") is None, reason="NOT RUN: there is no git on this machine"
 )
 
 
-def run(root, *words):
-    subprocess.run(
-        ["git", "-c", "user.name=t", "-c", "user.email=t@example.com", *words],
-        cwd=root,
-        check=True,
-        capture_output=True,
-    )
-
-
-def commit(root):
-    run(root, "add", "-A")
-    run(root, "commit", "-q", "-m", "state")
-
-
 @pytest.fixture
 def root(tmp_path):
     """A work tree whose first commit has no journal, and whose second has one of two segments."""
-    run(tmp_path, "init", "-q")
+    git(tmp_path, "init", "-q")
     (tmp_path / "notes.md").write_text("notes")
     commit(tmp_path)
     journal = tmp_path / "journal"
@@ -42,7 +28,7 @@ def root(tmp_path):
 
 
 def test_a_journal_as_it_was_committed(root):
-    assert git.is_committed(str(root))
+    assert is_committed(str(root))
 
 
 @pytest.mark.parametrize(
@@ -59,44 +45,44 @@ def test_a_journal_as_it_was_committed(root):
 )
 def test_a_journal_that_differs_is_not_the_committed_one(root, name, text, committed):
     (root / "journal" / name).write_text(text)
-    assert git.is_committed(str(root)) is committed
+    assert is_committed(str(root)) is committed
 
 
 def test_a_segment_that_is_gone_was_not_taken_away_by_git(root):
     (root / "journal" / "2.jsonl").unlink()
-    assert not git.is_committed(str(root))
+    assert not is_committed(str(root))
 
 
 def test_a_commit_from_before_the_journal_took_it_away(root):
-    run(root, "checkout", "-q", "HEAD~1")
+    git(root, "checkout", "-q", "HEAD~1")
     assert not (root / "journal").exists()
     (root / "journal").mkdir()
-    assert git.is_committed(str(root))
+    assert is_committed(str(root))
 
 
 def test_what_git_never_had_it_did_not_take_away(tmp_path):
-    run(tmp_path, "init", "-q")
+    git(tmp_path, "init", "-q")
     (tmp_path / "notes.md").write_text("notes")
     commit(tmp_path)
     (tmp_path / "journal").mkdir()
-    assert not git.is_committed(str(tmp_path))
-    assert not git.is_committed(str(tmp_path / "journal"))
+    assert not is_committed(str(tmp_path))
+    assert not is_committed(str(tmp_path / "journal"))
 
 
 def test_a_folder_without_git_has_no_commit(tmp_path, monkeypatch):
     (tmp_path / "journal").mkdir()
-    assert not git.is_committed(str(tmp_path))
-    assert not git.is_work_tree(str(tmp_path))
+    assert not is_committed(str(tmp_path))
+    assert not is_work_tree(str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert not git.is_committed(str(tmp_path))
+    assert not is_committed(str(tmp_path))
 
 
 def test_a_work_tree_is_known_from_any_folder_in_it(root):
-    assert git.is_work_tree(str(root))
-    assert git.is_work_tree(str(root / "journal"))
+    assert is_work_tree(str(root))
+    assert is_work_tree(str(root / "journal"))
 
 
 def test_the_environment_of_another_repository_changes_nothing(root, monkeypatch):
     monkeypatch.setenv("GIT_DIR", str(root / "nowhere"))
     monkeypatch.setenv("GIT_WORK_TREE", str(root / "nowhere"))
-    assert git.is_committed(str(root))
+    assert is_committed(str(root))

@@ -9,6 +9,7 @@ import pytest
 import synapse
 from synapse.errors import NotFound, StoreError
 from synapse.system.discovery import POINTER, is_workspace, locate
+from tests.git import git
 
 
 @pytest.fixture(autouse=True)
@@ -23,24 +24,10 @@ def home(tmp_path, monkeypatch):
     return home
 
 
-def git(*words, cwd):
-    names = (
-        "-c",
-        "user.name=t",
-        "-c",
-        "user.email=t@t",
-        "-c",
-        "protocol.file.allow=always",
-    )
-    subprocess.run(
-        ["git", *names, *map(str, words)], cwd=cwd, check=True, capture_output=True
-    )
-
-
 def repository(path):
     path.mkdir(parents=True)
-    git("init", "-q", cwd=path)
-    git("commit", "-q", "--allow-empty", "-m", "first", cwd=path)
+    git(path, "init", "-q")
+    git(path, "commit", "-q", "--allow-empty", "-m", "first")
     return path
 
 
@@ -175,7 +162,7 @@ def test_outside_of_git_the_walk_ends_at_the_home_folder(home, tmp_path):
 def test_a_project_ends_at_the_top_of_its_work_tree(repo):
     workspace(repo.parent / "shared-memory")
     assert "this project has no workspace" in missing(folder(repo / "src"))
-    git("init", "-q", cwd=folder(repo / "vendored"))
+    git(folder(repo / "vendored"), "init", "-q")
     workspace(repo / "shared-memory")
     assert "this project has no workspace" in missing(repo / "vendored")
 
@@ -187,7 +174,7 @@ def test_a_home_folder_inside_a_project(repo, monkeypatch):
 
 
 def test_a_home_folder_that_is_a_work_tree(home):
-    git("init", "-q", cwd=home)
+    git(home, "init", "-q")
     root = workspace(home / "shared-memory")
     assert found(folder(home / "src")) == (str(root), "folder")
 
@@ -284,8 +271,8 @@ def test_a_pointer_to_nothing_and_one_that_is_a_pipe(repo):
 
 
 def test_a_linked_work_tree_has_that_of_the_main_one(repo, tmp_path):
-    git("worktree", "add", "-q", tmp_path / "linked", cwd=repo)
-    git("worktree", "add", "-q", repo / ".trees/inner", cwd=repo)
+    git(repo, "worktree", "add", "-q", tmp_path / "linked")
+    git(repo, "worktree", "add", "-q", repo / ".trees/inner")
     assert str(repo) in missing(folder(tmp_path / "linked/src"))
     root = workspace(repo / "shared-memory")
     for place in (tmp_path / "linked", tmp_path / "linked/src", repo / ".trees/inner"):
@@ -299,14 +286,14 @@ def test_a_linked_work_tree_has_that_of_the_main_one(repo, tmp_path):
 
 
 def test_what_only_a_linked_work_tree_has_is_found_there(repo, tmp_path):
-    git("worktree", "add", "-q", tmp_path / "linked", cwd=repo)
+    git(repo, "worktree", "add", "-q", tmp_path / "linked")
     own = workspace(tmp_path / "linked/shared-memory")
     assert found(folder(tmp_path / "linked/src")) == (str(own), "folder")
     assert not locate(start=tmp_path / "linked").main
 
 
 def test_a_linked_work_tree_looks_in_the_same_folders_of_the_main_one(repo, tmp_path):
-    git("worktree", "add", "-q", tmp_path / "linked", cwd=repo)
+    git(repo, "worktree", "add", "-q", tmp_path / "linked")
     root = workspace(repo / "service/shared-memory")
     assert found(folder(tmp_path / "linked/service/src")) == (str(root), "folder")
     assert "main work tree" in missing(tmp_path / "linked")
@@ -316,7 +303,7 @@ def test_a_linked_work_tree_looks_in_the_same_folders_of_the_main_one(repo, tmp_
 
 def test_a_work_tree_with_relative_paths(repo, tmp_path):
     linked = tmp_path / "linked"
-    git("worktree", "add", "-q", linked, cwd=repo)
+    git(repo, "worktree", "add", "-q", linked)
     (linked / ".git").write_text(
         f"gitdir: {os.path.relpath(repo / '.git/worktrees/linked', linked)}\n"
     )
@@ -325,10 +312,10 @@ def test_a_work_tree_with_relative_paths(repo, tmp_path):
 
 
 def test_a_submodule_is_a_part_of_the_project_around_it(repo, tmp_path):
-    git("submodule", "add", "-q", repository(tmp_path / "library"), "lib/sub", cwd=repo)
-    git("commit", "-q", "-m", "sub", cwd=repo)
-    git("worktree", "add", "-q", tmp_path / "linked", cwd=repo)
-    git("submodule", "update", "--init", "-q", cwd=tmp_path / "linked")
+    git(repo, "submodule", "add", "-q", repository(tmp_path / "library"), "lib/sub")
+    git(repo, "commit", "-q", "-m", "sub")
+    git(repo, "worktree", "add", "-q", tmp_path / "linked")
+    git(tmp_path / "linked", "submodule", "update", "--init", "-q")
     assert str(repo) in missing(repo / "lib/sub")
     root = workspace(repo / "shared-memory")
     assert found(repo / "lib/sub") == (str(root), "folder")
@@ -339,17 +326,17 @@ def test_a_submodule_is_a_part_of_the_project_around_it(repo, tmp_path):
 
 def test_a_bare_repository_with_its_work_trees_beside_it(repo, tmp_path):
     project = folder(tmp_path / "project")
-    git("clone", "-q", "--bare", repo, project / ".bare", cwd=tmp_path)
+    git(tmp_path, "clone", "-q", "--bare", repo, project / ".bare")
     (project / ".git").write_text("gitdir: ./.bare\n")
-    git("worktree", "add", "-q", "-b", "x", project / "feature", cwd=project)
+    git(project, "worktree", "add", "-q", "-b", "x", project / "feature")
     root = workspace(project / "shared-memory")
     assert found(folder(project / "feature/src")) == (str(root), "folder")
 
 
 def test_a_bare_repository_has_no_main_work_tree(repo, tmp_path):
     bare = folder(tmp_path / "srv") / "project.git"
-    git("clone", "-q", "--bare", repo, bare, cwd=tmp_path)
-    git("worktree", "add", "-q", "-b", "x", tmp_path / "feature", cwd=bare)
+    git(tmp_path, "clone", "-q", "--bare", repo, bare)
+    git(bare, "worktree", "add", "-q", "-b", "x", tmp_path / "feature")
     workspace(tmp_path / "srv/shared-memory")
     assert "this project has no workspace" in missing(tmp_path / "feature")
     root = workspace(tmp_path / "feature/shared-memory")

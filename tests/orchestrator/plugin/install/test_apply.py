@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import stat
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -28,6 +27,7 @@ from orchestrator.plugin.install.change import (
     Target,
 )
 from synapse.errors import Conflict, StoreError
+from tests.git import git
 
 NOBODY = 65534
 
@@ -312,13 +312,6 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("SYNAPSE_ROOT", raising=False)
     monkeypatch.chdir(folder)
     return folder
-
-
-def git(folder: Path, *words: str) -> str:
-    who = ["-c", "user.name=x", "-c", "user.email=x@y"]
-    return subprocess.run(
-        ["git", *who, *words], cwd=folder, check=True, capture_output=True, text=True
-    ).stdout
 
 
 def place(
