@@ -86,6 +86,14 @@ def pytest_addoption(parser):
 
 
 @pytest.fixture
+def clock():
+    """Return a clock that stands still until a test moves it."""
+    from synapse.testing import FrozenClock
+
+    return FrozenClock()
+
+
+@pytest.fixture
 def golden(request):
     """Compares a text with the golden file of this name, byte for byte; `pytest --golden` writes
     it.

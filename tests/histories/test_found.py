@@ -10,18 +10,12 @@ import synapse
 from synapse.log import adopt, files
 from synapse.log.files import FilesLog
 from synapse.mail.mailbox import Mail
-from synapse.testing import FrozenClock
 
 DROP = "from: eng\ntimestamp: 2026-02-01T08:00:00Z\nnamespace: api/x\npriority: info\n"
 
 
 class Killed(BaseException):
     """The end of the process."""
-
-
-@pytest.fixture
-def clock():
-    return FrozenClock()
 
 
 @pytest.fixture

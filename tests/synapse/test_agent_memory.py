@@ -17,15 +17,10 @@ from synapse.model.agents import Agent
 from synapse.model.entry import Entry
 from synapse.model.records import Record
 from synapse.model.settings import Settings
-from synapse.testing import FrozenClock, together
+from synapse.testing import together
 from tests.synapse.served import mail_of, served
 
 WRITE = ("api/*", "blockers/*", "vault/*")
-
-
-@pytest.fixture
-def clock():
-    return FrozenClock()
 
 
 @pytest.fixture(params=["library", "client"])

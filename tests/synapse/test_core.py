@@ -13,17 +13,11 @@ from synapse import (
 )
 from synapse.model.agents import Agent
 from synapse.model.settings import PROTOCOL
-from synapse.testing import FrozenClock
 
 
 @pytest.fixture
 def root(tmp_path):
     return tmp_path / "shared-memory"
-
-
-@pytest.fixture
-def clock():
-    return FrozenClock()
 
 
 @pytest.fixture

@@ -34,11 +34,6 @@ def entry(author="lead", **more):
 
 
 @pytest.fixture
-def clock():
-    return FrozenClock()
-
-
-@pytest.fixture
 def mem(clock):
     with synapse.open("memory:", clock=clock) as mem:
         mem.register(Agent("eng-a", read=("api/*",), write=("api/*", "vault/*")))

@@ -237,11 +237,6 @@ def test_unread_is_what_brute_force_counts(shelf, agent, moment, floor):
 
 
 @pytest.fixture
-def clock():
-    return FrozenClock()
-
-
-@pytest.fixture
 def mem(clock):
     with synapse.open("memory:", clock=clock) as mem:
         for id in ("eng-a", "eng-b"):

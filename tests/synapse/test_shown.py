@@ -365,11 +365,6 @@ def test_a_count_looks_at_what_was_marked_and_not_at_everything():
 
 
 @pytest.fixture
-def clock():
-    return FrozenClock()
-
-
-@pytest.fixture
 def mem(clock):
     with synapse.open("memory:", clock=clock) as mem:
         for id in ("eng-a", "eng-b"):

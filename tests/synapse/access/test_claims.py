@@ -9,12 +9,6 @@ from synapse import Conflict, Forbidden, InvalidEntry, NotFound
 from synapse.access.claims import named
 from synapse.model.agents import Agent
 from synapse.model.records import Record
-from synapse.testing import FrozenClock
-
-
-@pytest.fixture
-def clock():
-    return FrozenClock()
 
 
 @pytest.fixture

@@ -6,12 +6,6 @@ import pytest
 
 import synapse
 from synapse.log import settle
-from synapse.testing import FrozenClock
-
-
-@pytest.fixture
-def clock():
-    return FrozenClock()
 
 
 @pytest.fixture

@@ -27,11 +27,6 @@ def team(clock):
 
 
 @pytest.fixture
-def clock():
-    return FrozenClock()
-
-
-@pytest.fixture
 def mem(clock):
     with team(clock) as mem:
         yield mem
