@@ -7,12 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from synapse.errors import IndexDamaged, StoreError
+from synapse.errors import IndexDamaged, StoreCorrupt, StoreError
 from synapse.index.derive.progress import read_reached, write_reached
 from synapse.index.index import Index
 from synapse.index.snapshot import Filter
 from synapse.log.memory import MemoryLog
-from synapse.model.records import Lost
+from synapse.model.records import Lost, Record
 from synapse.testing import FrozenClock, draft_entry
 
 
@@ -193,3 +193,158 @@ def test_entries_are_loaded_some_hundreds_at_a_time():
     index.catch_up()
     found = index.current.page(None, Filter(limit=None), log.records[-1].at)
     assert sorted(entry.seq for entry in found) == list(range(1, 503))
+
+
+def test_one_batch_is_counted_and_one_is_enough_to_fold(index, log):
+    index.fold()
+    log.append(draft_entry("more"))
+    index.catch_up()
+    assert index.taken == 1
+    index.fold()
+    assert index.taken == 0
+
+
+def test_two_histories_are_said_once_each_time_they_come(index, log):
+    index.say("begin")
+    for forked in (True, True, False, True):
+        log.forked = forked
+        log.append(draft_entry("more"))
+        index.catch_up()
+        index.say("caught up")
+    note = (
+        "the journal holds two histories (a git merge?), and one is shown:"
+        " `synapse merge`, or the next write, makes them one"
+    )
+    assert index.said == [
+        *("begin", note, "caught up", "caught up", "caught up", note, "caught up")
+    ]
+
+
+def test_damaged_records_are_said_once_until_others_are(index, log):
+    for damaged in ((5,), (), (6, 7)):
+        log.damaged.update(damaged)
+        log.append(draft_entry("more"))
+        index.catch_up()
+    assert [note.partition(";")[0] for note in index.said] == [
+        "the journal is damaged: record 5 cannot be read, all others can",
+        "the journal is damaged: records 5 to 7 cannot be read, all others can",
+    ]
+    assert read_reached(index.db).lost == (5, 6, 7)
+
+
+def test_an_entry_of_another_log_takes_the_place_of_the_one_before(index, log):
+    def shown():
+        found = index.current.page(None, Filter(), log.clock())
+        return [(entry.body, entry.namespace) for entry in found]
+
+    assert shown()[0] == ("body 2", "api/endpoints")
+    folder = "entries/api/endpoints"
+    assert len(index.names(folder)) == 3
+    del log.records[1:]
+    index.catch_up()
+    turn = index.turns()
+    assert index.fork(turn - 1) == 1
+    log.append(draft_entry("other", namespace="db/x"))
+    index.catch_up()
+    assert shown() == [("other", "db/x"), ("body 0", "api/endpoints")]
+    assert index.names(folder) == {f"{log.records[0].id}.md"}
+
+
+def test_a_log_that_is_empty_by_now_gives_all_up(index, log):
+    log.records.clear()
+    assert index.rebuild() == 0
+    index.catch_up()
+    assert index.said == [
+        "given up: records 1 to 3, which had been seen, are not there"
+    ]
+    assert (index.seen(), log.losses) == (0, [])
+
+
+def test_a_purge_begins_another_log_that_shares_nothing(index):
+    turn, digest = index.turns(), index.digest()
+    index.purge()
+    index.catch_up()
+    assert (index.turns(), index.fork(turn)) == (turn + 1, 0)
+    assert index.digest() == digest
+
+
+def test_a_log_restored_from_a_place_shares_what_is_before(index):
+    turn = index.turns()
+    index.restored(2)
+    assert (index.turns(), index.fork(turn)) == (turn + 1, 2)
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_time_that_steps_back_after_the_first_record_is_seen(together):
+    log = Told()
+    log.state = index = Index(log, ":memory:")
+    log.clock.advance("24h")
+    ahead = log.append(draft_entry("from a clock ahead"))
+    if not together:
+        index.catch_up()
+    log.clock.advance("1s")
+    log.clock.at = ahead.at - 24 * 3_600_000_000
+    right = log.append(draft_entry("from a clock that is right"))
+    assert right.at < ahead.at
+    index.catch_up()
+    assert index.steps().caps == ((2, right.at),)
+    found = index.current.page(None, Filter(), right.at)
+    assert [(entry.seq, entry.at) for entry in found] == [(2, right.at), (1, right.at)]
+
+
+def test_as_many_records_under_another_proof_have_lost_none(index, log):
+    write_reached(index.db, read_reached(index.db)._replace(proof="9"))
+    index.place = (-1, -1)
+    index.catch_up()
+    assert log.losses == []
+    assert index.said == [
+        "the journal is another one than was indexed (a checkout?): the index was made anew"
+    ]
+
+
+def test_records_that_make_no_sense_are_named(index, log):
+    at = log.records[-1].at
+    log.records += [
+        Record(seq, at + seq, "entry", "eng-a", f"syn-{seq}", {}) for seq in (4, 5)
+    ]
+    with pytest.raises(
+        StoreCorrupt, match=r"understood in records 4 to 5: run `synapse verify` \("
+    ):
+        index.catch_up()
+    del log.records[3:]
+    index.catch_up()
+    assert index.cursor() == 3
+
+
+def test_a_folder_is_without_what_was_filed_away(index, log):
+    folder = f"entries/{log.records[0].fields['namespace']}"
+    names = [f"{record.id}.md" for record in log.records]
+    assert sorted(index.names(folder)) == names
+    log.archive([log.records[1].id], "operator", "old")
+    index.catch_up()
+    assert sorted(index.names(folder)) == [names[0], names[2]]
+    log.restore([log.records[1].id], "operator", "needed")
+    index.catch_up()
+    assert sorted(index.names(folder)) == names
+
+
+def test_the_words_of_the_first_record_are_filled_in():
+    log = Told()
+    log.state = index = Index(log, ":memory:")
+    for count in (1, 2):
+        log.append(draft_entry("needle"))
+        index.catch_up()
+        index.fill_words()
+        rows = index.db.connection.execute(
+            "select rowid from words where words match 'needle' order by rowid"
+        )
+        assert [seq for (seq,) in rows] == list(range(1, count + 1))
+        assert index.db.meta("words") == str(count)
+
+
+def test_only_who_finds_the_damaged_file_sets_it_aside(index):
+    file = index.db.file
+    assert index.db.set_aside()
+    assert index.db.file == file + 1
+    index.db.inode = 0  # as if another process had opened the file that is there now
+    assert not index.db.set_aside()

@@ -14,6 +14,7 @@ from synapse.log.memory import MemoryLog
 from synapse.mail.mailbox import Mail
 from synapse.model.agents import Agent, settled
 from synapse.model.entry import NEVER
+from synapse.model.kinds import new_id
 from synapse.model.records import Record
 from synapse.testing import FrozenClock, draft_entry
 
@@ -92,6 +93,14 @@ def test_mail_is_on_a_page_that_asks_for_it_however_much_there_is():
                     assert [one.id for one in page] == ids
 
 
+def test_facts_and_atoms_are_on_every_page(team):
+    team.write()
+    for kind in ("fact", "atom"):
+        team.write(kind=kind, id=new_id(kind, b"123456"))
+    for prios in ((), ("info",), ("critical", "important", "info")):
+        assert team.page(priorities=prios) == [3, 2, 1]
+
+
 def test_an_entry_is_built_once(team):
     team.write()
     (before,) = team.snapshot().page(None, Filter(), team.clock())
@@ -117,6 +126,19 @@ def test_places_of_a_time(team):
     assert [snap.floor(at) for at in times] == [0, 0, 1, 2, 2**62]
     assert [snap.ceiling(at) for at in times] == [0, 0, 1, 2, 3]
     assert (snap.floor(None), snap.ceiling(None)) == (0, 2**62)
+
+
+def test_a_dispute_with_what_was_approved_is_shown_beside_either():
+    with synapse.open("memory:") as mem:
+        mem.register(Agent("lead", role="cto", read=("*",), write=("*",)))
+        for name, review in (("a", False), ("b", True)):
+            mem.register(Agent(name, read=("*",), write=("*",), review_required=review))
+        staged = mem.as_agent("b").append("one", "api/x", topic="t")
+        other = mem.as_agent("a").append("another", "api/x", topic="t")
+        mem.as_agent("lead").approve(staged.id)
+        for author, peer in (("b", other.id), ("a", staged.id)):
+            (entry,) = mem.as_agent("a").read(author=author)
+            assert entry.disputed == (peer,)
 
 
 def test_a_count_is_that_of_the_page(team):

@@ -7,10 +7,15 @@ import pytest
 import synapse
 from synapse import Agent
 from synapse.authority import admit
+from synapse.index.index import Index
 from synapse.index.questions.maintenance import weights
 from synapse.index.snapshot import Filter
-from synapse.model.entry import Draft
+from synapse.log.memory import MemoryLog
+from synapse.model.agents import settled
+from synapse.model.entry import NEVER, Draft
 from synapse.model.records import Record
+from synapse.model.results import Fate
+from synapse.testing import FrozenClock, draft_entry
 
 
 @pytest.fixture(params=["files", "memory"])
@@ -158,3 +163,115 @@ def test_a_page_of_no_entries_is_empty(mem):
     with mem.store.snapshot() as snap:
         for namespaces in ((), ("api/x",)):
             assert snap.page(None, Filter(namespaces=namespaces, limit=0), now) == []
+
+
+@pytest.fixture
+def team():
+    """A log in memory whose first record is an entry, and a way to look at it."""
+    clock = FrozenClock()
+    log = MemoryLog(clock)
+    log.state = index = Index(log, ":memory:")
+
+    def look():
+        index.catch_up()
+        return index.current
+
+    return log, look
+
+
+def places(entries):
+    return [entry.seq for entry in entries]
+
+
+def test_what_is_addressed_to_a_reader_is_found_from_the_first_record(team):
+    log, look = team
+    for priority, to in (
+        ("info", ("agent:r",)),
+        ("critical", ("agent:r", "agent:s")),
+        ("important", ("agent:r",)),
+        ("info", ("agent:s",)),
+        ("info", ("team:t", "agent:s")),
+        ("info", ("all",)),
+    ):
+        log.append(draft_entry("x", priority=priority, addressees=to))
+    snap, now = look(), log.clock()
+    reader = settled(Agent("r", teams=("t",), read=("*",)))
+    assert places(snap.to_reader(reader, now, 9)) == [5, 1]
+    assert places(snap.to_reader(reader, now, 1)) == [5]
+    assert places(snap.addressed("agent:r", now)) == [3, 2, 1]
+    assert places(snap.addressed("agent:s", now)) == [5, 4, 2]
+    assert places(snap.addressed("agent:nobody", now)) == []
+    assert places(snap.all(now)) == [1, 2, 3, 4, 5, 6]
+    assert places(snap.criticals(0, now)) == [2]
+    assert places(snap.standing((6, 1, 99), now, reader)) == [1, 6]
+
+
+def test_what_became_of_an_entry(team):
+    log, look = team
+    lapsing = log.append(draft_entry("a", ttl="1h"))
+    old = log.append(draft_entry("b"))
+    new = log.append(draft_entry("c", replaces=(old.id,)))
+    filed = log.append(draft_entry("d"))
+    log.archive([filed.id], "operator", "old")
+    snap = look()
+    ends = snap.entry(lapsing.id, 0).expires
+
+    def fate(record, now):
+        return snap.fate(snap.entry(record.id, now), now)
+
+    assert fate(lapsing, ends - 1) is None
+    assert fate(lapsing, ends) == Fate("expired", "", NEVER)
+    assert fate(new, ends) is None
+    assert fate(filed, ends) == Fate("archived", "", NEVER)
+    assert fate(old, ends)[:2] == ("superseded", new.id)
+    hidden = [snap.hidden_until(record.seq) for record in (lapsing, old, new)]
+    assert hidden == [0, NEVER, 0]
+    assert [snap.whereabouts(record.id) for record in (lapsing, filed)] == [
+        *("live", "archived"),
+    ]
+    assert snap.whereabouts("syn-none") == "gone"
+    assert snap.entry("syn-none", 0) is None
+
+
+def test_the_fields_of_a_record_are_those_that_were_written(team):
+    log, look = team
+    one = log.append(draft_entry("one", tags=("a",)))
+    two = log.append(draft_entry("two", tags=("b",)))
+    snap = look()
+    assert snap.record_fields(one.id)["tags"] == ["a"]
+    assert snap.record_fields(two.id)["tags"] == ["b"]
+    assert snap.record_fields("syn-none") == {}
+
+
+def test_the_fields_of_what_was_approved_are_those_of_its_record():
+    with synapse.open("memory:") as mem:
+        mem.register(Agent("lead", role="cto", read=("*",), write=("*",)))
+        mem.register(Agent("jr", read=("*",), write=("*",), review_required=True))
+        id = mem.as_agent("jr").append("staged", "api/x", tags=["a"]).id
+        mem.as_agent("lead").append("between", "api/x", tags=["b"])
+        mem.as_agent("lead").approve(id)
+        with mem.store.snapshot() as snap:
+            assert snap.record_fields(id)["tags"] == ["a"]
+            assert snap.staged() == []
+            assert not snap.is_tainted(id)
+
+
+def test_acts_runs_and_keys_are_found_as_they_were_written(team):
+    log, look = team
+    entry = log.append(draft_entry("one"), once="k")
+    for run, parent in (("r-1", None), ("r-2", "r-1"), ("r-3", "r-1")):
+        fields = {"run": run, "agent": "eng", "state": "running", "parent": parent}
+        log.append(Record.new("run", "eng", fields, key=f"run:{run}"))
+    log.append(Record.new("resolve", "eng", {"entry": entry.id}))
+    snap = look()
+    assert [act.seq for act in snap.acts(None, None, 0, None)] == [5, 4, 3, 2, 1]
+    assert [act.seq for act in snap.acts(None, None, 0, 2)] == [5, 4]
+    assert [act.seq for act in snap.acts("eng", entry.id, 0, None)] == [5]
+    assert [run["run"] for run in snap.runs()] == ["r-3", "r-2", "r-1"]
+    assert [run["run"] for run in snap.runs(limit=1)] == ["r-3"]
+    assert [run["run"] for run in snap.children("r-1")] == ["r-3", "r-2"]
+    assert snap.run("r-9") is None
+    assert (snap.first("eng-a", "k"), snap.first("eng-a", "l")) == (1, None)
+    (kept,) = snap.keyed("run:r-2")
+    assert (kept.seq, kept.fields["run"], kept.key) == (3, "r-2", "run:r-2")
+    assert snap.last_active().keys() == {"eng", "eng-a"}
