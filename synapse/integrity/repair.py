@@ -15,9 +15,9 @@ from synapse.log.chain import seq_of
 from synapse.log.damage import Stretch, restored
 from synapse.log.files import FilesLog
 from synapse.log.proof import Proof, mend
+from synapse.log.settle import GRACE
 from synapse.log.unite import lines_of, put_back
 from synapse.model.agents import OPERATOR
-from synapse.model.entry import SECOND
 from synapse.model.results import Problem, Report
 from synapse.store import Store
 from synapse.system.digest import sha256
@@ -43,10 +43,10 @@ def verify(
     if not isinstance(store.log, FilesLog):
         return Report(tuple(_unsigned(store, True)), store.log.mark()[1], "")
     start, mark = time.monotonic(), store.log.mark()
-    report, at = _proven(store, store.log, head)
+    report, settled = _proven(store, store.log, head)
     retry = True
     while retry and not report.ok:
-        if store.log.mark() == mark and store.clock() - at > 2 * SECOND:
+        if store.log.mark() == mark and settled:
             break
         # what is missing may be on its way, or its writer dead; all else is looked at once more
         retry = any("missing" in problem.what for problem in report.problems)
@@ -55,7 +55,7 @@ def verify(
         time.sleep(0.1)
         retry = retry and store.clock() > moment  # one that stands still says nothing
         mark, earlier = store.log.mark(), set(report.problems)
-        newer, at = _proven(store, store.log, head)
+        newer, settled = _proven(store, store.log, head)
         both = tuple(problem for problem in newer.problems if problem in earlier)
         report = newer._replace(problems=both)
     try:
@@ -67,8 +67,11 @@ def verify(
     return report._replace(problems=(*report.problems, *differing))
 
 
-def _proven(store: Store, log: FilesLog, head: str | None) -> tuple[Report, int]:
-    """Return what is wrong now, and when the last record was received."""
+def _proven(store: Store, log: FilesLog, head: str | None) -> tuple[Report, bool]:
+    """Return what is wrong now, and whether every record was old enough for its files to be put
+    there before that was looked at: a proof of a large log may last longer than the difference.
+    """
+    start = store.clock()
     newest, proof = store.highest_seen(), Proof(log.root, log.journal, log.mirror)
     try:
         # an index of another journal is made anew, and says so
@@ -81,12 +84,13 @@ def _proven(store: Store, log: FilesLog, head: str | None) -> tuple[Report, int]
         report = proof.run(head)
     except OSError as error:
         raise StoreError(f"{log.root} could not be read: {error}") from error
+    settled = start - proof.at > GRACE
     if newest > report.records:
         cut = Problem(
             "journal",
             f"ends at record {report.records}, but the index has seen {newest}: it was cut",
         )
-        return report._replace(problems=(*report.problems, cut)), proof.at
+        return report._replace(problems=(*report.problems, cut)), settled
     try:
         undeclared = tuple(_undeclared(store, log))
     except StoreError as error:
@@ -96,7 +100,7 @@ def _proven(store: Store, log: FilesLog, head: str | None) -> tuple[Report, int]
         problems += tuple(_unsigned(store, proof.keyed))
     except NoKey as error:
         report = report._replace(notes=(f"signatures were not checked: {error}",))
-    return report._replace(problems=problems), proof.at
+    return report._replace(problems=problems), settled
 
 
 def _unsigned(store: Store, claimed: bool) -> Iterator[Problem]:

@@ -32,7 +32,7 @@ _ANEW = "anew"  # in the place of what names a run of the machine: every file is
 _ASIDE = ".index/aside"
 # Errors of a disk that is full or fails, and of too many open files: they may be over soon.
 _PASSING = frozenset((EAGAIN, EDQUOT, EINTR, EIO, EMFILE, ENFILE, ENOMEM, ENOSPC))
-_GRACE = 2 * SECOND
+GRACE = 2 * SECOND  # so old is a record whose writer, if its file is not there, is dead
 _UNSYNCED = 120 * SECOND
 
 
@@ -233,7 +233,7 @@ def _finish(
     grown: set[str] = set()
     floor = seq if before in (boot_id, _ANEW) else max(0, seq - 200_000)
     for record in journal.since(floor, texts=False):
-        young = now - _GRACE < record.at <= now + clock.AHEAD and before == boot_id
+        young = now - GRACE < record.at <= now + clock.AHEAD and before == boot_id
         if young or (limit is not None and checked >= limit):
             break
         if record.seq > placed or record.at >= start:

@@ -16,6 +16,8 @@ import synapse
 from synapse.integrity import repair
 from synapse.log.mirror import block
 from synapse.log.proof import Proof
+from synapse.model.clock import now
+from synapse.model.entry import SECOND
 from synapse.store import Store
 from synapse.system.lock import Lock
 from synapse.testing import FrozenClock
@@ -459,6 +461,22 @@ def test_what_killed_writers_left_is_finished_not_reported(tmp_path):
     with synapse.open(str(root)) as memory:
         assert memory.verify().problems == ()
         assert len(list((root / "entries").rglob("*.md"))) == 4
+
+
+def test_a_slow_proof_finishes_what_was_young_when_it_began(tmp_path, monkeypatch):
+    """The entry is too young to be finished when the proof begins, and old enough at its end."""
+    root, late, run = tmp_path / "memory", [0], Proof.run
+
+    def slow(proof, head=None):
+        late[0] += 3 * SECOND
+        return run(proof, head)
+
+    with synapse.init(str(root)) as memory:
+        memory.register(synapse.Agent("eng", read=["*"], write=["*"]))
+    killed_unplaced(root)
+    monkeypatch.setattr(Proof, "run", slow)
+    with synapse.open(str(root), clock=lambda: now() + late[0]) as memory:
+        assert memory.verify().problems == ()
 
 
 def test_a_verify_that_does_not_finish_is_found_out(tmp_path, monkeypatch):
