@@ -25,9 +25,8 @@ def heard(mem: Memory, root: str, directory: str) -> tuple[Timing, int, Timing]:
     """
     listener = child.start("follow", root, READER, str(EVENTS + 1))
     child.await_ready(listener)
-    sent = sent_criticals(mem, EVENTS + 1, PAUSE)[
-        1:
-    ]  # the first opens what the others find open
+    # the first opens what the others find open
+    sent = sent_criticals(mem, EVENTS + 1, PAUSE)[1:]
     arrived = dict(child.answer(listener))
     lags = latencies(sent, arrived)
     return lags, EVENTS - len(lags.seconds), _bare(directory)

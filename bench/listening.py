@@ -18,9 +18,8 @@ from orchestrator.tools.functions import tool_of
 
 TURNS = 40
 PATIENCE = 60.0
-EVERYBODY = (
-    10**9
-)  # wakes a minute that one author may cause: here one author writes them all
+# wakes a minute that one author may cause: here one author writes them all
+EVERYBODY = 10**9
 _ID = re.compile(r"syn-[0-9-]+")
 
 
@@ -90,9 +89,8 @@ class Listening:
             - self.first["wake"].keys()
             - self.first["view"].keys()
         )
-        if (
-            self.sessions > 1 or label == "wake"
-        ):  # what the first view shows was there before
+        # what the first view shows was there before
+        if self.sessions > 1 or label == "wake":
             self.first[label] |= dict.fromkeys(new, now)
 
 

@@ -51,9 +51,8 @@ TESTS = tuple(
 TYPES = "types"
 MEMORY = "/dev/shm"
 START = 60.0  # seconds that a process of pytest may take until its first test
-PATIENCE = (
-    10.0  # seconds for one test, besides ten times what it took when it was recorded
-)
+# seconds for one test, besides ten times what it took when it was recorded
+PATIENCE = 10.0
 
 
 def main(words: Sequence[str] | None = None) -> int:

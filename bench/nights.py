@@ -21,10 +21,8 @@ from bench.writing import writer
 from synapse import open as opened
 from synapse.model import clock
 
-DATES = (
-    "2001-01-01",
-    "2001-01-02",
-)  # what a run is known by; what is past its time goes by the workload's end
+# what a run is known by; what is past its time goes by the workload's end
+DATES = ("2001-01-01", "2001-01-02")
 WHOLE = (Goal("took", 20.0), Goal("bytes", 300 << 20))
 NOTHING = (Goal("took", 1.0),)
 BESIDE = (Goal("ratio", 5.0),)

@@ -35,11 +35,8 @@ SHARED = (3, 6)  # words of a question that stand in one item
 LONG = (6, 14)  # words of a question
 GOALS = {20_000: (5e-3, 15e-3), 200_000: (10e-3, 40e-3)}
 IN_A_THREAD = 100
-SAID = {
-    kinds.MESSAGE: (5, 45),
-    kinds.FACT: (6, 20),
-    kinds.ENTRY: (30, 90),
-}  # words of each
+# words of each
+SAID = {kinds.MESSAGE: (5, 45), kinds.FACT: (6, 20), kinds.ENTRY: (30, 90)}
 
 
 class Speech(NamedTuple):
@@ -83,9 +80,8 @@ def asking(ground: Ground) -> Iterator[Row]:
     with synapse.open(root, clock=lambda: ground.now) as mem:
         agent_memory = mem.as_agent(READER)
         dice.shuffle(questions)
-        _asked(
-            agent_memory, questions[:WARM]
-        )  # the index of words is filled on the way
+        # the index of words is filled on the way
+        _asked(agent_memory, questions[:WARM])
         wall, cpu, found = _asked(agent_memory, questions[WARM:ASKED])
     p50, p99 = GOALS.get(ground.size, (None, None))
     goals = (Goal("p50", p50), Goal("p99", p99)) if p50 and p99 else ()

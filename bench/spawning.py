@@ -73,9 +73,8 @@ async def _spawned(mem: Memory, view: int | str) -> tuple[Timing, Timing]:
                 )
                 await supervisor.spawn(task)
                 ends.append(time.perf_counter())
-    began = list(zip(starts, steps, ends, strict=True))[
-        1:
-    ]  # the first one opens what the others find open
+    # the first one opens what the others find open
+    began = list(zip(starts, steps, ends, strict=True))[1:]
     return Timing(step - start for start, step, _ in began), Timing(
         end - start for start, _, end in began
     )

@@ -34,9 +34,8 @@ from synapse.webhooks.sender import keep_sending
 LOOK_EVERY = 0.5
 LONGEST_PATH = 100  # bytes that the path of a socket may have everywhere
 ANSWER_WITHIN = 5.0
-LARGEST = (
-    16 << 20
-)  # bytes of a line that is asked: an event of a client, written as JSON
+# bytes of a line that is asked: an event of a client, written as JSON
+LARGEST = 16 << 20
 UP_ALREADY = "a daemon is up in this workspace already; `orchestrator status` shows it"
 
 
@@ -77,9 +76,8 @@ class Daemon:
                 self.open.set()
                 sending = asyncio.create_task(keep_sending(store, self.note, self.down))
                 while not self.down.is_set():
-                    with suppress(
-                        StoreBusy
-                    ):  # who has the lock may let go: the next look finds the same
+                    # who has the lock may let go: the next look finds the same
+                    with suppress(StoreBusy):
                         await self.supervisor.look()
                         self._looked(await self.supervisor.recover())
                         for wake in await self._due():

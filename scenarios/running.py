@@ -214,9 +214,8 @@ def _written(
     digest, progress = sha256(), Progress(out, len(orders), monotonic)
 
     def lines(keep: Callable[[Mapping[str, str]], None]) -> Iterator[str]:
-        for order, run in zip(
-            orders, runs, strict=False
-        ):  # money may end before the orders do
+        # money may end before the orders do
+        for order, run in zip(orders, runs, strict=False):
             result.append(run.sample)
             keep(run.texts)
             digest.update(run.text.encode())

@@ -17,14 +17,8 @@ from scenarios.play.arms.catalog import ARMS
 from scenarios.report import recorded, report
 from scenarios.report.report import Report
 
-OWN = (
-    "version",
-    "git",
-    "stopped",
-    "cassette",
-    "live",
-    "parameters",
-)  # of `run`, what does not follow from the ledger
+# of `run`, what does not follow from the ledger
+OWN = ("version", "git", "stopped", "cassette", "live", "parameters")
 PARTS = (
     "metrics",
     "comparisons",

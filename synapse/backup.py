@@ -93,9 +93,8 @@ def take(mem: Memory, directory: str, keep: int | None = None) -> Snapshot:
             for results in listed(directory)
             if results.origin == snapshot.origin
         ][:-keep]:
-            os.unlink(
-                os.path.join(old.path, MANIFEST)
-            )  # first, so that none is half there
+            # first, so that none is half there
+            os.unlink(os.path.join(old.path, MANIFEST))
             sync_directory(old.path)
             shutil.rmtree(old.path)
     return snapshot

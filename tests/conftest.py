@@ -20,10 +20,8 @@ from hypothesis import HealthCheck, settings
 GOLDEN = Path(__file__).parent / "golden"
 MEMORY = "/dev/shm"
 SPACE = 4 << 30  # bytes, several times what a run of the suite leaves behind
-SLOW = [
-    HealthCheck.too_slow,
-    HealthCheck.filter_too_much,
-]  # both say how fast, not whether right
+# both say how fast, not whether right
+SLOW = [HealthCheck.too_slow, HealthCheck.filter_too_much]
 settings.register_profile("soak", deadline=None, suppress_health_check=SLOW)
 settings.register_profile("suite", settings.get_profile("soak"), derandomize=True)
 settings.load_profile("suite")

@@ -36,9 +36,8 @@ class Client(NamedTuple):
     resume: tuple[str, ...] = ()  # none: a step starts again, with what was said so far
     model: tuple[str, ...] = ()
     system: tuple[str, ...] = ()  # none: the system text comes before the prompt
-    report: tuple[
-        str, ...
-    ] = ()  # asks for a structured result; {schema}, {schema_file}
+    # asks for a structured result; {schema}, {schema_file}
+    report: tuple[str, ...] = ()
     permissions: Mapping[str, tuple[str, ...]] = {"own": (), "memory": (), "all": ()}
     form: str = "text"  # or "lines" of JSON, or one "json" text
     rules: tuple[Rule, ...] = ()

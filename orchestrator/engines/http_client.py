@@ -71,9 +71,8 @@ def _transport() -> Any:
                 numbers = await asyncio.to_thread(
                     addresses.resolved, url.host, port, self.trusted
                 )
-            except (
-                Forbidden
-            ) as error:  # asking again is of no use, and the SDK is told so
+            except Forbidden as error:
+                # asking again is of no use, and the SDK is told so
                 body = {"error": {"type": "not_trusted", "message": str(error)}}
                 headers = {"x-should-retry": "false"}
                 return httpx2.Response(403, headers=headers, json=body, request=request)

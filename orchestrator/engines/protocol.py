@@ -229,9 +229,8 @@ def reported(*counts: object) -> bool:
     return all(type(count) is int and count >= 0 for count in counts)
 
 
-TRUSTED = (
-    "trusted"  # the argument that says which kind of place `base_url` was trusted as
-)
+# the argument that says which kind of place `base_url` was trusted as
+TRUSTED = "trusted"
 
 ENGINES = {
     "scripted": "orchestrator.engines.scripted:Scripted",

@@ -194,9 +194,8 @@ async def end_long_waits(response: Any) -> None:
         response.headers["x-should-retry"] = "false"
 
 
-HOOKS: dict[str, list[Any]] = {
-    "response": [end_long_waits]
-}  # of the SDKs' HTTP clients
+# of the SDKs' HTTP clients
+HOOKS: dict[str, list[Any]] = {"response": [end_long_waits]}
 
 
 def _where(error: Exception) -> str:

@@ -227,13 +227,11 @@ def main(root: str, day: str) -> int:
 
 
 def _end_with_parent() -> None:
-    while os.read(
-        0, 4096
-    ):  # not by `sys.stdin`, whose lock a thread must not hold as the interpreter ends
+    # not by `sys.stdin`, whose lock a thread must not hold as the interpreter ends
+    while os.read(0, 4096):
         pass
-    os._exit(
-        FAILED
-    )  # its claim lapses, and whoever takes it over goes on from the phase that was reached
+    # its claim lapses, and whoever takes it over goes on from the phase that was reached
+    os._exit(FAILED)
 
 
 if __name__ == "__main__":

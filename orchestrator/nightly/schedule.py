@@ -86,9 +86,8 @@ def instant(at: time, on: date, zone: tzinfo) -> int:
     first, second = (_utc(local.replace(fold=fold)) for fold in (0, 1))
     if first <= second:
         return _micros(first)
-    while first - second > timedelta(
-        seconds=1
-    ):  # in a gap: whose end lies between what the two offsets say
+    # in a gap: whose end lies between what the two offsets say
+    while first - second > timedelta(seconds=1):
         middle = second + (first - second) / 2
         jumped = middle.astimezone(zone).replace(tzinfo=None) >= local.replace(
             tzinfo=None

@@ -192,9 +192,8 @@ def fit(
         "task": counter.count(prompt.task),
     }
     if not view.bounded and prompt.memory == before + view.text + suffix:
-        counter.know(
-            prompt.memory, tokens["view"]
-        )  # its blocks add up: the whole need not be encoded
+        # its blocks add up: the whole need not be encoded
+        counter.know(prompt.memory, tokens["view"])
     return prompt, Receipt(
         order.run,
         order.epoch,

@@ -34,19 +34,13 @@ CRITICALS = 2_000  # tokens that what is critical may take, whatever the task
 MOST = 2_000  # tokens of the rest of a view, with its frame
 # tokens of what a clause of the task names, that are there whatever they save
 LEAST = 600
-FIND_TURNS, FIND_TOKENS = (
-    3,
-    4_500,
-)  # what finding one thing out alone takes: turns, and tokens that they give back
+# what finding one thing out alone takes: turns, and tokens that they give back
+FIND_TURNS, FIND_TOKENS = (3, 4_500)
 NEWEST = 20  # runs of the role that are looked at
 # with fewer runs than this, the stated expectation stands in for those that are missing
 STAND_IN = 3
-PLANNED = (
-    "guide",
-    "view",
-    "tool_schema",
-    "capsule",
-)  # what of coordination is not counted as other
+# what of coordination is not counted as other
+PLANNED = ("guide", "view", "tool_schema", "capsule")
 DOUBT = 10  # entries that a stated chance counts for, beside those that runs were shown
 
 # The chance that an entry is used, before there is a history: the best that a clause of the task

@@ -73,9 +73,8 @@ class Templates:
         used = self._emptied(without) if without else self._environment
         try:
             return used.text_of(name + SUFFIX, values)
-        except (
-            Exception
-        ) as error:  # whatever a template does wrong, its author wants to know where
+        except Exception as error:
+            # whatever a template does wrong, its author wants to know where
             raise self._broken(name + SUFFIX, error) from error
 
     def _emptied(self, names: Collection[str]) -> Sandbox:

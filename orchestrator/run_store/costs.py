@@ -168,9 +168,8 @@ class Costs:
                 self.budget.release(reservation)
             return None
         counter, usage = session.config.counter, turn.usage
-        if usage.estimated and (
-            session.engine.takes_tools or not usage.input_tokens
-        ):  # our own counts are nearer
+        # our own counts are nearer
+        if usage.estimated and (session.engine.takes_tools or not usage.input_tokens):
             usage = Usage(
                 counter.theirs(counted),
                 counter.theirs(counter.count(turn.text)),

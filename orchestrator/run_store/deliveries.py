@@ -85,10 +85,8 @@ class Deliveries:
             else []
         )
         news = self.feed.news(readers)
-        self._mark, self._ends_known = (
-            mark,
-            cursor,
-        )  # not before: what failed on the way is looked at again
+        # not before: what failed on the way is looked at again
+        self._mark, self._ends_known = (mark, cursor)
         self._record_held()
         return Changes(news, stops)
 
@@ -126,9 +124,8 @@ class Deliveries:
 
     def _record_held(self) -> None:
         """Put on record what woke nobody, because its author had used up its wakes."""
-        with contextlib.suppress(
-            SynapseError
-        ):  # the next look does it; what was heard must be told
+        # the next look does it; what was heard must be told
+        with contextlib.suppress(SynapseError):
             while self.feed.held:
                 id = self.feed.held[-1]
                 fields = {

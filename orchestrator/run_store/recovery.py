@@ -38,9 +38,8 @@ def recover(run_store: RunStore, root: str | None = None) -> Recovery:
     waiting: dict[str, str] = {}
     try:
         running = reversed(run_store.runs.all(state="running", root=root))
-        held_here = (
-            run for run in running if not run.fields.get("attached")
-        )  # a client's is its own
+        # a client's is its own
+        held_here = (run for run in running if not run.fields.get("attached"))
         orphans = [
             run
             for run in held_here

@@ -314,9 +314,8 @@ class RunStore:
         folder = self.folder(run)
         folder.sync(STEPS)
         if not folder.has(RECEIPT):
-            folder.write(
-                RECEIPT, first["receipt"], sync=False
-            )  # what the log holds of it is synced
+            # what the log holds of it is synced
+            folder.write(RECEIPT, first["receipt"], sync=False)
         self.agent_memory(run).writer.write(
             Record.new("shown", run.agent, first["shown"]), once=f"shown:{run.id}"
         )

@@ -120,9 +120,8 @@ class Runs:
         }
         writer = Writer(self.store, agent.id)
         if parent is not None:
-            writer = Writer(
-                self.store, agent.id, parent.id, parent.epoch, ended=True
-            )  # a team goes on below its first run
+            # a team goes on below its first run
+            writer = Writer(self.store, agent.id, parent.id, parent.epoch, ended=True)
         record = writer.write(
             Record.new("run", agent.id, fields, key=_key(id)),
             once=f"run:{id}",

@@ -48,9 +48,8 @@ class Session:
         self.inbox: dict[str, News] = {}
         self.late = 0  # entries that were told late
         self.interrupt = asyncio.Event()
-        self.changed = (
-            asyncio.Event()
-        )  # a child ended or news came: a waiter looks again
+        # a child ended or news came: a waiter looks again
+        self.changed = asyncio.Event()
         self.waiting = False  # for its children, until there is news
         self.closing = False  # has no turn to take, and waits for its children's end
         self.shared_calls: dict[str, str] = {}  # the words of those that it is making
@@ -58,9 +57,8 @@ class Session:
         self.stop_reason: str | None = None
         self.task: asyncio.Task[Any] | None = None  # in which its turns are taken
         self._builder = steps.ConversationBuilder()
-        self.rendered: list[
-            tuple[int, list[str]]
-        ] = []  # turns so far, entries sent then
+        # turns so far, entries sent then
+        self.rendered: list[tuple[int, list[str]]] = []
         for step in recorded:
             self._builder.add(step)
             ids = step.fields.get("ids")

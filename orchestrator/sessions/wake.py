@@ -97,13 +97,11 @@ class NewsFeed:
         self.store = store
         self.quota = quota
         self.held: list[str] = []  # entries whose author had used up its wakes
-        self._news: list[
-            tuple[str, Entry, str]
-        ] = []  # kept where a look fails on the way: the cursor has passed it
+        # kept where a look fails on the way: the cursor has passed it
+        self._news: list[tuple[str, Entry, str]] = []
         self._woken: dict[str, deque[int]] = defaultdict(deque)
-        self._talk: dict[str, Counter[str]] = defaultdict(
-            Counter
-        )  # of each run: entries that an author addressed to it
+        # of each run: entries that an author addressed to it
+        self._talk: dict[str, Counter[str]] = defaultdict(Counter)
         with store.snapshot() as snap:
             start = snap.cursor if cursor is None else cursor
         self._follower = Follower(store, lambda: None, start)

@@ -102,9 +102,8 @@ class Findings:
         if own is not None:
             return Look(self._whole(own), own.entry, own=True)
         fresh = next((result for result in results if self._is_fresh(result)), None)
-        newest = fresh or next(
-            iter(results), None
-        )  # what was said of a stale one is stale too
+        # what was said of a stale one is stale too
+        newest = fresh or next(iter(results), None)
         entry = self._known_entry(agent, act, newest.entry if newest else None, now)
         if entry is not None and previous != entry.id:
             return Look(_instead_of_call(entry), entry)

@@ -15,21 +15,17 @@ LEVELS = ("run", "tree", "department", "day")
 
 
 class Limits(NamedTuple):
-    """Bounds of one scope; None is no bound.
+    """Bounds of one scope; None is no bound."""
 
-    depth how far below its root a run may be (a root has depth 0) children runs begun: by a run, in
-    a tree, by a department, on a day live runs alive at once: a run's children, a tree's, a
-    department's; a day's is the workspace's at any time turns calls of a model, retries included
-    tokens read and written, as the provider bills them usd dollars seconds a run's wall time; above
-    it, the sum of the time that its calls took
-    """
-
-    depth: int | None = None
+    depth: int | None = None  # how far below its root a run may be; a root has depth 0
+    # runs begun: by a run, in a tree, by a department, on a day
     children: int | None = None
+    # runs alive at once; a day's is the workspace's at any time
     live: int | None = None
-    turns: int | None = None
-    tokens: int | None = None
-    usd: float | None = None
+    turns: int | None = None  # calls of a model, retries included
+    tokens: int | None = None  # read and written, as the provider bills them
+    usd: float | None = None  # dollars
+    # a run's wall time; above it, the sum of what its calls took
     seconds: float | None = None
 
 

@@ -56,9 +56,8 @@ _ADD = """insert into spent values (?, ?, ?, ?, ?, ?) on conflict (scope) do upd
     nanos = nanos + excluded.nanos,
     micros = micros + excluded.micros, runs = runs + excluded.runs"""
 _MEASURES = ("turns", "tokens", "usd", "seconds")
-_Whole = tuple[
-    int, int, int, int
-]  # turns, tokens, billionths of a dollar, millionths of a second
+# turns, tokens, billionths of a dollar, millionths of a second
+_Whole = tuple[int, int, int, int]
 
 
 class Reservation(NamedTuple):

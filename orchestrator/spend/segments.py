@@ -64,10 +64,8 @@ class Sheet:
         self._tools: tuple[tuple[Tool, ...], list[Segment]] = ((), [])
         self._messages: list[Message] = []
         self._segments: list[list[Segment]] = []  # of each message, as new
-        self._again: tuple[int, list[Segment]] = (
-            0,
-            [],
-        )  # of so many first messages, sent once more
+        # of so many first messages, sent once more
+        self._again: tuple[int, list[Segment]] = (0, [])
 
     def sent(self, request: Request, known_count: int) -> tuple[Segment, ...]:
         """Return the segments of a prompt; the first `known` messages, and with them the system

@@ -450,9 +450,8 @@ def main(arguments: Iterable[str] | None = None) -> int:
         help="the file for the requests, a line of JSON each, written at the end",
     )
     options = parser.parse_args(None if arguments is None else list(arguments))
-    signal.pthread_sigmask(
-        signal.SIG_BLOCK, ENDS
-    )  # before there are threads: they block them too
+    # before there are threads: they block them too
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)
     module, _, name = options.script.partition(":")
     with ModelServer(
         getattr(import_module(module), name), port=options.port, delay=options.delay

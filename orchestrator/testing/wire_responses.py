@@ -152,9 +152,8 @@ def _message(item: Mapping[str, Any], names: Names) -> Message | None:
             )
         case "message":
             return user_message("\n".join(texts_of(item["content"], TEXTS)))
-        case (
-            "agent_message"
-        ):  # of another agent; its provider seals the text, which is not done here
+        # of another agent; its provider seals the text, which is not done here
+        case "agent_message":
             sealed = [
                 part["encrypted_content"]
                 for part in item["content"]

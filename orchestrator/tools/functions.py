@@ -151,9 +151,8 @@ async def carry_out(
         raise ToolFailed(describe_error(error)) from error
     try:
         text = cut(storable(text_of(result)), longest, keep)
-    except (
-        Exception
-    ) as error:  # a result may be of any class, and do anything when it is read
+    except Exception as error:
+        # a result may be of any class, and do anything when it is read
         why = f"it was carried out, but its result cannot become text: {describe_error(error)}"
         raise ToolFailed(why) from error
     return Partial(text) if isinstance(result, Partial) else text

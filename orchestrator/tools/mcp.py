@@ -83,9 +83,8 @@ async def mcp_tools(
         ]
         try:
             yield offered
-        except (
-            Exception
-        ) as error:  # the SDK would wrap it in groups of groups on its way out
+        except Exception as error:
+            # the SDK would wrap it in groups of groups on its way out
             failed = error
     if failed is not None:
         raise failed
@@ -143,9 +142,8 @@ def _client(
 
 def _lifeline(stack: AsyncExitStack) -> str:
     """Make a named pipe that only this process writes to: it closes when the process dies."""
-    folder = tempfile.mkdtemp(
-        prefix="synapse-"
-    )  # the watchdog removes it; we do where none began
+    # the watchdog removes it; we do where none began
+    folder = tempfile.mkdtemp(prefix="synapse-")
     stack.callback(shutil.rmtree, folder, ignore_errors=True)
     path = os.path.join(folder, "life")
     os.mkfifo(path, 0o600)

@@ -30,10 +30,8 @@ from orchestrator.turns.telemetry import step_span
 Sent = tuple[Segment, ...]
 
 
-FIRST_PAUSE, LONGEST_PAUSE = (
-    0.05,
-    1.0,
-)  # seconds between two looks for room under a limit
+# seconds between two looks for room under a limit
+FIRST_PAUSE, LONGEST_PAUSE = (0.05, 1.0)
 
 
 class ModelCalls:

@@ -194,9 +194,8 @@ class TurnLoop:
                     await self.hear()
                     for id, news in self.session.inbox.items():
                         if answers(news, question, blocker):
-                            self.session.inbox[id] = news._replace(
-                                tier=NOW
-                            )  # it is told, whatever else there is
+                            # it is told, whatever else there is
+                            self.session.inbox[id] = news._replace(tier=NOW)
                             return True
                     if not await self.memory_thread(
                         self.run_store.blockers.stands, blocker

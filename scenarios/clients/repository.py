@@ -28,10 +28,8 @@ MODULES = {
     "sessions": "SESSION_MINUTES",
     "webhooks": "WEBHOOK_SECONDS",
 }
-PAGES = {
-    "limits": "RATE_LIMIT",
-    "payments": "PAYMENT_SECONDS",
-}  # of the documentation, and what each says
+# of the documentation, and what each says
+PAGES = {"limits": "RATE_LIMIT", "payments": "PAYMENT_SECONDS"}
 TARGETS = ("checkout", "reports")  # the modules that are changed, one by each task
 NEEDS = 6  # limits in the code that a task needs
 PROSE = (

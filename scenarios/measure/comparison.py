@@ -20,12 +20,8 @@ from scenarios.measure.statistics import Interval
 from scenarios.measure.study import MARGIN, Study
 
 PRODUCT, RIVAL = "product", "rival"
-FIGURES = (
-    "redundancy",
-    "needed_recall",
-    "co_task",
-    "co_memory",
-)  # that stand beside tokens, dollars and success
+# that stand beside tokens, dollars and success
+FIGURES = ("redundancy", "needed_recall", "co_task", "co_memory")
 
 
 def table(study: Study, scenarios: Mapping[str, Table]) -> list[Table]:

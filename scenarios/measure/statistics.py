@@ -81,9 +81,8 @@ def ratio(
 
 def _bias(drawn: Sequence[float], mean: float) -> float:
     """Return the bias correction of a bootstrap, from the drawn means in their order."""
-    smaller = (
-        bisect_left(drawn, mean) + bisect_right(drawn, mean)
-    ) / 2  # those equal to it count by half
+    # those equal to it count by half
+    smaller = (bisect_left(drawn, mean) + bisect_right(drawn, mean)) / 2
     return _NORMAL.inv_cdf(
         min(max(smaller / len(drawn), 1 / len(drawn)), 1 - 1 / len(drawn))
     )

@@ -159,9 +159,8 @@ class Tally:
 
     def _heeds(self, trial: Trial, exchanges: Sequence[Exchange]) -> None:
         (fact,) = trial.needs
-        if (
-            trial.shell
-        ):  # the true value stands in the file alone: who gives it has looked
+        # the true value stands in the file alone: who gives it has looked
+        if trial.shell:
             value = probes.answered(exchanges, fact)
             self.cases["heeds"] += [] if value is None else [value == fact.value]
             return

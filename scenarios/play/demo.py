@@ -108,9 +108,8 @@ class Player:
 
 
 def play_backend(player: Player) -> None:
-    time.sleep(
-        PACE
-    )  # until the others listen; one that came late would hear of it all the same
+    # until the others listen; one that came late would hear of it all the same
+    time.sleep(PACE)
     player.write(
         "announced",
         "BREAKING: GET /users ends on Friday. Use GET /v2/users.",
@@ -418,9 +417,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
         return 2
     for name in ("SYNAPSE_RUN", "SYNAPSE_AGENT"):
-        os.environ.pop(
-            name, None
-        )  # the workspace is the demo's own, whoever's shell this is
+        # the workspace is the demo's own, whoever's shell this is
+        os.environ.pop(name, None)
     paper = Paper(coloured(sys.stdout, os.environ))
     try:
         broken = perform(home, paper)

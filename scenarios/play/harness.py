@@ -455,9 +455,8 @@ class Play:
         ok, why, _ = self.world.verdicts.get(
             job.id, (False, "it was never handed in", "")
         )
-        if (
-            run is not None and not job.needs and not self.steps[job.id]
-        ):  # who only gives out work hands nothing in
+        # who only gives out work hands nothing in
+        if run is not None and not job.needs and not self.steps[job.id]:
             ok, why = run.status == "done", str(run.status)
         self.note(
             "verdict",

@@ -91,9 +91,8 @@ class Recorder:
         self._runs: dict[str, tuple[str, str]] = {}  # run -> agent and task
 
     def now(self) -> int:
-        return self._at(
-            self.time()
-        )  # by the clock of the memory, so that neither is rounded past the other
+        # by the clock of the memory, so that neither is rounded past the other
+        return self._at(self.time())
 
     def note(
         self, kind: str, *, at: int | None = None, **fields: Any
@@ -400,9 +399,8 @@ class Recorder:
                     *event.get("texts", ()),
                 ]
             elif event["kind"] == "prompt":
-                if lost := stored.pop(
-                    event["run"], None
-                ):  # they come with the next call
+                # they come with the next call
+                if lost := stored.pop(event["run"], None):
                     event["texts"] = [*lost, *event["texts"]]
                 first.setdefault(
                     event["run"],

@@ -20,12 +20,8 @@ from scenarios.play.arms.catalog import ARMS
 from scenarios.play.batch import Order
 
 BASE = "isolated"
-COMPARED = (
-    "broadcast",
-    "manager",
-    "file_tail",
-    "tool_cache",
-)  # what is drawn beside it as a team grows
+# what is drawn beside it as a team grows
+COMPARED = ("broadcast", "manager", "file_tail", "tool_cache")
 LESS = 4  # runs in a cell of the grid, where there is no --full
 FEWEST = 4  # runs of ablations and controls, where there is no --full
 

@@ -86,9 +86,8 @@ def _serve(call: Call) -> None:
         _identify(call, opened), offered, started=os.environ.get(SESSION, "")
     )
     if args.http is None:
-        signal.signal(
-            signal.SIGINT, signal.SIG_DFL
-        )  # else it would wait for its input to end
+        # else it would wait for its input to end
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
         if call.interactive:
             call.note("an MCP client starts this, and talks to it here; Ctrl-C ends it")
         serve_stdio(server)

@@ -23,10 +23,8 @@ from synapse.model.clock import micros
 from synapse.model.records import canonical_body
 from synapse.system.typed import Any, NamedTuple
 
-MODELS = {
-    384: "all-MiniLM-L6-v2",
-    768: "nomic-embed-text",
-}  # which of them a vector of unnamed origin is of
+# which of them a vector of unnamed origin is of
+MODELS = {384: "all-MiniLM-L6-v2", 768: "nomic-embed-text"}
 PARTS = ("subject", "action", "outcome", "consequences")
 LINK_TYPES = ("causes", "enables", "precedes", "correlates")
 _ITEM = {"message": kinds.MESSAGE, "stm": kinds.FACT, "atom": kinds.ATOM}
@@ -126,9 +124,8 @@ class _Reader:
         self.count = dict.fromkeys(self.items, 0)
         self.files: list[str] = []
         self.problems: list[str] = []
-        self.later: list[
-            tuple[str, Sequence[Any] | None]
-        ] = []  # vectors may name what they are of by its text
+        # vectors may name what they are of by its text
+        self.later: list[tuple[str, Sequence[Any] | None]] = []
         self.by_text: dict[str, str] = {}
         self.dimensions: dict[str, int] = {}
 

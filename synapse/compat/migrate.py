@@ -33,9 +33,8 @@ from synapse.system.typed import Any
 from synapse.trust.persons import operators_alone
 
 TEAM = "brain"  # of the agents that a migration meets
-IDLE = (
-    30 * 86_400 * SECOND
-)  # a thread that was silent for longer, and is read, is filed away at once
+# a thread that was silent for longer, and is read, is filed away at once
+IDLE = 30 * 86_400 * SECOND
 BATCH = 500
 _NOTHING = OldMail((), {}, ())
 _EMPTY = OldCortex((), (), (), (), {}, (), ())
@@ -231,9 +230,8 @@ class _Plan:
             source in self.entries or self._is_here(source)
         )
         extra = old.rest
-        if (
-            source is not None and not has_source
-        ):  # it is gone: what it was called stays
+        # it is gone: what it was called stays
+        if source is not None and not has_source:
             extra = json.dumps(
                 {**json.loads(extra or "{}"), "source_message_id": old.source_message},
                 sort_keys=True,

@@ -193,9 +193,8 @@ def _run(
             right = reach(mem, right, phase, now)
             if on_phase is not None:
                 on_phase(phase)
-            if (
-                phase == "enforce"
-            ):  # how much there is only shows when the rest is filed away
+            # how much there is only shows when the rest is filed away
+            if phase == "enforce":
                 todo = plan(
                     room_state(store, now, floor), now, store.settings, (phase,)
                 )

@@ -32,9 +32,8 @@ PLAIN_PERMISSIONS = ("own", "memory")
 # The variables that an embedder may be given as its key, beside those of the person's own naming.
 KEYS = ("OPENAI_API_KEY",)
 OWN_KEYS = "SYNAPSE_KEY_"
-EVERY = (
-    100  # records from one signed checkpoint to the next, where nothing else is said
-)
+# records from one signed checkpoint to the next, where nothing else is said
+EVERY = 100
 EXAMPLE = "orchestrator.example_team:"  # what `orchestrator init` writes: part of this software
 
 _URLS = {"ollama": "http://127.0.0.1:11434", "openai": "https://api.openai.com/v1"}

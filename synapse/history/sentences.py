@@ -83,10 +83,8 @@ def _as_visible(record: Record, reader: AgentMemory) -> Act | None:
             id for id in ids_of(record) if reader.id == OPERATOR or _may_see(reader, id)
         ]
         fields = {**record.fields, "ids": ids}
-        if reader.id not in (
-            OPERATOR,
-            record.by,
-        ):  # nobody learns how much there is that it may not see
+        # nobody learns how much there is that it may not see
+        if reader.id not in (OPERATOR, record.by):
             fields = {
                 name: value
                 for name, value in fields.items()

@@ -20,13 +20,8 @@ from synapse.model.namespace import check_glob, is_component
 from synapse.system.typed import NamedTuple
 
 RUN = "run"
-PLACES = (
-    "projects",
-    "status",
-    "blockers",
-    "decisions",
-    "plans",
-)  # where what concerns a project stands, below its name
+# where what concerns a project stands, below its name
+PLACES = ("projects", "status", "blockers", "decisions", "plans")
 
 
 class Moment(NamedTuple):

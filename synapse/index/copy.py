@@ -18,9 +18,8 @@ from synapse.system.plain_files import demand_file, read_file
 _TRIES = 6
 # ns; the clock of a file system ticks in milliseconds: a younger change may not be the last one
 _QUIET = 50_000_000
-_WAL = slice(
-    18, 20
-)  # the bytes of the header that say that the file has a log of changes beside it
+# the bytes of the header that say that the file has a log of changes beside it
+_WAL = slice(18, 20)
 
 
 def in_memory(path: str, kind: tuple[str, str, str] = INDEX) -> Database:
@@ -41,9 +40,8 @@ def _copied(path: str) -> sqlite3.Connection | None:
         connection = _through_sqlite(path) or _of_bytes(path)
         if connection is not None:
             return connection
-        time.sleep(
-            0.02
-        )  # somebody is writing: the file is quiet soon, or has its log of changes
+        # somebody is writing: the file is quiet soon, or has its log of changes
+        time.sleep(0.02)
     return None
 
 

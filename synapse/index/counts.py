@@ -39,9 +39,8 @@ class TokenCounts:
             )
         if unknown:
             if len(counts) > COUNTED:
-                counts = self.counts[
-                    encoding
-                ] = {}  # another thread may be reading the old one
+                # another thread may be reading the old one
+                counts = self.counts[encoding] = {}
             counts.update(result)
         return result
 

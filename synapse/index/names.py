@@ -44,12 +44,10 @@ class Names:
         # Agents after namespaces: nobody is known whose places are not.
         self.last: int = db.run("last_namespace").fetchone()[0]
         self.declared = Declared(db.run("agents").fetchall())
-        self.pieces: dict[
-            str, frozenset[int]
-        ] = {}  # the authors whose names hold a word
-        self.common: dict[
-            tuple[int, str], int
-        ] = {}  # by size of the store: entries with a word
+        # the authors whose names hold a word
+        self.pieces: dict[str, frozenset[int]] = {}
+        # by size of the store: entries with a word
+        self.common: dict[tuple[int, str], int] = {}
         self._keys: Keys | None = None
         self._contained: bool | None = None
         self._reaches: dict[Agent | None, Reach] = {}

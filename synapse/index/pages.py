@@ -259,9 +259,8 @@ class Pages(Loaded):
             "nids": reach.nids,
             "audiences": reach.audiences,
         }
-        if (
-            plain and not wanted.priorities and not wanted.namespaces
-        ):  # all there is: best read in one go
+        # all there is: best read in one go
+        if plain and not wanted.priorities and not wanted.namespaces:
             counts = self.db.run("count_since", values, **lists)
         else:
             lists |= {

@@ -186,9 +186,8 @@ def _differences(log: FilesLog, checkpoints: Sequence[Checkpoint]) -> Iterator[P
     end = 0
     for raw in log.journal.raw_lines():
         seq, chain = seq_of(raw), chain_of(raw)
-        if seq <= end or not raw.endswith(
-            _WHOLE
-        ):  # sealed, doubled or torn: the proof of the chain looks at those
+        # sealed, doubled or torn: the proof of the chain looks at those
+        if seq <= end or not raw.endswith(_WHOLE):
             continue
         wrong = seq == 1 and note.origin_of(chain) not in origins
         wrong = wrong or seq != end + 1 or not chain.startswith(starts.get(seq, ""))

@@ -26,9 +26,8 @@ _CANNOT = (
     "cannot be put back from here: name a copy with --from, or accept the loss with"
     " --give-up"
 )
-_PATIENCE = (
-    2.5  # s; by then a file is where it belongs, or its writer is known to be dead
-)
+# s; by then a file is where it belongs, or its writer is known to be dead
+_PATIENCE = 2.5
 
 
 def verify(
@@ -170,9 +169,8 @@ def _repair_lines(
     notes: list[str] = []
     given_up: list[list[object]] = []
     floor = -1
-    for stretch, raw, how in reversed(
-        _findings(log, source)
-    ):  # from the end: places stay
+    # from the end: places stay
+    for stretch, raw, how in reversed(_findings(log, source)):
         first, last = stretch.seqs.start, stretch.seqs.stop - 1
         if raw is not None and put_back(log.root, log.journal, stretch, raw):
             notes.append(f"{stretch.where}: put back, {how}")

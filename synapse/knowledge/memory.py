@@ -251,9 +251,8 @@ def parse_tags(body: str) -> list[tuple[str, str]]:
 def _write_tagged(
     me: AgentMemory, message: Entry, position: int, tag: str, text: str
 ) -> Entry:
-    digest = bytes.fromhex(
-        sha256(f"{message.id} {position}".encode())
-    )  # from the message: the second time it is taken
+    # from the message: the second time it is taken
+    digest = bytes.fromhex(sha256(f"{message.id} {position}".encode()))
     how = {
         "scope": _scope_of_message(me, message),
         "to": message.addressees,

@@ -73,9 +73,8 @@ class Scanner:
         self.owner = os.stat(root).st_uid
         self.plans: dict[str, int] = {}  # each plain plan.md, when it was last read
         self.seen = self._load()
-        self.turns = dict.fromkeys(
-            filter(_is_thread, self.seen)
-        )  # of the threads, the next one first
+        # of the threads, the next one first
+        self.turns = dict.fromkeys(filter(_is_thread, self.seen))
         self.places = dict.fromkeys(
             folder for folder in self.seen if not _is_thread(folder)
         )

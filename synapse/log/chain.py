@@ -17,9 +17,8 @@ _TEXT = b',"text":'
 _NOT_TEXT = b',"\\u0074ext":'  # the same key, of a mapping within the fields
 _GONE = b"null"  # in the place of a text that was redacted
 _loads = json.JSONDecoder().decode
-_quote = (
-    json.encoder.encode_basestring
-)  # what an encoder that keeps all characters uses for a text
+# what an encoder that keeps all characters uses for a text
+_quote = json.encoder.encode_basestring
 
 
 class Tail(NamedTuple):

@@ -175,9 +175,8 @@ class Intake:
         patterns = self.log.settings().patterns
         record = settle.quarantine(self.mirror, found, patterns)
         if record is None:
-            self.waiting.append(
-                found.path
-            )  # another process may move it, or a later look
+            # another process may move it, or a later look
+            self.waiting.append(found.path)
             return
         self.log.append(record)
 

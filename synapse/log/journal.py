@@ -124,9 +124,8 @@ class Journal(JournalReader):
             self.check()
             tail = self._current()
         at = stamp(self.clock(), tail.at)
-        if (
-            now := day(at)
-        ) != tail.day:  # a new one; or an old one, where a clock was ahead
+        # a new one; or an old one, where a clock was ahead
+        if (now := day(at)) != tail.day:
             tail = tail._replace(day=now, n=self.minted(now))
         placed = place(record, tail, at)
         if placed.seq:
@@ -178,9 +177,8 @@ class Journal(JournalReader):
                     min(size - tail.start, _NEWS) if size > tail.end else 74,
                     tail.start,
                 )
-                if (
-                    raw[10:74] != tail.chain.encode()
-                ):  # the line that the tail was read from is gone
+                # the line that the tail was read from is gone
+                if raw[10:74] != tail.chain.encode():
                     self._forget()
                     continue
                 if size > tail.end:

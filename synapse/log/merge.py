@@ -30,9 +30,8 @@ from synapse.model.records import Record, entry_of
 from synapse.system.digest import sha256
 from synapse.system.typed import Any, NamedTuple
 
-_SKIPPED = frozenset(
-    ("seal", "void", "merged")
-)  # they speak of the places of their own history
+# they speak of the places of their own history
+_SKIPPED = frozenset(("seal", "void", "merged"))
 _TEXTS = frozenset(
     ("body", "note", "reason", "task", "asked", "origin", "agent", "was")
 )

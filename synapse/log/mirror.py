@@ -49,9 +49,8 @@ class Mirror:
         self.alone = alone
         self.open: dict[str, int] = {}
         self.modes: dict[int, int] = {}  # of the open directories, by descriptor
-        self.filed: dict[
-            str, tuple[int, int, set[str]]
-        ] = {}  # what a page held when it was last added to
+        # what a page held when it was last added to
+        self.filed: dict[str, tuple[int, int, set[str]]] = {}
         self.written = -1  # the list of files that were put there, to add to
         self.known: tuple[int, set[bytes]] = (0, set())  # as far as it was read
 
@@ -192,9 +191,8 @@ class Mirror:
 
     def file_away(self, page: str, texts: Mapping[str, bytes]) -> None:
         """Add entries to an archive page, each once; only `repair` writes one anew."""
-        blocks = {
-            id: block(id, text) for id, text in texts.items()
-        }  # not under the lock: others wait for it
+        # not under the lock: others wait for it
+        blocks = {id: block(id, text) for id, text in texts.items()}
         self.alone(lambda: self._add(page, blocks))
 
     def _add(self, page: str, blocks: Mapping[str, bytes]) -> None:
@@ -211,9 +209,8 @@ class Mirror:
             os.lseek(fd, end, os.SEEK_SET)
             new = _read_all(fd, status.st_size - end)
             complete = new[: _torn_at(new)]
-            if (
-                complete != new
-            ):  # its writer died, and the block comes again from the journal
+            # its writer died, and the block comes again from the journal
+            if complete != new:
                 os.ftruncate(fd, end + len(complete))
             ids.update(entry.id for entry in pages(complete) if entry.whole)
             added = b"".join(text for id, text in blocks.items() if id not in ids)

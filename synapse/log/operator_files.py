@@ -60,9 +60,8 @@ class OperatorFiles:
             names = sorted(os.listdir(os.path.join(self.root, "agents")))
         except FileNotFoundError:
             return []
-        except (
-            OSError
-        ) as error:  # which is not the same: nobody is removed because a disk fails
+        except OSError as error:
+            # which is not the same: nobody is removed because a disk fails
             raise StoreError(f"agents/ cannot be read: {error}") from error
         return [
             f"agents/{name}"

@@ -36,9 +36,8 @@ class Proof:
         self.seq = self.at = 0
         self.torn: list[bytes] = []
         self.expected = ExpectedFiles()
-        self.before: dict[
-            int, list[tuple[str, int]]
-        ] = {}  # states before the last acts
+        # states before the last acts
+        self.before: dict[int, list[tuple[str, int]]] = {}
         self.paged: set[str] = set()
         self.place = (0, 0)  # where the line begins
         self.placed: list[tuple[tuple[int, int], Problem]] = []  # what is wrong where
@@ -46,9 +45,8 @@ class Proof:
         self.redacted: set[tuple[str, str]] = set()  # what was redacted, by its record
         self.keyed = False  # whether an entry says of itself that it is signed
         self.given_up: set[tuple[int, int, str]] = set()
-        self.wrong: set[str] = (
-            set()
-        )  # paths of files and pages that are not as expected
+        # paths of files and pages that are not as expected
+        self.wrong: set[str] = set()
 
     def run(self, head: str | None = None) -> Report:
         """Return a report of everything that is wrong, the first bad record first. `head` is the

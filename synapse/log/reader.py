@@ -49,23 +49,20 @@ class JournalReader:
         self.listed = 0
         self.starts = self._list() or [1]
         self.fds: dict[int, int] = {}
-        self.nothing = (
-            -1
-        )  # what is read in the place of a first segment that nobody has made yet
+        # what is read in the place of a first segment that nobody has made yet
+        self.nothing = -1
         self.inodes: dict[int, int] = {}  # of the files that are open, by descriptor
         self.resume: dict[int, tuple[int, int]] = {}
         self.replaced = 0  # how often the files turned out to be others than before
         self.doubts = 0  # how often they were, or may have been
-        self.damaged: set[int] = (
-            set()
-        )  # records that were passed over, by their numbers
+        # records that were passed over, by their numbers
+        self.damaged: set[int] = set()
         self.stamp = (0, 0, 0)
         self.place = (0, 0)
         # our side's lines, where the files hold two histories
         self.view: list[bytes] | None = None
-        self.retired: list[
-            int
-        ] = []  # of replaced files: somebody may still be reading there
+        # of replaced files: somebody may still be reading there
+        self.retired: list[int] = []
 
     def mark(self) -> tuple[int, int]:
         """Return segment and size: a mark that grows whenever the journal does, for two system
@@ -335,11 +332,8 @@ class JournalReader:
             (start for start in starts if start <= cursor + 1), default=starts[0]
         )
         fd = self._fd(segment)
-        low, high, back = (
-            0,
-            os.fstat(fd).st_size,
-            1 << 14,
-        )  # from the end on: most are near it, and lines may be long
+        # from the end on: most are near it, and lines may be long
+        low, high, back = (0, os.fstat(fd).st_size, 1 << 14)
         while high - low > 4096:
             middle = (low + high) // 2 if low or back >= high else high - back
             line = line_from(fd, middle, high, seq_of)

@@ -13,9 +13,8 @@ from synapse.log.settle import boot
 from synapse.model.entry import SECOND
 from synapse.model.records import Lost
 
-_UNSYNCED = (
-    10 * SECOND
-)  # what was received so short before the machine went down may never have been acknowledged
+# what was received so short before the machine went down may never have been acknowledged
+_UNSYNCED = 10 * SECOND
 _LOOKS = 4  # at a journal that git may be about to replace
 
 
@@ -25,9 +24,8 @@ def explain(root: str, journal: Journal, lost: Lost) -> str:
     """
     for look in range(_LOOKS if git.is_work_tree(root) else 0):
         if look:
-            time.sleep(
-                0.05
-            )  # a checkout writes the files first, and says then what is checked out
+            # a checkout writes the files first, and says then what is checked out
+            time.sleep(0.05)
         if git.is_committed(root):
             return "it is the one of the commit that is checked out"
     if (

@@ -259,9 +259,8 @@ class Mail:
                 before_seq,
             )
             messages = self._as_messages(entries)
-        return sorted(
-            messages, key=lambda message: message.created
-        )  # a new version stands where the first one stood
+        # a new version stands where the first one stood
+        return sorted(messages, key=lambda message: message.created)
 
     def close(self, thread: str, *, summary: str | bool = False) -> Thread:
         """Say that a thread is done: it takes no more messages until it is reopened. It leaves a

@@ -17,9 +17,8 @@ KEY = "synapse/idempotency_key"  # what our own client sends
 # Where clients put the id of a call, as seen in Claude Code 2.1.329 and Codex 0.169. Gemini 0.61
 # sends none.
 CALL_IDS = (KEY, "claudecode/toolUseId", "callId")
-SESSION_IDS = (
-    "threadId",
-)  # Codex: which conversation, of a main agent or of a sub-agent
+# Codex: which conversation, of a main agent or of a sub-agent
+SESSION_IDS = ("threadId",)
 LONGEST = 512
 READ_ONLY = "read-only"  # the scope of a token that writes nothing
 

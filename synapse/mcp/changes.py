@@ -80,9 +80,8 @@ class Watch:
         self._subscribers: list[Subscriber] = []
         self._changes: Changes | None = None
         self._thread: Thread | None = None
-        self._untold: list[
-            Record
-        ] = []  # what a look found that failed before all were told
+        # what a look found that failed before all were told
+        self._untold: list[Record] = []
         self._tries = 0
 
     def add(self, subscriber: Subscriber) -> None:
@@ -119,9 +118,8 @@ class Watch:
                         time.sleep(0.01)
                     elif not pipe.wait(RECONCILE):
                         self.store.look()
-                except (
-                    Exception
-                ) as error:  # a fault of the disk or the log: it may pass
+                except Exception as error:
+                    # a fault of the disk or the log: it may pass
                     self._handle_failure(error)
         finally:
             if pipe:
@@ -139,9 +137,8 @@ class Watch:
         if self._tries >= TRIES:
             self._untold, self._tries = [], 0
         time.sleep(PAUSE)
-        if isinstance(
-            error, StoreCorrupt
-        ):  # another journal: whatever they know may be wrong
+        # another journal: whatever they know may be wrong
+        if isinstance(error, StoreCorrupt):
             try:
                 self._changes = Changes(self.store)
             except SynapseError:
@@ -161,9 +158,8 @@ class Watch:
             return
         self._tries += 1
         entries = self._entries(self._untold)
-        for (
-            subscriber
-        ) in self._listeners():  # after the look: who came before it is among them
+        # after the look: who came before it is among them
+        for subscriber in self._listeners():
             try:
                 uris = _targets_concerned(subscriber, self._untold, entries)
             except (NotFound, Forbidden):

@@ -10,9 +10,8 @@ from synapse.errors import InvalidEntry, InvalidQuery
 from synapse.model.entry import SECOND, parse_ttl
 
 DAY = 86_400 * SECOND  # microseconds
-AHEAD = (
-    600 * SECOND
-)  # so far before the last record's time a clock counts as a little behind
+# so far before the last record's time a clock counts as a little behind
+AHEAD = 600 * SECOND
 _FLOOR = 1_577_836_800 * SECOND  # 2020: a clock before it was never set
 
 _DAYS: dict[int, int] = {

@@ -141,10 +141,8 @@ def _is_within(glob: Sequence[str], path: str) -> bool:
 
 def _matches(glob: Sequence[str], segments: Sequence[str]) -> bool:
     """Return whether parts of a path match those of a glob, one by one; `**` is any number."""
-    rows = [
-        True,
-        *[False] * len(segments),
-    ]  # how much of the path the glob so far may cover
+    # how much of the path the glob so far may cover
+    rows = [True, *[False] * len(segments)]
     for pattern in glob:
         if pattern == "**":
             reached = rows.index(True) if True in rows else len(rows)

@@ -15,9 +15,8 @@ if TYPE_CHECKING:
     import re
     from datetime import date
 
-    When: TypeAlias = (
-        str | int | date | None
-    )  # a phrase, microseconds since the epoch, a day or a datetime
+    # a phrase, microseconds since the epoch, a day or a datetime
+    When: TypeAlias = str | int | date | None
 else:
     When = object  # only annotations name it
 

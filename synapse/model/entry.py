@@ -30,9 +30,8 @@ TEXTS = {
 SEALED = frozenset(("private", "encrypted"))  # the scopes whose bodies are envelopes
 TRUST = ("unverified", "local", "keyed", "reviewed")
 NEVER = 2**62
-TAINTED = (
-    NEVER + 1
-)  # until when an entry is hidden that is tainted, or made of one that is
+# until when an entry is hidden that is tainted, or made of one that is
+TAINTED = NEVER + 1
 SECOND = 1_000_000
 MAX_TTL = 3650 * 86_400 * SECOND
 

@@ -8,9 +8,8 @@ from collections.abc import Iterable, Mapping
 
 from synapse.system.typed import Any, NamedTuple
 
-WORKSPACE = (
-    "@workspace"  # the owner of the key of the private scope; no agent is called so
-)
+# the owner of the key of the private scope; no agent is called so
+WORKSPACE = "@workspace"
 
 
 class Registered(NamedTuple):

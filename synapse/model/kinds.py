@@ -16,9 +16,8 @@ from synapse.system.digest import sha256
 from synapse.system.typed import Any
 
 ENTRY, MESSAGE, FACT, ATOM = KINDS = ("entry", "message", "fact", "atom")
-NUMBER = {
-    name: number for number, name in enumerate(KINDS)
-}  # what the index calls them
+# what the index calls them
+NUMBER = {name: number for number, name in enumerate(KINDS)}
 MAIL = "mail"  # the one namespace of all messages, and of nothing else
 # The words for a message's priority, and the tier that each is delivered as.
 URGENCY = {

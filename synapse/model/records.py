@@ -281,9 +281,8 @@ def touched_by(record: Record) -> list[str]:
 
 _DEFAULTS = Entry("", "", "", "", "", "", "")
 _DERIVED = frozenset(("id", "body", "seq", "at", "expires", "disputed", "archived"))
-_STORED = tuple(
-    name for name in Entry._fields if name not in _DERIVED
-)  # in the order of the line
+# in the order of the line
+_STORED = tuple(name for name in Entry._fields if name not in _DERIVED)
 _STORED_NAMES = frozenset(_STORED)
 _LISTS = frozenset(("addressees", "tags", "related", "replaces", "derived_from"))
 _stored_of = itemgetter(*map(Entry._fields.index, _STORED))

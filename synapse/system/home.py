@@ -19,9 +19,8 @@ def operator_home() -> str:
     if folder := os.environ.get("SYNAPSE_HOME"):
         return os.path.abspath(os.path.expanduser(folder))
     config = os.environ.get("XDG_CONFIG_HOME", "")
-    if not os.path.isabs(
-        config
-    ):  # a relative one is to be ignored, says its specification
+    # a relative one is to be ignored, says its specification
+    if not os.path.isabs(config):
         config = os.path.expanduser("~/.config")
     return os.path.join(config, "synapse")
 

@@ -17,9 +17,8 @@ if TYPE_CHECKING:
     import uvicorn
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-UNREAD = (
-    30  # seconds that a peer may leave unread what it was sent, and its connection open
-)
+# seconds that a peer may leave unread what it was sent, and its connection open
+UNREAD = 30
 CLOSING = 1  # seconds that open streams have when the server is told to end
 _EVERYWHERE = ("0.0.0.0", "::", "")
 

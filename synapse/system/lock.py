@@ -44,9 +44,8 @@ class _Turn:
     def run(self) -> None:
         try:
             self.value = self.section()
-        except (
-            BaseException
-        ) as error:  # handed to the thread that waits, which raises it
+        except BaseException as error:
+            # handed to the thread that waits, which raises it
             self.error = error
         finally:
             self.done.release()

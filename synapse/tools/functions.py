@@ -27,11 +27,8 @@ from synapse.tools.tool import Arguments
 from synapse.view import block
 
 PAGE = 20
-BRIEFING = (
-    200,
-    2_000,
-    10_000,
-)  # tokens of a briefing: at least, where nothing is said, at most
+# tokens of a briefing: at least, where nothing is said, at most
+BRIEFING = (200, 2_000, 10_000)
 
 
 def append(agent_memory: AgentMemory, arguments: Arguments, once: str | None) -> str:

@@ -240,9 +240,8 @@ class Keyring:
             raise SealError(
                 f"{entry.id} is not in the scope encrypted: nothing to share"
             )
-        self.body(
-            entry, holder
-        )  # who cannot open it, or whose entry is forged, is told
+        # who cannot open it, or whose entry is forged, is told
+        self.body(entry, holder)
         key, earlier = self._way_in(entry, holder)
         recipient = self.current(to)
         header = crypto.header(entry)

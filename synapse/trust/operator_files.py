@@ -24,9 +24,8 @@ if TYPE_CHECKING:
     from synapse.formats.keys import Stray
     from synapse.log.memory import MemoryLog
 
-BATCH = (
-    1_000  # files whose changes are journalled with one turn at the lock and one sync
-)
+# files whose changes are journalled with one turn at the lock and one sync
+BATCH = 1_000
 
 Signatures = dict[str, tuple[int, int, int]]
 

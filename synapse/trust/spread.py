@@ -25,9 +25,8 @@ PASSAGE = 20  # rows of another text that make a copy, however much stands besid
 WORDS = 4  # in a row
 LEAST = 6  # words that a text has which can ask for something
 LATEST = 200  # entries that a run was shown, at most
-RECENT = (
-    50  # newest entries that a run may have read by a command, a process of its own
-)
+# newest entries that a run may have read by a command, a process of its own
+RECENT = 50
 CACHED = 4_096  # texts whose words in a row are kept
 _WORD = re.compile(r"\w+")
 _QUOTED = re.compile(r"^[^\S\n]*>.*$", re.MULTILINE)  # on one line, or it is quadratic
@@ -71,9 +70,8 @@ class Brake(NamedTuple):
         """
         shown = [row["entry"] for row in self.snap.deliveries(run=run, limit=LATEST)]
         own = _rows_of_entry(entry)
-        if not saw and (
-            self.command or not shown
-        ):  # it may have read in another process
+        # it may have read in another process
+        if not saw and (self.command or not shown):
             recent = Filter(since=self.now - DAY, limit=RECENT, mail=True)
             shown += [
                 other.id for other in self.snap.page(self.agent, recent, self.now)

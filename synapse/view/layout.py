@@ -163,9 +163,8 @@ class Page:
             0,
         )
         self.commands, self.about = commands, about
-        self.reasons: Mapping[
-            int, str
-        ] = {}  # why entries are left out, where that is known better
+        # why entries are left out, where that is known better
+        self.reasons: Mapping[int, str] = {}
         self.sparse = False  # whether a section that holds nothing is passed over
         # what its reader was shown before, where that is to count
         self.known: Collection[int] | None = None
@@ -388,9 +387,8 @@ class Page:
         pairs = zip(
             [entries[position].id for position in positions], reasons, strict=False
         )
-        return map(
-            tuple.__new__, repeat(LeftOut), pairs
-        )  # there may be thousands: the constructor takes twice as long
+        # there may be thousands: the constructor takes twice as long
+        return map(tuple.__new__, repeat(LeftOut), pairs)
 
     def _make(self, positions: Sequence[int]) -> None:
         """Make and weigh the natural forms of these."""

@@ -94,9 +94,8 @@ def _cut(page: Page, budget: int) -> View:
         view = page.finish(_choose(page, room))
         if view.tokens <= budget:
             return view
-        room -= (
-            view.tokens - budget
-        )  # only where counts are bounds, or the last line's came out above its longest
+        # only where counts are bounds, or the last line's came out above its longest
+        room -= view.tokens - budget
     view = page.last_line_only()
     if view.tokens <= budget:
         return view

@@ -33,9 +33,8 @@ from synapse.webhooks.secrets import read_secret
 from synapse.webhooks.targets import BLOCK, Target, declared, is_configured
 
 PAUSE = 1.0  # seconds after a look that failed, and between two looks for the lock
-LOOK_AGAIN = (
-    1.0  # seconds until a workspace is asked again whether it declares webhooks
-)
+# seconds until a workspace is asked again whether it declares webhooks
+LOOK_AGAIN = 1.0
 LOCK = ".lock"
 MOST_NOTED = 1000
 PLAIN = Wire()

@@ -130,9 +130,8 @@ def event_json(event: Event) -> dict[str, Any]:
 def record_json(record: Record) -> dict[str, Any]:
     """Return a record of the log as a JSON object, with its time as text."""
     record_fields = dict(fields(record))
-    del record_fields[
-        "entry"
-    ]  # a record that is in the log has its entry in the fields
+    # a record that is in the log has its entry in the fields
+    del record_fields["entry"]
     return {**record_fields, "time": iso(record.at)}
 
 

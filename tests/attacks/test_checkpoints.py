@@ -197,9 +197,8 @@ def test_an_end_that_was_cut_off_is_announced_by_every_command(tmp_path, capsys)
     put(root, lines(root)[:25])
     for verb in (["read"], ["agents"], ["poll", "--agent", "eng"]):
         main(["--root", str(root), *verb])
-        told = (
-            capsys.readouterr().err
-        )  # once the files of lost entries came in again, it differs
+        # once the files of lost entries came in again, it differs
+        told = capsys.readouterr().err
         assert told.count("record 40 ") == told.count("accepts what is there") == 1
     assert main(["--root", str(root), "verify"]) != 0
     assert "journal: " in capsys.readouterr().out

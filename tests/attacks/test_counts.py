@@ -232,9 +232,8 @@ READS |= TOOLED
 
 
 def found(hits):
-    told = [
-        (hit.entry.body, hit.excerpt) for hit in hits
-    ]  # in their order, without their scores
+    # in their order, without their scores
+    told = [(hit.entry.body, hit.excerpt) for hit in hits]
     return told, hits.partial, hits.ranked, hits.note
 
 

@@ -108,9 +108,8 @@ def unharmed(root, server):
     above = root.parent.parent
     outside = {path.name for path in above.iterdir()} - {"home", "repo"}
     left = {path.name for path in root.parent.iterdir()} - {"__pycache__"}
-    own = (
-        above / "home/.config/synapse"
-    )  # where a person's checkpoints are signed and kept
+    # where a person's checkpoints are signed and kept
+    own = above / "home/.config/synapse"
     kept = [own / "keys", own / "checkpoints"]
     files = [path for path in (above / "home").rglob("*") if path.is_file()]
     return (

@@ -518,9 +518,8 @@ def test_nothing_outside_changes_whatever_is_planted(
 
 def planted(tmp_path, monkeypatch, built, away, place, kinds):
     """Plant each of these kinds in a copy of the workspace, and check what the verbs make of it."""
-    monkeypatch.setattr(
-        repair, "_PATIENCE", 0
-    )  # for what a link hides is not on its way
+    # for what a link hides is not on its way
+    monkeypatch.setattr(repair, "_PATIENCE", 0)
     for number, kind in enumerate(kinds):
         root, outside = tmp_path / f"memory{number}", tmp_path / f"out{number}"
         shutil.copytree(built, root, symlinks=True, copy_function=shutil.copyfile)

@@ -32,9 +32,8 @@ def landlock():
     libc = ctypes.CDLL(None, use_errno=True)
     if sys.platform != "linux" or libc.syscall(444, None, 0, 1) < 1:
         return False
-    rights = struct.pack(
-        "Q", 1 << 1 | sum(1 << bit for bit in range(4, 13))
-    )  # write, remove, make: none is granted
+    # write, remove, make: none is granted
+    rights = struct.pack("Q", 1 << 1 | sum(1 << bit for bit in range(4, 13)))
     ruleset = libc.syscall(444, rights, len(rights), 0)
     return (
         ruleset >= 0

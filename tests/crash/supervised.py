@@ -133,9 +133,8 @@ def hangs(name, log):
     def runs(lock, section):
         def held():
             if os.path.basename(lock.path) == name and Path(log).exists():
-                signal.pthread_kill(
-                    threading.get_ident(), signal.SIGSTOP
-                )  # this thread, before it goes on
+                # this thread, before it goes on
+                signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
             return section()
 
         return run(lock, held)

@@ -315,9 +315,8 @@ def test_a_follower_without_any_bell_is_told_within_two_seconds(tmp_path):
         (tmp_path / "memory" / ".index" / "bells").write_text("in the way")
         events = memory.as_agent("reader-0").follow(timeout=120)
         threading.Timer(0.2, memory.as_agent("eng-0").append, ("news", "api/x")).start()
-        assert (
-            notify.RECONCILE <= 1.0
-        )  # seconds between two looks without any notification
+        # seconds between two looks without any notification
+        assert notify.RECONCILE <= 1.0
         begun = time.monotonic()
         assert next(events).entry.body == "news"
         assert time.monotonic() - begun < 30  # on a busy machine, of 120

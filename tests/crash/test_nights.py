@@ -210,10 +210,8 @@ def check(tmp_path, seed, killed, fill=filled):
     with opened(twin) as mem:
         assert run_nightly(mem, DATE, now).ran
         wanted = state(mem)
-    died, lease = (
-        0,
-        LEASE * (seed % 2),
-    )  # who dies here is followed at once, and so it is when the lease is over
+    # who dies here is followed at once, and so it is when the lease is over
+    died, lease = (0, LEASE * (seed % 2))
     for turn, death in enumerate(killed):
         died += night_until(root, death, now + turn * lease)
     with opened(root) as mem:

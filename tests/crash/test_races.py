@@ -99,9 +99,8 @@ for n in range(20):
 """
     found = race(root, code)
     taken = [result for results in found for result in results if result != "Conflict"]
-    assert (
-        len(taken) == len(set(taken)) == 15
-    )  # the fifteenth is the one that begins below the limit
+    # the fifteenth is the one that begins below the limit
+    assert len(taken) == len(set(taken)) == 15
     assert sum(record.fields["amount"] for record in records(root, key="budget")) == 105
 
 

@@ -147,9 +147,8 @@ RUNS = ("ps --all", "tree", "stats", "receipt eng-a-1", "tail eng-a-1")
 def test_everything_that_reads_works_and_writes_nothing(root, way):
     with synapse.open(str(root)) as mem:
         id = mem.as_agent("operator").read()[0].id
-        mem.as_agent("eng-a").append(
-            "the second endpoint", "api/x"
-        )  # which the index has yet to take in
+        # which the index has yet to take in
+        mem.as_agent("eng-a").append("the second endpoint", "api/x")
     time.sleep(0.1)
     before = tree(root)
     lines = [("synapse", line.format(id=id)) for line in (*READS, *WRITES)]

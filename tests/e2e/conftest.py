@@ -228,9 +228,8 @@ class CodexProject:
         self.work.mkdir()
         subprocess.run(["git", "init", "-q", str(self.work)], check=True)
         self.server = ModelServer(script).start()
-        vendor = next(
-            (Path(programs).parent / "@openai").glob("codex-*/vendor/*/bin")
-        )  # the program, not its launcher
+        # the program, not its launcher
+        vendor = next((Path(programs).parent / "@openai").glob("codex-*/vendor/*/bin"))
         path = os.pathsep.join((str(vendor), str(PROGRAMS), "/usr/bin", "/bin"))
         self.env = {
             "HOME": str(self.home),

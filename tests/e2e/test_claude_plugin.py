@@ -324,9 +324,8 @@ def worked(claude, tmp_path_factory):
                     "", (("Read", {"file_path": str(project.folder / "parser.py")}),)
                 )
             if seen.turn == 1:
-                project.write(
-                    NEWS, priority="critical"
-                )  # by another process, while this agent is at work
+                # by another process, while this agent is at work
+                project.write(NEWS, priority="critical")
                 return bash("echo running")
             return "The parser works with /v2/users; checked by running it."
         if task == "TASK-B":
@@ -506,15 +505,13 @@ def test_a_critical_wakes_an_idle_session_that_a_program_talks_to(project, serve
         assert last.text.count(NEWS) == 1
         assert "UserPromptSubmit hook additional context" in last.text
         assert "The weather is fine." not in last.text
-        project.write(
-            "And back up what you have.", priority="critical"
-        )  # the second wake of the session
+        # the second wake of the session
+        project.write("And back up what you have.", priority="critical")
         assert eventually(lambda: len(session.results) == 3)
         assert requests(server, "TASK-MAIN")[-1].text.count(NEWS) == 1
     finally:
-        assert (
-            session.close(20) == 0
-        )  # the client waits thirty seconds for a hook that does not end
+        # the client waits thirty seconds for a hook that does not end
+        assert session.close(20) == 0
     assert eventually(lambda: processes(project) == [])
     assert len(server.journal) == 3
 

@@ -18,10 +18,8 @@ from orchestrator.plugin import facts
 pytestmark = pytest.mark.soak
 
 PROGRAMS = Path(sys.executable).parent
-OLD, NEW = (
-    "gpt-5",
-    "gpt-6.1-sol",
-)  # a model that it does not know is given the older tools
+# a model that it does not know is given the older tools
+OLD, NEW = ("gpt-5", "gpt-6.1-sol")
 MODELS = (OLD, NEW)
 UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 NOTE, GONE = "The login endpoint is /v2/login.", "STOP using /v1: it is gone."
@@ -133,9 +131,8 @@ def test_main_and_sub_agent_start_with_their_views_and_leave_entries(
     assert NOTE in texts(main)
     first, second = [body for body in codex.requests if of_child(body)][:2]
     assert NOTE in texts(first)
-    assert "decisions/login" in texts(
-        {"input": second["input"][len(first["input"]) :]}
-    )  # what the tool of the memory gave
+    # what the tool of the memory gave
+    assert "decisions/login" in texts({"input": second["input"][len(first["input"]) :]})
     runs = {run["agent"]: run for run in codex.runs()}
     assert runs["engineer"]["parent"] == runs["lead"]["run"]
     assert all(run["usage"]["input_tokens"] > 1_000 for run in runs.values())
@@ -144,9 +141,8 @@ def test_main_and_sub_agent_start_with_their_views_and_leave_entries(
         for entry in codex.entries()
         if entry.namespace == "status/work"
     }
-    assert (
-        written["Half of the login is found."] == "engineer"
-    )  # its own call of a tool of the memory
+    # its own call of a tool of the memory
+    assert written["Half of the login is found."] == "engineer"
     assert (
         written["Done: The login endpoint is at /v2/login, in auth.py."] == "engineer"
     )

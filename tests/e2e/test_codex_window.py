@@ -146,9 +146,8 @@ def server(codex_project):
                 os.kill(json.loads(path.read_text())["pid"], signal.SIGTERM)
             except (OSError, ValueError, KeyError):
                 pass
-        shutil.rmtree(
-            codex.codex_home / "packages", ignore_errors=True
-        )  # a copy of the program
+        # a copy of the program
+        shutil.rmtree(codex.codex_home / "packages", ignore_errors=True)
 
 
 def verdicts(codex):
@@ -181,9 +180,8 @@ def test_a_window_asks_for_consent_and_is_woken_while_it_is_open(server):
         for body in codex.requests
         if "hello there" in json.dumps(body["input"])
     ]
-    assert any(
-        NOTE in text for text in asked
-    )  # another request asks for a title of the session
+    # another request asks for a title of the session
+    assert any(NOTE in text for text in asked)
     session, pid = codex.lead()
     assert wakes_codex.wake(session, "WAKE: read this", str(codex.work), codex.env, pid)
     assert window.until(heard(codex, "WAKE: read this"))
@@ -241,9 +239,8 @@ def test_a_critical_wakes_a_window_that_waits_for_its_user(codex_project, up):
     window.until(lambda _: False, 3)  # another request asks for a title of the session
     asked = len(codex.requests)
     codex.write("decisions/login", NOTE)
-    assert not window.until(
-        lambda _: len(codex.requests) > asked, 5
-    )  # who waits costs nothing
+    # who waits costs nothing
+    assert not window.until(lambda _: len(codex.requests) > asked, 5)
     codex.write("decisions/login", "STOP using /v1: it is gone.", priority="critical")
     assert window.until(heard(codex, "STOP using /v1"), 60)
     window.close()

@@ -36,10 +36,8 @@ pytestmark = pytest.mark.soak
 TASK, PART = "Say hello.", "PART: greet the world."
 ALONE, EMPTY, CRITICAL = ARMS = ("alone", "empty", "critical")
 MAIN, AGENT = CONVERSATIONS = ("main", "agent")
-COUNTED = {
-    MAIN: 2,
-    AGENT: 1,
-}  # the request whose tokens are told: all that comes late has come by then
+# the request whose tokens are told: all that comes late has come by then
+COUNTED = {MAIN: 2, AGENT: 1}
 WORDS = (
     "The payment service of the shop is being moved to the new cluster this week, so"
     " nobody may deploy to the old one,"
@@ -56,10 +54,8 @@ ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 PASSING = re.compile(r"[0-9a-f]{6,}|\d+")
 UNREAD = ("metadata", "client_metadata")
 PATIENCE = 60
-NEAR, CLOSE = (
-    0.03,
-    40,
-)  # by how much the requests of two runs may differ, and by how many tokens what is added
+# by how much the requests of two runs may differ, and by how many tokens what is added
+NEAR, CLOSE = (0.03, 40)
 COUNT = Tokens().count
 
 
@@ -109,9 +105,8 @@ def prepare(project, client, arm):
 def claude(programs, folder, arm):
     project = test_claude_plugin.Project(programs / "claude", folder)
     prepare(project, "claude-code", arm)
-    waits = {
-        "MCP_CONNECTION_NONBLOCKING": "0"
-    }  # a person's first prompt comes after the server is there, too
+    # a person's first prompt comes after the server is there, too
+    waits = {"MCP_CONNECTION_NONBLOCKING": "0"}
     project.env = lambda url, env=project.env: {**env(url), **waits}
     model = script(
         lambda seen: test_claude_plugin.bash("true"),
@@ -151,9 +146,8 @@ def codex(model, programs, folder, arm):
 
 def gemini(programs, folder, arm):
     project = test_gemini_plugin.Project(programs, folder, ())
-    shutil.rmtree(
-        project.root
-    )  # as a user has it: in a repository that is told to leave the workspace out
+    # as a user has it: in a repository that is told to leave the workspace out
+    shutil.rmtree(project.root)
     subprocess.run(["git", "init", "-q", str(project.work)], check=True)
     prepare(project, "gemini", arm)
 
@@ -189,9 +183,8 @@ def openclaw(programs, folder, arm):
             if seen.turn == 1:
                 is_done.set()
         elif seen.turn == 2:
-            assert is_done.wait(
-                PATIENCE
-            )  # else its end is the first thing that the memory has for the sub-agent
+            # else its end is the first thing that the memory has for the sub-agent
+            assert is_done.wait(PATIENCE)
         return script(call, spawn)(seen)
 
     try:

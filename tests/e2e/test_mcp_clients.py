@@ -37,11 +37,8 @@ LINES = {
               "gpt-5", "PARENT"),
     "gemini": ("gemini", "-m", "gemini-2.5-flash", "-p", "PARENT", "-o", "stream-json", "--yolo"),
 }  # fmt: skip
-TELLS = {
-    "claude-code": (True, True),
-    "codex": (True, True),
-    "gemini": (False, False),
-}  # of its call, its session
+# of its call, its session
+TELLS = {"claude-code": (True, True), "codex": (True, True), "gemini": (False, False)}
 
 
 def plays(seen):

@@ -236,9 +236,8 @@ def walk_search(me, world):
             [hit.id for hit in hits] == [known.id] * due and hits.ranked == due,
             False,
         )
-        beside = me.search(
-            f"{known.word} nowhere", limit=100
-        )  # in a thread, neighbours are found too
+        # in a thread, neighbours are found too
+        beside = me.search(f"{known.word} nowhere", limit=100)
         due = known.id in world.live(me.id, states={*LIVE, *MAIL})
         yield ("beside", known), [*beside], bool(beside) == due, False
     for more in SEARCHES:

@@ -12,9 +12,8 @@ def walk_store(me, world):
     store = SharedMemoryStore(world.mem, me.id)
     search, _, forget = store.tools()
     for scope in recall.SCOPES:
-        recall.search(
-            me, "common", scope, 1_000, 1 << 16
-        )  # notes in the log, at most once an hour, what is used
+        # notes in the log, at most once an hour, what is used
+        recall.search(me, "common", scope, 1_000, 1 << 16)
     for scope in recall.SCOPES:
         found = recall.search(me, "common", scope, top_k=1_000)
         told = [

@@ -56,9 +56,8 @@ AUDIENCES = (
     ("agent:eng-b", "team:blue"),
     "own team",
 )
-VIEWED = frozenset(
-    ("urgent",)
-)  # mail that a view shows; the rest is on no page but its own
+# mail that a view shows; the rest is on no page but its own
+VIEWED = frozenset(("urgent",))
 MAIL = VIEWED | {"mail"}
 LIVE = frozenset(("plain", "approved", "vouched", "unverified", "disputed", "winner"))
 READERS = (*(agent.id for agent in AGENTS), "operator")
@@ -297,9 +296,8 @@ class World:
         """What of the hidden entries stands in what the reader was told."""
         seen = self.seen_by(reader)
         allowed = {*seen, *(self.ruled_by(reader) if reviewing else ())}
-        quoted = {
-            id for known in seen for id in self.entry(known).replaces
-        }  # by a text that the reader may see
+        # by a text that the reader may see
+        quoted = {id for known in seen for id in self.entry(known).replaces}
         words = (
             set(
                 re.findall(

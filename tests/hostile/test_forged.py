@@ -176,10 +176,8 @@ def run(root, count, channels):
             b.append("users", "api/v2/users", topic="plan").id,
             b.append("my status", "status/eng-b").id,
         ]
-        guarded = {
-            victims[0],
-            victims[1],
-        }  # nobody but the cto writes there, or stands as high
+        # nobody but the cto writes there, or stands as high
+        guarded = {victims[0], victims[1]}
         outside = sorted(os.listdir(root.parent))
         for start in range(0, count, 500):
             for number in range(start, min(start + 500, count)):
@@ -283,9 +281,8 @@ def test_the_checker_catches_a_gate_that_believes_the_text(tmp_path, monkeypatch
 
 
 def believing(store, draft, channel):
-    draft = draft._replace(
-        scope="public"
-    )  # what is to be sealed the log itself refuses
+    # what is to be sealed the log itself refuses
+    draft = draft._replace(scope="public")
     return synapse.authority.admit(
         draft, store.index.current.declared.get(draft.author), store.settings
     )

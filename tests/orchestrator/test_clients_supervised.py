@@ -73,9 +73,8 @@ print(os.getcwd())
 def test_a_client_finds_the_workspace_from_any_folder(client, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     synapse.init("ws").close()
-    with synapse.open(
-        "ws"
-    ) as mem:  # by a path that means something else in another folder
+    # by a path that means something else in another folder
+    with synapse.open("ws") as mem:
         mem.register(synapse.Agent("eng-a", department="web"))
         body = (
             'os.chdir("/"); print(os.environ["SYNAPSE_ROOT"], shell("where").stdout,'
@@ -164,9 +163,8 @@ print("first" if first else prompt)
             )
         )
     assert "Stop using v1" in result.text
-    assert (
-        "first" in result.text
-    )  # it keeps no sessions: it is told what it said before
+    # it keeps no sessions: it is told what it said before
+    assert "first" in result.text
     assert len(lines) == 2
     assert '"retry"' in lines[1]
 

@@ -10,9 +10,8 @@ from orchestrator.engines.scripted import Move, Scripted
 from orchestrator.spend.limits import LimitReached
 
 RUNS = 8
-TOKENS = (
-    20_000  # two calls in flight: each reserves its prompt and 8,192 tokens of reply
-)
+# two calls in flight: each reserves its prompt and 8,192 tokens of reply
+TOKENS = 20_000
 LIMIT = f"limits: {{day: {{tokens: {TOKENS}}}}}\n"
 
 

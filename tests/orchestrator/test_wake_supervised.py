@@ -116,18 +116,16 @@ class Office:
             await self.boss.leave()
 
     def restart(self):
-        with contextlib.suppress(
-            RuntimeError
-        ):  # all of its runs have ended, and it with them
+        # all of its runs have ended, and it with them
+        with contextlib.suppress(RuntimeError):
             self.loop.call_soon_threadsafe(self.dies.set)
         self.thread.join(10)
         self.boss.close()
         self.start(resume=True)
 
     def close(self):
-        with contextlib.suppress(
-            RuntimeError
-        ):  # all of its runs have ended, and it with them
+        # all of its runs have ended, and it with them
+        with contextlib.suppress(RuntimeError):
             self.loop.call_soon_threadsafe(self.dies.set)
         self.thread.join(10)
         self.boss.close()

@@ -35,12 +35,8 @@ from tests.privacy import made
 STAFF = ("eng-a", "eng-b", "eng-c")
 PLACES = ("api/users", "api/orders", "decisions/data", "status/shop")
 WORDS = "harbour otter quay heron granite amber willow cedar falcon meadow copper ivory".split()
-COMMON = (
-    "health",
-    "salary",
-    "account",
-    "passport",
-)  # kinds whose values may be in any text: their line
+# kinds whose values may be in any text: their line
+COMMON = ("health", "salary", "account", "passport")
 HEAD = "---\nfrom: eng-a\ntimestamp: 2026-02-01T01:00:00Z\npriority: info\nnamespace: api/users\n---\n"
 
 
@@ -63,11 +59,8 @@ class Season:
         self.clock = FrozenClock("2026-02-01T08:00:00Z")
         self.made_up = iter(made.personal(size.personal, seed))
         self.secret = iter(made.secrets(size.secrets, seed))
-        self.refused, self.sealed, self.masked = (
-            [],
-            [],
-            [],
-        )  # texts that nobody may find
+        # texts that nobody may find
+        self.refused, self.sealed, self.masked = ([], [], [])
         self.told, self.redacted = {}, {}  # texts by their entries
         self.said = ""  # the last text that held a secret
         self.found, self.looks, self.read = [], 0, 0

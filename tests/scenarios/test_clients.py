@@ -131,9 +131,8 @@ def test_a_result_of_a_hook_in_the_place_of_a_call_is_only_given():
         "2",
     )
     asked = asks(work, known, call, instead)
-    assert (
-        agents()(asked).calls[0][0] == "Read"
-    )  # it has all, and goes to the module that it changes
+    # it has all, and goes to the module that it changes
+    assert agents()(asked).calls[0][0] == "Read"
     assert agents(chances=Chances(0.0, 0.0))(asked).calls[0][0] == "WebFetch"
 
 

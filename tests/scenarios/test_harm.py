@@ -85,9 +85,8 @@ def test_who_reads_nothing_and_may_use_every_tool_never_polls(figures, kind):
         "redundant_discovery", "view_capsule", n=6, p_read=0.0, agents=kind
     )
     alone = figures("redundant_discovery", "isolated", n=6, p_read=0.0, agents=kind)
-    assert (
-        nothing["turns"] <= 1.35 * alone["turns"]
-    )  # notes that it writes take turns of their own
+    # notes that it writes take turns of their own
+    assert nothing["turns"] <= 1.35 * alone["turns"]
     unshared = figures("redundant_discovery", "no_acts", n=6, p_read=0.0, agents=kind)
     assert unshared["turns"] == alone["turns"]
     shipped = figures("redundant_discovery", "shipped", n=6, p_read=0.0, agents=kind)
@@ -121,9 +120,8 @@ def test_believing_everything_does_harm_there(figures, name):
     """
     believing = figures(name, "file_tail", agents="ideal", heeds=0.0)
     alone = figures(name, "isolated", agents="ideal")
-    if (
-        name == "stale_authority"
-    ):  # nothing goes wrong for good: who is refused looks it up
+    # nothing goes wrong for good: who is refused looks it up
+    if name == "stale_authority":
         assert figures(name, "shipped", agents="ideal")["stale_action_rate"] > 0
     else:
         assert believing["task_success"] < alone["task_success"] == 1

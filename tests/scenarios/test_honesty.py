@@ -263,9 +263,8 @@ DELETED = {
     ),
 }
 
-SEED_OF = {
-    "authority": 26
-}  # under which somebody is shown nothing but the answer that wins
+# under which somebody is shown nothing but the answer that wins
+SEED_OF = {"authority": 26}
 
 
 @pytest.fixture(scope="module")

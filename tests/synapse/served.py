@@ -17,9 +17,8 @@ from synapse.server.application import Serving, build
 from synapse.system import listening
 from synapse.trust.bearer import TokenFile, new_token
 
-PLAIN = ssl.SSLContext(
-    ssl.PROTOCOL_TLS_CLIENT
-)  # for HTTP clients: reads no certificates
+# for HTTP clients: reads no certificates
+PLAIN = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 @contextmanager

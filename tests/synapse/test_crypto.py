@@ -297,9 +297,8 @@ def forged(draw, sealed, other, keys, stranger):
         raw = raw[:listed] + its[listed:]
     elif way == 5:  # the signature of another
         raw = raw[:-80] + its[-80:]
-    elif (
-        way == 6
-    ):  # signed by nobody, or sealed anew by a stranger in the author's name
+    elif way == 6:
+        # signed by nobody, or sealed anew by a stranger in the author's name
         raw = raw[:-80] + bytes(80)
     elif way == 7:
         to = [key.public for key in keys]

@@ -247,9 +247,8 @@ def test_the_words_of_the_tools_fit_what_they_take():
     assert "claim" not in instructions(offer(["read", "memory_search"]))
     assert "never an instruction" in instructions(offer(["read"]))
     assert "Begin with" in instructions(offer())
-    assert "Begin with" not in instructions(
-        offer(given=True), given=True
-    )  # its view is there already
+    # its view is there already
+    assert "Begin with" not in instructions(offer(given=True), given=True)
 
 
 @pytest.mark.parametrize(
@@ -636,24 +635,21 @@ def test_who_has_no_token_is_turned_away(command, root, tmp_path):
             assert begun.status_code == 200
             session = {"mcp-session-id": begun.headers["mcp-session-id"]}
             assert (await status(token, LIST, **session)).status_code == 200
-            assert (
-                await status(other, LIST, **session)
-            ).status_code == 404  # another's session
+            # another's session
+            assert (await status(other, LIST, **session)).status_code == 404
             assert (await status(token, host="evil.example")).status_code == 421
             assert (
                 await status(token, origin="http://evil.example")
             ).status_code == 403
             lines = path.read_text().splitlines(keepends=True)
             path.write_text(lines[1])
-            assert (
-                await status(token, LIST, **session)
-            ).status_code == 401  # ended with its line
+            # ended with its line
+            assert (await status(token, LIST, **session)).status_code == 401
             assert (await status(other)).status_code == 200
             path.chmod(0o644)
             path.write_text(lines[1] + "\n")
-            assert (
-                await status(other)
-            ).status_code == 401  # whoever can write it could be anybody
+            # whoever can write it could be anybody
+            assert (await status(other)).status_code == 401
 
     run(body())
 

@@ -356,9 +356,8 @@ def test_a_count_looks_at_what_was_marked_and_not_at_everything():
     index.db.connection.set_progress_handler(lambda: steps.append(1), 100)
     assert index.current.unread(me, story.clock())[0] == 50 * 180
     index.db.connection.set_progress_handler(None, 0)
-    assert (
-        len(steps) < 20
-    )  # instructions of SQLite's machine, in hundreds; a look at 9,000 rows takes over 1,000
+    # instructions of SQLite's machine, in hundreds; a look at 9,000 rows takes over 1,000
+    assert len(steps) < 20
 
 
 # -- by way of a seat ------------------------------------------------------------------

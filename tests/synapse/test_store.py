@@ -103,9 +103,8 @@ def test_an_agent_s_file_may_come_and_go(mem, root):
 
 def test_whoever_was_removed_acts_no_more_though_others_were_declared_later(mem, root):
     agent_memory = mem.as_agent("eng-a")
-    (
-        root / "agents/eng-a.yaml"
-    ).unlink()  # the first of two: the last one declared stays
+    # the first of two: the last one declared stays
+    (root / "agents/eng-a.yaml").unlink()
     assert [act.fields["how"] for act in changes(mem, "eng-a")] == [
         "registered",
         "removed",

@@ -564,9 +564,8 @@ def test_an_inbox_that_does_not_fit_is_read_page_by_page(mem, more):
     for _ in range(8):
         seen += re.findall(r"message \d\d", more(eng, "inbox"))
     assert seen == [f"message {number:02}" for number in range(30)]
-    assert f"{long} (from: lead" in more(
-        eng, "inbox"
-    )  # a pointer, until it is acknowledged
+    # a pointer, until it is acknowledged
+    assert f"{long} (from: lead" in more(eng, "inbox")
     assert ask(eng, "ack", ids=[long]) == f"Acknowledged {long}."
     assert more(eng, "inbox") == "No unread messages."
 

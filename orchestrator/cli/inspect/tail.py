@@ -58,9 +58,10 @@ def _steps(call: Call, id: str) -> Iterator[Step]:
     """Yield the steps so far, and with --follow those to come, until the run has ended."""
     grown = Tail(call.memory.store.root or call.root, id, STEPS)
     while True:
+        # before the look: nothing comes after
         is_last = (
             not call.args.follow or find_run(source_of(call), id)["state"] == "ended"
-        )  # before the look: nothing comes after
+        )
         yield from steps.read(grown.lines())
         if is_last:
             return

@@ -127,10 +127,8 @@ def apply(
             raise Conflict(
                 "the agent wrote to its memory just now; nothing was changed, try again"
             )
-        for (
-            month,
-            page,
-        ) in plan.archive.items():  # first, so that nothing is ever in neither place
+        # first, so that nothing is ever in neither place
+        for month, page in plan.archive.items():
             _write(folder, f"{ARCHIVE}/{month}.md", page)
         if plan.memory != before.memory:
             _write(folder, MEMORY, plan.memory)

@@ -179,10 +179,8 @@ def _consolidated(
     items: list[Item], book: Notebook, today: date, days: int
 ) -> tuple[list[Item], list[Item]]:
     if sum(line.lstrip().startswith("```") for line in book.memory.split("\n")) % 2:
-        return (
-            items,
-            [],
-        )  # what would be added at its end would stand in a block of code that nobody closed
+        # what would be added at its end would stand in a block of code that nobody closed
+        return (items, [])
     existing = {same(item.text) for item in items if item.bullet}
     existing |= _moved(book)
     added = []

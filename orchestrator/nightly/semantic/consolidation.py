@@ -175,9 +175,8 @@ def consolidate(
         asyncio.run(job.work(ask_for, engine))
     except SynapseError as error:
         job.stopped = f"{type(error).__name__}: {error}"
-    except (
-        Exception
-    ) as error:  # whatever an SDK raises: the night before it is whole, and stays so
+    except Exception as error:
+        # whatever an SDK raises: the night before it is whole, and stays so
         job.stopped = f"{type(error).__name__}"
     finish(mem, job.right, **job.outcome())
     return job.report()
@@ -262,9 +261,8 @@ class _Job:
             finally:
                 self.spent = asker.spent
                 await asker.close()
-                await (
-                    asked_engine.close()
-                )  # in the loop that it was used in, whoever made it
+                # in the loop that it was used in, whoever made it
+                await asked_engine.close()
         self.cursor, self.after = cursor, 0
 
     async def _portion(

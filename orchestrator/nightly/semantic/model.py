@@ -95,9 +95,8 @@ class Asker:
             if turn is not None:
                 self._settle(reservation, step, sent, turn, 0, began)
             else:
-                self.budget.settle(
-                    reservation, reservation.asked
-                )  # once: an answer that was lost may have been paid
+                # once: an answer that was lost may have been paid
+                self.budget.settle(reservation, reservation.asked)
         return turn.text if turn.stop == "done" else f"({turn.stop}) {turn.text}"
 
     async def close(self) -> None:

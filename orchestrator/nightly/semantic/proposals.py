@@ -16,10 +16,8 @@ from synapse.errors import SynapseError
 from synapse.model.agents import CONSOLIDATOR
 from synapse.model.entry import Entry
 
-TOGETHER, CHARACTERS = (
-    20,
-    24_000,
-)  # entries in one question, and how long they are together
+# entries in one question, and how long they are together
+TOGETHER, CHARACTERS = (20, 24_000)
 ANSWERED = 20  # proposals of one answer that are looked at
 
 

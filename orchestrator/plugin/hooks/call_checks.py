@@ -32,12 +32,8 @@ from synapse.view import clauses
 EDIT_MINUTES = 15  # that a file counts as being edited after its last change
 CONCERN = 3  # entries about a file or address that are told beside one call
 SHARED = ("fetch", "search")
-ACTS = (
-    "edit",
-    "run",
-    "spawn",
-    *SHARED,
-)  # kinds of tools that make a turn one that leaves something
+# kinds of tools that make a turn one that leaves something
+ACTS = ("edit", "run", "spawn", *SHARED)
 CALL_SECONDS = 60.0  # that a fetch or a search takes at most
 _MINUTE = 60 * SECOND
 

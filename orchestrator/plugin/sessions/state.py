@@ -59,9 +59,8 @@ class Worker:
         self.given = 0  # characters that it was given
         self.transcript: str | None = None
         self.over = False  # whether its run was ended here
-        self.before: list[
-            float
-        ] = []  # what its transcript said when its run began: a usage, and turns
+        # what its transcript said when its run began: a usage, and turns
+        self.before: list[float] = []
 
     def add(
         self, name: str, values: Iterator[str] | list[str] | tuple[str, ...]

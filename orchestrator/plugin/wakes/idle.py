@@ -119,12 +119,10 @@ class Wakes:
 
     def __init__(self, memory: Memory) -> None:
         self.memory, self.root = memory, memory.store.root or ""
-        self._woken: dict[
-            str, set[str]
-        ] = {}  # by session, the entries that it was woken for
-        self._tries: dict[
-            str, int
-        ] = {}  # by session and entry, how often that came to nothing
+        # by session, the entries that it was woken for
+        self._woken: dict[str, set[str]] = {}
+        # by session and entry, how often that came to nothing
+        self._tries: dict[str, int] = {}
         self._at: dict[str, float] = {}
         self._noticed: dict[str, float] = {}
         self._looked: object = None

@@ -25,9 +25,8 @@ from synapse.system.signal import NotificationPipe
 WAKES = 2  # the exit code that wakes
 LOOK_EVERY = 5.0  # seconds, where no notification came
 LOOK_SOON = 1.0  # seconds, while a hook may still give an entry that was noticed
-SETTLE = (
-    2.0  # seconds that the hooks of the event which began a wait have to give the news
-)
+# seconds that the hooks of the event which began a wait have to give the news
+SETTLE = 2.0
 MOST = 400  # ids of entries that are remembered
 
 

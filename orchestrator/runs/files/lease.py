@@ -32,9 +32,8 @@ class Lease:
         # holders that had no beat when they were last looked at: their last one, and when that was
         self.suspects: dict[str, tuple[int, int]] = {}
         try:
-            plain_files.make_folder(
-                os.path.dirname(self.folder)
-            )  # all in runs/ is private
+            # all in runs/ is private
+            plain_files.make_folder(os.path.dirname(self.folder))
             plain_files.make_folder(self.folder)
             self._fd = _held(self.path)
             self.beat()

@@ -49,29 +49,22 @@ class Conversation(NamedTuple):
     next: int = 0
     recorded: int = 0  # steps that are part of it: the same before and after a recovery
     last: str = ""  # the kind of the last line: what is due follows from it
-    message_counts: Mapping[
-        str, int
-    ] = {}  # how often something was said to the model, by reason
-    rendered: frozenset[str] = (
-        frozenset()
-    )  # entries that were rendered for it after its prompt
-    pointed: frozenset[str] = (
-        frozenset()
-    )  # entries of which it was told no more than a line
-    reported: tuple[
-        str, ...
-    ] = ()  # entries in which the supervisor said what blocked it, and it went on
+    # how often something was said to the model, by reason
+    message_counts: Mapping[str, int] = {}
+    # entries that were rendered for it after its prompt
+    rendered: frozenset[str] = frozenset()
+    # entries of which it was told no more than a line
+    pointed: frozenset[str] = frozenset()
+    # entries in which the supervisor said what blocked it, and it went on
+    reported: tuple[str, ...] = ()
     read: frozenset[str] = frozenset()  # child runs whose results it was given
     blockers: tuple[str, ...] = ()  # entries in which it said what keeps it
-    acts: Mapping[
-        str, str
-    ] = {}  # what it was last told of each act: an entry, or that others are at it
-    call_entries: frozenset[str] = (
-        frozenset()
-    )  # entries for a moment that it was given at a call
-    shares: Mapping[
-        str, int
-    ] = {}  # how often a shared tool's result was given, waited for, stale, got
+    # what it was last told of each act: an entry, or that others are at it
+    acts: Mapping[str, str] = {}
+    # entries for a moment that it was given at a call
+    call_entries: frozenset[str] = frozenset()
+    # how often a shared tool's result was given, waited for, stale, got
+    shares: Mapping[str, int] = {}
 
 
 def dump(step: Step) -> str:

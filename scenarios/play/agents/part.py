@@ -18,20 +18,11 @@ from scenarios.play.world.truth import drawn, filler, noise
 
 OWN = 1_000  # what it found out itself weighs more than anybody's word
 TRIES = 2  # times that it tries to find out what fails
-WORLD = (
-    "work",
-    "investigate",
-    "submit",
-    "decide",
-)  # tools that are no part of a memory
+# tools that are no part of a memory
+WORLD = ("work", "investigate", "submit", "decide")
 CHATTER = 40  # words of a note on progress
-AUTHORITY = {
-    "CTO": 100,
-    "project": 80,
-    "engineer": 60,
-    "QA": 60,
-    "specialist": 40,
-}  # by the word for a role
+# by the word for a role
+AUTHORITY = {"CTO": 100, "project": 80, "engineer": 60, "QA": 60, "specialist": 40}
 
 
 class Policy(NamedTuple):
@@ -76,9 +67,8 @@ class Part:
             ),
             60,
         )
-        self.ignores = (
-            policy.p_read <= 0
-        )  # who reads nothing of a memory does not ask it either
+        # who reads nothing of a memory does not ask it either
+        self.ignores = policy.p_read <= 0
         self.tools = {tool.name: tool.description for tool in seen.tools}
         self.done = list(_done(seen.messages))
         text = next(

@@ -101,9 +101,8 @@ class Worker(Part):
                 self.says(),
                 (("report_blocker", {"text": f"{self.task.name} {question}"}),),
             )
-        if (
-            "report_blocker" in self.tools
-        ):  # the answer may come while it works, or be found when it looks
+        # the answer may come while it works, or be found when it looks
+        if "report_blocker" in self.tools:
             if works := self._works({}, []):
                 return works
             if (

@@ -62,9 +62,8 @@ def broadcast(ground: Ground) -> Setting:
         ]
         blocks = [whole(entry).text for entry in entries]
         view = given(agent_memory, ground, "", entries)._replace(text="".join(blocks))
-        view = view._replace(
-            tokens=sum(map(ground.count, blocks))
-        )  # counts of blocks add up
+        # counts of blocks add up
+        view = view._replace(tokens=sum(map(ground.count, blocks)))
         return alone(agent_memory, (tool("append"), tool("report_blocker")), view)
 
     return Setting(context, "always", tells_all=True)
@@ -122,9 +121,8 @@ def _relayed(
     changed on the way.
     """
     facts = [fact for fact in ground.scenario.facts if fact.subject in needs]
-    believed = sorted(
-        entries, key=lambda entry: entry.authority
-    )  # of equals the newest; the last one counts
+    # of equals the newest; the last one counts
+    believed = sorted(entries, key=lambda entry: entry.authority)
     newest = {
         fact.id: statement[-1][2]
         for entry in believed
@@ -289,9 +287,8 @@ class _Cache:
 
     def __init__(self) -> None:
         self.results: dict[str, object] = {}
-        self._under_way: dict[
-            str, tuple[str, asyncio.Event]
-        ] = {}  # by whom, and until when
+        # by whom, and until when
+        self._under_way: dict[str, tuple[str, asyncio.Event]] = {}
         self._given: set[tuple[str, str]] = set()
 
     def wrap(self, tool: UserTool) -> UserTool:

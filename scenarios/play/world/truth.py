@@ -40,9 +40,8 @@ QUOTES = " \t`'\"-*."  # what models put around a name or a value
 _CANDIDATE = re.compile(r"(?<![\w-])[a-z]?[0-9][0-9a-z]*(?![\w-])")
 
 
-_SPREAD = (
-    1.2815515655446004  # how many deviations the ninth decile lies above the median
-)
+# how many deviations the ninth decile lies above the median
+_SPREAD = 1.2815515655446004
 
 
 SHORT = 16_384  # characters of a text that is looked through once
@@ -162,9 +161,8 @@ def _candidates(text: str) -> tuple[str, ...]:
     """Return words that may be values: every value has a digit as its first or second character."""
     if len(text) <= SHORT:
         return _short_candidates(text)
-    return tuple(
-        chain.from_iterable(map(_short_candidates, text.splitlines()))
-    )  # many long texts share their lines
+    # many long texts share their lines
+    return tuple(chain.from_iterable(map(_short_candidates, text.splitlines())))
 
 
 @lru_cache(8_192)

@@ -72,9 +72,8 @@ class Witness(NamedTuple):
 
     now: Callable[[], int]  # virtual milliseconds
     agent_of: Callable[[str], tuple[str, str]]  # run -> agent, task
-    readable: Callable[
-        [str, str], bool
-    ]  # agent, version: it stands in a live entry that the agent may see
+    # agent, version: it stands in a live entry that the agent may see
+    readable: Callable[[str, str], bool]
     note: Callable[..., Any]
     count: Callable[[str], int]
 

@@ -7,9 +7,8 @@ import signal
 from synapse.cli.frame.streams import abandoned, hush
 from synapse.system.typed import NoReturn
 
-_READER_CHECK = (
-    2.0  # seconds between two looks at whether anybody still reads the output
-)
+# seconds between two looks at whether anybody still reads the output
+_READER_CHECK = 2.0
 
 
 class Interruptible:

@@ -346,9 +346,8 @@ class Projector:
         """Lay what a later record says of a run over what the earlier ones said."""
         row = self.db.run("run", {"id": record.fields["run"]}).fetchone()
         fields = {**(json.loads(row[0]) if row else {}), **record.fields}
-        if (
-            "intent" in record.fields
-        ):  # who begins the same work is decided on what was begun under this key
+        # who begins the same work is decided on what was begun under this key
+        if "intent" in record.fields:
             self._put(
                 "put_keyed",
                 record.fields["intent"],

@@ -13,18 +13,15 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-BEFORE = (
-    0.6,
-    0.3,
-)  # what the messages before an entry add: an answer follows its question
+# what the messages before an entry add: an answer follows its question
+BEFORE = (0.6, 0.3)
 AFTER = (0.4, 0.2)
 ABOUT = 0.5  # what its author's name and its day add
 K = 1.2  # how soon saying a word again in the neighbourhood stops to count
 LONG = 64  # words; a text twice as long says any word more cheaply
 _WEIGHTS = (1.0, ABOUT, *BEFORE, *AFTER)
-REACH = 2 * len(
-    BEFORE
-)  # neighbours that are asked for: those that count, and those that count for them
+# neighbours that are asked for: those that count, and those that count for them
+REACH = 2 * len(BEFORE)
 
 
 def rarity(count: int, of: int) -> float:

@@ -288,9 +288,8 @@ def _ranked(query: Search, matches: Found, limit: int) -> list[Ranked]:
     authors, days = named(texts, names.pieces), Days(texts, query.now)
     chosen = seeds(matches.wanted, matches.prios, rarities, limit)
     context = seeds(matches.masks, {}, rarities, limit) if query.narrow else chosen
-    threads = query.around(
-        context if len(texts) > 1 else ()
-    )  # who looks for one word wants that word itself
+    # who looks for one word wants that word itself
+    threads = query.around(context if len(texts) > 1 else ())
     near = {
         neighbour for seq in context for neighbour in threads.near(seq) if neighbour
     }

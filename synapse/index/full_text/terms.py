@@ -16,9 +16,8 @@ MAX_WORDS = 48  # distinct words of it that are looked for
 
 _WORD = re.compile(r"[^\W_]+")
 _CYRILLIC = re.compile("[а-яё]+")
-_SCRIPT = re.compile(
-    "([\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff])"
-)  # written without spaces
+# written without spaces
+_SCRIPT = re.compile("([\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff])")
 
 # What says nothing of what a text is about: the lists in common use, and the pieces that
 # apostrophes leave.
@@ -64,9 +63,8 @@ def sought(text: str) -> list[str]:
     by_form: dict[str, str] = {}
     for text_word in telling:
         for cut in _WORD.findall(folded(text_word)):
-            by_form.setdefault(
-                form(cut), cut
-            )  # of several forms of a word, the first one
+            # of several forms of a word, the first one
+            by_form.setdefault(form(cut), cut)
     return list(by_form.values())[:MAX_WORDS]
 
 

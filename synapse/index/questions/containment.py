@@ -88,9 +88,8 @@ class _Lineage:
         self.children: dict[str, list[str]] = defaultdict(list)
         # the runs that say in an entry that they had another in sight, and when they wrote it
         self.saw: dict[str, list[tuple[str, int]]] = defaultdict(list)
-        self.plans: dict[
-            str, tuple[str, int, int]
-        ] = {}  # from when to when each was the plan
+        # from when to when each was the plan
+        self.plans: dict[str, tuple[str, int, int]] = {}
         self.of_run: dict[str, list[tuple[int, str]]] = defaultdict(list)
         self.alias: dict[str, str] = {}
         self.places: dict[str, int] = {}

@@ -84,6 +84,5 @@ def wanted(
 
 
 def _text(fields: dict[str, Any]) -> str:
-    return json.dumps(
-        fields, separators=(",", ":")
-    )  # ASCII: one line, whatever it says
+    # ASCII: one line, whatever it says
+    return json.dumps(fields, separators=(",", ":"))

@@ -100,9 +100,8 @@ class Subscription:
         self.form = form
         self._known = start_cursor(memory.store)  # up to here `agent` is declared
         self.agent = memory.access.agent()
-        self.cursor = start_cursor(
-            memory.store, since
-        )  # up to here everything was sent, or waits to be
+        # up to here everything was sent, or waits to be
+        self.cursor = start_cursor(memory.store, since)
         self.ended: End | None = None
         self._wanted = wanted
         self._check = check

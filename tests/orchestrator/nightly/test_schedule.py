@@ -30,12 +30,8 @@ ZONES = (
     " Antarctica/Troll Asia/Beirut"
     " Australia/Lord_Howe Europe/Berlin Pacific/Chatham Africa/Casablanca Asia/Jerusalem"
 ).split()
-STEADY = (
-    "Asia/Tehran",
-    "Pacific/Apia",
-    "Asia/Kathmandu",
-    "UTC",
-)  # as of today; a law may change that
+# as of today; a law may change that
+STEADY = ("Asia/Tehran", "Pacific/Apia", "Asia/Kathmandu", "UTC")
 MINUTE, HOUR, DAY = 60_000_000, 3_600_000_000, 86_400_000_000
 NIGHT = time(2, 30)
 

@@ -362,9 +362,8 @@ def test_news_is_not_lost_with_whoever_heard_it(tmp_path):
                 )
                 looking = asyncio.create_task(supervisor.hear())
                 await asyncio.sleep(0)
-                time.sleep(
-                    0.05
-                )  # it is taken off the log, and whoever asked has not been told yet
+                # it is taken off the log, and whoever asked has not been told yet
+                time.sleep(0.05)
                 looking.cancel()
                 return await asyncio.wait_for(supervisor.result(run), 10)
 

@@ -188,9 +188,8 @@ def test_one_that_was_given_stands_in_for_one_of_its_kind(monkeypatch):
     assert (
         lacks(offer(), offer(given={"claude-code": ClaudeCode()}), "claude-code") == ()
     )
-    begun = offer(
-        env=KEY, given={"anthropic": Anthropic()}
-    )  # it takes its key from the environment
+    # it takes its key from the environment
+    begun = offer(env=KEY, given={"anthropic": Anthropic()})
     assert lacks(begun, offer(given={"anthropic": Anthropic()}), "anthropic") == (
         "key ANTHROPIC_API_KEY",
     )

@@ -219,9 +219,8 @@ def test_what_is_found_out_again_is_redundant():
         0.25,
         0.25,
     )
-    assert (
-        found["duplicate_work"] == 0.5
-    )  # the second of f@0, and g, which was known; not that of f@1
+    # the second of f@0, and g, which was known; not that of f@1
+    assert found["duplicate_work"] == 0.5
     assert found["redundant_token_share"] == 0.1
 
 

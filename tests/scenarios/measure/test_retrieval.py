@@ -178,9 +178,8 @@ def test_every_unit_counts_what_it_says():
         1,
     ]
     assert [beside[f"{unit}@5"] for unit in ("session any", "session all")] == [1, 0]
-    far = retrieval.in_units(
-        found, turns, {("c", "D7:1")}, sessions
-    )  # the 13th session that is found
+    # the 13th session that is found
+    far = retrieval.in_units(found, turns, {("c", "D7:1")}, sessions)
     assert [far[f"any of k sessions@{depth}"] for depth in retrieval.DEPTHS] == [
         0,
         0,

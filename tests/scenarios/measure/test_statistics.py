@@ -37,10 +37,8 @@ def test_a_share_of_few() -> None:
     assert proportion(0, 30).lo == 0
     assert proportion(30, 30).hi == 1
     found = proportion(8, 10)
-    assert (round(found.lo, 3), round(found.hi, 3)) == (
-        0.49,
-        0.943,
-    )  # Wilson's, as textbooks have it
+    # Wilson's, as textbooks have it
+    assert (round(found.lo, 3), round(found.hi, 3)) == (0.49, 0.943)
 
 
 def test_a_saving_is_of_pairs() -> None:

@@ -85,9 +85,8 @@ def test_nights_that_know_no_summer_time_are_found_out(monkeypatch):
     right = schedule.instant
     monkeypatch.setattr(schedule, "instant", in_winter)
     found = metrics.measured(play("nightly"))
-    assert (
-        found["probe.nights.after_gap"] == 2
-    )  # on the next night, too, it is an hour late
+    # on the next night, too, it is an hour late
+    assert found["probe.nights.after_gap"] == 2
 
 
 def test_a_night_that_dies_is_gone_on_with(month, found):
@@ -96,9 +95,8 @@ def test_a_night_that_dies_is_gone_on_with(month, found):
         event for event in run.of("consolidate") if event["night"] == nightly_runs.DIED
     )
     assert event["archived"] > 1
-    late = (
-        event["t"] / 1_000 % 86_400 - (1.5 + 24 - 9) * 3_600
-    )  # behind half past two in winter
+    # behind half past two in winter
+    late = event["t"] / 1_000 % 86_400 - (1.5 + 24 - 9) * 3_600
     assert late >= 30 * 60  # not before its lease is over
     kept = {
         name: found("nightly")[f"probe.nights.{name}"]

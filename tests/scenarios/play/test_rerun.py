@@ -60,9 +60,8 @@ def test_a_line_that_was_changed_is_named(folder, capsys):
     path = str(folder / "out" / "ledger.jsonl.gz")
     runs = ledger.read(path)
     event = next(event for event in runs[2].of("spawn"))
-    event["budget"] += (
-        1  # the digest of the ledger says that something is changed, playing again says what
-    )
+    # the digest of the ledger says that something is changed, playing again says what
+    event["budget"] += 1
     number = runs[2].events.index(event) + 1
     ledger.write(path, [line for run in runs for line in ledger.lines_of(run)])
     found = rerun.rerun(path, [str(folder / "mine.yaml")])

@@ -10,9 +10,8 @@ from scenarios.measure import metrics
 from scenarios.play.harness import Counts, play
 
 SEEDS = range(21, 25)
-IDEAL = {
-    "agents": "ideal"
-}  # whoever takes in what it was told acts on it: what is left is the bell's
+# whoever takes in what it was told acts on it: what is left is the bell's
+IDEAL = {"agents": "ideal"}
 CELLS = {
     "none": {},
     "whole": {"bell_lost": 0.0},

@@ -48,9 +48,8 @@ def brain(tmp_path, monkeypatch):
     path = str(tmp_path / "brain.db")
     UnifiedBrain.migrate(str(tmp_path / "synapse.json"), str(tmp_path / "cortex"), path)
     monkeypatch.setenv("SYNAPSE_ROOT", f"{path}.log")
-    monkeypatch.setenv(
-        "SYNAPSE_AGENT", "helios"
-    )  # the one difference: whose act it is, the shell does not guess
+    # the one difference: whose act it is, the shell does not guess
+    monkeypatch.setenv("SYNAPSE_AGENT", "helios")
     with UnifiedBrain(path, "helios") as brain:
         yield brain
 

@@ -231,9 +231,8 @@ def test_search_finds_and_ranks(wrote, run):
     assert done.code == 0
     assert "users" in done.out
     assert "the users endpoint" in done.out.splitlines()[1]
-    assert (
-        done.out.splitlines()[-1] == "-- 2 found"
-    )  # the other one stands in api/endpoints
+    # the other one stands in api/endpoints
+    assert done.out.splitlines()[-1] == "-- 2 found"
     found = json.loads(run("search", "--json", "users").out)
     assert [entry["body"] for entry in found["entries"]] == [
         "the users endpoint moved to /v2/users"

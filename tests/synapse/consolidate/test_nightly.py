@@ -85,9 +85,8 @@ def test_conflicts_go_by_authority_and_ties_stay(world):
     assert live(mem)[one.id].disputed == (other.id,)
     assert live(mem)[other.id].disputed == (one.id,)
     clock.advance("2d")
-    assert {winner.id, passing.id} <= set(
-        live(mem)
-    )  # an outranked one comes back when the winner's time is up
+    # an outranked one comes back when the winner's time is up
+    assert {winner.id, passing.id} <= set(live(mem))
 
 
 def test_near_duplicates_become_one_that_counts_for_the_least(world):
@@ -252,9 +251,8 @@ def test_a_merge_wakes_nobody_again(world):
     assert not wakes(made, sleeper)
     assert [to.tier for to in route(made, mem.agents())] == ["next"] * 5
     assert not wakes(made._replace(tags=(), trust="unverified"), sleeper)
-    assert wakes(
-        made._replace(author="a"), sleeper
-    )  # a tag that anybody can write keeps nobody asleep
+    # a tag that anybody can write keeps nobody asleep
+    assert wakes(made._replace(author="a"), sleeper)
 
 
 def test_what_is_past_its_time_is_filed_by_month_and_whole(world):

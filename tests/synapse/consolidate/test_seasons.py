@@ -74,9 +74,8 @@ class Team:
                 Agent(id, role=role, read=("*",), write=("*",), teams=("core",))
             )
         mem.register(Agent("guest", role="engineer", read=("*",), write=("status/*",)))
-        self.holds = defaultdict(
-            list
-        )  # subject: what was said of it and not outdone since
+        # subject: what was said of it and not outdone since
+        self.holds = defaultdict(list)
         self.superseded = defaultdict(list)
         self.places = {}  # subject: its namespace, its wording, its topic
         self.nights, self.views = [], []

@@ -162,9 +162,8 @@ def test_an_id_that_is_taken_becomes_the_next_one_and_so_do_all_its_names():
         f"item:{new}",
         "item:syn-2001-09-09-001",
     ]
-    assert (
-        added[6].fields["note"] == "syn-2001-09-09-002"
-    )  # what was said is not changed
+    # what was said is not changed
+    assert added[6].fields["note"] == "syn-2001-09-09-002"
     assert added[7].id == "syn-2001-09-09-007"
     assert [(each.id, each.path) for each in result.moved] == [
         ("syn-2001-09-09-002", "entries/a.md")
@@ -230,10 +229,8 @@ def test_places_in_their_log_become_places_in_ours():
     added = decoded(merged(OURS, theirs).lines)
     fields = [each.fields for each in added]
     assert added[0].seq == 6
-    assert [each["cursor"] for each in fields[1:3]] == [
-        3,
-        2,
-    ]  # no further than both saw
+    # no further than both saw
+    assert [each["cursor"] for each in fields[1:3]] == [3, 2]
     assert fields[3]["reviews"] == [[6, True], [1, False]]
     assert fields[3]["holds"] == [[6, 1]]
     assert fields[4]["acts"] == [6, 2]

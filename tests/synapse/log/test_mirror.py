@@ -17,9 +17,8 @@ def test_the_folder_of_a_thread_goes_with_its_messages_and_comes_back(tmp_path):
             memory.register(synapse.Agent(id))
         first = Mail(memory.as_agent("helios")).send("nova", "one")
         folder = f"{root}/messages/{first.thread}"
-        assert Mail(other.as_agent("nova")).reply(
-            first.id, "two"
-        )  # the other holds the folder open, too
+        # the other holds the folder open, too
+        assert Mail(other.as_agent("nova")).reply(first.id, "two")
         both = [
             entry.id for entry in memory.as_agent("operator").read(namespace="mail")
         ]

@@ -463,9 +463,8 @@ def front(kind, more="", namespace="", author="eng-a"):
 def settle(mem, monkeypatch):
     from synapse.log import adopt
 
-    monkeypatch.setattr(
-        adopt, "SETTLED", 2.0**-30
-    )  # a file is finished at once, also for the first look
+    # a file is finished at once, also for the first look
+    monkeypatch.setattr(adopt, "SETTLED", 2.0**-30)
     mem.store.refresh(force=True)
 
 

@@ -107,11 +107,8 @@ MADE = {
     synapse.Mail: mail,
     synapse.SharedMemoryStore: store,
 }
-APART = {
-    "close",
-    "follow",
-    "migrate",
-}  # `close` takes the place away, `follow` waits, `migrate` is another's
+# `close` takes the place away, `follow` waits, `migrate` is another's
+APART = {"close", "follow", "migrate"}
 KNOWLEDGE = ("remember", "atom", "link", "links_of", "forget", "uses_of")
 RIGHT |= {
     "subject": "s", "action": "a", "outcome": "o", "consequences": "c", "cause": "atom_0123456789ab",
@@ -228,9 +225,8 @@ def test_a_brain_says_so_too(kind, name, wrong, tmp_path):
 
         def make():
             brain = opened.enter_context(UnifiedBrain(str(next(places)), "eng-a"))
-            brain.send(
-                "lead", "s", "text"
-            )  # who is met is registered, whatever becomes of the message
+            # who is met is registered, whatever becomes of the message
+            brain.send("lead", "s", "text")
             return brain
 
         tried(make, kind, name, wrong)

@@ -303,9 +303,8 @@ def test_one_that_is_refused_for_ever_holds_up_no_other(root, mem, receiver):
         assert wait_for(lambda: len(box.waiting) == 1)
         assert box.low() < next(iter(box.waiting.values())).seq
     state = outbox.read_state(outbox.folder_of(mem.store), "chat")
-    assert (
-        len(state["settled"]) == 19
-    )  # behind the cursor, which did not pass the bad one
+    # behind the cursor, which did not pass the bad one
+    assert len(state["settled"]) == 19
     assert bad not in ids_taken(receiver)
 
 

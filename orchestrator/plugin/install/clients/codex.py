@@ -21,10 +21,8 @@ from orchestrator.plugin.install.assets import assets, fill_template, programs
 from orchestrator.plugin.install.change import Block, Change, Finding, Json, Target
 
 HOOKS, CONFIG = "hooks.json", "config.toml"
-SECONDS, LAST_SECONDS = (
-    10,
-    3,
-)  # that a hook may take; Codex allows a session's last no more than 3
+# that a hook may take; Codex allows a session's last no more than 3
+SECONDS, LAST_SECONDS = (10, 3)
 WITHIN = 20.0  # seconds for Codex to say what it knows of its hooks
 MCP = """\
 [mcp_servers.synapse]

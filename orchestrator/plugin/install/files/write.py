@@ -23,9 +23,8 @@ class Edit(NamedTuple):
     old: bytes | None
     new: bytes | None
     mode: int | None = None
-    folders: tuple[
-        str, ...
-    ] = ()  # to be removed with the file, where they are empty then
+    # to be removed with the file, where they are empty then
+    folders: tuple[str, ...] = ()
 
     @property
     def verb(self) -> str:

@@ -96,9 +96,8 @@ def test_unread_results(office, run):
         office.end(
             id, turns=int(id != "free"), entry=f"syn-{id}", summary=f"{id} result"
         )
-    office.begin(
-        "of-a-client", parent="lead-1", root="lead-1", attached="s1"
-    )  # which hands its result on
+    # which hands its result on
+    office.begin("of-a-client", parent="lead-1", root="lead-1", attached="s1")
     office.end("of-a-client", turns=1, entry="syn-c", summary="its result")
     office.begin("waits", parent="lead-2", root="lead-2")
     office.end("waits")

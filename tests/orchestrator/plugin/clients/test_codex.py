@@ -49,11 +49,8 @@ def test_a_sub_agent_of_either_generation_is_spawned_by_what_can_be_read():
         "CHILD task: read a.txt",
         "explorer",
     )
-    assert (new.kind, new.prompt, new.type) == (
-        "spawn",
-        "reader",
-        None,
-    )  # the message is sealed by its provider
+    # the message is sealed by its provider
+    assert (new.kind, new.prompt, new.type) == ("spawn", "reader", None)
 
 
 def test_the_end_of_a_sub_agent_names_its_own_transcript():

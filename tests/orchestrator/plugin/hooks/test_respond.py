@@ -328,9 +328,8 @@ def test_an_entry_that_no_client_takes_whole_comes_as_a_pointer(client, memory, 
         )
     assert max(map(len, texts)) <= CAP
     told = [sum(f"`synapse read {id}`" in text for text in texts) for id in ids]
-    assert told == (
-        [1] * 3 if when == "after" else [2] * 3
-    )  # at the start, and beside the file that it names
+    # at the start, and beside the file that it names
+    assert told == ([1] * 3 if when == "after" else [2] * 3)
 
 
 # -- the look before a call ------------------------------------------------------------------------

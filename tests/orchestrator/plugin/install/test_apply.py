@@ -273,9 +273,8 @@ def test_two_projects_share_the_plugins_files(target: Target) -> None:
     uninstall(target)
     assert os.path.exists(target.hook)
     assert not os.path.exists(settings(target))
-    apply.carry_out(
-        apply.prepare_removal(target, plan(target))
-    )  # once more, and it is not installed
+    # once more, and it is not installed
+    apply.carry_out(apply.prepare_removal(target, plan(target)))
     assert os.path.exists(target.hook)
     uninstall(other)
     assert not os.path.exists(target.folder)

@@ -85,9 +85,10 @@ def test_without_an_id_the_client_s_process_says_which_session_it_is(session, me
     assert agent_memory_of(memory, "claude-code", Caller(), os.getpid()).id == "lead"
     other = Client(memory, session.folder, "s2")
     other("SessionStart", source="startup")
+    # two: nobody can say which
     assert (
         agent_memory_of(memory, "claude-code", Caller(), os.getpid()).writer.run is None
-    )  # two: nobody can say which
+    )
 
 
 def test_the_call_of_another_session_is_not_taken_for_one_s_own(session, memory):

@@ -207,9 +207,8 @@ def test_a_changed_registration_ends_the_stream(site, listen):
     closed = until(frames, "closed")
     assert closed.get("code", 1012) == 1012
     assert f"since={last['cursor']}" in closed.get("reason", f"since={last['cursor']}")
-    for _ in range(
-        50
-    ):  # a client that is back before the server looked again is sent away again
+    # a client that is back before the server looked again is sent away again
+    for _ in range(50):
         again = listen(site.address, token, since=last["cursor"])
         told = current(again)
         again.close()
