@@ -171,9 +171,7 @@ class Costs:
         # our own counts are nearer
         if usage.estimated and (session.engine.takes_tools or not usage.input_tokens):
             usage = Usage(
-                counter.theirs(counted),
-                counter.theirs(counter.count(turn.text)),
-                estimated=True,
+                counter.theirs(counted), counter.theirs(counter.count(turn.text))
             )
         price, cost = (
             self.price(session, turn.model or session.config.model),
