@@ -319,6 +319,7 @@ def _bound(key: str, value: object, where: str) -> float | None:
 
 def _span(text: str) -> float:
     try:
-        return (parse_ttl(text) or 0) / 1_000_000
+        span = parse_ttl(text)
     except InvalidEntry:
-        return -1.0
+        span = None
+    return -1.0 if span is None else span / 1_000_000

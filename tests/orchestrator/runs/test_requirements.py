@@ -60,6 +60,13 @@ def lacks(begun, here, *names):
     )
 
 
+def test_a_tool_is_the_same_in_whatever_order_its_schema_is_written():
+    one = tool_of(look_wider, name="look").tool
+    other = one._replace(schema=dict(reversed(one.schema.items())))
+    assert list(one.schema) != list(other.schema)
+    assert requirements.signatures([one]) == requirements.signatures([other])
+
+
 @pytest.mark.parametrize(
     ("there", "here", "lacking"),
     [

@@ -54,6 +54,7 @@ def test_a_workspace_declares_its_own():
         ("limits: {run: {usd: -1}}", "usd is"),
         ("limits: {run: {turns: 1.5}}", "turns is 1.5"),
         ("limits: {run: {seconds: soon}}", "seconds is 'soon'"),
+        ("limits: {run: {seconds: never}}", "seconds is 'never'"),
         ("limits: {zone: Nowhere/Town}", "zone 'Nowhere/Town'"),
         ("limits: {department: {frontend: 3}}", "frontend: 3 is not a table"),
     ],

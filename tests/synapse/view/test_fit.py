@@ -6,6 +6,7 @@ import pytest
 
 from synapse.model.agents import Agent
 from synapse.model.entry import SECOND, Entry
+from synapse.model.worth import IMPORTANT, NAMED, NEAR, Worth
 from synapse.view.block import POINTER, WHOLE, Block
 from synapse.view.layout import Offer, Page, Scale
 from synapse.view.view import (
@@ -187,3 +188,62 @@ def test_what_is_left_out_is_counted_whether_the_task_asks_for_it_or_not(about):
     assert "3 important" in built.markdown()
     whole = build(entries, Agent("eng"), DAY, bodies, about=about)
     assert [whole.markdown().count(entry.id) for entry in entries] == [1, 1, 1]
+
+
+# -- what pays -------------------------------------------------------------------------------------
+
+PAYS = Worth(1_000, 1.0, {IMPORTANT: 1.0, NAMED: 1.0, NEAR: 0.0}, 0, 10_000, 0)
+
+
+def important(count, size=150):
+    return [
+        critical(number, size=size)._replace(priority="important")
+        for number in range(1, count + 1)
+    ]
+
+
+def lengths(texts):
+    return [len(text) for text in texts], False
+
+
+def paid(entries, about=(), count=lengths, budget=None, **worth):
+    return build(
+        entries,
+        Agent("eng"),
+        DAY,
+        count,
+        budget,
+        about=dict(about),
+        worth=PAYS._replace(**worth),
+    )
+
+
+def forms(view):
+    return {included.id[-3:]: included.form for included in view.included}
+
+
+def test_the_frame_of_the_page_takes_of_the_room_for_what_pays():
+    one, two = (paid(important(count)).tokens for count in (1, 2))
+    shown = [len(forms(paid(important(2), most=most))) for most in range(two + 200)]
+    first, second = shown.index(1), shown.index(2)
+    assert shown == sorted(shown)
+    assert (first >= one, second - first) == (True, two - one)
+    assert forms(paid(important(2), most=first)) == {"002": WHOLE}
+
+
+def test_what_a_clause_names_and_has_no_room_is_pointed_at():
+    entries = important(3, size=400)
+    about = [(seq, (1.0, True)) for seq in (1, 2)] + [(3, (1.0, False))]
+    everything = paid(entries, about)
+    assert forms(everything) == {"001": WHOLE, "002": WHOLE}
+    tight = paid(entries, about, most=everything.tokens - 1)
+    assert sorted(forms(tight).values()) == sorted((WHOLE, POINTER))
+    assert tight.tokens < everything.tokens
+    assert forms(paid(entries[2:], about[2:])) == {}
+
+
+def test_what_is_dearer_than_what_it_saves_is_left_out():
+    (entry,) = important(1)
+    cost = paid([entry]).tokens - paid([]).tokens
+    for saving, there in ((cost + 200, True), (10, False)):
+        assert bool(forms(paid([entry], saving=saving))) is there
