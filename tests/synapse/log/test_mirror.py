@@ -223,6 +223,10 @@ def test_a_folder_that_is_pruned_is_made_again_for_the_next_file(tmp_path, mirro
     mirror.prune("entries/x")
     mirror.prune("entries/y/z")
     assert os.listdir(tmp_path / "entries") == []
+    assert "entries/x" not in mirror.open
+    (tmp_path / "entries" / "new").mkdir()
+    mirror.prune("entries/new")  # which it never had open
+    assert os.listdir(tmp_path / "entries") == []
     assert mirror.place("entries/x/a.md", b"two")
     assert mirror.read("entries/x/a.md") == b"two"
 
