@@ -239,6 +239,7 @@ def test_what_a_clause_names_and_has_no_room_is_pointed_at():
     tight = paid(entries, about, most=everything.tokens - 1)
     assert sorted(forms(tight).values()) == sorted((WHOLE, POINTER))
     assert tight.tokens < everything.tokens
+    assert (tight.unfit, everything.unfit) == (1, 0)
     assert forms(paid(entries[2:], about[2:])) == {}
 
 
