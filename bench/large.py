@@ -125,10 +125,8 @@ def drops(root: str, count: int) -> Iterator[tuple[str, ...]]:
         with open(os.path.join(folder, f"note-{place}.md"), "w") as file:
             file.write(text)
     time.sleep(SETTLED)
-    what, words = (
-        f"{count:,} dropped files",
-        ("read", "--agent", READER, "--limit", "1"),
-    )
+    what = f"{count:,} dropped files"
+    words = ("read", "--agent", READER, "--limit", "1")
     yield row(what, "read, the first", cost(root, *words), count)
     with synapse.open(root) as mem:
         found = len(mem.as_agent(READER).read(namespace="api/endpoints"))

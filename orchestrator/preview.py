@@ -52,10 +52,8 @@ def preview(
     refuse_misread(store)
     role = task.role or agent.role
     model = task.model or agent.model or model
-    counter, past = (
-        Counter(model, ratio=Ratios(root).of(model)),
-        histories(Runs(store)).get((role, engine), []),
-    )
+    counter = Counter(model, ratio=Ratios(root).of(model))
+    past = histories(Runs(store)).get((role, engine), [])
     means = Means(
         by_default, "auto", _secret(root), Templates(store.root), counter, past
     )

@@ -163,13 +163,11 @@ class _Work:
     def __init__(
         self, team: Team, supervisor: Supervisor, brief: str, project: str, force: bool
     ) -> None:
-        self.team, self.supervisor, self.brief, self.project, self.force = (
-            team,
-            supervisor,
-            brief,
-            project,
-            force,
-        )
+        self.team = team
+        self.supervisor = supervisor
+        self.brief = brief
+        self.project = project
+        self.force = force
         self.runs: list[Result] = []
 
     # -- by the lead's own tool calls --------------------------------------------------

@@ -294,10 +294,8 @@ def may_vouch(
             agent=agent.id,
             action=action,
         )
-    rank, needed = (
-        authority_in(agent, entry.namespace, settings.flat),
-        max(authority, 1),
-    )
+    rank = authority_in(agent, entry.namespace, settings.flat)
+    needed = max(authority, 1)
     if agent.review_required or (rank < needed and agent.id != entry.author):
         raise Forbidden(
             f"agent {agent.id} may not {action}: it would count as {entry.author}'s, and so takes"

@@ -251,10 +251,8 @@ def _files(mem: Memory, target: str) -> Iterator[tuple[str, str]]:
         prefix = "" if inside == "." else f"{inside}/"
         folders[:] = sorted(name for name in folders if is_kept(prefix + name))
         for name in sorted(names):
-            path, to = (
-                os.path.join(folder, name),
-                os.path.normpath(os.path.join(inside, name)),
-            )
+            path = os.path.join(folder, name)
+            to = os.path.normpath(os.path.join(inside, name))
             if not is_kept(to) or os.path.islink(path) or not os.path.isfile(path):
                 continue
             try:

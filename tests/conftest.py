@@ -128,23 +128,19 @@ class EmbeddingServer(ThreadingHTTPServer):
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), _Embedding)
-        self.heard, self.calls, self.answers, self.refuses, self.dimension = (
-            [],
-            [],
-            [],
-            (),
-            512,
-        )
+        self.heard = []
+        self.calls = []
+        self.answers = []
+        self.refuses = ()
+        self.dimension = 512
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
 
     def reset(self):
-        self.heard, self.calls, self.answers, self.refuses, self.dimension = (
-            [],
-            [],
-            [],
-            (),
-            512,
-        )
+        self.heard = []
+        self.calls = []
+        self.answers = []
+        self.refuses = ()
+        self.dimension = 512
 
     def answer(self, path, asked):
         texts = asked["input"]

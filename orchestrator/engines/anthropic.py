@@ -326,10 +326,8 @@ class _Reading:
     def _spent(self, whole: bool) -> Usage:
         usage = self._usage
         texts = map(self._joined, self._deltas)
-        read, written = (
-            usage.get("cache_read_input_tokens") or 0,
-            usage.get("cache_creation_input_tokens") or 0,
-        )
+        read = usage.get("cache_read_input_tokens") or 0
+        written = usage.get("cache_creation_input_tokens") or 0
         sent, output = usage.get("input_tokens"), usage.get("output_tokens") or 0
         if not reported(sent, output, read, written):
             counted = guess(json.dumps(self._asked))

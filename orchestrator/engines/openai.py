@@ -169,12 +169,10 @@ class _Reading:
         extra: dict[str, Any],
         unreasoned: set[str],
     ) -> None:
-        self._client, self._asked, self._extra, self._unreasoned = (
-            client,
-            asked,
-            extra,
-            unreasoned,
-        )
+        self._client = client
+        self._asked = asked
+        self._extra = extra
+        self._unreasoned = unreasoned
         self._items: list[Item] = []
         self._text: list[str] = []  # of the item that has not ended
         self._arguments: list[str] = []
@@ -307,18 +305,14 @@ class _Reading:
         usage = self._ended.usage if self._ended else None
         if usage is None or not reported(usage.input_tokens, usage.output_tokens):
             texts = [json.dumps(item) for item in self._items]
-            input_tokens, output_tokens = (
-                guess(json.dumps(self._asked)),
-                guess(*texts, "".join(self._text), "".join(self._arguments)),
-            )
+            input_tokens = guess(json.dumps(self._asked))
+            output_tokens = guess(*texts, "".join(self._text), "".join(self._arguments))
             return Usage(input_tokens, output_tokens, estimated=True)
         details = (
             usage.input_tokens_details.to_dict() if usage.input_tokens_details else {}
         )
-        read, written = (
-            max(details.get("cached_tokens") or 0, 0),
-            max(details.get("cache_write_tokens") or 0, 0),
-        )
+        read = max(details.get("cached_tokens") or 0, 0)
+        written = max(details.get("cache_write_tokens") or 0, 0)
         return Usage(usage.input_tokens, usage.output_tokens, read, written)
 
 

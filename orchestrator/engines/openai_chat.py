@@ -237,10 +237,8 @@ class _Reading:
         details = (
             usage.prompt_tokens_details.to_dict() if usage.prompt_tokens_details else {}
         )
-        read, written = (
-            max(details.get("cached_tokens") or 0, 0),
-            max(details.get("cache_write_tokens") or 0, 0),
-        )
+        read = max(details.get("cached_tokens") or 0, 0)
+        written = max(details.get("cache_write_tokens") or 0, 0)
         cost = getattr(usage, "cost", None)  # OpenRouter's
         if not isinstance(cost, int | float) or cost < 0:
             cost = None

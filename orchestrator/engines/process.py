@@ -103,11 +103,9 @@ class Process:
                 "process", "", (), tuple(resume), form=form, rules=rule_list
             )
         argv = shlex.split(command) if isinstance(command, str) else command
-        self.name, self.client, self.command = (
-            client.name,
-            client,
-            tuple(argv) or (client.program,),
-        )
+        self.name = client.name
+        self.client = client
+        self.command = tuple(argv) or (client.program,)
         if not self.command[0]:
             hint = (
                 "name one under engines: in synapse.yaml, such as mine: {kind: process,"
@@ -121,12 +119,10 @@ class Process:
             )
         if report and not client.report:
             raise Rejected(f"{client.name} cannot be asked for a structured result")
-        self.model, self.permissions, self.report, self.extra = (
-            model,
-            permissions,
-            report,
-            tuple(extra),
-        )
+        self.model = model
+        self.permissions = permissions
+        self.report = report
+        self.extra = tuple(extra)
         self.env, self.keep = dict(env or {}), (*clients.BASE, *client.keeps, *keep)
         self.timeout, self.grace, self.limit = timeout, grace, limit
 

@@ -132,10 +132,8 @@ async def until(
     """Return whether the work ended before somebody interrupted it. Nothing of it goes on
     afterwards.
     """
-    task, interruption = (
-        asyncio.ensure_future(work()),
-        asyncio.ensure_future(interrupt.wait()),
-    )
+    task = asyncio.ensure_future(work())
+    interruption = asyncio.ensure_future(interrupt.wait())
     try:
         await asyncio.wait((task, interruption), return_when=asyncio.FIRST_COMPLETED)
         if task.done():

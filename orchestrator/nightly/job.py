@@ -68,10 +68,8 @@ def snapshots_of(settings: Settings) -> Snapshots | None:
     )
     if not isinstance(declared, Mapping) or set(declared) - {"dir", "keep"}:
         raise wrong
-    directory, keep = (
-        os.path.expanduser(str(declared.get("dir") or "")),
-        declared.get("keep"),
-    )
+    directory = os.path.expanduser(str(declared.get("dir") or ""))
+    keep = declared.get("keep")
     if not os.path.isabs(directory) or not (
         keep is None or (type(keep) is int and keep > 0)
     ):

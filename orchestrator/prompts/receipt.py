@@ -125,10 +125,8 @@ def load(text: str) -> Receipt:
         for name, value in json.loads(text).items()
         if name in Receipt._fields
     }
-    fields["tools"], fields["roster"] = (
-        tuple(fields["tools"]),
-        tuple(fields.get("roster", ())),
-    )
+    fields["tools"] = tuple(fields["tools"])
+    fields["roster"] = tuple(fields.get("roster", ()))
     fields["included"] = tuple(
         (id, tokens, form, *(why or ("",)))
         for id, tokens, form, *why in fields["included"]

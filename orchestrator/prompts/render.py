@@ -216,12 +216,10 @@ def fenced(
     before, marker, after = rendered.partition("".join(marks.values()))
     is_once = marker and rendered.lower().count(mark) == len(marks)
     if not is_once or fence in rendered or before[-1:] not in ("", "\n"):
-        kind, path = (
-            "{{ opening }}{{ "
-            + value
-            + " }}{{ closing -}} in lines of their own, once",
-            templates.path(name),
+        kind = (
+            "{{ opening }}{{ " + value + " }}{{ closing -}} in lines of their own, once"
         )
+        path = templates.path(name)
         raise BrokenTemplate(f"{path} has to have {kind}", file=path, line=1)
     opening, closing = tags(fence)
     return f"{before}{opening}{body}{closing}{after}"

@@ -102,10 +102,8 @@ def detail(source: Source, run: Fields) -> Detail:
 def account_of(row: RunRow, lines: list[Line], taken: list[Step]) -> Account:
     """Return what the ledger and the steps tell of where the tokens went."""
     tokens = ledger.by_label(lines)
-    memory, total = (
-        sum(tokens.get(name, 0) for name in COORDINATION),
-        sum(tokens.values()),
-    )
+    memory = sum(tokens.get(name, 0) for name in COORDINATION)
+    total = sum(tokens.values())
     resent = sum(
         segment.tokens for line in lines for segment in line.sent if not segment.first
     )

@@ -173,10 +173,8 @@ class Costs:
             usage = Usage(
                 counter.theirs(counted), counter.theirs(counter.count(turn.text))
             )
-        price, cost = (
-            self.price(session, turn.model or session.config.model),
-            usage.cost,
-        )
+        price = self.price(session, turn.model or session.config.model)
+        cost = usage.cost
         if cost is None and price is not None:
             cost = prices.cost(price, usage)
         tokens = usage.input_tokens + usage.output_tokens or counted

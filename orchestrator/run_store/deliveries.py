@@ -142,10 +142,8 @@ class Deliveries:
     def wake_text(self, session: Session, news: list[News]) -> tuple[str, list[str]]:
         """Return what a session is told of the news, and the entries that stand in it whole."""
         reader = registered(self.store, session.run.agent).joined(session.run.project)
-        entries, reach = (
-            wake.standing(self.store, news, reader),
-            render.Reach(tuple(session.first["tools"])),
-        )
+        entries = wake.standing(self.store, news, reader)
+        reach = render.Reach(tuple(session.first["tools"]))
         commands = reach.follows_commands or not session.engine.takes_tools
         blocks = wake.blocks(entries, news, commands)
         rendered = [

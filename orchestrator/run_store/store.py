@@ -281,10 +281,8 @@ class RunStore:
 
     def _open_prompt(self, run: Run, engine: Engine, folder: Folder) -> dict[str, Any]:
         """Make the prompt, and all that is to be known of it."""
-        agent_memory, counter = (
-            self.agent_memory(run),
-            self.costs.counter(run.fields["model"]),
-        )
+        agent_memory = self.agent_memory(run)
+        counter = self.costs.counter(run.fields["model"])
         past = self._pasts(run.fields["role"], run.fields["engine"])
         means = Means(
             self.context, self.memory_tools, self.secret, self.templates, counter, past
@@ -431,10 +429,8 @@ class RunStore:
             )
         try:
             entry, untold = self.write_notes(run, notes)
-            entry, fields["why"] = (
-                outcome.blocker or entry,
-                "; ".join(filter(None, (outcome.why, untold))),
-            )
+            entry = outcome.blocker or entry
+            fields["why"] = "; ".join(filter(None, (outcome.why, untold)))
             ended = self.runs.end(run, outcome.status, entry=entry, **fields)
         except Conflict as stale:
             self.costs.budget.leave(run.id)

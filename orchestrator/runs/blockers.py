@@ -30,12 +30,10 @@ class Blockers:
         agent_memory: Callable[[Run], AgentMemory],
         write: Write,
     ) -> None:
-        self.store, self.runs, self.agent_memory, self.write = (
-            store,
-            runs,
-            agent_memory,
-            write,
-        )
+        self.store = store
+        self.runs = runs
+        self.agent_memory = agent_memory
+        self.write = write
 
     def report(self, run: Run, outcome: Outcome, number: int) -> str | None:
         """Return the entry that says what blocks a run which may go on once it is answered:

@@ -136,11 +136,9 @@ class Result(NamedTuple):
 def result_of(run: str, fields: Mapping[str, object], text: str) -> Result:
     """Return the result of a run that has ended, from its record."""
     usage, overhead = fields.get("usage"), fields.get("overhead")
-    debt, cost, warnings = (
-        fields.get("debt"),
-        fields.get("cost"),
-        fields.get("warnings"),
-    )
+    debt = fields.get("debt")
+    cost = fields.get("cost")
+    warnings = fields.get("warnings")
     return Result(
         status=str(fields.get("status", "failed")),
         text=text,

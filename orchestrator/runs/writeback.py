@@ -42,10 +42,8 @@ def settle(run: str, project: str, outcome: Outcome) -> list[Note]:
     again; of an end that is the operator's business, none is."""
     if outcome.operational or (outcome.blocker and not outcome.below):
         return []
-    result, output = (
-        summary(outcome.text),
-        f"runs/{run}/output.md" if outcome.text else None,
-    )
+    result = summary(outcome.text)
+    output = f"runs/{run}/output.md" if outcome.text else None
     if outcome.status == "blocked" and not outcome.below:
         body = _body("Blocked", outcome.why or result)
         return [Note(body, f"blockers/{project}", "critical", "blocked", output)]

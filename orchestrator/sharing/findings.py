@@ -124,14 +124,10 @@ class Findings:
         longest: float,
     ) -> Look:
         """Return the look with the claim that was taken, or with who else holds the work."""
-        writer, minutes = (
-            agent_memory.writer,
-            min(max(MINUTES, ceil(longest / 30)), claims.LONGEST),
-        )
-        claim, dead_runs = (
-            claims.holder(self.store, claims.named(act.work), now),
-            set[str | None](),
-        )
+        writer = agent_memory.writer
+        minutes = min(max(MINUTES, ceil(longest / 30)), claims.LONGEST)
+        claim = claims.holder(self.store, claims.named(act.work), now)
+        dead_runs = set[str | None]()
         if claim is not None and (claim.agent, claim.run) == (writer.id, writer.run):
             if claim.until - now > minutes * 30 * SECOND:
                 return look._replace(claimed=True)

@@ -315,10 +315,8 @@ class _Connection(BaseHTTPRequestHandler):
     def _check_window(
         self, wire: ModuleType, asked: Asked, fault: Fault | None
     ) -> None:
-        sent, window = (
-            self.server.owner.cache.count(asked.blocks),
-            self.server.owner.window,
-        )
+        sent = self.server.owner.cache.count(asked.blocks)
+        window = self.server.owner.window
         if fault and fault.kind == "context":
             window = sent - 1
         if window is not None and sent > window:

@@ -55,10 +55,8 @@ def read(body: Mapping[str, Any]) -> Asked:
     messages: list[Message] = []
     open_calls: set[str] = set()
     for message in body["messages"]:
-        role, text = (
-            message["role"],
-            "\n".join(texts_of(message.get("content"), ("text",))),
-        )
+        role = message["role"]
+        text = "\n".join(texts_of(message.get("content"), ("text",)))
         open_calls = _check(message, open_calls)
         blocks += [Block(role, text)] if text else []
         if role in ("system", "developer"):

@@ -174,10 +174,8 @@ def build(annotation: Any, value: Any) -> Any:
 def _of_table(
     schema: Mapping[str, Any], value: Mapping[Any, object], where: str
 ) -> list[str]:
-    properties, additional = (
-        schema.get("properties", {}),
-        schema.get("additionalProperties", True),
-    )
+    properties = schema.get("properties", {})
+    additional = schema.get("additionalProperties", True)
     before = f"{where}." if where else ""
     errors = [
         f"{before}{name}: is missing"

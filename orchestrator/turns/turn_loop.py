@@ -73,10 +73,8 @@ class TurnLoop:
         """Take turns until the run ends, and return its outcome. A session that is cancelled
         without a reason can be continued.
         """
-        limit, self.session.task = (
-            asyncio.timeout(self.session.config.seconds),
-            asyncio.current_task(),
-        )
+        limit = asyncio.timeout(self.session.config.seconds)
+        self.session.task = asyncio.current_task()
         try:
             async with limit:
                 while True:

@@ -68,13 +68,11 @@ class Agents:
     def __init__(
         self, seed: int, folder: str, cell: Cell, chances: Chances, pause: float
     ) -> None:
-        self.seed, self.folder, self.cell, self.chances, self.pause = (
-            seed,
-            folder,
-            cell,
-            chances,
-            pause,
-        )
+        self.seed = seed
+        self.folder = folder
+        self.cell = cell
+        self.chances = chances
+        self.pause = pause
 
     def __call__(self, seen: Seen) -> Move:
         who, text = asked_of(seen)

@@ -29,14 +29,12 @@ def figures(run: Run) -> dict[str, float]:
         ]
         if len({answer["version"] for answer in before}) < 2:
             continue
-        best, versions = (
-            _best(before),
-            _shown(
-                run,
-                action,
-                {str(answer["version"]) for answer in before},
-                before[-1]["t"],
-            ),
+        best = _best(before)
+        versions = _shown(
+            run,
+            action,
+            {str(answer["version"]) for answer in before},
+            before[-1]["t"],
         )
         if len(best) == 1 and (versions or _shown(run, action, best, 0)):
             higher.append(action["used"] in best)

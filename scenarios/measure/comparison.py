@@ -30,10 +30,8 @@ def table(study: Study, scenarios: Mapping[str, Table]) -> list[Table]:
     """
     rows = []
     for scenario in study.scenarios:
-        kinds, params = (
-            scenarios[scenario].get("kinds", {}),
-            scenarios[scenario]["params"],
-        )
+        kinds = scenarios[scenario].get("kinds", {})
+        params = scenarios[scenario]["params"]
         for cell in _cells(study, scenario):
             row = _row(study, scenario, cell, kinds, params)
             if row is not None:

@@ -165,10 +165,8 @@ def _comparisons(study: Study, scenario: str) -> list[Table]:
 
 
 def _compared(study: Study, scenario: str, arm: str) -> Table:
-    pairs, saving = (
-        study.pairs(scenario, arm, ISOLATED),
-        study.saving(scenario, arm, ISOLATED),
-    )
+    pairs = study.pairs(scenario, arm, ISOLATED)
+    saving = study.saving(scenario, arm, ISOLATED)
     ratios = [math.log(one.tally["tokens"] / two.tally["tokens"]) for one, two in pairs]
     ours, theirs = (
         [pair[side].figures.get("task_success", 0.0) for pair in pairs]
@@ -339,15 +337,11 @@ def _break_even(study: Study, scenario: str) -> list[Table]:
     the lower end of the saving's interval is above 0 there, and for every larger team. Null where
     there is none.
     """
-    arm, teams = (
-        study.gated(scenario),
-        dict[tuple[tuple[str, Any], ...], list[tuple[int, Interval]]](),
-    )
+    arm = study.gated(scenario)
+    teams = dict[tuple[tuple[str, Any], ...], list[tuple[int, Interval]]]()
     for cell in surface(study, scenario) if arm else ():
-        group, pairs = (
-            study.of(scenario, arm or "", cell),
-            study.pairs(scenario, arm or "", ISOLATED, cell),
-        )
+        group = study.of(scenario, arm or "", cell)
+        pairs = study.pairs(scenario, arm or "", ISOLATED, cell)
         if pairs:
             settings = tuple(pair for pair in group[0].cell if pair[0] != "n")
             teams.setdefault(settings, []).append(

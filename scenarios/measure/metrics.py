@@ -105,10 +105,8 @@ def tally(run: Run) -> Figures:
         if event["interrupted"]
     }
     for event in run.of("prompt", "completion"):
-        thrown, plans = (
-            (event["run"], event["step"]) in cut,
-            coordinates.get(event["run"], False),
-        )
+        thrown = (event["run"], event["step"]) in cut
+        plans = coordinates.get(event["run"], False)
         for label, tokens, *first in event["segments"]:
             purpose = (
                 "memory"

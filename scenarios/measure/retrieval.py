@@ -217,10 +217,8 @@ def _agent(speaker: str) -> str:
 def _send(mem: synapse.Memory, conversation: str, turn: Turn) -> str:
     drawn = sha256(f"{conversation} {turn.session}".encode()).digest()
     own = sha256(f"{conversation} {turn.id}".encode()).digest()
-    fields, id = (
-        kinds.More(thread=kinds.new_thread(drawn)),
-        kinds.new_id(kinds.MESSAGE, own),
-    )
+    fields = kinds.More(thread=kinds.new_thread(drawn))
+    id = kinds.new_id(kinds.MESSAGE, own)
     author = _agent(turn.speaker)
     draft = synapse.Draft(
         turn.text, kinds.MAIL, author, id=id, kind=kinds.MESSAGE, more=fields

@@ -198,10 +198,8 @@ class Play:
         """Prepare the workspace for a run: its agents, and the entries that are there before it."""
         for member in self.scenario.agents:
             self.memory.register(declared(member))
-        background, random = (
-            self.scenario.background,
-            Random(f"{self.scenario.id} {self.seed} background"),
-        )
+        background = self.scenario.background
+        random = Random(f"{self.scenario.id} {self.seed} background")
         known_facts: list[Fact | None] = [
             fact for fact in self.scenario.facts if fact.known is not None
         ]
@@ -211,10 +209,8 @@ class Play:
             if fact is None:
                 self._speak_of_other_things(n, random)
             else:
-                agent_memory, body = (
-                    self.memory.as_agent(str(fact.known)),
-                    self.truth.state(fact.id, self.seed),
-                )
+                agent_memory = self.memory.as_agent(str(fact.known))
+                body = self.truth.state(fact.id, self.seed)
                 agent_memory.append(
                     body,
                     fact.namespace,
@@ -233,10 +229,8 @@ class Play:
         """Write an entry about other things."""
         background = self.scenario.background
         authors = background.by or tuple(self.members)
-        target, author = (
-            background.namespaces[n % len(background.namespaces)],
-            authors[n % len(authors)],
-        )
+        target = background.namespaces[n % len(background.namespaces)]
+        author = authors[n % len(authors)]
         self.memory.as_agent(author).append(
             noise(drawn(background.tokens, random), random),
             target,

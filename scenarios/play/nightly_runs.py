@@ -123,10 +123,8 @@ class _Month:
     def _day(self, day: int) -> None:
         """Write the entries of a day: other news, changed facts, and repetitions."""
         self.time.elapsed = (day - 1) * DAY
-        source, authors = (
-            self.scenario.background,
-            [member.id for member in self.scenario.agents],
-        )
+        source = self.scenario.background
+        authors = [member.id for member in self.scenario.agents]
         today: list[str] = []
         for n in range(
             self.random.randint(source.entries * 2 // 3, source.entries * 4 // 3)

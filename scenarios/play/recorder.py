@@ -59,13 +59,11 @@ class Recorder:
         truth: Truth,
         count: Any,
     ) -> None:
-        self.scenario, self.time, self.memory, self.truth, self.count = (
-            scenario,
-            time,
-            memory,
-            truth,
-            count,
-        )
+        self.scenario = scenario
+        self.time = time
+        self.memory = memory
+        self.truth = truth
+        self.count = count
         self.events: list[dict[str, Any]] = []
         self.holders: dict[str, set[str]] = {}  # version -> entries that hold it
         self.plans: dict[tuple[str, str], Plan] = {}  # of an agent and a task's text

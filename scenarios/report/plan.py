@@ -41,10 +41,8 @@ def planned(
     own = dict(cell or {})
     scenario = load(text, own)
     chosen = available(scenario, arms)
-    first, most = (
-        scenario.seed if seed is None else seed,
-        runs or (scenario.full if full else scenario.runs),
-    )
+    first = scenario.seed if seed is None else seed
+    most = runs or (scenario.full if full else scenario.runs)
     for arm in chosen:
         yield from (
             Order(name, arm, first + n, tuple(own.items()))

@@ -76,15 +76,11 @@ def _alias(prog: str, *preset: str) -> int:
 def _run(words: Sequence[str], prog: str | None, program: Program) -> int:
     name, arguments = parse.split(words)
     if name == "help" or (name is None and {"-h", "--help"} & set(arguments)):
-        name, arguments = (
-            next(
-                iter(
-                    argument for argument in arguments if not argument.startswith("-")
-                ),
-                None,
-            ),
-            ["--help"],
+        name = next(
+            iter(argument for argument in arguments if not argument.startswith("-")),
+            None,
         )
+        arguments = ["--help"]
         if name is None:
             print(program.overview(), end="")
             return 0

@@ -347,10 +347,8 @@ def _declarations(root: str, memory: Memory) -> Iterator[Finding]:
 
     log = memory.store.log
     assert isinstance(log, FilesLog)
-    folder, roles = (
-        os.path.join(root, "agents"),
-        {agent.id: agent.role for agent in memory.agents()},
-    )
+    folder = os.path.join(root, "agents")
+    roles = {agent.id: agent.role for agent in memory.agents()}
     problems = []
     names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
     for name in names:

@@ -298,10 +298,8 @@ def reputation_options(parser: Options) -> None:
 def reputation(call: Call) -> None:
     from synapse.consolidate import accounts
 
-    rows, how = (
-        accounts(call.memory, call.args.agent),
-        call.memory.store.settings.reputation,
-    )
+    rows = accounts(call.memory, call.args.agent)
+    how = call.memory.store.settings.reputation
     report = {"reputation": how, "agents": [account_json(account) for account in rows]}
     call.show(
         lambda: report,

@@ -387,10 +387,8 @@ def _merged(one: OldFact, other: OldFact) -> OldFact:
     """Merge a fact of a collection with the same fact of short-term memory, keeping the categories
     of both."""
     categories = tuple(dict.fromkeys((*one.categories, *other.categories)))
-    weight, count = (
-        max(one.importance, other.importance),
-        max(one.access_count, other.access_count),
-    )
+    weight = max(one.importance, other.importance)
+    count = max(one.access_count, other.access_count)
     return one._replace(categories=categories, importance=weight, access_count=count)
 
 

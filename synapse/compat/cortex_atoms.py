@@ -116,10 +116,8 @@ def _links(agent_memory: AgentMemory, id: str) -> list[Link]:
 
 
 def link_atoms(agent_memory: AgentMemory, arguments: Arguments, _: str | None) -> str:
-    type, strength = (
-        arguments.get("link_type", "causes"),
-        arguments.get("strength", 0.5),
-    )
+    type = arguments.get("link_type", "causes")
+    strength = arguments.get("strength", 0.5)
     stored = memory.link(
         agent_memory, arguments["from_atom_id"], arguments["to_atom_id"], type, strength
     )

@@ -330,10 +330,8 @@ def _substituted(theirs: tuple[str, ...], ours: tuple[str, ...]) -> bool:
         end < min(len(theirs), len(ours)) - start and theirs[-1 - end] == ours[-1 - end]
     ):
         end += 1
-    removed, added = (
-        set(theirs[start : len(theirs) - end]),
-        set(ours[start : len(ours) - end]),
-    )
+    removed = set(theirs[start : len(theirs) - end])
+    added = set(ours[start : len(ours) - end])
     return (
         start + end > 0
         and bool(removed)

@@ -128,10 +128,8 @@ def idleness(runs: Sequence[Measure], since: int | None, now: int) -> Iterator[s
     if last is not None and now - last > IDLE_DAYS * DAY:
         yield f"no night since {day(last)}: run `synapse defrag`, or have one run every night"
     week = runs[-WEEK:]
-    written, filed = (
-        sum(measure.written for measure in week),
-        sum(measure.filed for measure in week),
-    )
+    written = sum(measure.written for measure in week)
+    filed = sum(measure.filed for measure in week)
     if len(week) == WEEK and written > max(GROWTH * filed, FEW):
         yield (
             f"{written} entries were written in the last {WEEK} nights, and {filed} filed"

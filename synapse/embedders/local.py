@@ -110,10 +110,8 @@ def _loaded(folder: str) -> tuple[Tokenizer, Encoder]:
             del os.environ[name]
     config = _config(folder, "config.json")
     shape, longest = _shape(folder, config), _longest(folder, config)
-    tokens, weights = (
-        _path(folder, "tokenizer.json"),
-        _path(folder, "model.safetensors"),
-    )
+    tokens = _path(folder, "tokenizer.json")
+    weights = _path(folder, "model.safetensors")
     try:
         tokenizer: Tokenizer = Tokenizer.from_file(tokens)
         tokenizer.no_padding()
@@ -159,10 +157,8 @@ def _shape(folder: str, config: dict[str, Any]) -> Shape:
             folder=folder,
         )
     try:
-        layers, heads = (
-            int(config["num_hidden_layers"]),
-            int(config["num_attention_heads"]),
-        )
+        layers = int(config["num_hidden_layers"])
+        heads = int(config["num_attention_heads"])
         return Shape(
             layers, heads, float(config.get("layer_norm_eps", 1e-12)), pools[0]
         )

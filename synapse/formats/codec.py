@@ -42,10 +42,8 @@ MAX_TEXT = 2 << 20
 GENERATIONS = ("A", "B", "C")
 
 _PRIORITIES = frozenset(PRIORITIES)
-_TRUE, _FALSE = (
-    frozenset(("true", "yes", "on", "1")),
-    frozenset(("false", "no", "off", "0")),
-)
+_TRUE = frozenset(("true", "yes", "on", "1"))
+_FALSE = frozenset(("false", "no", "off", "0"))
 _COMMON = frozenset("id from to timestamp namespace priority ttl tags".split())
 _RARE = frozenset("related supersedes scope pii derived_from".split())
 _KEYS = _COMMON | _RARE | TEXTS.keys() | frozenset(kinds.known_names())

@@ -267,10 +267,8 @@ def _tree(table: Mapping[str, str]) -> Tree:
 
 # -- what a key can ask for beyond the workspace ---------------------------------------------------
 
-START, IMPORT, SEND, WRITE, RECEIVE = (
-    "start a program",
-    "import a module",
-    "send",
-    "write outside of the workspace",
-    "take in",
-)
+START = "start a program"
+IMPORT = "import a module"
+SEND = "send"
+WRITE = "write outside of the workspace"
+RECEIVE = "take in"

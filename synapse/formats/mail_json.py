@@ -128,10 +128,8 @@ def understood(row: Any) -> OldMessage:
         raise InvalidEntry(f"priority {priority!r} is not one of {', '.join(_URGENCY)}")
     if values["at"] is not None:
         micros(str(values["at"]))
-    to, sender = (
-        tuple(map(agent_id, _recipients(values["to"]))),
-        agent_id(str(values["sender"])),
-    )
+    to = tuple(map(agent_id, _recipients(values["to"])))
+    sender = agent_id(str(values["sender"]))
     acks = _acks(row, to, sender)
     metadata = row.get("metadata") or {}
     if not isinstance(metadata, Mapping):

@@ -319,11 +319,9 @@ class FilesLog(OperatorFiles):
     def _claim(self, record: Record, tail: Tail, taken: Callable[[str], bool]) -> str:
         """Return the entry's id. A wanted one is kept if it is free and not far ahead."""
         assert record.entry is not None
-        own_id, namespace, kind = (
-            record.entry.id,
-            record.entry.namespace,
-            record.entry.kind,
-        )
+        own_id = record.entry.id
+        namespace = record.entry.namespace
+        kind = record.entry.kind
         if kind != kinds.ENTRY:
             dropped = record.text is not None
             return claim(kind, own_id, tail.chain, dropped, partial(self._held, tail))

@@ -180,10 +180,8 @@ class Mirror:
         """
         folder, name = os.path.split(path)
         target, new = os.path.split(to)
-        source, destination = (
-            self._directory(folder, create=False),
-            self._directory(target),
-        )
+        source = self._directory(folder, create=False)
+        destination = self._directory(target)
         os.rename(name, new, src_dir_fd=source, dst_dir_fd=destination)
         status = os.stat(new, dir_fd=destination, follow_symlinks=False)
         if stat.S_ISREG(status.st_mode) and status.st_nlink == 1:

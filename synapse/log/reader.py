@@ -109,12 +109,10 @@ class JournalReader:
         place that was there before.
         """
         records: list[Record] = []
-        replaced, last, proof, position = (
-            self.replaced,
-            cursor,
-            "",
-            self._behind(cursor, after),
-        )
+        replaced = self.replaced
+        last = cursor
+        proof = ""
+        position = self._behind(cursor, after)
         chain = after.split(" ")[2] if after else GENESIS if cursor == 0 else None
         for step in walk(self._lines(*position), cursor, chain):
             raw, (segment, end), record, lost = step

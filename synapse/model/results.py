@@ -85,12 +85,10 @@ class UnreadPage(Page):
         visible = len(entries) + len(pointers) + sum(left)
         super().__init__(entries, cursor, lambda: visible)
         self._matched = matched
-        self.pointers, self.left, self.foot, self.tokens = (
-            tuple(pointers),
-            left,
-            foot,
-            tokens,
-        )
+        self.pointers = tuple(pointers)
+        self.left = left
+        self.foot = foot
+        self.tokens = tokens
 
     @property
     def matched(self) -> int:

@@ -74,10 +74,8 @@ def checked(thing: T) -> T:
 def fields_fit(value: Any, owner: str) -> None:
     """Refuse a named tuple with a field of another type: nothing looked when it was made."""
     for name, hint in type(value).__annotations__.items():
-        annotation, actual = (
-            str(getattr(hint, "__forward_arg__", hint)),
-            getattr(value, name),
-        )
+        annotation = str(getattr(hint, "__forward_arg__", hint))
+        actual = getattr(value, name)
         if not _check_of(annotation)(actual):
             raise refused(name, actual, annotation, f"{owner}: ")
 

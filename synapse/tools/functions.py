@@ -187,10 +187,8 @@ def _read_one(agent_memory: AgentMemory, id: str, offset: int, once: str | None)
     )
 
     def shown(n: int) -> str:
-        text, end = (
-            block.whole(entry._replace(body=entry.body[offset : offset + n])).text,
-            offset + n,
-        )
+        text = block.whole(entry._replace(body=entry.body[offset : offset + n])).text
+        end = offset + n
         position = f"(characters {offset} to {end} of {len(entry.body)}; the rest: offset {end})\n"
         return state + text + (position if end < len(entry.body) else "")
 

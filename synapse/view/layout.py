@@ -155,13 +155,11 @@ class Page:
         commands: bool,
         about: About,
     ) -> None:
-        self.entries, self.edge, self._scale, self._only, self.heavy = (
-            entries,
-            edge,
-            scale,
-            only,
-            0,
-        )
+        self.entries = entries
+        self.edge = edge
+        self._scale = scale
+        self._only = only
+        self.heavy = 0
         self.commands, self.about = commands, about
         # why entries are left out, where that is known better
         self.reasons: Mapping[int, str] = {}

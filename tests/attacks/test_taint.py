@@ -364,11 +364,9 @@ class World:
             Record.new("entry", "eng", fields | ({"saw": saw} if saw else {}), entry)
         )
         self.ids.append(record.id)
-        self.sources[record.id], self.run_of[record.id], self.at[record.id] = (
-            olds,
-            run,
-            record.at,
-        )
+        self.sources[record.id] = olds
+        self.run_of[record.id] = run
+        self.at[record.id] = record.at
         self.sight += [(run, record.at, id) for id in saw]
 
     def cycle(self):
@@ -384,11 +382,9 @@ class World:
             )
             record = self.mem.store.write(Record.new("entry", "eng", {}, entry))
             self.ids.append(record.id)
-            self.sources[record.id], self.run_of[record.id], self.at[record.id] = (
-                olds,
-                None,
-                record.at,
-            )
+            self.sources[record.id] = olds
+            self.run_of[record.id] = None
+            self.at[record.id] = record.at
 
     def play(self, steps):
         acts = (

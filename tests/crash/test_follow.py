@@ -56,10 +56,8 @@ def follow_ours(root, number, seen, total, chance):
         if chance.random() < 0.1:
             memory.close()
             memory = synapse.open(root)
-        patience, wanted = (
-            chance.choice((0.0, 0.05, 0.5)),
-            chance.choice((1, 10, 10_000)),
-        )
+        patience = chance.choice((0.0, 0.05, 0.5))
+        wanted = chance.choice((1, 10, 10_000))
         events = memory.as_agent(READERS[number % len(READERS)]).follow(
             cursor, timeout=patience
         )

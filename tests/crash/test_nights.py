@@ -105,10 +105,8 @@ def originals(mem):
 def state(mem):
     """Where each entry stands, what it says and for whom, and what is shown of it."""
     mem.store.refresh(look=True)
-    now, shown = (
-        mem.store.clock(),
-        {entry.id for entry in mem.as_agent("operator").read(limit=None)},
-    )
+    now = mem.store.clock()
+    shown = {entry.id for entry in mem.as_agent("operator").read(limit=None)}
     entries = mem.store.index.current.all(now)
     return {
         each.id: (

@@ -236,12 +236,10 @@ for n in range(8):
     time.sleep(0.005)
 attempt(lambda: len(me.read()))
 """
-    names, text = (
-        ["eng-0"] * RACERS,
-        (
-            "---\nid: syn-x-{0}\nfrom: eng-1\ntimestamp: 2026-02-01T00:00:00Z\npriority:"
-            " info\n---\n\nbody {0}\n"
-        ),
+    names = ["eng-0"] * RACERS
+    text = (
+        "---\nid: syn-x-{0}\nfrom: eng-1\ntimestamp: 2026-02-01T00:00:00Z\npriority:"
+        " info\n---\n\nbody {0}\n"
     )
     for n in range(40):
         for place in ("entries/api/x", "inbox/eng-1/new"):

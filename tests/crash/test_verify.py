@@ -405,10 +405,8 @@ def test_repair_waits_for_who_adds_to_a_page(memory, root):
     memory.store.refresh(force=True)  # so that nothing else waits for the lock
     page = next((root / "archive").iterdir())
     page.write_bytes(page.read_bytes().replace(b"body", b"b0dy"))
-    opened, late = (
-        threading.Event(),
-        block("syn-2026-02-01-99", b"filed away meanwhile"),
-    )
+    opened = threading.Event()
+    late = block("syn-2026-02-01-99", b"filed away meanwhile")
 
     def add():
         with page.open("ab") as file:

@@ -57,10 +57,8 @@ def test_a_closed_lock_leaves_no_thread_behind(tmp_path, holder):
 
 def test_a_lock_that_cannot_be_signed_is_let_go_all_the_same(tmp_path, monkeypatch):
     """On a full disk not even the holder's number can be written."""
-    lock, other = (
-        Lock(str(tmp_path / "lock")),
-        Lock(str(tmp_path / "lock"), patience=0.1),
-    )
+    lock = Lock(str(tmp_path / "lock"))
+    other = Lock(str(tmp_path / "lock"), patience=0.1)
 
     def full(*args):
         raise OSError(28, "No space left on device")

@@ -242,10 +242,8 @@ class Requests:
 
     def counted(self, arm, who):
         body = self.bodies[arm, who][COUNTED[who]]
-        tools, view = (
-            COUNT(dumped(body.get("tools", []))),
-            sum(COUNT(dumped(view)) for view in views_in(body)),
-        )
+        tools = COUNT(dumped(body.get("tools", [])))
+        view = sum(COUNT(dumped(view)) for view in views_in(body))
         return Counted(tools, view, COUNT(dumped(body)) - tools - view)
 
     def added(self, who):
@@ -354,11 +352,9 @@ def test_the_facts_have_what_was_counted(requests, table):
     name, _, older = requests.client.partition(", ")
     raw = facts.load(name).raw.get(older, {}) if older else facts.load(name).raw
     for who in CONVERSATIONS:
-        added, own, view = (
-            requests.added(who),
-            requests.own(who),
-            requests.counted(CRITICAL, who).view,
-        )
+        added = requests.added(who)
+        own = requests.own(who)
+        view = requests.counted(CRITICAL, who).view
         share = f"{100 * added.all / own:.1f} %"
         table.append(
             f"{requests.client}, {who}: {own:,} | {added.tools:,} + {added.rest:,} ="

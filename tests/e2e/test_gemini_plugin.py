@@ -32,11 +32,9 @@ class Project:
     """
 
     def __init__(self, installed, folder, rules=(RULE,)):
-        self.home, self.work, self.root = (
-            folder / "home",
-            folder / "shop",
-            folder / "shop/shared-memory",
-        )
+        self.home = folder / "home"
+        self.work = folder / "shop"
+        self.root = folder / "shop/shared-memory"
         self.path = os.pathsep.join((str(installed), os.environ["PATH"]))
         self.errors, self.bodies = "", []
         (self.home / ".gemini").mkdir(parents=True)

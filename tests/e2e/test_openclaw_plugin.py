@@ -34,10 +34,8 @@ class Claw:
 
     def __init__(self, installed, folder, rules=(RULE,)):
         self.home, self.work = folder / "home", folder / "shop"
-        self.root, self.config = (
-            self.work / "shared-memory",
-            folder / "home/.openclaw/openclaw.json",
-        )
+        self.root = self.work / "shared-memory"
+        self.config = folder / "home/.openclaw/openclaw.json"
         self.env = {
             "HOME": str(self.home),
             "PATH": os.pathsep.join((str(installed), os.environ["PATH"])),

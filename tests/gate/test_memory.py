@@ -266,10 +266,8 @@ def walk_search(me, world):
         yield mode, found, right, False
     for known in world.known[:: len(world.known) // 20]:
         hits = me.search(known.word, limit=1_000, mode="meaning")
-        ids, all_live = (
-            {hit.id for hit in hits},
-            world.live(me.id, states={*LIVE, *MAIL}),
-        )
+        ids = {hit.id for hit in hits}
+        all_live = world.live(me.id, states={*LIVE, *MAIL})
         yield (
             ("meaning", known),
             [*hits],

@@ -46,10 +46,8 @@ MEMORY = {
     "tell": WHOLE,
     "verify": NONE,
 }
-VALUE, ERROR = (
-    "a value; reads nothing",
-    "an error; what it says is compared by `refusals`",
-)
+VALUE = "a value; reads nothing"
+ERROR = "an error; what it says is compared by `refusals`"
 PUBLIC = {
     "Memory": "its methods have rows in MEMORY",
     "AgentMemory": "its methods have rows in SEAT",

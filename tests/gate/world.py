@@ -134,10 +134,8 @@ class World:
         return entry
 
     def known_as_fact(self, author, namespace):
-        word, id = (
-            f"word{len(self.known):04d}",
-            kinds.new_id("fact", len(self.known).to_bytes(6, "little")),
-        )
+        word = f"word{len(self.known):04d}"
+        id = kinds.new_id("fact", len(self.known).to_bytes(6, "little"))
         draft = Draft(
             f"common {word} end",
             namespace,
@@ -152,10 +150,8 @@ class World:
         )
 
     def said(self, state, author, to):
-        word, id = (
-            f"word{len(self.known):04d}",
-            kinds.new_id("message", len(self.known).to_bytes(6, "little")),
-        )
+        word = f"word{len(self.known):04d}"
+        id = kinds.new_id("message", len(self.known).to_bytes(6, "little"))
         more = kinds.More(
             thread=kinds.new_thread(bytes([len(self.known) % 3] * 16)),
             subject=f"about {word}",
@@ -365,10 +361,8 @@ def threads_of(world):
 GHOST_THREAD = kinds.new_thread(b"no such thread..")
 # `Memory` is the operator's: it shows everything, or nothing of any entry.
 WHOLE, NONE = "the operator's, and a spawned run is refused", "tells of no entry"
-ASKED, ACT = (
-    "asks the seat or its mail; walked by `brain_faults`",
-    "an act of the seat's, or of its mail",
-)
+ASKED = "asks the seat or its mail; walked by `brain_faults`"
+ACT = "an act of the seat's, or of its mail"
 
 
 def samples(world, reader):

@@ -214,10 +214,8 @@ def honest_burial(memory, id):
     """Whether an entry is hidden by one that its author, or somebody above it, may have written
     there.
     """
-    fate, old = (
-        memory.as_agent("operator").fate(id),
-        memory.as_agent("operator").get(id),
-    )
+    fate = memory.as_agent("operator").fate(id)
+    old = memory.as_agent("operator").get(id)
     by = memory.as_agent("operator").get(fate.by)
     return by.trust != "unverified" and (
         by.author == old.author or by.authority >= old.authority

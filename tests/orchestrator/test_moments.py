@@ -91,10 +91,8 @@ def test_a_call_is_held_once_and_then_made(ground):
 
 def test_it_is_not_in_the_prompt_and_wakes_nobody(ground):
     here, _ = ground()
-    entry, loud = (
-        rule(here),
-        rule(here, body="Nobody pushes today.", priority="critical"),
-    )
+    entry = rule(here)
+    loud = rule(here, body="Nobody pushes today.", priority="critical")
     result = here.spawn("Push it", "eng-a", "web")
     first = steps.read(here.folder(result.run).lines("steps.jsonl"))[0]
     assert entry.id not in first.fields["memory"]

@@ -294,19 +294,13 @@ def test_a_race_that_was_lost_counts_as_no_child(world):
     of its parent.
     """
     here = world(lambda seen: "Done.")
-    budget, agent = (
-        here.supervisor.run_store.costs.budget,
-        here.supervisor.run_store.agent("eng-a"),
-    )
-    parent, task = (
-        here.known(here.spawn("Lead it", "lead").run),
-        Task("The very same", "eng-a"),
-    )
+    budget = here.supervisor.run_store.costs.budget
+    agent = here.supervisor.run_store.agent("eng-a")
+    parent = here.known(here.spawn("Lead it", "lead").run)
+    task = Task("The very same", "eng-a")
     here.time.elapsed += 3_600
-    admit, about = (
-        budget.admit,
-        (here.supervisor._pool.for_task, here.supervisor._pool.defaults(None)),
-    )
+    admit = budget.admit
+    about = (here.supervisor._pool.for_task, here.supervisor._pool.defaults(None))
 
     def beaten(run, holder, where):
         budget.admit = admit

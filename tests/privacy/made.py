@@ -267,11 +267,9 @@ def _card(draw):
 
 
 def _birth(draw):
-    year, month, day = (
-        draw.randrange(1940, 2006),
-        draw.randrange(1, 13),
-        draw.randrange(1, 29),
-    )
+    year = draw.randrange(1940, 2006)
+    month = draw.randrange(1, 13)
+    day = draw.randrange(1, 29)
     return draw.choice(
         (
             f"{year}-{month:02d}-{day:02d}",

@@ -45,12 +45,10 @@ def test_what_agents_find_out_by_themselves_can_be_wrong_or_fail(figures):
 
 
 def test_an_agents_first_attempt_comes_out_alike_in_every_arm():
-    scenario, count = (
-        files.load(
-            files.find("redundant_discovery"), {"n": 6, "err": 0.4, "agents": "ideal"}
-        ),
-        Counts(),
+    scenario = files.load(
+        files.find("redundant_discovery"), {"n": 6, "err": 0.4, "agents": "ideal"}
     )
+    count = Counts()
     used = []
     for arm in ("isolated", "placebo"):
         run = play(scenario, arm, 11, count)

@@ -75,10 +75,8 @@ def test_without_the_memory_it_goes_worse(played, name):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", ["landing_pages", "telephone", "api_migration_wake"])
 def test_a_placebo_does_nothing_but_cost_its_tokens(played, name, kind):
-    isolated, placebo = (
-        played(name, "isolated", kind=kind),
-        played(name, "placebo", kind=kind),
-    )
+    isolated = played(name, "isolated", kind=kind)
+    placebo = played(name, "placebo", kind=kind)
     for kind in ("verdict", "discovery", "action"):
         assert [told(event) for event in placebo.of(kind)] == [
             told(event) for event in isolated.of(kind)
@@ -329,10 +327,8 @@ def missed(found, gates):
 @pytest.mark.parametrize("what", DELETED)
 def test_what_is_deleted_from_the_product_is_missed(copied, count, what):
     *_, name, arm = DELETED[what]
-    whole, seed = (
-        files.load(files.find(name), {"agents": "ideal"}),
-        SEED_OF.get(what, 21),
-    )
+    whole = files.load(files.find(name), {"agents": "ideal"})
+    seed = SEED_OF.get(what, 21)
     known = (
         {"co_memory <= 0.05"}
         if name in ("landing_pages", "redundant_discovery")

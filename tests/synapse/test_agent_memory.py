@@ -258,10 +258,8 @@ def test_whose_winner_is_gone_comes_back(mem, me):
 
 
 def test_resolve(mem, me):
-    mine, theirs = (
-        me.append("mine", "blockers/x"),
-        mem.as_agent("lead").append("theirs", "blockers/x"),
-    )
+    mine = me.append("mine", "blockers/x")
+    theirs = mem.as_agent("lead").append("theirs", "blockers/x")
     me.resolve(mine.id, note="fixed")
     assert me.fate(mine.id)[:2] == ("resolved", "eng-a")
     with pytest.raises(Forbidden):

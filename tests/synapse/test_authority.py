@@ -399,10 +399,8 @@ def test_by_one_author_the_newer_replaces_the_older():
 
 
 def test_higher_authority_wins_until_it_lapses():
-    low, high = (
-        entry(1, topic="t", expires=900),
-        entry(2, "lead", 80, topic="t", expires=500),
-    )
+    low = entry(1, topic="t", expires=900)
+    high = entry(2, "lead", 80, topic="t", expires=500)
     assert standing(low, high).hidden == {1: 500}
     assert standing(low._replace(seq=3, at=3), high).hidden == {3: 500}
     assert standing(low, high._replace(expires=NEVER)).hidden == {1: NEVER - 1}
@@ -431,11 +429,9 @@ def test_superseding_takes_effect_without_a_topic():
 
 
 def test_two_that_supersede_the_same_one_are_rivals():
-    old, one, two = (
-        entry(1),
-        entry(2, "eng-b", replaces=("syn-1",)),
-        entry(3, "eng-c", replaces=("syn-1",)),
-    )
+    old = entry(1)
+    one = entry(2, "eng-b", replaces=("syn-1",))
+    two = entry(3, "eng-c", replaces=("syn-1",))
     assert standing(old, one, two) == (
         {1: NEVER},
         {2: frozenset({3}), 3: frozenset({2})},

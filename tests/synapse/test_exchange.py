@@ -80,13 +80,11 @@ def test_ids_of_others_go_out_and_in_again(tmp_path):
         str(tmp_path / "w"), clock=FrozenClock("2026-02-01T23:59:59Z")
     ) as mem:
         mem.register(Agent("eng-a", read=("api/*",), write=("api/*",)))
-        me, ids = (
-            mem.as_agent("eng-a"),
-            (
-                "syn-65b2f0c4a1d3e5f607182930",
-                "syn-2026-02-01-007",
-                "syn-2026-01-31-005",
-            ),
+        me = mem.as_agent("eng-a")
+        ids = (
+            "syn-65b2f0c4a1d3e5f607182930",
+            "syn-2026-02-01-007",
+            "syn-2026-01-31-005",
         )
         for id in (None, *ids, None):
             entry = me.append("text", "api/x")

@@ -898,10 +898,8 @@ def test_what_cannot_be_seen_is_not_told(command, root):
             writer(root) as write,
             client(command(root), "legacy", handler) as me,
         ):
-            seen, hidden = (
-                await write("api/x", "seen"),
-                await write("vault/x", "hidden"),
-            )
+            seen = await write("api/x", "seen")
+            hidden = await write("vault/x", "hidden")
             with pytest.raises(MCPError, match="there is no entry"):
                 await subscribe(me, f"synapse://entry/{hidden}")
             for uri in ("synapse://view/eng", f"synapse://entry/{seen}"):

@@ -577,11 +577,9 @@ def test_two_that_mark_at_once_lose_nothing(tmp_path):
     with synapse.init(str(tmp_path / "memory")) as mem:
         mem.register(Agent("eng-a", read=("api/*",)))
         mem.register(Agent("lead", role="cto"))
-        agent_memories, got, over = (
-            [mem.as_agent("eng-a", *more) for more in ((), ())],
-            set(),
-            threading.Event(),
-        )
+        agent_memories = [mem.as_agent("eng-a", *more) for more in ((), ())]
+        got = set()
+        over = threading.Event()
         ids = set()
 
         def look(agent_memory):

@@ -47,11 +47,9 @@ def entries():
 
 
 def main():
-    author, reader, third = (
-        key("eng-a", 1),
-        key("eng-b", 2),
-        key("eng-c", 3),
-    )
+    author = key("eng-a", 1)
+    reader = key("eng-b", 2)
+    third = key("eng-c", 3)
     keys = [
         {"owner": k.owner, "id": k.id, "seal": k.seal.hex(), "sign": k.sign.hex()}
         | {"public_seal": k.public.seal.hex(), "public_sign": k.public.sign.hex()}

@@ -34,11 +34,9 @@ from synapse.system.lock import hold
 
 NAP = 0.75  # of the context, above which a nap is due
 MEMORY, NOTES, ARCHIVE = "MEMORY.md", "memory", "memory/archive"
-LOG, HISTORY, BACKUPS = (
-    "memory/defrag-log.md",
-    "memory/defrag-history.jsonl",
-    "memory/.defrag-backups",
-)
+LOG = "memory/defrag-log.md"
+HISTORY = "memory/defrag-history.jsonl"
+BACKUPS = "memory/.defrag-backups"
 PAGE = "DEFRAG.md"
 BEGIN, END = "<!-- synapse:begin -->", "<!-- synapse:end -->"
 _NOTE = re.compile(r"(\d{4}-\d\d-\d\d)\.md")

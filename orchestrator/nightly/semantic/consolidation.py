@@ -113,11 +113,9 @@ def wanted(settings: Settings) -> Wanted | None:
         )
     if ":" in setting["engine"]:
         raise no_engine(setting["engine"])
-    tokens, usd, model = (
-        setting.get("max_tokens"),
-        setting.get("max_usd"),
-        setting.get("model"),
-    )
+    tokens = setting.get("max_tokens")
+    usd = setting.get("max_usd")
+    model = setting.get("model")
     if not (tokens is None or (type(tokens) is int and tokens > 0)) or not (
         usd is None or _is_money(usd)
     ):

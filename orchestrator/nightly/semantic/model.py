@@ -123,10 +123,8 @@ class Asker:
 
     def _reserve(self, system: str, text: str) -> Reservation:
         """Reserve the most that the call can take, in every scope."""
-        scopes, most = (
-            self._where(),
-            self.counter.bound(system) + self.counter.bound(text) + FRAME,
-        )
+        scopes = self._where()
+        most = self.counter.bound(system) + self.counter.bound(text) + FRAME
         price = self._price(self.model)
         worst = None if price is None else prices.worst(price, most, MOST_OUT)
         usd = limits.check_price(
@@ -167,10 +165,8 @@ class Asker:
             usage = Usage(
                 self.counter.theirs(sent), self.counter.theirs(got), estimated=True
             )
-        price, cost = (
-            self._price((turn.model if turn else None) or self.model),
-            usage.cost,
-        )
+        price = self._price((turn.model if turn else None) or self.model)
+        cost = usage.cost
         if cost is None and price is not None:
             cost = prices.cost(price, usage)
         tokens = usage.input_tokens + usage.output_tokens
@@ -183,10 +179,8 @@ class Asker:
         ):
             self.ratios.learn(self.model, usage.input_tokens, sent)
         model = (turn.model if turn else None) or self.model or self.engine.name
-        how, stop = (
-            (self.counter.encoding, self.counter.counting),
-            turn.stop if turn else "lost",
-        )
+        how = (self.counter.encoding, self.counter.counting)
+        stop = turn.stop if turn else "lost"
         segments = ((Segment(LABEL, sent),), (Segment(LABEL, got),))
         line = Line(
             self.name, step, CONSOLIDATOR, model, *how, *segments, usage, cost, stop

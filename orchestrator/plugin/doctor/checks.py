@@ -234,10 +234,8 @@ def hook(target: Target, client_facts: Facts, is_up: bool) -> Iterator[Finding]:
     yield Finding(
         "hook", "ok", f"answers a start in {own_reply.milliseconds:.0f} ms on its own"
     )
-    longest, cap = (
-        programs.longest(client_facts, own_reply.answers),
-        cap_of_start(client_facts),
-    )
+    longest = programs.longest(client_facts, own_reply.answers)
+    cap = cap_of_start(client_facts)
     verdict = "ok" if longest <= cap else "fail"
     yield Finding(
         "caps",

@@ -86,10 +86,8 @@ class CallChecks:
                 for name, value in arguments.items()
                 if name.lower() in COMMANDS
             }
-        agent_memory, seen_ids = (
-            self.workers.agent_memory(worker),
-            frozenset(worker.seen),
-        )
+        agent_memory = self.workers.agent_memory(worker)
+        seen_ids = frozenset(worker.seen)
         entries = self.findings.entries_for_call(
             agent_memory, call, arguments, seen_ids
         )

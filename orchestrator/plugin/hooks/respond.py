@@ -130,10 +130,8 @@ class _Answer:
         return ""
 
     def _open(self, worker: Worker, text: str, parts: int | None = None) -> Reply:
-        agent, agent_memory = (
-            self.workers.reader(worker),
-            self.workers.agent_memory(worker),
-        )
+        agent = self.workers.reader(worker)
+        agent_memory = self.workers.agent_memory(worker)
         parts = self.facts.parts if parts is None else parts
         opening = self.context.opening(
             agent, agent_memory, text, self.event_facts.cap, worker.seen, parts
@@ -157,10 +155,8 @@ class _Answer:
         worker.acts = 0
         worker.turns += 1
         news = self._news(worker)
-        agent, agent_memory = (
-            self.workers.reader(worker),
-            self.workers.agent_memory(worker),
-        )
+        agent = self.workers.reader(worker)
+        agent_memory = self.workers.agent_memory(worker)
         room = self.event_facts.cap - self.facts.length(news) - 1
         opening = self.context.opening(
             agent, agent_memory, self.event.prompt, room, worker.seen, 1

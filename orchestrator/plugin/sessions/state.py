@@ -39,13 +39,11 @@ class Worker:
     def __init__(
         self, agent: str, run: str, epoch: int, type: str | None = None, cursor: int = 0
     ) -> None:
-        self.agent, self.run, self.epoch, self.type, self.cursor = (
-            agent,
-            run,
-            epoch,
-            type,
-            cursor,
-        )
+        self.agent = agent
+        self.run = run
+        self.epoch = epoch
+        self.type = type
+        self.cursor = cursor
         self.seen: list[str] = []
         self.due: list[str] = []
         self.told: list[str] = []

@@ -53,10 +53,8 @@ def _reply(line: bytes) -> dict[str, Any] | None:
 
 
 def _usage(fields: dict[str, Any]) -> Usage:
-    fresh, read = (
-        _count(fields, "input_tokens"),
-        _count(fields, "cache_read_input_tokens"),
-    )
+    fresh = _count(fields, "input_tokens")
+    read = _count(fields, "cache_read_input_tokens")
     written = _count(fields, "cache_creation_input_tokens")
     return Usage(fresh + read + written, _count(fields, "output_tokens"), read, written)
 

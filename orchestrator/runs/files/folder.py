@@ -15,14 +15,12 @@ from synapse.errors import NotFound, StoreError
 from synapse.privacy.secrets import mask_json
 from synapse.system import plain_files
 
-STEPS, TIMES, LEDGER, OUTPUT, RECEIPT, MARK = (
-    "steps.jsonl",
-    "times.jsonl",
-    "ledger.jsonl",
-    "output.md",
-    "receipt.json",
-    "steps.mark",
-)
+STEPS = "steps.jsonl"
+TIMES = "times.jsonl"
+LEDGER = "ledger.jsonl"
+OUTPUT = "output.md"
+RECEIPT = "receipt.json"
+MARK = "steps.mark"
 TRANSCRIPT, ERROR = "transcript.log", "error.txt"
 # what a run waits for that is another one's
 ELSEWHERE = "the workspace that it began in"

@@ -67,10 +67,8 @@ def _items(text: str, common: str, year: str) -> Iterator[Head]:
             pattern.search(own) or pattern.search(common)
             for pattern in (_AUTHORITY, _TRUST)
         )
-        rank, trusted = (
-            int(authority[1]) if authority else 0,
-            trust is None or trust[1] != "unverified",
-        )
+        rank = int(authority[1]) if authority else 0
+        trusted = trust is None or trust[1] != "unverified"
         yield Head(match.end(), rank, trusted, _time(match["id"], match["at"], year))
 
 

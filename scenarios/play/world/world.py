@@ -84,12 +84,10 @@ class World:
     def __init__(
         self, scenario: Scenario, seed: int, truth: Truth, witness: Witness
     ) -> None:
-        self.scenario, self.seed, self.truth, self.witness = (
-            scenario,
-            seed,
-            truth,
-            witness,
-        )
+        self.scenario = scenario
+        self.seed = seed
+        self.truth = truth
+        self.witness = witness
         self.jobs = {job.id: job for job in scenario.jobs}
         self.digs: dict[tuple[str, str], Dig] = {}
         self.verdicts: dict[str, tuple[bool, str, str]] = {}  # task -> right, why, run

@@ -115,10 +115,8 @@ class Projector:
 
     def _place(self, entry: Entry, rec: int, head: str) -> None:
         """Put an entry into effect, at its `seq`; `rec` is the record that holds its text."""
-        nid, aid = (
-            self._number("namespace", entry.namespace),
-            self._number("author", entry.author),
-        )
+        nid = self._number("namespace", entry.namespace)
+        aid = self._number("author", entry.author)
         everybody = entry.addressees == ("all",)
         audience = (
             0 if everybody else self._number("audience", " ".join(entry.addressees))
@@ -310,10 +308,8 @@ class Projector:
         where it names none. What was left out up to there is counted now, once, and by changes from
         then on.
         """
-        fields, aid = (
-            record.fields,
-            self._number("author", record.fields.get("agent", record.by)),
-        )
+        fields = record.fields
+        aid = self._number("author", record.fields.get("agent", record.by))
         self.flush()
         floor, counted = self.db.run("shown", {"me": aid}).fetchone() or (0, 0)
         if "ids" in fields:

@@ -278,10 +278,8 @@ def _ranked(query: Search, matches: Found, limit: int) -> list[Ranked]:
     """Return all that may be seen of what the words led to and what stands beside it, the best
     first.
     """
-    texts, size = (
-        [term.text for term in matches.words],
-        query.size if len(matches.words) > 1 else 1,
-    )
+    texts = [term.text for term in matches.words]
+    size = query.size if len(matches.words) > 1 else 1
     rarities = [rarity(term.entries, size) for term in matches.words]
     names = query.snap.names
     names.pieces = names.pieces or by_piece(query.db.run("authors"))

@@ -22,10 +22,8 @@ def fused(
     equals the newest. `meaning` has the cosines of both, as far as they are known.
     """
     scores = dict(words)
-    most, nearest = (
-        max(scores.values(), default=0.0),
-        max(meaning.values(), default=0.0),
-    )
+    most = max(scores.values(), default=0.0)
+    nearest = max(meaning.values(), default=0.0)
     scored = {
         seq: _share(scores.get(seq, 0.0), most)
         + WEIGHT * _share(meaning.get(seq, 0.0), nearest)

@@ -50,14 +50,10 @@ class Rows:
         """Grow by halves, so that many small additions do not copy it all each time."""
         if count > len(self.seqs):
             grown = max(count, len(self.seqs) * 3 // 2)
-            matrix, seqs = (
-                np.empty((grown, self.matrix.shape[1]), np.float32),
-                np.empty(grown, np.int64),
-            )
-            matrix[: self.count], seqs[: self.count] = (
-                self.matrix[: self.count],
-                self.seqs[: self.count],
-            )
+            matrix = np.empty((grown, self.matrix.shape[1]), np.float32)
+            seqs = np.empty(grown, np.int64)
+            matrix[: self.count] = self.matrix[: self.count]
+            seqs[: self.count] = self.seqs[: self.count]
             self.matrix, self.seqs = matrix, seqs
 
     def nearest(self, vector: Sequence[float], count: int) -> list[tuple[float, int]]:

@@ -81,10 +81,8 @@ def test_calls_without_ids_get_some():
 
 
 def test_calls_that_share_an_index_are_told_by_their_ids():
-    first, second = (
-        called("read", '{"n": 1}', index=0, id="a"),
-        called("read", '{"n": 2}', index=0, id="b"),
-    )
+    first = called("read", '{"n": 1}', index=0, id="a")
+    second = called("read", '{"n": 2}', index=0, id="b")
     turn, _ = take(
         "openai-chat",
         chunk(tool_calls=[first]),

@@ -46,10 +46,8 @@ def test_a_session_is_understood(name):
 
 def test_usage_is_of_the_step_or_of_the_whole_session():
     for name, client in PRESETS.items():
-        first, resumed = (
-            understood(name, "first").usage,
-            understood(name, "resumed").usage,
-        )
+        first = understood(name, "first").usage
+        resumed = understood(name, "resumed").usage
         assert (resumed.input_tokens > first.input_tokens) == client.totals, name
 
 

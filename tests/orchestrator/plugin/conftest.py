@@ -17,13 +17,11 @@ class Client:
     """Says what Claude Code says, and keeps what it is answered."""
 
     def __init__(self, memory, folder, session="s1"):
-        self.memory, self.folder, self.session, self.calls, self.answers = (
-            memory,
-            folder,
-            session,
-            0,
-            [],
-        )
+        self.memory = memory
+        self.folder = folder
+        self.session = session
+        self.calls = 0
+        self.answers = []
 
     def __call__(self, name, agent=None, **fields):
         """Return the answer to an event, as the client reads it."""

@@ -212,10 +212,8 @@ def test_criticals_beyond_their_reserve_are_pushed_until_they_were_shown(world):
 def test_what_the_tasks_words_find_is_whole_at_the_end(world):
     """However old it is, whatever its priority, and though many others sound like it."""
     ground = world(lambda seen: "Done.", **AUTO)
-    lead, names = (
-        ground.mem.as_agent("lead"),
-        ("retry limit", "owner key", "queue depth"),
-    )
+    lead = ground.mem.as_agent("lead")
+    names = ("retry limit", "owner key", "queue depth")
     ids = {
         (name, n): lead.append(
             f"The {name} of service {n} is v{n}f{at}0x.", "projects/notes", ttl="90d"

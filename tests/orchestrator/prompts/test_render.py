@@ -101,10 +101,8 @@ def test_nothing_of_the_memory_is_left_in_a_bare_system_text(role):
         LEAD._replace(roster=("- eng-a (engineer)",)),
         Reach((), shell=True),
     ):
-        whole, left = (
-            spawn(role, reach=reach).system,
-            system_text(agent, TASK, TEMPLATES, reach, GUIDES),
-        )
+        whole = spawn(role, reach=reach).system
+        left = system_text(agent, TASK, TEMPLATES, reach, GUIDES)
         plans = "the agent sees its task and the memory"  # how a lead gives out work: planning
         words = r"memory|synapse|append|claim|report_blocker|Blocked|may give"
         assert not re.findall(words, left.replace(plans, "")), left

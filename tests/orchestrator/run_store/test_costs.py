@@ -171,10 +171,8 @@ def test_a_report_teaches_how_a_model_counts(world, usage, takes_tools, name, le
 def test_ledgers_of_consolidations_are_counted_and_are_no_runs(world):
     here = world(Reporting(Usage(900, 100)))
     result = here.spawn("Work", "eng-a")
-    runs, policy = (
-        here.supervisor.run_store.runs,
-        here.supervisor.run_store.costs.policy,
-    )
+    runs = here.supervisor.run_store.runs
+    policy = here.supervisor.run_store.costs.policy
     root = here.mem.store.root
     for name in ("consolidation-2026-02-01", "consolidation", "other-2026-02-01"):
         shutil.copytree(f"{root}/runs/{result.run}", f"{root}/runs/{name}")

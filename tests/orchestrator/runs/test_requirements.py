@@ -150,10 +150,8 @@ def test_engines_are_needed_with_their_key_and_their_host(name, there, here, lac
 def test_a_client_needs_its_program(tmp_path):
     (tmp_path / "claude").write_text("")
     (tmp_path / "claude").chmod(0o700)
-    there, here = (
-        offer(env={"PATH": str(tmp_path)}),
-        offer(env={"PATH": str(tmp_path / "other")}),
-    )
+    there = offer(env={"PATH": str(tmp_path)})
+    here = offer(env={"PATH": str(tmp_path / "other")})
     assert lacks(there, there, "claude-code") == ()
     assert lacks(there, here, "claude-code") == ("program claude",)
     mine = {

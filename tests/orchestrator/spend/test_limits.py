@@ -120,10 +120,8 @@ def test_wall_time_is_limited():
 
 
 def test_a_model_without_a_price_is_refused_where_money_is_limited():
-    free, bound = (
-        Scope("run:a", Limits(tokens=5)),
-        Scope("day:2026-01-31", Limits(usd=5)),
-    )
+    free = Scope("run:a", Limits(tokens=5))
+    bound = Scope("day:2026-01-31", Limits(usd=5))
     assert limits.check_price((free, bound), "m", 0.25) == 0.25
     assert limits.check_price((free,), "m", None) == 0
     with pytest.raises(

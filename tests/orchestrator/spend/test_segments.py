@@ -31,10 +31,8 @@ def test_only_the_memorys_tools_are_coordination():
 
 def test_what_a_system_text_says_of_the_memory_is_coordination_at_every_turn():
     text = "You are an engineer.\nWhat others wrote is evidence.\n"
-    request, guide = (
-        REQUEST._replace(system=text),
-        len("What others wrote is evidence.\n"),
-    )
+    request = REQUEST._replace(system=text)
+    guide = len("What others wrote is evidence.\n")
     sheet = bill.Sheet(len, guide)
     first = sheet.sent(request, 0)
     assert first[:2] == (Segment("system", len(text) - guide), Segment("guide", guide))

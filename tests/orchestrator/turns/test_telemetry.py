@@ -62,11 +62,9 @@ def test_a_run_its_steps_and_its_tools(spans):
     asyncio.run(run())
     found = spans()
     assert set(found) == {"invoke_agent eng", "chat m", "execute_tool read"}
-    run, step, tool = (
-        found["invoke_agent eng"],
-        found["chat m"],
-        found["execute_tool read"],
-    )
+    run = found["invoke_agent eng"]
+    step = found["chat m"]
+    tool = found["execute_tool read"]
     assert step.parent.span_id == tool.parent.span_id == run.context.span_id
     assert (run.kind.name, step.kind.name, tool.kind.name) == (
         "INTERNAL",

@@ -257,10 +257,8 @@ def client(tmp_path, capsys):
     (tmp_path / "client.py").write_text(CLIENT)
 
     def go(reads, checks, *more, runs=40, script="client.py", code=0):
-        out, command = (
-            str(tmp_path / "params.json"),
-            shlex.join([sys.executable, str(tmp_path / script)]),
-        )
+        out = str(tmp_path / "params.json")
+        command = shlex.join([sys.executable, str(tmp_path / script)])
         asked = [
             "calibrate",
             "--live",

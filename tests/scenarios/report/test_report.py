@@ -543,10 +543,8 @@ def test_such_a_cell_is_held_against_the_isolated_runs_of_the_first():
 
 
 def test_isolated_agents_that_nobody_played_have_no_runs():
-    played, alone = (
-        (("p_read", 0.9),),
-        Threshold("trial", "tokens[isolated] > 0", "tokens", "isolated", ">", 0),
-    )
+    played = (("p_read", 0.9),)
+    alone = Threshold("trial", "tokens[isolated] > 0", "tokens", "isolated", ">", 0)
     study = Study(
         [made("view", seed, 500, cell) for seed in range(3) for cell in ((), played)]
     )

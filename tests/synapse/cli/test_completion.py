@@ -52,10 +52,8 @@ def test_script_is_valid(shell):
 
 
 def test_the_scripts_differ_only_in_how_they_are_loaded():
-    bash, zsh = (
-        completion_script("bash").splitlines(),
-        completion_script("zsh").splitlines(),
-    )
+    bash = completion_script("bash").splitlines()
+    zsh = completion_script("zsh").splitlines()
     assert bash[1:] == zsh[3:]
     assert "bashcompinit" in zsh[2]
 

@@ -23,10 +23,8 @@ def everything(terminal):
 
 
 def test_a_night_shows_how_far_it_is_on_a_terminal_and_nothing_elsewhere(tmp_path):
-    root, command = (
-        str(tmp_path / "shared"),
-        [sys.executable, "-m", "synapse.cli", "defrag", "--root"],
-    )
+    root = str(tmp_path / "shared")
+    command = [sys.executable, "-m", "synapse.cli", "defrag", "--root"]
     with synapse.init(root) as mem:
         mem.register(synapse.Agent("a", read=("*",), write=("*",)))
         me = mem.as_agent("a")

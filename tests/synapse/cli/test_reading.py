@@ -339,10 +339,8 @@ def test_unread_knows_its_agent_from_the_environment(wrote, run, monkeypatch):
 def test_a_budget_bounds_what_is_printed_and_marked(wrote, run):
     for n in range(6):
         wrote(f"{n} " + "word " * 40)
-    ask, seen = (
-        ("read", "--agent", "eng-frontend", "--unread", "--budget", "220", "--mark"),
-        [],
-    )
+    ask = ("read", "--agent", "eng-frontend", "--unread", "--budget", "220", "--mark")
+    seen = []
     while whole := [
         line[4] for line in run(*ask).out.splitlines() if line.startswith("  >")
     ]:

@@ -18,11 +18,9 @@ class Cutting:
 
     def __init__(self, address, seed, keyless=False):
         host, _, port = address.removeprefix("http://").partition(":")
-        self._to, self._dice, self._keyless = (
-            (host, int(port)),
-            random.Random(seed),
-            keyless,
-        )
+        self._to = (host, int(port))
+        self._dice = random.Random(seed)
+        self._keyless = keyless
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.address = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         self.cuts, self._lock = 0, threading.Lock()

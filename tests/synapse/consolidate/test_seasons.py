@@ -100,10 +100,8 @@ class Team:
         place, wording, topic = self.places[subject]
         ttl = self.chance.choice(self.season.ttls)
         text = words or wording.format(subject, value)
-        to, priority = (
-            "team:core" if team else "all",
-            "important" if self.chance.random() < 0.1 else "info",
-        )
+        to = "team:core" if team else "all"
+        priority = "important" if self.chance.random() < 0.1 else "info"
         entry = self.mem.as_agent(who).append(
             text,
             place,

@@ -32,15 +32,11 @@ def weights_of(seed=7):
             ("intermediate.dense", WIDE, SIZE),
             ("output.dense", SIZE, WIDE),
         ):
-            shapes[f"{layer}.{name}.weight"], shapes[f"{layer}.{name}.bias"] = (
-                (rows, columns),
-                (rows,),
-            )
+            shapes[f"{layer}.{name}.weight"] = (rows, columns)
+            shapes[f"{layer}.{name}.bias"] = (rows,)
         for name in ("attention.output.LayerNorm", "output.LayerNorm"):
-            shapes[f"{layer}.{name}.weight"], shapes[f"{layer}.{name}.bias"] = (
-                (SIZE,),
-                (SIZE,),
-            )
+            shapes[f"{layer}.{name}.weight"] = (SIZE,)
+            shapes[f"{layer}.{name}.bias"] = (SIZE,)
     count = {name: int(np.prod(shape)) for name, shape in shapes.items()}
     drawn = {
         name: [draw.uniform(-0.9, 0.9) for _ in range(n)] for name, n in count.items()

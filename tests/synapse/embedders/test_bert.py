@@ -33,10 +33,8 @@ def slow(weights, shape, ids):
     def added(one, other):
         return [a + b for a, b in zip(one, other, strict=True)]
 
-    words, places = (
-        plain["embeddings.word_embeddings.weight"],
-        plain["embeddings.position_embeddings.weight"],
-    )
+    words = plain["embeddings.word_embeddings.weight"]
+    places = plain["embeddings.position_embeddings.weight"]
     kind = plain["embeddings.token_type_embeddings.weight"][0]
     rows = [
         normal("embeddings.LayerNorm", added(added(words[token], places[place]), kind))

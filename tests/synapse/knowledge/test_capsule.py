@@ -22,10 +22,8 @@ def told(*hits, limit=2_048, found=None, query="x"):
 
 
 def test_what_is_shared_is_said_once():
-    one, other = (
-        item(1, "the gate is red"),
-        item(2, "so is the door", more=More(confidence=0.5), trust="unverified"),
-    )
+    one = item(1, "the gate is red")
+    other = item(2, "so is the door", more=More(confidence=0.5), trust="unverified")
     third = item(3, "older", at=AT - 86_400_000_000 * 40, authority=80)
     entry = item(4, "kept", id="syn-2026-02-01-004", kind="entry", more=More())
     assert told(one, other, third, entry).text == (

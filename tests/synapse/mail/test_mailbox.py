@@ -303,10 +303,8 @@ def test_nobody_looks_into_another_s_mail_but_the_operator(post, mem):
 
 def test_an_entry_is_no_message(post, mem):
     mem.register(Agent("writer", write=("api/*",), read=("api/*",)))
-    entry, mail = (
-        mem.as_agent("writer").append("x", "api/y"),
-        mail_of(mem.as_agent("writer")),
-    )
+    entry = mem.as_agent("writer").append("x", "api/y")
+    mail = mail_of(mem.as_agent("writer"))
     for act in (
         mail.get,
         mail.read,
@@ -506,10 +504,8 @@ def test_a_count_is_what_looking_gives_whatever_happens(mem, post, acts):
 
 
 def _mortal(mail, dice):
-    id, more = (
-        kinds.new_id("message", dice.randbytes(6)),
-        kinds.More(thread=kinds.new_thread(dice.randbytes(16))),
-    )
+    id = kinds.new_id("message", dice.randbytes(6))
+    more = kinds.More(thread=kinds.new_thread(dice.randbytes(16)))
     return mail.agent_memory.write(
         Draft("brief", "mail", "", ttl="20m", id=id, kind="message", more=more)
     ).id

@@ -362,10 +362,8 @@ def test_recall_scopes_come_with_an_agent(mem):
     me, near, far, lead = (
         mem.as_agent(id) for id in ("eng-a", "eng-b", "eng-c", "lead")
     )
-    own, group = (
-        me.write(fact(1, "agents/eng-a")),
-        me.write(fact(2, "groups/backend/db")),
-    )
+    own = me.write(fact(1, "agents/eng-a"))
+    group = me.write(fact(2, "groups/backend/db"))
     for place in ("agents/eng-b", "groups/frontend", "global", "global/x"):
         with pytest.raises(Forbidden):
             me.write(fact(3, place))

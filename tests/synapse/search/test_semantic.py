@@ -179,10 +179,8 @@ def test_a_text_that_was_changed_is_embedded_anew(mem, embeddings):
 
 def test_vectors_follow_a_journal_that_is_another_one(mem, embeddings):
     """As after a checkout: at one place stands another text, and only that one is embedded."""
-    kept, path = (
-        write(mem, BODIES[0])[0],
-        f"{mem.store.root}/journal/000000000001.jsonl",
-    )
+    kept = write(mem, BODIES[0])[0]
+    path = f"{mem.store.root}/journal/000000000001.jsonl"
     with open(path, "rb") as file:
         before = file.read()
     write(mem, BODIES[1])

@@ -25,8 +25,6 @@ def test_it_is_the_same_where_openssl_is_not_loaded_and_loads_it_for_much():
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
-    small, large = (
-        hashlib.sha256(b"onetwo").hexdigest(),
-        hashlib.sha256(bytes(SHORT + 1)).hexdigest(),
-    )
+    small = hashlib.sha256(b"onetwo").hexdigest()
+    large = hashlib.sha256(bytes(SHORT + 1)).hexdigest()
     assert done.stdout.split() == [small, "False", large, "True"]

@@ -219,10 +219,8 @@ def test_later_is_what_came_since_and_is_shown_now(mem, clock):
     before = lead.append("before", "api/x")
     moment = clock.advance("1h")
     clock.advance("1h")
-    one, two = (
-        lead.append("one", "api/x", ttl="1h"),
-        lead.append("two", "api/x", supersedes=before.id),
-    )
+    one = lead.append("one", "api/x", ttl="1h")
+    two = lead.append("two", "api/x", supersedes=before.id)
     lead.append("hidden", "vault/x"), lead.append("for others", "api/x", to="lead")
     assert [entry.id for entry in me.later(moment)] == [one.id, two.id]
     assert [

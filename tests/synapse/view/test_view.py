@@ -614,11 +614,9 @@ def grown(priorities, budget, steps=200):
         entry(n, p, f"Step {n}: " + "and so on " * (n * 7 % 19), seq=3 * n)
         for n, p in enumerate(priorities(60 + steps))
     ]
-    shares, whole, before = (
-        [],
-        [],
-        build(team[:60], READER, NOW, exact, budget).markdown(),
-    )
+    shares = []
+    whole = []
+    before = build(team[:60], READER, NOW, exact, budget).markdown()
     for end in range(61, 61 + steps):
         after = build(team[:end], READER, NOW, exact, budget).markdown()
         pairs = enumerate(zip(before, after, strict=False))

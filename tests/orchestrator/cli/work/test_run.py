@@ -553,10 +553,8 @@ def test_a_run_that_is_killed_is_gone_on_with(here, run, tmp_path):
         time.sleep(0.05)
     process.send_signal(signal.SIGKILL)
     process.wait(10)
-    id, waits = (
-        runs[0]["run"],
-        "waits for its own program: engine scripted, which its program made",
-    )
+    id = runs[0]["run"]
+    waits = "waits for its own program: engine scripted, which its program made"
     assert [run("ps", "--json").json["runs"][0][key] for key in ("state", "waits")] == [
         "orphaned",
         waits,

@@ -20,10 +20,8 @@ from orchestrator.plugin.transcripts.transcript import Spent, spent
 from orchestrator.plugin.wakes import codex as wakes_codex
 
 SAMPLES = Path(__file__).parents[1] / "samples/codex"
-SESSION, CHILD = (
-    "00000000-0000-4000-8000-000000000000",
-    "00000000-0000-4000-8000-000000000002",
-)
+SESSION = "00000000-0000-4000-8000-000000000000"
+CHILD = "00000000-0000-4000-8000-000000000002"
 CODEX = facts.load("codex")
 
 

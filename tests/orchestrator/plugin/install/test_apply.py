@@ -152,10 +152,8 @@ def test_nothing_is_written_where_one_file_cannot_be_merged(target: Target) -> N
 def test_a_failing_command_puts_the_files_back(target: Target) -> None:
     Path(settings(target)).write_text("{}\n")
     before = tree(target.project)
-    done, undone = (
-        os.path.join(target.home, "done"),
-        os.path.join(target.home, "undone"),
-    )
+    done = os.path.join(target.home, "done")
+    undone = os.path.join(target.home, "undone")
     changes = [
         *plan(target),
         Command(("touch", done), ("touch", undone)),
