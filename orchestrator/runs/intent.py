@@ -39,9 +39,8 @@ def similar(a: str, b: str) -> float:
     common.
     """
     ours, theirs = _shingles(a), _shingles(b)
-    if not ours or not theirs:
-        return 1.0 if ours == theirs else 0.0
-    return len(ours & theirs) / len(ours | theirs)
+    both = ours | theirs
+    return len(ours & theirs) / len(both) if both else 1.0
 
 
 def _shingles(text: str) -> set[tuple[str, ...]]:

@@ -566,3 +566,24 @@ def test_a_call_that_is_repeated_after_a_recovery_has_the_key_of_the_first(world
     assert len(keys) == 3
     assert keys[1] == keys[2]
     assert keys[0] != keys[1]
+
+
+def test_a_run_that_died_as_often_as_it_may_is_ended_with_a_blocker(world):
+    here = world(lambda seen: Move("never", takes=1_000))
+    run = here.dies("Work", "eng-a", project="web", after=10)
+    assert here.resumed(lambda seen: "Done.", attempts=1) == []
+    fields = here.known(run).fields
+    why = "it died 1 times without moving"
+    assert (fields["status"], fields["why"]) == ("failed", why)
+    entry = here.mem.as_agent("boss").get(fields["entry"])
+    assert (entry.namespace, entry.priority) == ("blockers/web", "critical")
+    assert entry.body.startswith("Blocked: the run died 1 times without moving")
+    budget = here.supervisor.run_store.costs.budget
+    assert budget.standing("workspace").live == 0
+
+
+def test_a_run_that_may_die_once_more_goes_on(world):
+    here = world(lambda seen: Move("never", takes=1_000))
+    run = here.dies("Work", "eng-a", after=10)
+    (result,) = here.resumed(lambda seen: "Done.", attempts=2)
+    assert (result.run, result.status) == (run, "done")
