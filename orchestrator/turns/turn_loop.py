@@ -107,7 +107,8 @@ class TurnLoop:
         conversation = self.session.conversation
         if conversation.pending:
             for call in conversation.pending:
-                await self._answer(call, call.id in conversation.in_flight)
+                if self.session.stop_reason is None:
+                    await self._answer(call, call.id in conversation.in_flight)
         elif conversation.last == "turn":
             return await self._after_reply(conversation.turns[-1])
         else:
@@ -402,7 +403,8 @@ class TurnLoop:
 
     async def _answer(self, call: Call, begun: bool) -> None:
         """Carry out a call, or say why not; one that was in flight at a crash only if that does no
-        harm.
+        harm. What fails because another incarnation goes on with the run is no result: that one
+        may yet have to read the steps, and is to make the call itself.
         """
         handler = self.handlers.get(call.name)
         if handler is None:
@@ -428,6 +430,13 @@ class TurnLoop:
                 # who took over before that is heard of now; who does from now on reads it
                 await self.hear()
             result = await self._carry_out(handler, call)
+            if result.failed:
+                over = await self.memory_thread(
+                    self.run_store.runs.over, self.session.run
+                )
+                if over is not None:
+                    self.session.stop(over)
+                    return
         label = result.label or segments.tool_label(call.name)
         fields = steps.result(call, result.text, label, result.failed, **result.about)
         await self.memory_thread(self.session.record, "result", fields, True)
