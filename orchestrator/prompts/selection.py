@@ -35,7 +35,7 @@ MOST = 2_000  # tokens of the rest of a view, with its frame
 # tokens of what a clause of the task names, that are there whatever they save
 LEAST = 600
 # what finding one thing out alone takes: turns, and tokens that they give back
-FIND_TURNS, FIND_TOKENS = (3, 4_500)
+FIND_TURNS, FIND_TOKENS = 3, 4_500
 NEWEST = 20  # runs of the role that are looked at
 # with fewer runs than this, the stated expectation stands in for those that are missing
 STAND_IN = 3

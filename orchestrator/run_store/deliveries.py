@@ -86,7 +86,7 @@ class Deliveries:
         )
         news = self.feed.news(readers)
         # not before: what failed on the way is looked at again
-        self._mark, self._ends_known = (mark, cursor)
+        self._mark, self._ends_known = mark, cursor
         self._record_held()
         return Changes(news, stops)
 

@@ -39,8 +39,8 @@ def similar(a: str, b: str) -> float:
     common.
     """
     ours, theirs = _shingles(a), _shingles(b)
-    both = ours | theirs
-    return len(ours & theirs) / len(both) if both else 1.0
+    union = ours | theirs
+    return len(ours & theirs) / len(union) if union else 1.0
 
 
 def _shingles(text: str) -> set[tuple[str, ...]]:

@@ -31,7 +31,7 @@ Sent = tuple[Segment, ...]
 
 
 # seconds between two looks for room under a limit
-FIRST_PAUSE, LONGEST_PAUSE = (0.05, 1.0)
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
 
 
 class ModelCalls:

@@ -22,7 +22,7 @@ from scenarios.report.words import (
 
 WIDTH = 80
 # gates beside each other in the table of cells, and how long a cell's name may be
-ABREAST, CELL = (3, 26)
+ABREAST, CELL = 3, 26
 HEADS = (
     f"{'beside isolated':>50}{'coord. ÷ task':>18}{'found':>6}{'need':>6}",
     f" {'arm':<13}{'n':>3}{'tokens':>7}{'dollars':>8}{'saved [95 %]':>18}{'done':>5}"

@@ -26,7 +26,7 @@ _CANNOT = (
     "cannot be put back from here: name a copy with --from, or accept the loss with"
     " --give-up"
 )
-# s; by then a file is where it belongs, or its writer is known to be dead
+# seconds; by then a file is where it belongs, or its writer is known to be dead
 _PATIENCE = 2.5
 
 

@@ -331,7 +331,7 @@ class JournalReader:
         )
         fd = self._fd(segment)
         # from the end on: most are near it, and lines may be long
-        low, high, back = (0, os.fstat(fd).st_size, 1 << 14)
+        low, high, back = 0, os.fstat(fd).st_size, 1 << 14
         while high - low > 4096:
             middle = (low + high) // 2 if low or back >= high else high - back
             line = line_from(fd, middle, high, seq_of)

@@ -209,7 +209,7 @@ def check(tmp_path, seed, killed, fill=filled):
         assert run_nightly(mem, DATE, now).ran
         wanted = state(mem)
     # who dies here is followed at once, and so it is when the lease is over
-    died, lease = (0, LEASE * (seed % 2))
+    died, lease = 0, LEASE * (seed % 2)
     for turn, death in enumerate(killed):
         died += night_until(root, death, now + turn * lease)
     with opened(root) as mem:

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.soak
 
 PROGRAMS = Path(sys.executable).parent
 # a model that it does not know is given the older tools
-OLD, NEW = ("gpt-5", "gpt-6.1-sol")
+OLD, NEW = "gpt-5", "gpt-6.1-sol"
 MODELS = (OLD, NEW)
 UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 NOTE, GONE = "The login endpoint is /v2/login.", "STOP using /v1: it is gone."

@@ -55,7 +55,7 @@ PASSING = re.compile(r"[0-9a-f]{6,}|\d+")
 UNREAD = ("metadata", "client_metadata")
 PATIENCE = 60
 # by how much the requests of two runs may differ, and by how many tokens what is added
-NEAR, CLOSE = (0.03, 40)
+NEAR, CLOSE = 0.03, 40
 COUNT = Tokens().count
 
 

@@ -60,7 +60,7 @@ class Season:
         self.made_up = iter(made.personal(size.personal, seed))
         self.secret = iter(made.secrets(size.secrets, seed))
         # texts that nobody may find
-        self.refused, self.sealed, self.masked = ([], [], [])
+        self.refused, self.sealed, self.masked = [], [], []
         self.told, self.redacted = {}, {}  # texts by their entries
         self.said = ""  # the last text that held a secret
         self.found, self.looks, self.read = [], 0, 0

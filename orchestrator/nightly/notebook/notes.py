@@ -180,7 +180,7 @@ def _consolidated(
 ) -> tuple[list[Item], list[Item]]:
     if sum(line.lstrip().startswith("```") for line in book.memory.split("\n")) % 2:
         # what would be added at its end would stand in a block of code that nobody closed
-        return (items, [])
+        return items, []
     existing = {same(item.text) for item in items if item.bullet}
     existing |= _moved(book)
     added = []

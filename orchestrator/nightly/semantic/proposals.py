@@ -17,7 +17,7 @@ from synapse.model.agents import CONSOLIDATOR
 from synapse.model.entry import Entry
 
 # entries in one question, and how long they are together
-TOGETHER, CHARACTERS = (20, 24_000)
+TOGETHER, CHARACTERS = 20, 24_000
 ANSWERED = 20  # proposals of one answer that are looked at
 
 

@@ -106,6 +106,10 @@ def test_nothing_is_looked_at_behind_what_fits_in_no_form():
     assert looked == [20, 19, 18, 17, 16, 15]
 
 
+def lengths(texts):
+    return [len(text) for text in texts], False
+
+
 @pytest.mark.parametrize(("age", "there"), [(7, True), (8, False)])
 def test_what_is_older_than_seven_whole_days_leaves_before_the_rest(age, there):
     now = 1_769_904_000 * SECOND + 20 * DAY + 5 * SECOND
@@ -124,13 +128,10 @@ def test_what_is_older_than_seven_whole_days_leaves_before_the_rest(age, there):
             ttl="never",
         )
 
-    def count(texts):
-        return [len(text) for text in texts], False
-
     # the later number is the older one by its time: age decides, and then the place
     usual, aged = entry(1, now - DAY), entry(2, (now - age * DAY) // DAY * DAY)
-    one = build([usual], Agent("eng"), now, count).tokens
-    built = build([usual, aged], Agent("eng"), now, count, one + 120)
+    one = build([usual], Agent("eng"), now, lengths).tokens
+    built = build([usual, aged], Agent("eng"), now, lengths, one + 120)
     assert ("Entry 2" in built.markdown()) is there
     assert ("Entry 1" in built.markdown()) is not there
 
@@ -200,10 +201,6 @@ def important(count, size=150):
         critical(number, size=size)._replace(priority="important")
         for number in range(1, count + 1)
     ]
-
-
-def lengths(texts):
-    return [len(text) for text in texts], False
 
 
 def paid(entries, about=(), count=lengths, budget=None, **worth):

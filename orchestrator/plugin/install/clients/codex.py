@@ -22,7 +22,7 @@ from orchestrator.plugin.install.change import Block, Change, Finding, Json, Tar
 
 HOOKS, CONFIG = "hooks.json", "config.toml"
 # that a hook may take; Codex allows a session's last no more than 3
-SECONDS, LAST_SECONDS = (10, 3)
+SECONDS, LAST_SECONDS = 10, 3
 WITHIN = 20.0  # seconds for Codex to say what it knows of its hooks
 MCP = """\
 [mcp_servers.synapse]
