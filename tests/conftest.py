@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import sys
 import tempfile
 from contextlib import contextmanager
 from hashlib import sha256
@@ -25,6 +26,8 @@ SLOW = [HealthCheck.too_slow, HealthCheck.filter_too_much]
 settings.register_profile("soak", deadline=None, suppress_health_check=SLOW)
 settings.register_profile("suite", settings.get_profile("soak"), derandomize=True)
 settings.load_profile("suite")
+# Two thirds of collecting are rewritten asserts: they are kept, whatever the environment says.
+sys.dont_write_bytecode = False
 
 
 def pytest_configure(config):

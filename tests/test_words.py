@@ -149,12 +149,44 @@ def test_the_glossary_says_what_to_write_instead():
     assert len(WORDS) > 10
 
 
-@pytest.mark.parametrize(
-    "path", MODULES, ids=lambda path: path.relative_to(ROOT).as_posix()
-)
-def test_identifiers_keep_to_the_glossary(path):
-    kept = KEPT.get(path.relative_to(ROOT).as_posix(), ())
-    assert misnamed(path.read_text(encoding="utf-8"), WORDS, kept) == []
+def wrong_words(path):
+    """Return what of a page or a module does not keep to the glossary, or is a riddle."""
+    text, name = path.read_text(encoding="utf-8"), path.relative_to(ROOT).as_posix()
+    if path.suffix == ".md":
+        yield from avoided_in(prose(text), WORDS)
+    else:
+        yield from misnamed(text, WORDS, KEPT.get(name, ()))
+        yield from avoided_in(documented(text), WORDS)
+    if path.name == "CHANGELOG.md":
+        text = prose(text)  # it quotes what was changed
+    text = " ".join(text.lower().split())
+    yield from (riddle for riddle in RIDDLES if riddle in text)
+
+
+def test_pages_and_modules_keep_to_the_glossary():
+    found = {
+        path: words for path in [*PAGES, *MODULES] if (words := [*wrong_words(path)])
+    }
+    assert found == {}
+
+
+def test_a_wrong_word_is_found_in_each_kind_of_file(tmp_path, monkeypatch):
+    monkeypatch.setitem(globals(), "ROOT", tmp_path)
+    wrong = {
+        "page.md": "The heirs act.",
+        "name.py": "desk = 1",
+        "docstring.py": 'def f():\n    """Ring the bell."""',
+        "riddle.py": "# It is nobody's word.",
+    }
+    for name, text in wrong.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    found = {name: [*wrong_words(tmp_path / name)] for name in wrong}
+    assert found == {
+        "page.md": ["heirs"],
+        "name.py": ["desk"],
+        "docstring.py": ["bell"],
+        "riddle.py": ["nobody's word"],
+    }
 
 
 @pytest.mark.parametrize("path", KEPT)
@@ -167,19 +199,6 @@ def test_a_word_of_our_own_is_found():
     assert misnamed("def ring_bell(desk): pass", WORDS) == ["desk", "ring_bell"]
     assert misnamed("told = last_night = 1", WORDS, {"told"}) == ["last_night"]
     assert misnamed("def notify(thread): string = 1", WORDS) == []
-
-
-@pytest.mark.parametrize(
-    "path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix()
-)
-def test_pages_keep_to_the_glossary(path):
-    assert avoided_in(prose(path.read_text(encoding="utf-8")), WORDS) == []
-
-
-@pytest.mark.parametrize("package", PACKAGES)
-def test_docstrings_keep_to_the_glossary(package):
-    texts = map(documented, sources(package))
-    assert [words for text in texts if (words := avoided_in(text, WORDS))] == []
 
 
 def test_a_word_of_our_own_in_a_sentence_is_found():
@@ -208,14 +227,3 @@ def test_vague_names_and_openings_are_found():
         )
         == 0.5
     )
-
-
-@pytest.mark.parametrize(
-    "path", [*PAGES, *MODULES], ids=lambda path: path.relative_to(ROOT).as_posix()
-)
-def test_no_riddles(path):
-    text = path.read_text(encoding="utf-8")
-    if path.name == "CHANGELOG.md":
-        text = prose(text)  # it quotes what was changed
-    text = " ".join(text.lower().split())
-    assert [riddle for riddle in RIDDLES if riddle in text] == []
