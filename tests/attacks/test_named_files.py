@@ -4,7 +4,6 @@ them is waited for, and no link in their place leads a write elsewhere.
 
 import json
 import os
-import signal
 
 import pytest
 
@@ -24,18 +23,7 @@ PLACES = {
 }
 
 
-@pytest.fixture(autouse=True)
-def patience():
-    """Whatever waits for a pipe is interrupted."""
-
-    def hung(number, frame):
-        raise AssertionError("it hung")
-
-    before = signal.signal(signal.SIGALRM, hung)
-    signal.alarm(5)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
+pytestmark = pytest.mark.timeout(30)  # whatever waits for a pipe is interrupted
 
 
 @pytest.fixture

@@ -20,12 +20,13 @@ class Interruptible:
         self._before = {
             which: signal.signal(which, act) for which, act in _SIGNALS.items()
         }
-        signal.setitimer(signal.ITIMER_REAL, _READER_CHECK, _READER_CHECK)
+        every = _READER_CHECK
+        self._timer = signal.setitimer(signal.ITIMER_REAL, every, every)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: object, trace: object
     ) -> bool:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.setitimer(signal.ITIMER_REAL, *self._timer)
         for which, act in self._before.items():
             signal.signal(which, act)
         if kind is BrokenPipeError:
